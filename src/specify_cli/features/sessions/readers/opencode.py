@@ -6,7 +6,7 @@ import json
 import os
 import sqlite3
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from doctrine.light_imports import TYPE_CHECKING
@@ -19,6 +19,12 @@ if TYPE_CHECKING:
     from typing import Any
 
 
+_SESSIONS = """SELECT id, directory, time_updated FROM session
+    WHERE coalesce(parent_id, '') = '' ORDER BY time_created, id"""
+_BELOW = """WITH RECURSIVE below(id) AS (
+        SELECT id FROM session WHERE parent_id = ?
+        UNION SELECT session.id FROM session JOIN below ON session.parent_id = below.id)
+    SELECT id FROM below"""
 _SESSION = """SELECT id, directory, version, time_created, 'session' AS "table"
     FROM session WHERE id = ?"""
 _MESSAGES = """SELECT 'message' AS "table", id, time_created, data
@@ -32,19 +38,12 @@ def find_transcripts(home: str, environment: Mapping[str, str]) -> Iterator[Tran
     path = _find_database(home, environment)
     if not os.path.isfile(path):
         return
-    rows = _ask(
-        path, "SELECT id, parent_id, directory, time_updated FROM session ORDER BY time_created, id"
-    )
-    below: dict[str, list[str]] = defaultdict(list)
-    for row in rows:
-        below[str(row["parent_id"] or "")].append(str(row["id"]))
-    for row in rows:
-        if not row["parent_id"]:
-            name, changed = str(row["id"]), row["time_updated"]
-            moment = changed if isinstance(changed, int) else 0
-            parts = _name_parts(path, name, below.__getitem__)
-            where = f"{path}#{name}"
-            yield Transcript(where, str(row["directory"]), moment, parts, dump_session, name)
+    for row in _ask(path, _SESSIONS):
+        name, changed = str(row["id"]), row["time_updated"]
+        moment = changed if isinstance(changed, int) else 0
+        parts = _name_parts(path, name)
+        where = f"{path}#{name}"
+        yield Transcript(where, str(row["directory"]), moment, parts, dump_session, name)
 
 
 def locate_transcript(sought: Sought) -> Transcript | None:
@@ -52,20 +51,13 @@ def locate_transcript(sought: Sought) -> Transcript | None:
     path = _find_database(sought.home, sought.environment)
     if not os.path.isfile(path):
         return None
-
-    def list_below(name: str) -> list[str]:
-        rows = _ask(path, "SELECT id FROM session WHERE parent_id = ?", name)
-        return [str(row["id"]) for row in rows]
-
-    parts = _name_parts(path, sought.session_id, list_below)
+    parts = _name_parts(path, sought.session_id)
     return Transcript(f"{path}#{sought.session_id}", "", 0, parts, dump_session)
 
 
-def _name_parts(path: str, session: str, list_below: Callable[[str], list[str]]) -> dict[str, str]:
+def _name_parts(path: str, session: str) -> dict[str, str]:
     """Return where the rows of a session's subagents are, and of those that these began, by id."""
-    agents = list(list_below(session))
-    for agent in agents:
-        agents += (name for name in list_below(agent) if name not in agents)
+    agents = [str(row["id"]) for row in _ask(path, _BELOW, session)]
     return {agent: f"{path}#{agent}" for agent in agents}
 
 
