@@ -136,7 +136,19 @@ def _open_below(here: int, part: str, create: bool) -> int:
     return os.open(part, _DIRECTORY, dir_fd=here)
 
 
-class folder:
+class _Opened:
+    """A descriptor that is closed on leaving."""
+
+    _fd: int
+
+    def __enter__(self) -> int:
+        return self._fd
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._fd)
+
+
+class folder(_Opened):
     """Open a folder by a relative name with `/`, or the root itself; its descriptor is closed on
     leaving.
 
@@ -158,11 +170,17 @@ class folder:
                 os.close(self._fd)
                 raise
 
-    def __enter__(self) -> int:
-        return self._fd
 
-    def __exit__(self, *_: object) -> None:
-        os.close(self._fd)
+class appended(_Opened):
+    """Open a file of a folder to append to it, private where it is made here; its descriptor is
+    closed on leaving.
+
+    No link is followed, and a FIFO is not waited for. With `access` O_RDWR it can be read, too.
+    """
+
+    def __init__(self, folder_fd: int, name: str, access: int = os.O_WRONLY) -> None:
+        flags = access | os.O_APPEND | os.O_CREAT | REGULAR
+        self._fd = os.open(name, flags, PRIVATE, dir_fd=folder_fd)
 
 
 def open_regular(folder_fd: int, name: str, flags: int, label: str) -> int:

@@ -130,20 +130,11 @@ class Index:
         most.
         """
         try:
-            with self._lock_folder(0.5) as folder_fd:
-                flags = (
-                    os.O_WRONLY
-                    | os.O_APPEND
-                    | os.O_CREAT
-                    | os.O_NOFOLLOW
-                    | os.O_NONBLOCK
-                    | os.O_CLOEXEC
-                )
-                fd = os.open("invocation-index.jsonl", flags, durable.PRIVATE, dir_fd=folder_fd)
-                try:
-                    durable.append(fd, key.line().encode("ascii"), sync=False)
-                finally:
-                    os.close(fd)
+            with (
+                self._lock_folder(0.5) as folder_fd,
+                durable.appended(folder_fd, "invocation-index.jsonl") as fd,
+            ):
+                durable.append(fd, key.line().encode("ascii"), sync=False)
         except (OSError, InvocationError) as error:
             self._note_unwritten(layout.INDEX, error)
 

@@ -116,13 +116,11 @@ def note_published(root: str, git_dir: str | None, path: str) -> None:
     if git_dir is None or top is None:
         return
     try:
-        with durable.folder(f"{git_dir}/kittify") as fd:
-            flags = os.O_CREAT | os.O_APPEND | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
-            out = os.open(_PUBLISHED, flags, durable.PRIVATE, dir_fd=fd)
-            try:
-                durable.write_all(out, f"{os.path.relpath(f'{root}/{path}', top)}\n".encode())
-            finally:
-                os.close(out)
+        with (
+            durable.folder(f"{git_dir}/kittify") as fd,
+            durable.appended(fd, _PUBLISHED) as out,
+        ):
+            durable.write_all(out, f"{os.path.relpath(f'{root}/{path}', top)}\n".encode())
     except (OSError, InvocationError):
         return
 

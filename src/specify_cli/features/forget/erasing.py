@@ -73,13 +73,8 @@ def begin(project: Project, plan: Plan, order: Order, now: int) -> Journal:
 def refuse_held(project: Project, held: Sequence[str], order: Order, now: int) -> CallerError:
     """Keep that somebody tried to erase what is held, which doctor names; return HELD."""
     line = json.dumps({"at": rfc3339(now), "by": order.by, "held": list(held)}) + "\n"
-    with lock(project) as fd:
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | durable.REGULAR
-        file = os.open(REFUSED, flags, durable.PRIVATE, dir_fd=fd)
-        try:
-            durable.append(file, line.encode(), sync=True)
-        finally:
-            os.close(file)
+    with lock(project) as fd, durable.appended(fd, REFUSED) as file:
+        durable.append(file, line.encode(), sync=True)
     return CallerError(
         "HELD",
         f"nothing was erased: {', '.join(held)} is held",

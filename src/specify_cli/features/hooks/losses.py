@@ -140,31 +140,29 @@ def log_line(root: str, path: str, value: LogLine, limit: int = MAX_ORPHANS) -> 
     others it holds once."""
     folder, _, name = path.rpartition("/")
     data = _encode_line(value)
-    with durable.folder(root, folder, create=True) as folder_fd:
-        flags = os.O_CREAT | os.O_APPEND | os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        fd = os.open(name, flags, durable.PRIVATE, dir_fd=folder_fd)
-        try:
-            if os.fstat(fd).st_uid != os.geteuid():
-                raise StoredDataError(
-                    "FOREIGN_OWNER", f"{path} belongs to another user", f"remove {path}"
-                )
-            durable.lock(fd, path)
-            size = os.fstat(fd).st_size
-            last = os.pread(fd, 512, max(0, size - 512))
-            if size + len(data) > limit:
-                if b'"full": true' in last:
-                    return
-                why = "the log is full; no later event is kept"
-                data = _encode_line({"at": value["at"], "full": True, "why": why})
-            elif "keys" in value:
-                keys = json.dumps(value["keys"]).encode("ascii")
-                if keys in os.pread(fd, limit, 0):
-                    return
-            if last and not last.endswith(b"\n"):
-                data = b"\n" + data
-            durable.write_all(fd, data)
-        finally:
-            os.close(fd)
+    with (
+        durable.folder(root, folder, create=True) as folder_fd,
+        durable.appended(folder_fd, name, os.O_RDWR) as fd,
+    ):
+        if os.fstat(fd).st_uid != os.geteuid():
+            raise StoredDataError(
+                "FOREIGN_OWNER", f"{path} belongs to another user", f"remove {path}"
+            )
+        durable.lock(fd, path)
+        size = os.fstat(fd).st_size
+        last = os.pread(fd, 512, max(0, size - 512))
+        if size + len(data) > limit:
+            if b'"full": true' in last:
+                return
+            why = "the log is full; no later event is kept"
+            data = _encode_line({"at": value["at"], "full": True, "why": why})
+        elif "keys" in value:
+            keys = json.dumps(value["keys"]).encode("ascii")
+            if keys in os.pread(fd, limit, 0):
+                return
+        if last and not last.endswith(b"\n"):
+            data = b"\n" + data
+        durable.write_all(fd, data)
 
 
 def logged(root: str, path: str) -> Sequence[LogLine]:

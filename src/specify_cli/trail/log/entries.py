@@ -326,28 +326,27 @@ class TrailLog:
         newest 1,024 leaves are searched for it first. A torn leaf, or zeros at the end, are cut
         off under the lock. The tips are derived, so their file is not synced.
         """
-        with durable.folder(generation.path) as folder:
-            flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | durable.REGULAR
-            fd = os.open("leaves", flags, durable.PRIVATE, dir_fd=folder)
-            try:
-                durable.lock(fd, f"{generation.path}/leaves")
-                newest = Generation(generation.home, list_generations(generation.home)[-1])
-                if newest != generation and not again:
-                    # It ended since the line was announced: what it held was carried over.
-                    return self.append(newest, leaf, path, cited)
-                size = measure_leaves(fd)
-                # a write that was cut off: nobody was answered for it
-                if size != os.fstat(fd).st_size:
-                    os.ftruncate(fd, size)
-                line = leaf.entry + b"\n"
-                if not (again and line in os.pread(fd, _RECENT, max(0, size - _RECENT))):
-                    durable.append(fd, line, sync=True)
-                    if size == 0:
-                        os.fsync(folder)
-                if leaf.kind != FIXED:
-                    self._move_tips(generation.home, leaf, path, cited)
-            finally:
-                os.close(fd)
+        with (
+            durable.folder(generation.path) as folder,
+            durable.appended(folder, "leaves", os.O_RDWR) as fd,
+        ):
+            durable.lock(fd, f"{generation.path}/leaves")
+            newest = Generation(generation.home, list_generations(generation.home)[-1])
+            if newest != generation and not again:
+                # It ended since the line was announced: what it held was carried over.
+                self.append(newest, leaf, path, cited)
+                return
+            size = measure_leaves(fd)
+            # a write that was cut off: nobody was answered for it
+            if size != os.fstat(fd).st_size:
+                os.ftruncate(fd, size)
+            line = leaf.entry + b"\n"
+            if not (again and line in os.pread(fd, _RECENT, max(0, size - _RECENT))):
+                durable.append(fd, line, sync=True)
+                if size == 0:
+                    os.fsync(folder)
+            if leaf.kind != FIXED:
+                self._move_tips(generation.home, leaf, path, cited)
 
     def _move_tips(self, home: str, leaf: Leaf, path: str, cited: dict[str, str]) -> None:
         """Take what was cited from the tips, and add the new end.

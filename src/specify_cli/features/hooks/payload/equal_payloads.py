@@ -26,17 +26,15 @@ def number_twin(root: str, harness: str, source: str, call: HookInput) -> HookIn
     first = call.events[0]
     key = short_digest(first.phase, first.call_id)[:32].encode("ascii") + b"\n"
     name = short_digest(harness, call.session_id or "", source) + ".log"
-    flags = os.O_CREAT | os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
-        with durable.folder(root, f"{layout.LOCAL}/twins", create=True) as folder_fd:
-            fd = os.open(name, flags, durable.PRIVATE, dir_fd=folder_fd)
-            try:
-                durable.lock(fd, name)
-                size = os.fstat(fd).st_size
-                before = os.pread(fd, _REMEMBERED, max(0, size - _REMEMBERED)).count(key)
-                durable.write_all(fd, key)
-            finally:
-                os.close(fd)
+        with (
+            durable.folder(root, f"{layout.LOCAL}/twins", create=True) as folder_fd,
+            durable.appended(folder_fd, name, os.O_RDWR) as fd,
+        ):
+            durable.lock(fd, name)
+            size = os.fstat(fd).st_size
+            before = os.pread(fd, _REMEMBERED, max(0, size - _REMEMBERED)).count(key)
+            durable.write_all(fd, key)
     except (OSError, InvocationError):
         return call
     if not before:
