@@ -424,6 +424,7 @@ def test_an_event_of_a_later_version_is_said_to_be_unknown_once(tell: Tell, cli:
         tell("PostThought", tool_name="Bash", thought=SECRET)
     tell("Post\ud800", tool_name="Bash")
     tell("PostToolBatch", results=[])
+    tell("FileChanged", file_path="a.py")  # passed over, and that is known
     tell("PreToolUse", **call("t1"), brand_new={"member": 1})
     told = events(chartered, run)
 

@@ -140,7 +140,13 @@ def _merge_transcript(
 
 
 def record_unknown(at: Site, call: HookInput) -> None:
-    """Say once on a session's record that its harness tells an event this version does not know."""
+    """Say once on a session's record that its harness tells an event this version does not know,
+    and does not pass over: its settings row says which and why."""
+    from specify_cli.features.hooks.settings.harnesses import HARNESSES  # most programs tell none
+
+    row = HARNESSES.get(at.harness)
+    if row is not None and call.hook_event.lower() in map(str.lower, row.passed):
+        return
     try:
         found = find_recorder(at, call)
     except (Orphan, Recorded):

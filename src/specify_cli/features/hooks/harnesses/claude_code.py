@@ -22,10 +22,6 @@ from specify_cli.features.hooks.payload.values import (
 if TYPE_CHECKING:
     from specify_cli.features.hooks.payload.turn_from_transcript import Turn
 
-_PASSED = (
-    *("PreModelSwitch", "UserPromptExpansion", "TaskCreated", "TaskCompleted", "TeammateIdle"),
-    *("Elicitation", "FileChanged", "Setup", "MessageDisplay", "WorktreeCreate", "WorktreeRemove"),
-)
 EVENTS = {
     "PostModelSwitch": "model_switched",
     "CwdChanged": "folder_changed",
@@ -33,7 +29,6 @@ EVENTS = {
     "ConfigChange": "settings_changed",
     "InstructionsLoaded": "instructions_loaded",
     "ElicitationResult": "question_answered",
-    **dict.fromkeys(_PASSED, "nothing"),
 }
 _CREATED = "File created successfully at"
 _PLACES = ("oldStart", "oldLines", "newStart", "newLines")

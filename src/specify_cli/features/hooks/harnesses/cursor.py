@@ -18,17 +18,7 @@ from specify_cli.features.hooks.payload.values import (
     match_first,
 )
 
-EVENTS = {
-    "beforeShellExecution": "nothing",
-    "afterShellExecution": "nothing",
-    "beforeMCPExecution": "nothing",
-    "afterMCPExecution": "nothing",
-    "beforeReadFile": "nothing",
-    "afterFileEdit": "edit",
-    "beforeSubmitPrompt": "nothing",
-    "afterAgentResponse": "nothing",
-    "afterAgentThought": "nothing",
-}
+EVENTS = {"afterFileEdit": "edit"}
 
 
 class Cursor(Dialect):

@@ -25,11 +25,7 @@ EVENTS = {
     "AfterTool": "result",
     "BeforeAgent": "prompt",
     "AfterAgent": "turn_end",
-    "BeforeModel": "nothing",
-    "BeforeToolSelection": "nothing",
-    "AfterModel": "nothing",
     "Notification": "permission",
-    "PreCompress": "nothing",
 }
 # The last lines of a command's result, behind its output.
 _TRAILERS = frozenset(("Process Group PGID", "Background PIDs", "Signal", "Exit Code"))

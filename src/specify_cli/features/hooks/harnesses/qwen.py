@@ -16,10 +16,6 @@ if TYPE_CHECKING:
 EVENTS = {
     "SessionDelete": "session_deleted",
     "InstructionsLoaded": "instructions_loaded",
-    "UserPromptExpansion": "nothing",
-    "TodoCreated": "nothing",
-    "TodoCompleted": "nothing",
-    "MessageDisplay": "nothing",
 }
 
 

@@ -74,8 +74,8 @@ COMMON_EVENTS: Mapping[str, str] = {
 class Dialect:
     """One harness: what its program calls its events, and what it does in another way than others.
 
-    `events` maps each event the program sends, in the order of its documentation, to its kind. For
-    a kind there is a method `read_<kind>`, or `moments` reads it: prompt, turn_end, main_turn_end,
+    `events` maps each event that is read, in the order of its documentation, to its kind. For a
+    kind there is a method `read_<kind>`, or `moments` reads it: prompt, turn_end, main_turn_end,
     subagent_start, subagent_end, error, and the changes of a session (record/event_table.py). Case
     does not count, and `COMMON_EVENTS` need no mention.
     """

@@ -97,7 +97,7 @@ class HookInput(NamedTuple):
     permission_request: object = None  # tells the call that a person is asked to permit
     # is equal to the `permission_request` of the call that ended here
     matches_permission: object = None
-    is_unknown: bool = False  # whether this version does not know the event
+    is_unknown: bool = False  # whether nothing here reads the event
     session_transcript: str | None = None  # the path of the session's transcript
 
 
