@@ -9,11 +9,14 @@ are mistakes.
 from __future__ import annotations
 
 import json
+import re
 from typing import NamedTuple, NoReturn
 
 MAX_DEPTH = 64
 BOM = "\ufeff"
 _SPACE = " \t\r\n"
+_BLANK = re.compile(rf"[{_SPACE}]*+")
+_REMARKS = re.compile(rf"(?:[{_SPACE}]++|//[^\n]*+|/\*.*?\*/)*+", re.DOTALL)
 
 
 class JsonTextError(ValueError):
@@ -86,25 +89,13 @@ class _Reader:
 
     def skip(self, at: int) -> int:
         """Return the next place behind white space and comments."""
-        text = self.text
-        while at < len(text):
-            if text[at] in _SPACE:
-                at += 1
-            elif text[at] == "/" and text[at + 1 : at + 2] in ("/", "*"):
-                if not self.comments:
-                    raise JsonTextError(
-                        text, at, "a comment, which this file's reader does not take"
-                    )
-                if text[at + 1] == "/":
-                    end = text.find("\n", at)
-                    at = len(text) if end < 0 else end
-                else:
-                    end = text.find("*/", at + 2)
-                    if end < 0:
-                        raise JsonTextError(text, at, "a comment without its end")
-                    at = end + 2
-            else:
-                break
+        blank = (_REMARKS if self.comments else _BLANK).match(self.text, at)
+        at = at if blank is None else blank.end()
+        if self.text.startswith(("//", "/*"), at):
+            problem = "a comment, which this file's reader does not take"
+            if self.comments:
+                problem = "a comment without its end"
+            raise JsonTextError(self.text, at, problem)
         return at
 
     def value(self, at: int, depth: int) -> Node:
