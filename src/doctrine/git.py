@@ -123,6 +123,33 @@ def read_git(top: str, *words: str, given: bytes = b"") -> bytes | None:
     return answer.stdout if answer is not None and answer.returncode == 0 else None
 
 
+def read_contents(top: str, names: Sequence[str], *words: str) -> list[bytes | None] | None:
+    """Return the contents of objects by id or `commit:path`, in order, None for one that is not
+    there; None for all where git fails. Raises OSError without git.
+
+    git is asked once. `words` stand before its command, such as `--no-replace-objects`.
+    """
+    if not names:
+        return []
+    given = os.fsencode("".join(f"{name}\n" for name in names))
+    data = read_git(top, *words, "cat-file", "--batch", given=given)
+    if data is None:
+        return None
+    contents: list[bytes | None] = []
+    at = 0
+    while at < len(data):
+        end = data.index(b"\n", at)
+        head = data[at:end].split(b" ")
+        at = end + 1
+        if len(head) == 3 and head[2].isdigit():
+            size = int(head[2])
+            contents.append(data[at : at + size])
+            at += size + 1
+        else:
+            contents.append(None)
+    return contents
+
+
 def read_blob(top: str, name: str, limit: int) -> bytes | None:
     """Return a blob by its id or `commit:path`; None where it is not there or larger than `limit`
     bytes. Raises OSError without git."""

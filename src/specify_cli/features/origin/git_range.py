@@ -16,7 +16,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from doctrine.git import read_git
+from doctrine.git import read_contents, read_git
 from specify_cli.errors import CallerError
 from specify_cli.features.origin.report import ChangedFile, ChangeRange, Commit
 from specify_cli.record import layout
@@ -144,16 +144,12 @@ def read_blobs(top: str, blobs: Iterable[str], limit: int = MAX_FILE) -> dict[st
     chosen, left = [], _MAX_BYTES
     for name, size in zip(names, sizes, strict=True):
         if size is not None and size <= min(limit, left):
-            chosen.append((name, size))
+            chosen.append(name)
             left -= size
-    given = "".join(f"{name}\n" for name, _ in chosen).encode("utf-8", "surrogateescape")
-    data = _ask(top, "cat-file", "--batch=", given=given) if chosen else b""
-    found: dict[str, bytes | None] = dict.fromkeys(names)
-    at = 0
-    for name, length in chosen:
-        found[name] = data[at + 1 : at + 1 + length]  # an empty line stands before each
-        at += length + 2
-    return found
+    contents = read_contents(top, chosen, "--no-replace-objects")
+    if contents is None:
+        raise _explain_failure("cat-file")
+    return dict.fromkeys(names) | dict(zip(chosen, contents, strict=True))
 
 
 def list_changed(top: str, changes: ChangeRange) -> dict[str, str]:
@@ -191,12 +187,16 @@ def split_text(data: bytes) -> tuple[str, ...]:
 def _ask(top: str, *words: str, given: bytes = b"") -> bytes:
     output = read_git(top, "--no-replace-objects", *words, given=given)
     if output is None:
-        raise CallerError(
-            "INVALID_VALUE",
-            f"git {words[0]} failed or took more than 30 seconds",
-            f"git {words[0]} --help; git fsck",
-        )
+        raise _explain_failure(words[0])
     return output
+
+
+def _explain_failure(command: str) -> CallerError:
+    return CallerError(
+        "INVALID_VALUE",
+        f"git {command} failed or took more than 30 seconds",
+        f"git {command} --help; git fsck",
+    )
 
 
 def _resolve(top: str, range_text: str) -> tuple[str, str, str]:

@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from doctrine.git import read_git, run_git
+from doctrine.git import read_contents, read_git, run_git
 from doctrine.load import MAX_FILES, MAX_TOTAL_BYTES, read_folder
 from doctrine.packs import LOCK_PATH, classify_file, is_plain_path
 from doctrine.yaml_reader import MAX_BYTES
@@ -202,10 +202,10 @@ def _read_commit(folder: str, commit: str, below: str) -> Iterator[tuple[str, by
         else:
             why = f"{path}: expected a plain file of at most {MAX_BYTES} bytes"
             raise CallerError("PACK_INVALID", why, "fix the pack, or ask its author")
-    given = "".join(f"{blob}\n" for _, blob in blobs[: MAX_FILES + 1]).encode()
-    data, at = read_git(folder, "cat-file", "--batch", given=given) or b"", 0
-    for path, _ in blobs[: MAX_FILES + 1]:
-        head = data[at : at + 200].partition(b"\n")[0]
-        length, start = int(head.split()[2]), at + len(head) + 1
-        yield path, data[start : start + length]
-        at = start + length + 1
+    blobs = blobs[: MAX_FILES + 1]
+    contents = read_contents(folder, [blob for _, blob in blobs]) or [None] * len(blobs)
+    for (path, _), content in zip(blobs, contents, strict=True):
+        if content is None:
+            why = f"{path}: expected a file of the repository, found that it lacks its content"
+            raise CallerError("PACK_INVALID", why, "fix the pack, or ask its author")
+        yield path, content

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 from urllib.parse import quote
 
-from doctrine.git import read_git, run_git
+from doctrine.git import read_contents, read_git, run_git
 from specify_cli.errors import EnvironmentFault, StoredDataError
 
 REF = "refs/kittify/trail"
@@ -195,14 +195,8 @@ def read_blobs(top: str, blobs: Sequence[str], limit: int) -> Iterator[bytes | N
 
 def _read_some(top: str, blobs: Sequence[str], sizes: Sequence[int]) -> Iterator[bytes | None]:
     there = [blob for blob, size in zip(blobs, sizes, strict=True) if size >= 0]
-    given = "".join(f"{blob}\n" for blob in there).encode()
-    data, at = read_git(top, "cat-file", "--batch=", given=given) if there else b"", 0
-    for size in sizes:
-        if size < 0 or data is None:
-            yield None
-            continue
-        yield data[at + 1 : at + 1 + size]  # an empty line stands before each
-        at += size + 2
+    contents = iter(read_contents(top, there) or ())
+    yield from (next(contents, None) if size >= 0 else None for size in sizes)
 
 
 def _read_remote_tip(top: str, ref: str, remote: str) -> str | None:

@@ -7,7 +7,7 @@ import os
 import stat
 from hashlib import sha1
 
-from doctrine.git import git_directory, own_git_directory, read_git
+from doctrine.git import git_directory, own_git_directory, read_contents
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple, sha256
 from specify_cli import durable
 from specify_cli.errors import InvocationError
@@ -80,24 +80,11 @@ class Reader:
             else:
                 before[path] = ABSENT._replace(lines=None) if file is None else file
         names = [*(name or "0" * 40 for name in asked.values()), *blobs]
-        given = os.fsencode("".join(f"{name}\n" for name in names))
-        data = read_git(self._top, "cat-file", "--batch", given=given) if names else b""
-        answers: list[bytes | None] = []
-        at = 0
-        while data and at < len(data):
-            end = data.index(b"\n", at)
-            head = data[at:end].split(b" ")
-            at = end + 1
-            if len(head) == 3 and head[2].isdigit():
-                size = int(head[2])
-                answers.append(data[at : at + size])
-                at += size + 1
-            else:
-                answers.append(None)
-        answers += [None] * (len(names) - len(answers))
+        found = read_contents(self._top, names)
+        answers = [None] * len(names) if found is None else found
         for path, answer in zip(asked, answers, strict=False):
             if answer is None:
-                before[path] = ABSENT if data is not None else ABSENT._replace(lines=None)
+                before[path] = ABSENT if found is not None else ABSENT._replace(lines=None)
             else:
                 file = files[path] or File(1, len(answer), 0, "", None)
                 lines = self._read_lines(answer)[1]
