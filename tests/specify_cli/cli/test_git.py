@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -137,6 +138,15 @@ def test_a_trail_set_to_committed_later_still_hides_open_records(cli: Cli, proje
     assert ".kittify/events/objects/" in seen
     assert cli("invocations", "verify").code == 0
     assert json.loads((project / done["published"]).read_bytes().split(b"\n")[0])["invocation_id"] == one
+
+
+def test_a_fifo_where_published_records_are_named_keeps_no_close_waiting(cli: Cli, project: Path) -> None:
+    cli("init", "--trail", "committed")
+    one = cli("do", "implement WP01", "--json").json()["invocation_id"]
+    os.mkfifo(project / ".git/kittify/published")
+    done = cli("profile-invocation", "complete", "--invocation-id", one, "--json").json()
+
+    assert (project / done["published"]).exists()
 
 
 def test_going_committed_publishes_nothing_that_was_private(cli: Cli, project: Path) -> None:
