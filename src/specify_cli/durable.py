@@ -45,7 +45,7 @@ LOCK_WAIT_SECONDS = 10.0
 IN_BACKGROUND = False
 _SEARCHED = 256 * 1024
 # The first millisecond that no time with four digits of a year holds.
-_YEAR_10000 = 253_402_300_800_000
+YEAR_10000 = 253_402_300_800_000
 PRIVATE = 0o600
 SHARED = 0o644
 
@@ -234,7 +234,7 @@ def read_clock(clock: Callable[[], int]) -> int:
     The clock is an argument, so tests bring one that stands still.
     """
     millis = clock() // 1_000_000
-    if not 0 <= millis < _YEAR_10000:
+    if not 0 <= millis < YEAR_10000:
         raise EnvironmentFault(
             "CLOCK_INVALID",
             f"this machine's clock is {millis // 1000} seconds from 1970; expected a time from "

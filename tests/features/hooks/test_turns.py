@@ -152,6 +152,21 @@ def test_a_refusal_in_the_transcript_ends_the_call_as_denied(
     assert (denial["event"], denial["decision"], denial["call_id"]) == ("approval", "deny", "t1")
 
 
+@pytest.mark.parametrize("stated", ["0001-01-01T00:00:00Z", "9999-12-31T23:59:59-12:00"])
+def test_a_time_of_a_transcript_that_no_line_can_state_is_not_claimed(
+    tell: Tell, cli: Cli, chartered: Path, tmp_path: Path, stated: str
+) -> None:
+    run = begin(cli, tell)
+    tell("PreToolUse", **call("t1"))
+    line = {"timestamp": stated, "type": "system", "toolUseID": "t1"}
+    (tmp_path / "t.jsonl").write_text(2 * (json.dumps(line) + "\n"))
+    tell("Stop", transcript_path=str(tmp_path / "t.jsonl"), last_assistant_message="ok", prompt_id="p1")
+    *_, result, _ = events(chartered, run)
+
+    assert result["inferred"] and "claimed_at" not in result
+    assert cli("invocations", "verify", run).code == 0
+
+
 def test_whoever_closes_a_record_waits_for_no_call(tell: Tell, cli: Cli, chartered: Path) -> None:
     run = begin(cli, tell)
     tell("PreToolUse", **call("t1"))

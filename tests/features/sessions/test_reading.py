@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from specify_cli.features.sessions.readers import read_session
-from specify_cli.features.sessions.reading import Session
+from specify_cli.features.sessions.reading import Session, parse_time
 from specify_cli.features.sessions.transcripts import read_head
+from specify_cli.record.ids import rfc3339
 
 AT = "2025-11-20T09:00:0{}.000Z"
 
@@ -28,6 +29,12 @@ def codex(*payloads: dict[str, Any], kind: str = "response_item") -> bytes:
     head = {"timestamp": AT.format(0), "type": "session_meta", "payload": meta}
     asked = {"timestamp": AT.format(1), "type": "event_msg", "payload": {"type": "user_message", "message": "fix it"}}
     return lines(head, asked, *({"timestamp": AT.format(2), "type": kind, "payload": item} for item in payloads))
+
+
+def test_a_time_that_no_line_can_state_is_one_that_a_line_can() -> None:
+    stated = ("9999-12-31T23:59:59-12:00", "0001-01-01T00:00:00Z", 10**20, -1)
+
+    assert [len(rfc3339(parse_time(value))) for value in stated] == [24] * 4
 
 
 def test_codex_that_tells_calls_only_as_its_model_made_them() -> None:

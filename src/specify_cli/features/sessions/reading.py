@@ -87,13 +87,16 @@ def read_session_with(
 
 def parse_time(value: object) -> int:
     """Return a moment (ms) that a transcript states: RFC 3339, or a number of ms; 0 for anything
-    else."""
-    if type(value) is int:
-        return max(0, min(value, 2**47))
+    else. It is kept within what a line can state."""
     try:
-        return max(0, round(datetime.fromisoformat(str(value)).timestamp() * 1000))
+        millis = (
+            value
+            if type(value) is int
+            else round(datetime.fromisoformat(str(value)).timestamp() * 1000)
+        )
     except (ValueError, OverflowError, OSError):
         return 0
+    return max(0, min(millis, 2**47))
 
 
 def sum_facts(turns: Sequence[TurnFacts]) -> TurnFacts:

@@ -13,6 +13,7 @@ from datetime import datetime
 from itertools import islice
 
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple
+from specify_cli.durable import YEAR_10000
 from specify_cli.errors import InvocationError
 from specify_cli.record.reading.views import fields_of, read_file
 from specify_cli.storage.index import Index
@@ -179,9 +180,10 @@ def read_others(root: str, invocation_id: str, since: int, now: int) -> Iterator
 def read_moment(value: object) -> int | None:
     """Return a moment that a line states; None where it states none.
 
-    `value` is RFC 3339, as a line has it.
+    `value` is RFC 3339, as a line has it: from 1970 on, and with four digits of a year.
     """
     try:
-        return round(datetime.fromisoformat(str(value)).timestamp() * 1000)
-    except ValueError:
+        millis = round(datetime.fromisoformat(str(value)).timestamp() * 1000)
+    except (ValueError, OverflowError):
         return None
+    return millis if 0 <= millis < YEAR_10000 else None
