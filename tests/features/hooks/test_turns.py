@@ -94,7 +94,9 @@ values = st.recursive(
     st.lists(values, max_size=4),
 )
 def test_no_transcript_whatever_breaks_the_hook(harness: str, lines: list[Any]) -> None:
-    read_facts(find_dialect(harness), "\n".join(json.dumps(line) for line in lines).encode())
+    facts = read_facts(find_dialect(harness), "\n".join(json.dumps(line) for line in lines).encode())
+
+    assert facts.requests >= 0 and facts.cost >= 0 and isinstance((facts.tokens, facts.thinking), tuple)
 
 
 # --- what is recorded

@@ -10,15 +10,14 @@ what is not there, or not in its form, is left out, and nothing here raises.
 
 from __future__ import annotations
 
-from collections import Counter
 from datetime import datetime
 
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 from specify_cli.features.hooks.payload.outputs import parse_json
-from specify_cli.features.hooks.payload.turn_from_transcript import Turn, TurnFacts, read_line
+from specify_cli.features.hooks.payload.turn_from_transcript import Turn, read_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
     from typing import Any
 
     from specify_cli.features.hooks.payload.dialect import Dialect
@@ -37,7 +36,7 @@ class TranscriptEvent(NamedTuple):
 
     at: int
     payload: dict[str, Any]
-    facts: TurnFacts | None = None
+    facts: Turn | None = None
     status: str | None = None
 
 
@@ -99,19 +98,6 @@ def parse_time(value: object) -> int:
     return max(0, min(millis, 2**47))
 
 
-def sum_facts(turns: Sequence[TurnFacts]) -> TurnFacts:
-    """Return what several turns used together, under the model that was named last."""
-    tokens: Counter[str] = Counter()
-    for facts in turns:
-        tokens.update(facts.tokens)
-    return TurnFacts(
-        model=next((facts.model for facts in reversed(turns) if facts.model), None),
-        tokens=tokens,
-        requests=sum(facts.requests for facts in turns),
-        cost=sum(facts.cost for facts in turns),
-    )
-
-
 class SessionReader:
     """Reads one transcript, the session's or that of one of its subagents, line by line.
 
@@ -133,7 +119,7 @@ class SessionReader:
         self._answered: set[str] = set()
         self.at = 0
         self._words: str | None = None
-        self._ended: list[TurnFacts] = []
+        self._ended = Turn(dialect)
         self._turn_at = self._lines = 0
         self.begin(data)
         for raw in data.split(b"\n"):
@@ -158,7 +144,7 @@ class SessionReader:
             stop["returns_to"] = f"subagent:{returns_to or 'unknown'}"
         first = TranscriptEvent(self.events[0].at, self._name("SubagentStart", named))
         name = self._name("SubagentStop", stop)
-        last = TranscriptEvent(self.events[-1].at, name, sum_facts(self._ended))
+        last = TranscriptEvent(self.events[-1].at, name, self._ended)
         self.events = [first, *self.events, last]
 
     def begin(self, data: bytes) -> None:
@@ -170,8 +156,8 @@ class SessionReader:
 
     def drop_copy(self) -> None:
         """Forget what was read so far: it was copied from the session that told it first."""
-        self.events, self.calls, self._ended = [], {}, []
-        self.turn, self._words = self.turn.begin_next(), None
+        self.events, self.calls, self._words = [], {}, None
+        self.turn, self._ended = self.turn.begin_next(), self.turn.begin_next()
 
     def note_session(self, session_id: object, cwd: object, version: object) -> None:
         """Note what the first line to say so says of the session."""
@@ -225,11 +211,11 @@ class SessionReader:
 
     def end_turn(self) -> None:
         """Add what the turn was that ends here, if there was one."""
-        facts = self.turn.facts
+        facts = self.turn
         if not facts.text and not facts.requests:
             return  # what was told so far is of the turn that begins
         self.turn = self.turn.begin_next()
-        self._ended.append(facts)
+        self._ended.add_turn(facts)
         self._words = facts.text or self._words
         # else nobody was told an end of it
         if not self.agent and facts.text and facts.error is None:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from specify_cli.features.hooks.conversation.turn import describe_session_change, describe_turn
-from specify_cli.features.hooks.harnesses import translate
+from specify_cli.features.hooks.harnesses import find_dialect, translate
 from specify_cli.features.hooks.payload.site import Site, place_events
-from specify_cli.features.hooks.payload.turn_from_transcript import TurnFacts
+from specify_cli.features.hooks.payload.turn_from_transcript import Turn
 from specify_cli.features.hooks.payload.values import HookEvent, compose_approval
 from specify_cli.features.sessions.reading import Session, TranscriptEvent
 from specify_cli.features.sessions.reconciling import Told
@@ -53,7 +53,7 @@ def _translate(session: Session, item: TranscriptEvent, root: str) -> Iterator[H
         if moment.kind == "prompt":
             yield HookEvent("prompt", {"text": moment.text or ""}, "other", "")
         elif moment.kind == "end" and (call.subagent is None or moment.text):
-            facts = item.facts or TurnFacts()
+            facts = item.facts or Turn(find_dialect(session.harness))
             payload = describe_turn(moment, facts, call.subagent, session.harness)
             yield HookEvent("turn", payload, "other", "")
         elif moment.kind in ("compacted", "interrupted"):

@@ -28,7 +28,7 @@ from specify_cli.features.hooks.payload.transcript_end import (
 )
 from specify_cli.features.hooks.payload.turn_from_transcript import (
     MAX_TEXT,
-    TurnFacts,
+    Turn,
     count_tokens,
     read_facts,
 )
@@ -91,7 +91,7 @@ def record_moment(at: Site, call: HookInput, moment: SessionMoment) -> bool:
     with closing(found) as recorder:
         if moment.kind in ("end", "ended"):
             look_after(at, recorder, session)
-        facts = TurnFacts()
+        facts = nothing = Turn(find_dialect(at.harness))
         if moment.kind in ("prompt", "end", "closing", "interrupted", "ended"):
             facts = _read_facts(at.harness, moment)
             if is_main and moment.kind != "prompt":
@@ -107,7 +107,7 @@ def record_moment(at: Site, call: HookInput, moment: SessionMoment) -> bool:
             name += f" {_count_calls(recorder)}" if is_main else ""
             key = _key(at, session, moment._replace(key=name))
             # The transcript that a hook names is the session's: of a subagent it says nothing.
-            own = facts if is_main else TurnFacts()
+            own = facts if is_main else nothing
             turn = describe_turn(moment, own, call.subagent, at.harness)
             _append(recorder, "turn", turn, key)
         elif moment.kind not in ("end", "closing") and not _is_earlier(moment, recorder):
@@ -280,14 +280,15 @@ def _keep_prompt(at: Site, session: str, moment: SessionMoment) -> bool:
     return True
 
 
-def _read_facts(harness: str, moment: SessionMoment) -> TurnFacts:
+def _read_facts(harness: str, moment: SessionMoment) -> Turn:
     """Return what the session's transcript says, a moment later where the program has not written
     its answer yet."""
-    facts = TurnFacts()
+    dialect = find_dialect(harness)
+    facts = Turn(dialect)
     for wait in (0.0, 0.1, 0.2) if moment.transcript is not None else ():
         time.sleep(wait)
         data = read_end(str(moment.transcript), MAX_TURN)
-        facts = read_facts(find_dialect(harness), data)
+        facts = read_facts(dialect, data)
         # The last answer's tokens come with its words.
         if moment.kind != "end" or (
             facts.text == moment.text if data and moment.text else moment.text or facts.text
@@ -296,9 +297,7 @@ def _read_facts(harness: str, moment: SessionMoment) -> TurnFacts:
     return facts
 
 
-def describe_turn(
-    moment: SessionMoment, facts: TurnFacts, agent: str | None, harness: str
-) -> Members:
+def describe_turn(moment: SessionMoment, facts: Turn, agent: str | None, harness: str) -> Members:
     """Return the payload of a turn: of a session its own, of a subagent all that it used, as far as
     `facts` are of that subagent's transcript."""
     model = facts.model or (moment.model if agent is None else None)

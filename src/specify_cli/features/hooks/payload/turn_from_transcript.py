@@ -7,7 +7,7 @@ is left out.
 
 from __future__ import annotations
 
-from doctrine.light_imports import TYPE_CHECKING, NamedTuple
+from doctrine.light_imports import TYPE_CHECKING
 from specify_cli.features.hooks.payload.outputs import join_texts, parse_json
 
 if TYPE_CHECKING:
@@ -37,33 +37,19 @@ _COUNTS = {name: kind for kind, names in _KINDS.items() for name in (kind, *name
 _MAX_COUNT = 2**53 - 1
 
 
-class TurnFacts(NamedTuple):
-    """What a turn was. `denied` maps the id of each call that was refused to what its model was
-    told.
-
-    `error` is the code and the words of what ended the turn, where that was an error;
-    `cost` is in US dollars.
-    """
-
-    text: str | None = None
-    model: str | None = None
-    tokens: Mapping[str, int] = {}
-    requests: int = 0
-    thinking: str = ""
-    denied: Mapping[str, str] = {}
-    error: tuple[str, str] | None = None
-    cost: float = 0.0
-
-
 class Turn:
     """What has been read of a turn so far. The harness's module reads each line into it
-    (`Dialect.read_turn`)."""
+    (`Dialect.read_turn`).
+
+    `denied` maps the id of each call that was refused to what its model was told. `error` is the
+    code and the words of what ended the turn, where that was an error; costs are in US dollars.
+    """
 
     def __init__(self, dialect: Dialect) -> None:
         self._dialect = dialect
         self.text: str | None = None
         self.model: str | None = None
-        self.thinking: list[str] = []
+        self._thoughts: list[str] = []
         self.denied: dict[str, str] = {}
         self.error: tuple[str, str] | None = None
         self._used: dict[str, Mapping[str, Any]] = {}
@@ -85,32 +71,41 @@ class Turn:
 
     def add_thought(self, thought: object) -> None:
         """Note a piece of thinking."""
-        self.thinking += [thought] if isinstance(thought, str) and thought else []
+        self._thoughts += [thought] if isinstance(thought, str) and thought else []
 
     def add_usage(self, request: str, counts: object) -> None:
         """Note what one answer of the model used; an answer told in pieces is one."""
         if isinstance(counts, dict):
             self._used[request] = counts
 
+    def add_turn(self, turn: Turn) -> None:
+        """Note what another turn used, too."""
+        self.name_model(turn.model)
+        self._used |= turn._used
+        self.costs |= turn.costs
+
     @property
-    def facts(self) -> TurnFacts:
+    def thinking(self) -> str:
+        return "\n".join(self._thoughts)[:MAX_TEXT]
+
+    @property
+    def requests(self) -> int:
+        return len(self._used)
+
+    @property
+    def tokens(self) -> dict[str, int]:
         tokens: dict[str, int] = {}
         for counts in self._used.values():
             for kind, count in count_tokens(counts, self._dialect).items():
                 tokens[kind] = tokens.get(kind, 0) + count
-        return TurnFacts(
-            self.text,
-            self.model,
-            tokens,
-            len(self._used),
-            "\n".join(self.thinking)[:MAX_TEXT],
-            self.denied,
-            self.error,
-            sum(self.costs.values()),
-        )
+        return tokens
+
+    @property
+    def cost(self) -> float:
+        return sum(self.costs.values())
 
 
-def read_facts(dialect: Dialect, transcript: bytes) -> TurnFacts:
+def read_facts(dialect: Dialect, transcript: bytes) -> Turn:
     """Return what the last turn of a transcript says; nothing for a harness whose file is not
     known. Never raises."""
     turn = Turn(dialect)
@@ -118,7 +113,7 @@ def read_facts(dialect: Dialect, transcript: bytes) -> TurnFacts:
         line = parse_json(raw)
         if isinstance(line, dict):
             turn = read_line(dialect, turn, line, number)
-    return turn.facts
+    return turn
 
 
 def read_line(dialect: Dialect, turn: Turn, line: Payload, number: int) -> Turn:
