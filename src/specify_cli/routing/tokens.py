@@ -115,16 +115,20 @@ def _read_word(raw: str, at: int, table: RouterTable) -> Iterator[Token]:
         yield Token("o", "", raw, at)
     else:
         word = word.removeprefix("re-")  # to re-run is to run
-        for number, part in enumerate(word.split("-", 40)):
+        parts = filter(None, word.split("-", 40))  # "a--b/c" has an empty one
+        for number, part in enumerate(parts):
             yield Token("w", part, part, at, number > 0)
 
 
 def _read_path(raw: str, at: int, table: RouterTable) -> Iterator[Token]:
-    """Yield the token of a path; `client/server` is two words with an "or" between them."""
+    """Yield the token of a path or of options (`-p/--port`).
+
+    `client/server` is two words with an "or" between them.
+    """
     parts = raw.split("/")
     if (
         len(parts) == 2
-        and all(part.replace("-", "").isalpha() for part in parts)
+        and all(part.replace("-", "").isalpha() and part[0] != "-" for part in parts)
         and parts[0] not in _TREES
     ):
         yield from _read_word(parts[0], at, table)

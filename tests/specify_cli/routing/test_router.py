@@ -99,6 +99,12 @@ def test_what_something_does_not_do_is_a_fault_however_its_subject_is_written() 
     assert refusals[2] != "review"
 
 
+def test_two_spellings_of_an_option_are_one_name() -> None:
+    requests = ["Document the -p/--port option", "Add --t-min/--t-max to the script"]
+
+    assert [asked(request) for request in requests] == ["implement"] * 2
+
+
 @pytest.mark.parametrize("action", ACTIONS)
 def test_every_alias_alone_asks_for_the_action_of_its_row(action: str) -> None:
     aliases = TABLE.aliases[action]
@@ -400,6 +406,8 @@ _TEXTS = st.one_of(st.text(max_size=80), st.lists(_WORDS, max_size=14).map(" ".j
 @example("-")
 @example("a-")
 @example("/")
+@example("-p/--port")
+@example("a--b/c-")
 @example("re-")
 @example("l'")
 @example("`")
