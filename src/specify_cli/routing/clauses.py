@@ -20,16 +20,27 @@ from specify_cli.routing.words import Phrase, Verb, read_cell
 _NEEDED = read_cell("needed required missing due overdue pending wanted requested")
 _OTHERS = read_cell("i'll we'll they he she it is are was has had")
 _OWN_WORK = read_cell("changes code implementation solution branch fix")
+_OWN_CODE = read_cell("function approach query class method migration")
 _PLAIN_WH = read_cell("why where when who why's where's who's")
 _POLITE = read_cell("can could would will shall")
 _LACKING = read_cell(
     "missing wrong incorrect unexpected invalid useless unnecessary redundant superfluous unused"
 )
+_ASKS = read_cell("please you me us we users")
 _ONTO = read_cell("on to in as up")
+_PLACES = read_cell("on for in to")
+_PARTICLES = read_cell("up of off out down into")
 _MOVED = read_cell("into onto from")
+# "Do the frontend" is an order, whatever it names; "do a demo" names no work.
+_SOME_DOING = ("do a", "do an", "do another")
 _PART_OF = read_cell("to on of from in")
 # A subject and its predicate are at most so many words apart.
 _PREDICATE = 7
+# These ask for a cause: "why it fails".
+_CAUSES = read_cell("why what where which")
+# What somebody sees is no order: "we're seeing timeouts".
+_SEES = read_cell("seeing noticing observing experiencing facing hitting")
+_SAYS = read_cell("found noticed said says wants complained asked asks")
 _FAULTS = read_cell("bug crash error failure regression glitch leak")
 
 
@@ -81,7 +92,12 @@ class Clauses(RequestText):
             i += 1
         if i >= end or self.is_in(start, "subordinators"):
             return None
-        return self.read_head(i, end)
+        head = self.read_head(i, end)
+        # "Please drag tasks between columns": behind what asks for a verb stands an unknown one.
+        last, after = self.find_head(i, end)
+        asks = self.word(i - 1) == "to" or (self.word(i - 1) in _ASKS and self.word(after))
+        is_verb = asks and not noun and last == i + 1 and self.word(last).endswith("s")
+        return None if is_verb else head
 
     def read_head(self, i: int, end: int) -> tuple[Reading, int] | None:
         """Return the action that the head noun of the phrase at `i` stands for, unless a statement
@@ -101,6 +117,10 @@ class Clauses(RequestText):
         if (self.word(i) in _LACKING or does_nothing) and last > i:
             return self.make_reading(i, "what is amiss", "implement", weight="signal"), after
         action = self.name_action(last)
+        # "Validation on the form" is built, "validation of the findings" is done
+        built = self.is_in(last, "deliverables") and self.word(after) in _PLACES
+        if built and action == "curate" and not self.is_name(after + 1, end):
+            return self.make_reading(last, "something to be built", "implement"), after
         if not action:
             return None
         return self.make_reading(last, "head noun of the request", action), after
@@ -109,17 +129,24 @@ class Clauses(RequestText):
         """Return whether the word at `i` is the verb of a statement: "WP05 done", "I pushed it",
         "it writes a file"."""
         word, before = self.word(i), self.word(i - 1)
+        if word in _SEES and before.endswith(("'m", "'re", "m", "are", "keep")):
+            return True
         if not self.find_verb(i):
             return False
         if word.endswith("ed") or word == "done":
-            if before in SUBJECTS:
+            if before in SUBJECTS or before in ("someone", "somebody"):
                 return True
             # "MTM-46 added the page" is the title of a change, "WP05 done" a report.
             object_follows = self.continues(i + 1, end) or self.marks_object(i + 1, end)
             titled = object_follows and not self.is_adverb(i + 1)
             return self.is_name(i - 1, end) and not titled
         is_third_person = word.endswith("s") and word not in self.table.verbs
-        return is_third_person and before in ("it", "he", "she")
+        verb, subject = self.find_verb(i), i - 1
+        while subject > 0 and self.is_adverb(subject):
+            subject -= 1
+        # "upsert() detects duplicate keys" says what is
+        acts = self.is_name(subject, end) and verb and verb.action not in ("implement", "none")
+        return is_third_person and (before in ("it", "he", "she") or bool(acts))
 
     def _names_thing(self, i: int, end: int) -> bool:
         """Return whether a noun stands at `i` that could be a verb, since the words after it say
@@ -195,6 +222,8 @@ class Clauses(RequestText):
         "What a mess" asks nothing.
         """
         if self.is_in(i, "wh"):
+            if self.word(i) == "was" and i > 0 and self.tokens[i - 1].kind in "on":
+                return False  # German asks so; "file_path was removed" is English
             return not (self.word(i) == "what" and self.word(i + 1) in ("a", "an"))
         return self.is_in(i, "wh_aux") and (question or self.is_in(i + 1, "aux"))
 
@@ -219,6 +248,8 @@ class Clauses(RequestText):
         work = self.table.words("review_objects")
         if here & {"my", "these", "this"}:
             work |= _OWN_WORK
+            # "Is this query safe?" is for a reviewer, "what's wrong with this query?" is not.
+            work |= frozenset() if self.word(i).startswith("what") else _OWN_CODE
         known = self.table.words("review_question")
         return bool(here & work and here & known) and len(here & (work | known)) > 1
 
@@ -234,6 +265,8 @@ class Clauses(RequestText):
         that something polite does, so it is one. None where no verb or phrase stands here.
         """
         phrase = self.find_phrase("phrases", i, end)
+        if phrase and " ".join(phrase[0].words) in _SOME_DOING:
+            phrase = phrase if self._names_work(phrase[1], end) else None
         if phrase and not (self.name_action(phrase[1] - 1) and self.continues(phrase[1], end)):
             return self._read_phrase(i, *phrase, end)
         if noun or self._is_part_of_word(i, end) or self._only_helps(i, end):
@@ -242,8 +275,9 @@ class Clauses(RequestText):
         if not verb or self._is_noun(i, end, verb, opened):
             return None
         is_past = self.word(i).endswith("ed") and self.word(i) != verb.lemma
-        if is_past and i > 0 and not opened and verb.action not in ("implement", "none"):
-            return None  # "Update docs: explained why" reports; "Fixed the tabs" titles a change
+        is_report = i > 0 or self.word(i + 1) == "by"
+        if is_past and is_report and not opened and verb.action not in ("implement", "none"):
+            return None  # "Update docs: explained why", "Reported by a customer"
         lacks_object = i + 1 >= end or (i + 2 >= end and self.word(i + 1) in THINGS)
         if lacks_object and verb.lemma in self.table.words("halting"):
             return None  # "stop", "cancel it": said to the agent, about nothing in a file
@@ -261,6 +295,9 @@ class Clauses(RequestText):
         """Return whether the word at `i` only leads to the verb; "do WP03" has no other."""
         if not self.is_in(i, "leadins"):
             return False
+        if self.word(i) == "keep":  # "keep request secrets out of logs", unlike "keep fixing it"
+            thing = self.continues(i + 2, end) and not self.word(i + 1).endswith("ing")
+            return not thing or self.is_in(i + 1, "leadins") or i + 3 >= end
         return self.word(i) != "do" or not self.is_name(i + 1, end)
 
     def _read_phrase(self, i: int, phrase: Phrase, after: int, end: int) -> tuple[Reading, int]:
@@ -278,12 +315,25 @@ class Clauses(RequestText):
         at = self.tokens[i].at
         return Reading(verb.action, token, "phrase", at, verb.lemma, verb.weight), after
 
+    def _names_work(self, i: int, end: int) -> bool:
+        """Return whether the object at `i` is work or something to be built: "do a rename", "do a
+        login page", unlike "do a demo"."""
+        last, after = self.find_head(i, end)
+        verb = self.find_verb(last)
+        makes = verb is not None and verb.action == "implement" and self.word(last) != "run"
+        known = self.is_in(last, "buildables", "deliverables", "work_nouns", "prefixes")
+        # "Do a better job", "do an end to end test"
+        is_named = last < 0 or self.word(i) == "better" or self.word(after) == "to"
+        return makes or known or is_named or bool(self.name_action(last))
+
     def _is_noun(self, i: int, end: int, verb: Verb, opened: bool) -> bool:
         """Return whether a word that could be a verb is a noun: the subject of "review page is
         broken", or "I like trains"."""
         word = self.word(i)
         is_plural = word != verb.lemma and word.endswith("s")
         if is_plural and self.word(i - 1) in ("like", "love"):
+            return True
+        if self.word(i + 1) in _SAYS:  # "QA found that it crashes"
             return True
         if opened or self.marks_object(i + 1, end):
             return False
@@ -324,15 +374,21 @@ class Clauses(RequestText):
         places = (last,) if is_light else range(i, after)
         # "close #12": an object that is no word stands in the row as what it is, `%n`.
         kind = f"%{self.tokens[i].kind}" if i < end else ""
+        if kind == "%n" and self.continues(i + 1, end):
+            kind = ""  # "split 3MF support" splits no entry of that number
         row = table.objects(verb.lemma)
         for word in (*map(self.word, places), self.word(after), kind):
             if word in row:
                 return verb._replace(action=row[word])
         change = last - (self.word(last) == "request")  # "pull request", "merge request"
         looks = verb.action == "analyze" and "look" in verb.lemma.split()
-        if looks and self.is_in(change, "review_objects"):
+        # "Have a look at my branch", and at a pull request
+        is_own = self.word(i) == "my" and self.word(last) in _OWN_WORK - {"code"}
+        if looks and (is_own or self.is_in(change, "review_objects")):
             return verb._replace(action="review")
-        action = self.name_action(last) if is_light and last >= 0 else ""
+        # "Make the specification a page" makes no specification.
+        turns = verb.lemma == "make" and self.word(after) in ("a", "an")
+        action = self.name_action(last) if is_light and last >= 0 and not turns else ""
         # "Update the spec" is no order to specify anew.
         is_assembled = action in ("specify", "review") and verb.lemma in table.words("assembling")
         return verb._replace(action=action) if action and not is_assembled else verb
@@ -364,12 +420,13 @@ class Clauses(RequestText):
         action ends ("fix it and run the tests") is none.
         """
         readings: list[Reading] = []
-        # Within what only spells out; and how many brackets are open.
-        region, depth = False, 0
+        # Within what only spells out, what opened it, and how many brackets are open.
+        region, opened_by, depth = False, "", 0
         for i in range(at, end):
             token = self.tokens[i]
             depth += (token.word in ("(", "[")) - (token.word in (")", "]"))
-            region = region or self.is_in(i, "regions") or token.word == ":"
+            if not region and (self.is_in(i, "regions") or token.word == ":"):
+                region, opened_by = True, token.word
             then = self.is_in(i, "then_words")
             joins = token.kind == "," or self.is_in(i, "conjunctions") or token.word == "but"
             if depth > 0 or not (then or joins):
@@ -379,10 +436,16 @@ class Clauses(RequestText):
                 then = then or self.is_in(k, "then_words")
                 # "and we'll merge it": somebody else does that.
                 k = end if self.word(k) in _OTHERS else k + 1
-            region = region and not then
+            mends = opened_by in _CAUSES and self._mends_cause(k, end)
+            region = region and not then and not mends
             if not region and k < end and k not in self.negated:
                 readings += self._read_other(k, end, adjacent=i == at, sure=then or i == at)
         return [reading for reading in readings if reading.action != first.action]
+
+    def _mends_cause(self, k: int, end: int) -> bool:
+        """Return whether the verb at `k` mends what was asked for before it: "find out why it
+        fails and fix it", unlike "explain how we load and cache it"."""
+        return self.is_in(k, "mending") and self.word(k + 1) in THINGS and k + 2 >= end
 
     def _read_other(self, k: int, end: int, *, adjacent: bool, sure: bool) -> list[Reading]:
         """Return the reading of a later verb at `k`, unless it only tells how the first action
@@ -394,7 +457,7 @@ class Clauses(RequestText):
         order = self.read_order(k, end, noun=False, opened=True)
         if order is None or self.is_in(k + 1, "buildables"):
             return []
-        other, words = order[0], self.table.words
+        (other, after), words = order, self.table.words
         # "and run the tests", "and verify"
         checks = other.lemma in words("verify_tail") and (
             k + 1 >= end or self.is_in(k + 1, "verify_objects")
@@ -405,5 +468,8 @@ class Clauses(RequestText):
         tracks = other.lemma in words("tracker_verbs") and other.action == "curate"
         if checks or follows or reports or tracks:
             return []
-        sure = sure or self.marks_object(k + 1, end) or other.rule == "verb"
-        return [other] if sure else []
+        # The object of a phrase stands behind it, or in its gap: "and get rid of the hotspots"
+        has_object = self.marks_object(after, end) or " … " in other.token
+        particle = other.rule == "phrase" and self.word(after - 1) in _PARTICLES
+        has_object = has_object or (particle and self.continues(after, end))
+        return [other] if sure or has_object or other.rule == "verb" else []

@@ -22,7 +22,7 @@ from specify_cli.routing.clauses import Clauses
 from specify_cli.routing.request_text import SUBJECTS, Reading, drop_doubles
 from specify_cli.routing.statements import read_statements
 from specify_cli.routing.tokens import scan_tokens
-from specify_cli.routing.words import fold
+from specify_cli.routing.words import fold, read_cell
 
 if TYPE_CHECKING:
     from specify_cli.routing.table import RouterTable
@@ -40,6 +40,10 @@ _LABEL = re.compile(
 _PART = re.compile(r"([\w.-]{1,40}/[\w./, -]{1,60}|[\w.]{1,30} ([a-zA-Z]{3,15})) ?:\s")
 
 
+# Verbs of these cells tell how other work begins or ends.
+_TAILS = ("preparatory", "verify_tail", "report_tail", "follow")
+_SPEAKERS = read_cell("we i we'd i'd we've i've")
+_ALSO = read_cell("also too afterwards after finally")
 # With these begins no title behind the name of a part.
 _GRAMMAR = ("stop_words", "determiners", "boundaries", "leadins", "wh", "aux", "negations")
 
@@ -69,7 +73,8 @@ def read_request(request: str, table: RouterTable) -> Read:
     7. A statement implies something.
     8. The tag says what kind of text it is.
     9. What begins with the name of a part is the title of a change, where it asks for nothing else
-       but what a program does, too (`program_verbs`: to check, to label).
+       but what a program does, too (`program_verbs`: to check, to label), or what the name itself
+       would ask for ("notify: log the response").
 
     `request` is any text, and its first 6,000 characters and 600 tokens count: a request says what
     it wants at its beginning, and a pasted log behind it must not add readings.
@@ -105,7 +110,12 @@ def read_request(request: str, table: RouterTable) -> Read:
     )
     # 9
     programs = table.words("program_verbs")
-    if all(reading.action == "none" or reading.lemma in programs for reading in readings):
+    if all(
+        reading.action == "none"
+        or reading.lemma in programs
+        or (reading.position == tokens[0].at and reading.rule != "verb")
+        for reading in readings
+    ):
         readings = _read_scope(text, tag, parsed) or readings
     words = (token.word for i, token in enumerate(tokens) if i not in parsed.negated)
     return Read(readings, forbidden, tuple(word for word in words if word.isalnum()))
@@ -253,10 +263,11 @@ def _read_scope(text: str, tag: re.Match[str] | None, parsed: Clauses) -> tuple[
     if not label or text.rstrip().endswith("?"):
         return ()
     name = fold(label[1])
-    if not part and (label[1] == label[1].capitalize() or _is_word_of(parsed.table, name)):
-        return ()
     count = len(parsed.tokens)
     [(first, end)] = _skip_label(parsed.tokens, [(0, count)], label) or [(count, count)]
+    is_known = _is_word_of(parsed.table, name) and not _is_topic_of(parsed, name, first, end)
+    if not part and (label[1] == label[1].capitalize() or is_known):
+        return ()
     while first < end and parsed.is_adverb(first):
         first += 1
     forbids = first in parsed.negated
@@ -279,6 +290,19 @@ def _is_word_of(table: RouterTable, name: str) -> bool:
     return name in table.actions("nouns") or name in table.words("neutral_labels")
 
 
+def _is_topic_of(parsed: Clauses, name: str, first: int, end: int) -> bool:
+    """Return whether a verb before a colon names what the order behind it is about: "dispatch:
+    compute the labels once".
+
+    A verb of the contract does not: "review: …" asks for a review.
+    """
+    verb, order = parsed.table.verbs.get(name), parsed.find_verb(first)
+    if verb is None or order is None or first + 1 >= end:
+        return False
+    is_own = verb.weight == "own" and verb.action != "none"
+    return is_own and order.action == "implement" and parsed.word(first) == order.lemma
+
+
 def _read_sentences(
     parsed: Clauses, sentences: list[tuple[int, int]], skip: int
 ) -> tuple[Reading, ...]:
@@ -297,7 +321,9 @@ def _read_sentences(
         if end - start <= 2 and len(sentences) > 1 and parsed.is_in(start, "neutral_labels"):
             continue
         for first, last in _split(tokens, ",", start, end):
-            if _goes_on(parsed, start, first, end):
+            # "Login fails, see #12" and "See the log." refer to something, and ask for nothing.
+            refers = parsed.word(first) == "see" and first > sentences[0][0]
+            if refers or _goes_on(parsed, start, first, end):
                 continue
             # "When I log in, …" introduces; "when is it due, …?" asks.
             introduces = parsed.is_in(first, "subordinators") and last < end
@@ -308,8 +334,52 @@ def _read_sentences(
                 asked = asked or lead[0]
                 break
             if lead and not (asked and lead[0].lemma in parsed.table.words("verify_tail")):
-                return _combine(parsed, *lead, end)
+                lead = _find_main_order(parsed, first, last, end) or lead
+                later = _find_request(parsed, lead[0], sentences, start, first)
+                return later or _combine(parsed, *lead, end)
     return (asked,) if asked else ()
+
+
+def _find_main_order(
+    parsed: Clauses, first: int, last: int, end: int
+) -> tuple[Reading, int] | None:
+    """Return the order behind a clause that only says on what occasion: "Following up on the
+    review: fix the names"."""
+    occasion = parsed.word(first).endswith("ing") and last - first > 2 and last + 1 < end
+    order = occasion and parsed.read_order(last + 1, end, noun=False, opened=False)
+    if not order or parsed.word(last + 1) != order[0].lemma.split()[0]:
+        return None
+    is_tail = any(order[0].lemma in parsed.table.words(cell) for cell in _TAILS)
+    return order if parsed.marks_object(order[1], end) and not is_tail else None
+
+
+def _find_request(
+    parsed: Clauses, lead: Reading, sentences: list[tuple[int, int]], start: int, first: int
+) -> tuple[Reading, ...]:
+    """Return what a later sentence asks for, where the one at `start` only tells what somebody
+    plans: "We need to move to Postgres. Outline the steps."
+
+    To plan or specify it is what is asked; a later review or analysis may be meant beside it, so
+    both are readings. `first` is where the clause of `lead` begins.
+    """
+    opener = parsed.find_phrase("openers", first, len(parsed.tokens))
+    tells = opener and parsed.word(first) in _SPEAKERS and "you" not in opener[0].words
+    if not tells or lead.action != "implement":
+        return ()
+    words = parsed.table.words
+    for begin, end in sentences:
+        order = begin > start and parsed.read_order(begin, end, noun=False, opened=False)
+        if not order or order[0].lemma in parsed.table.texts("preparatory_phrases"):
+            continue
+        later = _ALSO | words("then_words")
+        beside = any(parsed.word(i) in later for i in range(begin, end))
+        is_plain = parsed.word(begin) == order[0].lemma.split()[0] and end - begin > 2
+        is_tail = any(order[0].lemma in words(cell) for cell in _TAILS)
+        if beside or is_tail or not is_plain or order[0].action in ("implement", "none"):
+            return ()
+        decides = order[0].action in ("plan", "specify")
+        return (order[0],) if decides else drop_doubles((lead, order[0]))
+    return ()
 
 
 def _goes_on(parsed: Clauses, start: int, first: int, end: int) -> bool:

@@ -30,6 +30,7 @@ _UNABLE = read_cell("can't cannot couldn't won't")
 # What a rule is called in `match_reason`.
 _FAILS, _DOES = "what the subject fails to do", "what the subject does"
 _COMPARED = read_cell("higher lower larger bigger smaller longer shorter better faster")
+_PERCEIVED = read_cell("see show list read print display sort group track detect count collect")
 _CONCERNS = read_cell("to of for with in")
 _CIRCUMSTANCES = read_cell("when while if before after although though despite instead")
 
@@ -65,6 +66,9 @@ def _find_needs(parsed: Clauses, start: int, end: int) -> Iterator[Reading]:
         if at >= end or i in parsed.negated or at in parsed.negated:
             continue
         order = _read_needed(parsed, at, end)
+        if order and _is_done_by_thing(parsed, order, i, at, start):
+            yield parsed.make_reading(i, "what the subject should do", "implement")
+            return
         if order and order.action != "none":
             yield order._replace(rule="what the subject needs")
             return
@@ -77,6 +81,34 @@ def _find_needs(parsed: Clauses, start: int, end: int) -> Iterator[Reading]:
         # "You must …" speaks of somebody, "the server should …" of what is to be changed.
         has_thing = i > start and parsed.word(i - 1) not in SUBJECTS
         if has_thing and parsed.word(i) in ("should", "must"):
+            yield parsed.make_reading(i, "what the subject should do", "implement", weight="signal")
+        return
+
+
+def _is_done_by_thing(parsed: Clauses, order: Reading, i: int, at: int, start: int) -> bool:
+    """Return whether the need at `i` is what others see or programs do: "only admins should see the
+    button", unlike "I need to see the logs"."""
+    direct = order.position == parsed.tokens[at].at or parsed.word(at) == "able"
+    is_own = direct and parsed.word(i - 1) in SUBJECTS
+    return order.token.lower() in _PERCEIVED and i > start and not is_own
+
+
+def _find_hopes(parsed: Clauses, start: int, end: int) -> Iterator[Reading]:
+    """Yield what a thing should do by somebody's wish: "it would be nice if the table remembered my
+    widths".
+
+    A wish for somebody's work is none of these: "it would be nice if the review was done".
+    """
+    for i in range(start, end):
+        hope = parsed.find_phrase("hopes", i, end)
+        if not hope:
+            continue
+        at = hope[1]
+        verbs = [parsed.find_verb(j) for j in range(at, end)]
+        has_thing = parsed.is_in(at, "determiners") or parsed.word(at + 1) in ("was", "were")
+        last = parsed.find_head(at, end)[0]
+        other = any(verb and verb.action != "implement" for verb in verbs)
+        if has_thing and not other and not parsed.name_action(last) and i not in parsed.negated:
             yield parsed.make_reading(i, "what the subject should do", "implement", weight="signal")
         return
 
@@ -99,6 +131,8 @@ def _find_needed(parsed: Clauses, i: int, end: int) -> int:
 def _read_needed(parsed: Clauses, at: int, end: int) -> Reading | None:
     """Return the reading of what is needed: an order, a noun that stands for one, or what the
     needed thing is for: "needs a way to export rows"."""
+    if parsed.find_phrase("compounds", at, end):
+        return None  # "needs rate limiting"
     noun = parsed.is_in(at, "determiners")
     order = parsed.read_order(at, end, noun=noun, opened=True) or parsed.read_head(at, end)
     after = parsed.find_head(at, end)[1]
@@ -119,6 +153,8 @@ def _find_ceased(parsed: Clauses, start: int, end: int) -> Iterator[Reading]:
     verb = parsed.find_verb(at)
     # "Stop logging passwords"
     is_gerund = verb and verb.weight == "own" and parsed.is_in(start, "gerund_negators")
+    # "Avoid creating objects" cannot stop what somebody is doing, as "stop creating" can.
+    is_gerund = is_gerund or (verb and verb.action == "implement" and parsed.word(start) == "avoid")
     # "Don't error on overlapping chunks": an order to somebody has an article, or names them.
     names_somebody = any(
         parsed.word(j) in SUBJECTS or parsed.word(j) in THINGS for j in range(at, end)
@@ -135,6 +171,22 @@ def _find_ceased(parsed: Clauses, start: int, end: int) -> Iterator[Reading]:
     if is_gerund or is_title or is_behaviour or is_conditional:
         lemma = verb.lemma if verb else parsed.word(at)
         yield parsed.make_reading(start, "what the software must not do", "implement", lemma)
+
+
+def _find_unwanted(parsed: Clauses, start: int, end: int) -> Iterator[Reading]:
+    """Yield what a thing should not do: "the parser should not return null", "tokens mustn't be
+    logged"."""
+    for i in range(start + 1, end):
+        at = i + 1 + (parsed.word(i + 1) == "not")
+        negates = parsed.word(i) in ("shouldn't", "mustn't")
+        negates = negates or (parsed.word(i) in ("should", "must") and at > i + 1)
+        if not negates or parsed.word(i - 1) in SUBJECTS or not parsed.is_subject(i - 1, end):
+            continue
+        at += parsed.word(at) == "be"
+        forms = {parsed.table.irregular.get(form, form) for form in list_lemmas(parsed.word(at))}
+        if forms & parsed.table.words("forbidden_behaviour"):
+            yield parsed.make_reading(i, "what the software must not do", "implement")
+            return
 
 
 def _find_faults(parsed: Clauses, start: int, end: int) -> Iterator[Reading]:
@@ -158,7 +210,8 @@ def _find_signals(parsed: Clauses, start: int, end: int) -> Iterator[Reading]:
         match = parsed.find_phrase("signals", i, end)
         if token.raw.endswith(("Error", "Exception")):  # "KeyError in the parser"
             match = Phrase((token.raw,), "implement", "signal"), i + 1
-        if match is None:
+        is_denied = match and match[0].action != "implement" and i in parsed.negated
+        if match is None or is_denied:  # "don't run it against pull requests"
             i += 1
             continue
         phrase, i = match
@@ -211,6 +264,7 @@ def _judge_statement(parsed: Clauses, i: int, start: int, end: int) -> str:
     happens_while = parsed.word(i + 1) in _CIRCUMSTANCES and parsed.word(i + 2).endswith("ing")
     suffers = happens_while and _is_participle(parsed, i)
     said = is_state or does or suffers or _is_swapped(parsed, i, start)
+    said = said or _is_restricted(parsed, i, end)
     return _DOES if said or _is_repeated(parsed, i, start, end) else ""
 
 
@@ -218,7 +272,7 @@ def _find_subject(parsed: Clauses, i: int, start: int) -> int:
     """Return where the subject of the word at `i` ends: before adverbs and the verb of being."""
     word = parsed.word(i)
     subject = _skip_adverbs(parsed, i - 1, start)
-    is_passive = word in _SPOILT or word.endswith("ing")
+    is_passive = word in _SPOILT or word.endswith("ing") or parsed.word(i - 1) == "only"
     while subject > start:
         if word == "not":
             belongs = parsed.is_in(subject, "aux", "finite")
@@ -247,6 +301,8 @@ def _says_failure(parsed: Clauses, i: int, end: int) -> bool:
     if is_harmless:
         return False
     word = parsed.word(i)
+    if word == "not" and parsed.word(i - 1) in ("should", "must"):  # said to somebody
+        return False
     needs_participle = word[:2] in ("is", "ar", "wa") or (
         word == "not" and parsed.word(i - 1) in SUBJECTS
     )
@@ -262,6 +318,16 @@ def _is_swapped(parsed: Clauses, i: int, start: int) -> bool:
     if parsed.word(i) != "instead" or parsed.word(i + 1) != "of":
         return False
     return any(parsed.word(j) in _BEING for j in range(start + 1, i))
+
+
+def _is_restricted(parsed: Clauses, i: int, end: int) -> bool:
+    """Return whether a change happens in some circumstances alone: "the hint is only shown if the
+    window is small"."""
+    verb = parsed.find_verb(i)
+    if verb is None or verb.action != "implement" or verb.lemma in ("do", "make"):
+        return False
+    is_passive = parsed.word(i - 1) == "only" and parsed.word(i - 2) in _BEING
+    return is_passive and any(parsed.word(j) in _CIRCUMSTANCES for j in range(i + 1, end))
 
 
 def _is_repeated(parsed: Clauses, i: int, start: int, end: int) -> bool:
@@ -325,6 +391,8 @@ def _find_mentions(parsed: Clauses, start: int, end: int) -> Iterator[Reading]:
     for i in range(start, end):
         if i in parsed.negated or parsed.is_in(i - 1, "determiners"):
             continue
+        if parsed.word(i).endswith("ed") and parsed.word(i - 1) in _BEING:
+            continue  # "groups can be specified": what programs allow
         verb = parsed.find_verb(i)
         if not verb or verb.weight != "alias":
             continue
@@ -360,7 +428,9 @@ def _find_doubts(parsed: Clauses, start: int, end: int) -> Iterator[Reading]:
 
 _KINDS = (
     _find_needs,
+    _find_hopes,
     _find_ceased,
+    _find_unwanted,
     _find_faults,
     _find_signals,
     _find_defects,
