@@ -128,22 +128,22 @@ class Clauses(RequestText):
     def _is_told(self, i: int, end: int) -> bool:
         """Return whether the word at `i` is the verb of a statement: "WP05 done", "I pushed it",
         "it writes a file"."""
-        word, before = self.word(i), self.word(i - 1)
+        word, before, subject = self.word(i), self.word(i - 1), i - 1
+        while subject > 0 and self.is_adverb(subject):
+            subject -= 1  # "I just reviewed it"
         if word in _SEES and before.endswith(("'m", "'re", "m", "are", "keep")):
             return True
         if not self.find_verb(i):
             return False
         if word.endswith("ed") or word == "done":
-            if before in SUBJECTS or before in ("someone", "somebody"):
+            if self.word(subject) in SUBJECTS or before in ("someone", "somebody"):
                 return True
             # "MTM-46 added the page" is the title of a change, "WP05 done" a report.
             object_follows = self.continues(i + 1, end) or self.marks_object(i + 1, end)
             titled = object_follows and not self.is_adverb(i + 1)
             return self.is_name(i - 1, end) and not titled
         is_third_person = word.endswith("s") and word not in self.table.verbs
-        verb, subject = self.find_verb(i), i - 1
-        while subject > 0 and self.is_adverb(subject):
-            subject -= 1
+        verb = self.find_verb(i)
         # "upsert() detects duplicate keys" says what is
         acts = self.is_name(subject, end) and verb and verb.action not in ("implement", "none")
         return is_third_person and (before in ("it", "he", "she") or bool(acts))
@@ -407,7 +407,8 @@ class Clauses(RequestText):
         if not is_part or self.word(after) not in _PART_OF:
             return False
         whole = self.find_head(after + 1, end)[0]
-        return self.is_in(whole, "tracker")
+        is_entry = after + 1 < end and self.tokens[after + 1].raw[0] == "#"  # "duplicates of #9"
+        return is_entry or self.is_in(whole, "tracker")
 
     # --- several actions
 

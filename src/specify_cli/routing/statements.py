@@ -90,7 +90,10 @@ def _is_done_by_thing(parsed: Clauses, order: Reading, i: int, at: int, start: i
     button", unlike "I need to see the logs"."""
     direct = order.position == parsed.tokens[at].at or parsed.word(at) == "able"
     is_own = direct and parsed.word(i - 1) in SUBJECTS
-    return order.token.lower() in _PERCEIVED and i > start and not is_own
+    # "The handler needs to verify signatures"
+    does = parsed.is_in(i - 1, "buildables", "deliverables")
+    does = does and order.lemma in parsed.table.words("program_verbs")
+    return i > start and not is_own and (does or order.token.lower() in _PERCEIVED)
 
 
 def _find_hopes(parsed: Clauses, start: int, end: int) -> Iterator[Reading]:

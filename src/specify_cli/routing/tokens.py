@@ -47,6 +47,7 @@ _SCAN = re.compile(
     r"""(?P<skip>(?m:^)[ \t]*(?:(?:[-*+>]|•{1}|\d{1,3}[.)]|\#{1,6}|\[[ xX]?\])[ \t]+)+
               |⟦[^⟧\n]{0,100}⟧|(?<!\w)@[\w/.-]+)
     |(?P<pull>(?:https?://|www\.)\S+/(?:pulls?|merge_requests|pull-requests)/\S*)
+    |(?P<trace>(?m:^)[ \t]*File\ "[^"\n]{1,300}",\ line\ \d[^\n]*(?:\n[ \t]+[^\n]*)*)
     |(?P<opaque>```.*?(?:```|\Z)|`[^`\n]{0,400}`|(?:https?://|www\.)\S+|(?<!\w)</?[a-zA-Z][\w-]{0,30}/?>
         |"[^"\n]{0,300}"|“[^”\n]{0,300}”|«[^»\n]{0,300}»|„[^“”\n]{0,300}[“”]
         |(?<!\w)'[^'\n]{1,120}'(?!\w)|(?<!\w)‘[^’\n]{1,120}’(?!\w)
@@ -92,7 +93,7 @@ def scan_tokens(text: str, table: RouterTable) -> list[Token]:
             tokens += _read_path(raw, at, table)
         elif kind == "hash":
             tokens.append(Token("n", raw, raw, at))
-        elif kind in ("opaque", "dotted"):
+        elif kind in ("opaque", "dotted", "trace"):
             tokens.append(Token("o", "", raw, at))
         if len(tokens) >= READ_TOKENS:
             break
