@@ -9,9 +9,12 @@ READY := $(VENV)/.ready
 demo: $(READY)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh docs/demo.sh
 
-# Each process begins with a half of its own, so that what the tests of a module share is made once.
+# Each process begins with a half of its own, so that what the tests of a module share is made once. Telling the values of an
+# assertion means to compile each test anew, a twelfth of the whole: that is done for what failed alone.
 test: $(READY) judges site-tool
-	$(BIN)/python -m pytest -n auto --dist worksteal
+	@$(BIN)/python -m pytest -n auto --dist worksteal --assert=plain || { \
+	  echo "What failed is run once more, to show the values of its assertions; the tests have failed either way." >&2; \
+	  $(BIN)/python -m pytest --last-failed --last-failed-no-failures none --maxfail=20; exit 1; }
 
 # Software of others that judges what we write: where it cannot be installed, its tests skip and say so.
 judges:

@@ -116,9 +116,9 @@ def run_tests(absence: dict[str, list[str]], folder: Path, size: str) -> list[st
         checks["names"] = [python, "-c", NAMES]
     if size == "whole":
         checks["types"] = [python, "-m", "mypy", "src"]
-        checks["tests"] = [python, "-m", "pytest", "-q", "-n", "auto", "--dist", "worksteal"]
+        checks["tests"] = [python, "-m", "pytest", "-q", "-n", "auto", "--dist", "worksteal", "--assert=plain"]
     elif size == "quick":
-        checks["tests"] = [python, "-m", "pytest", "-q", "-x", *QUICK]
+        checks["tests"] = [python, "-m", "pytest", "-q", "-x", "--assert=plain", *QUICK]
     return [
         name
         for name, command in checks.items()
