@@ -96,8 +96,9 @@ class Clauses(RequestText):
         # "Please drag tasks between columns": behind what asks for a verb stands an unknown one.
         last, after = self.find_head(i, end)
         asks = self.word(i - 1) == "to" or (self.word(i - 1) in _ASKS and self.word(after))
-        is_verb = asks and not noun and last == i + 1 and self.word(last).endswith("s")
-        return None if is_verb else head
+        if asks and not noun and last == i + 1 and self.word(last).endswith("s"):
+            return None
+        return head
 
     def read_head(self, i: int, end: int) -> tuple[Reading, int] | None:
         """Return the action that the head noun of the phrase at `i` stands for, unless a statement
@@ -131,22 +132,23 @@ class Clauses(RequestText):
         word, before, subject = self.word(i), self.word(i - 1), i - 1
         while subject > 0 and self.is_adverb(subject):
             subject -= 1  # "I just reviewed it"
-        if word in _SEES and before.endswith(("'m", "'re", "m", "are", "keep")):
+        if word in _SEES and before.endswith(("m", "re", "keep")):
             return True
-        if not self.find_verb(i):
+        verb = self.find_verb(i)
+        if not verb:
             return False
         if word.endswith("ed") or word == "done":
-            if self.word(subject) in SUBJECTS or before in ("someone", "somebody"):
+            if self.word(subject) in SUBJECTS:
                 return True
             # "MTM-46 added the page" is the title of a change, "WP05 done" a report.
             object_follows = self.continues(i + 1, end) or self.marks_object(i + 1, end)
             titled = object_follows and not self.is_adverb(i + 1)
             return self.is_name(i - 1, end) and not titled
-        is_third_person = word.endswith("s") and word not in self.table.verbs
-        verb = self.find_verb(i)
+        if not word.endswith("s") or word in self.table.verbs:
+            return False
         # "upsert() detects duplicate keys" says what is
-        acts = self.is_name(subject, end) and verb and verb.action not in ("implement", "none")
-        return is_third_person and (before in ("it", "he", "she") or bool(acts))
+        acts = self.is_name(subject, end) and verb.action not in ("implement", "none")
+        return acts or before in ("it", "he", "she")
 
     def _names_thing(self, i: int, end: int) -> bool:
         """Return whether a noun stands at `i` that could be a verb, since the words after it say
@@ -249,7 +251,8 @@ class Clauses(RequestText):
         if here & {"my", "these", "this"}:
             work |= _OWN_WORK
             # "Is this query safe?" is for a reviewer, "what's wrong with this query?" is not.
-            work |= frozenset() if self.word(i).startswith("what") else _OWN_CODE
+            if not self.word(i).startswith("what"):
+                work |= _OWN_CODE
         known = self.table.words("review_question")
         return bool(here & work and here & known) and len(here & (work | known)) > 1
 
@@ -275,8 +278,8 @@ class Clauses(RequestText):
         if not verb or self._is_noun(i, end, verb, opened):
             return None
         is_past = self.word(i).endswith("ed") and self.word(i) != verb.lemma
-        is_report = i > 0 or self.word(i + 1) == "by"
-        if is_past and is_report and not opened and verb.action not in ("implement", "none"):
+        is_past = is_past and (i > 0 or self.word(i + 1) == "by")
+        if is_past and not opened and verb.action not in ("implement", "none"):
             return None  # "Update docs: explained why", "Reported by a customer"
         lacks_object = i + 1 >= end or (i + 2 >= end and self.word(i + 1) in THINGS)
         if lacks_object and verb.lemma in self.table.words("halting"):
@@ -331,9 +334,8 @@ class Clauses(RequestText):
         broken", or "I like trains"."""
         word = self.word(i)
         is_plural = word != verb.lemma and word.endswith("s")
-        if is_plural and self.word(i - 1) in ("like", "love"):
-            return True
-        if self.word(i + 1) in _SAYS:  # "QA found that it crashes"
+        is_liked = is_plural and self.word(i - 1) in ("like", "love")
+        if is_liked or self.word(i + 1) in _SAYS:  # "QA found that it crashes"
             return True
         if opened or self.marks_object(i + 1, end):
             return False

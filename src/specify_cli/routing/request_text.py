@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from specify_cli.routing.table import RouterTable
     from specify_cli.routing.tokens import Token
 
-SUBJECTS = read_cell("i we they he she you it i've we've is are was were be")
+SUBJECTS = read_cell("i we they he she you it someone somebody i've we've is are was were be")
 THINGS = read_cell("it them this that everything all anything")
 # How far apart the two halves of a phrase such as "break … down" may stand.
 _GAP = 8

@@ -11,10 +11,9 @@ from __future__ import annotations
 
 import os
 import tempfile
-from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import accumulate, islice
+from itertools import islice
 from typing import Any, NamedTuple
 
 from charter.inputs import CHARTER_MARKDOWN
@@ -25,7 +24,7 @@ from doctrine.text import count, make_encodable
 from doctrine.yaml_reader import YamlError, read_yaml
 from specify_cli.cli.tables.points import call_fill, list_fills
 from specify_cli.errors import InvocationError, StoredDataError
-from specify_cli.features.gate.judging import Evidence, Judged, Secret, Weakening, judge_range
+from specify_cli.features.gate.judging import Evidence, Judged, Weakening, find_secrets, judge_range
 from specify_cli.features.gate.rules import (
     DECIDING,
     GATE,
@@ -52,7 +51,7 @@ from specify_cli.features.origin.origin import (
     find_prefix,
     trace_range,
 )
-from specify_cli.features.origin.report import ChangedFile, ChangeRange, Origin
+from specify_cli.features.origin.report import ChangeRange, Origin
 from specify_cli.features.replay.replay import load_rules
 from specify_cli.features.search.database import SearchIndex
 from specify_cli.features.trail_ref.carrying import find_archive
@@ -70,7 +69,6 @@ from specify_cli.record import layout
 from specify_cli.record.findings import judge_set
 from specify_cli.record.ids import millis_of
 from specify_cli.record.reading.checks import find_commands
-from specify_cli.redaction.redact import RuleSet, find_spans, redact
 from specify_cli.storage.checking import strays
 from specify_cli.storage.index import Index
 from specify_cli.storage.queries import read_record
@@ -78,11 +76,10 @@ from specify_cli.trail.log.notes import NoteError, Policy, parse_policy
 
 # So many past records are asked again, and so many of a time are looked at for a missing trail.
 _MOST_ASKED, _MOST_LOOKED_AT = 1_000, 2_000
-# So many lines around one say what its value is of: a private key has some fifty.
-_AROUND = 100
 # So many settings files are read with one command.
 _AT_ONCE = 100
-_MAX_KEY_FILE, _MAX_LOCK = 1024 * 1024, 4 * 1024 * 1024
+# So many bytes of a file of the base or the branch are read.
+_MAX_FILE = 4 * 1024 * 1024
 _HANDLER = b"spec-kitty hook"
 
 
@@ -125,15 +122,9 @@ def judge_project(project: Project, index: SearchIndex, asked: GateRange, today:
             waivers,
             base.signers,
             today,
-            lambda path: _list_authors(asked.top, changes, path),
+            # the names and addresses of who made the commits of a file in the range
+            lambda path: set(read_log(asked.top, changes, path, "%an%n%ae") if path else ()),
         )
-
-
-def _list_authors(top: str, changes: ChangeRange, path: str) -> set[str]:
-    """Return the names and addresses of who made the commits of a file in the range."""
-    if not path:
-        return set()
-    return set(read_log(top, changes, path, "%an%n%ae"))
 
 
 class _Branch(NamedTuple):
@@ -165,9 +156,9 @@ def _gather_evidence(branch: _Branch, index: SearchIndex) -> Evidence:
         origin,
         _prove_records(branch, origin),
         base.policy is not None or base.signers is not None,
-        _list_published(branch, base.paths),
+        frozenset(_find_published(branch, base.paths).values()),
         tuple(_list_untold(branch)),
-        tuple(_find_secrets(changes.files, base.config.redaction)),
+        tuple(find_secrets(changes.files, base.config.redaction)),
         _find_weakening(branch),
         {make_encodable(file.path): file.blob for file in changes.files},
         dict(_ask_custom(base.gate, origin)),
@@ -190,7 +181,7 @@ def _read_base(top: str, tip: str, prefix: str) -> Iterator[_Base]:
     read = _Reader(top, tip, prefix, paths)
     data, stated, charter = read.get_all((GATE, layout.CONFIG, CHARTER_MARKDOWN))
     if data is None and f"{prefix}{GATE}" in paths:
-        raise _refuse(f"it is no file of at most {_MAX_KEY_FILE} bytes")
+        raise _refuse(f"it is no file of at most {_MAX_FILE} bytes")
     gate, config = parse_gate(data), _parse_config(stated)
     said = find_commands((charter or b"").decode("utf-8", "replace"))
     commands = (*gate.rules.tests.commands, *said)
@@ -222,17 +213,18 @@ class _Reader(NamedTuple):
     prefix: str
     paths: frozenset[str]
 
-    def get(self, path: str, limit: int = _MAX_KEY_FILE) -> bytes | None:
+    def get(self, path: str) -> bytes | None:
         """Return the bytes of a file; None where it is not there or too large."""
-        return self.get_all((path,), limit)[0]
+        return self.get_all((path,))[0]
 
-    def get_all(self, paths: Sequence[str], limit: int = _MAX_KEY_FILE) -> list[bytes | None]:
+    def get_all(self, paths: Sequence[str]) -> list[bytes | None]:
         """Return the bytes of files, each as `get` does."""
         names = [
             f"{self.commit}:{self.prefix}{path}" if f"{self.prefix}{path}" in self.paths else ""
             for path in paths
         ]
-        data = read_blobs(self.top, (name for name in names if name and "\n" not in name), limit)
+        known = (name for name in names if name and "\n" not in name)
+        data = read_blobs(self.top, known, _MAX_FILE)
         return [data.get(name) for name in names]
 
     def require(self, path: str) -> bytes:
@@ -306,12 +298,8 @@ def _is_logged(branch: _Branch, invocation_id: str, tip: str | None, policy: Pol
 def _count_absent(branch: _Branch) -> int:
     """Return how many published records of the head do not lie in the work tree, where records are
     read."""
-    trail = f"{branch.prefix}{layout.TRAIL}/"
-    return sum(
-        not os.path.lexists(os.path.join(branch.top, path))
-        for path in branch.changes.paths
-        if path.startswith(trail) and layout.parse_record_name(path.rpartition("/")[2]) is not None
-    )
+    published = _find_published(branch, branch.changes.paths)
+    return sum(not os.path.lexists(os.path.join(branch.top, path)) for path in published)
 
 
 def _bring(branch: _Branch) -> str:
@@ -330,16 +318,17 @@ def _find_unpublished(branch: _Branch, origin: Origin) -> Iterator[str]:
     if branch.project.config.trail != "committed":
         return
     closed = {writer.invocation_id for writer in origin.writers if writer.outcome != "open"}
-    if missing := sorted(closed - _list_published(branch, branch.changes.paths)):
+    published = _find_published(branch, branch.changes.paths)
+    if missing := sorted(closed.difference(published.values())):
         said = f"{count(len(missing), 'record')} of this work (first {missing[0]})"
         yield f"a clone does not see {said}: git add :/{branch.prefix}{layout.TRAIL}, and commit"
 
 
-def _list_published(branch: _Branch, paths: Iterable[str]) -> frozenset[str]:
-    """Return the invocations whose records are among the paths of a commit."""
+def _find_published(branch: _Branch, paths: Iterable[str]) -> dict[str, str]:
+    """Return which of the paths of a commit are records of the trail, with their invocations."""
     trail = f"{branch.prefix}{layout.TRAIL}/"
-    names = (path.rpartition("/")[2] for path in paths if path.startswith(trail))
-    return frozenset(ids[1] for name in names if (ids := layout.parse_record_name(name)))
+    names = ((path, path.rpartition("/")[2]) for path in paths if path.startswith(trail))
+    return {path: ids[1] for path, name in names if (ids := layout.parse_record_name(name))}
 
 
 def _list_untold(branch: _Branch) -> Iterator[str]:
@@ -366,41 +355,7 @@ def _list_untold(branch: _Branch) -> Iterator[str]:
             yield key.invocation_id
 
 
-# --- what the branch wrote
-
-
-def _find_secrets(files: Sequence[ChangedFile], rules: RuleSet) -> Iterator[Secret]:
-    """Yield the lines of a range that hold what records mask, alone or beside the lines around
-    them: a name can stand in one line, also one that did not change, and its value in the next."""
-    for file in files:
-        found: set[tuple[int, str]] = set()
-        changed = alone = frozenset(file.changed)
-        for start, stop in _list_windows(file.changed, len(file.lines)):
-            lines = file.lines[start:stop]
-            ends = list(accumulate(len(line) + 1 for line in lines))
-            for first, end, _, rule_id in find_spans("\n".join(lines), rules):
-                rows = range(bisect_right(ends, first), bisect_right(ends, end - 1) + 1)
-                masked = frozenset(start + row for row in rows)
-                if masked & changed:
-                    found.add((min(masked & changed), rule_id))  # a key of many lines once
-                alone -= masked
-        # what stands around a line can hide nothing that it tells alone
-        found.update((at, one) for at in alone for one in redact(file.lines[at], rules).counts)
-        for at, rule_id in sorted(found):
-            yield Secret(make_encodable(file.path), at + 1, rule_id)
-
-
-def _list_windows(changed: Sequence[int], size: int) -> Iterator[tuple[int, int]]:
-    """Yield where the changed lines of a file stand with the lines around them, none twice."""
-    start = stop = 0
-    for at in changed:
-        if at - _AROUND > stop:
-            if stop > start:
-                yield start, stop
-            start = at - _AROUND
-        stop = min(size, at + _AROUND + 1)
-    if stop > start:
-        yield start, stop
+# --- what the branch changes of the rules
 
 
 def _find_weakening(branch: _Branch) -> Weakening:
@@ -461,7 +416,7 @@ def _read_packs(read: _Reader) -> dict[str, tuple[Pack, frozenset[str]]]:
     """Return the packs that a commit pins, and what each binds; none where packs.lock cannot be
     read, and nothing is bound where a pack.yaml cannot."""
     try:
-        pinned = parse_lock(read.get(LOCK_PATH, _MAX_LOCK) or b'{"version": 1, "packs": []}')
+        pinned = parse_lock(read.get(LOCK_PATH) or b'{"version": 1, "packs": []}')
     except PackError:
         return {}
     found: dict[str, tuple[Pack, frozenset[str]]] = {}

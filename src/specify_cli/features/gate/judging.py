@@ -6,20 +6,25 @@ print(judged.verdict)        # pass, fail or damaged
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
-from doctrine.text import count
+from doctrine.text import count, make_encodable
 from specify_cli.features.gate.findings import KINDS, GateFinding
 from specify_cli.features.gate.rules import GateFile, Rule
-from specify_cli.features.origin.report import Origin, Stretch, TracedFile
+from specify_cli.features.origin.report import ChangedFile, Origin, Stretch, TracedFile
 from specify_cli.features.origin.writers import Writer
+from specify_cli.redaction.redact import RuleSet, find_spans, redact
 
 Findings = Iterator[GateFinding]
 # A place in a range: path, first and last line, invocation.
 _Place = tuple[str | None, int | None, int | None, str | None]
 # How many files a finding of an invocation names.
 _SHOWN = 3
+# So many lines around one say what its value is of: a private key has some fifty.
+_AROUND = 100
 _NOWHERE: _Place = (None, None, None, None)
 # From nothing to all: a claim is what a transcript, or a record without seals, says.
 PROOFS = ("damaged", "claimed", "sealed", "linked", "logged", "witnessed")
@@ -448,3 +453,37 @@ _JUDGES: tuple[Callable[[_Finder], Findings], ...] = (
     _judge_allowed,
     _judge_custom,
 )
+
+
+def find_secrets(files: Sequence[ChangedFile], rules: RuleSet) -> Iterator[Secret]:
+    """Yield the lines of a range that hold what records mask, alone or beside the lines around
+    them: a name can stand in one line, also one that did not change, and its value in the next."""
+    for file in files:
+        found: set[tuple[int, str]] = set()
+        changed = alone = frozenset(file.changed)
+        for start, stop in _list_windows(file.changed, len(file.lines)):
+            lines = file.lines[start:stop]
+            ends = list(accumulate(len(line) + 1 for line in lines))
+            for first, end, _, rule_id in find_spans("\n".join(lines), rules):
+                rows = range(bisect_right(ends, first), bisect_right(ends, end - 1) + 1)
+                masked = frozenset(start + row for row in rows)
+                if masked & changed:
+                    found.add((min(masked & changed), rule_id))  # a key of many lines once
+                alone -= masked
+        # what stands around a line can hide nothing that it tells alone
+        found.update((at, one) for at in alone for one in redact(file.lines[at], rules).counts)
+        for at, rule_id in sorted(found):
+            yield Secret(make_encodable(file.path), at + 1, rule_id)
+
+
+def _list_windows(changed: Sequence[int], size: int) -> Iterator[tuple[int, int]]:
+    """Yield where the changed lines of a file stand with the lines around them, none twice."""
+    start = stop = 0
+    for at in changed:
+        if at - _AROUND > stop:
+            if stop > start:
+                yield start, stop
+            start = at - _AROUND
+        stop = min(size, at + _AROUND + 1)
+    if stop > start:
+        yield start, stop
