@@ -93,7 +93,8 @@ schemas: $(READY)
 docs: $(READY) site-tool
 	$(BIN)/python -m specify_cli.cli.schemas.shapes docs
 	$(BIN)/python docs/site/stage.py build/site-source
-	@if test -e .venv-docs/.ready; then $(SPELLING) && $(SPHINX) && echo "the site: build/site/index.html"; else \
+	@if test -e .venv-docs/.ready; then $(SPELLING) && $(SPHINX) && \
+	  SPEC_KITTY_SITE="$(CURDIR)/build/site" $(BIN)/python -m pytest tests/browser/test_built_site.py && echo "the site: build/site/index.html"; else \
 	  echo "THE SITE WAS NOT BUILT: Sphinx could not be installed; schemas and tables in docs/ were written" >&2; fi
 
 # Missing links, pages without a place and every other warning fail it.

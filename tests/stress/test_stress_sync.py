@@ -32,7 +32,7 @@ from specify_cli.record import layout
 from support import FULL, REPORT, Cli, environment
 from victims import Victim
 
-ROUNDS, PAUSE, PUSHES, COLLECTORS = (25, 1.5, 3, 2) if FULL else (2, 0.8, 2, 1)
+ROUNDS, PAUSE, PUSHES, COLLECTORS = (25, 1.5, 3, 2) if FULL else (2, 0.8, 1, 1)
 # At the level of whole records each invocation is one request more, and its objects another now and then.
 INVOCATIONS = {"full": 10_000, "records": 1_000} if FULL else {"full": 40, "records": 20}
 # Every so many stay open, so their Completed is never due.
