@@ -240,6 +240,18 @@ CASES: dict[str, tuple[dict[str, str], str, str, int | None]] = {
         CONFIG,
         2,
     ),
+    "misspelt side of the capture": (
+        {CONFIG: "audit:\n  no_trail: refuse\n  capture_tool_in: off\n"},
+        "UNKNOWN_SETTING",
+        CONFIG,
+        3,
+    ),
+    "misspelt list of masks": (
+        {CONFIG: "redaction:\n  rule: {}\n"},
+        "UNKNOWN_SETTING",
+        CONFIG,
+        2,
+    ),
     "profile without its suffix": (
         {".kittify/profiles/plain.yaml": A_PROFILE},
         "UNREAD_FILE",

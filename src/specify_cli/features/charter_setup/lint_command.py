@@ -27,9 +27,10 @@ def lint(values: Values) -> int:
     except InvocationError as error:
         broken = broken or error
     if broken is not None and not any(item.code == "CONFIG_BROKEN" for item in findings):
-        line = _find_config_line(project.root, broken.message)
+        said = broken.message.removeprefix(f"{layout.CONFIG}: ")
+        line = _find_config_line(project.root, said)
         findings.append(
-            Finding(ERROR, "CONFIG_BROKEN", layout.CONFIG, line, broken.message, broken.suggestion)
+            Finding(ERROR, "CONFIG_BROKEN", layout.CONFIG, line, said, broken.suggestion)
         )
     errors = sum(item.severity == ERROR for item in findings)
     report = LintReport(not errors, errors, len(findings) - errors, findings)
@@ -54,5 +55,5 @@ def _find_config_line(root: str, message: str) -> int:
         lines = {} if source is None else locate_yaml(source.data, name=layout.CONFIG)
     except (SourceError, YamlError):
         return 1
-    way = tuple(message.removeprefix(f"{layout.CONFIG}: ").partition(":")[0].split("."))
+    way = tuple(message.partition(":")[0].split("."))
     return next((lines[way[:end]] for end in range(len(way), 0, -1) if way[:end] in lines), 1)

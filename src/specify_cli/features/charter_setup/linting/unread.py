@@ -18,6 +18,7 @@ from doctrine.load import SourceFile
 from doctrine.yaml_reader import YamlError, locate_yaml, read_yaml
 from specify_cli.cli.tables.points import list_fills
 from specify_cli.features.charter_setup.linting.findings import Finding, finding, suggest
+from specify_cli.project.protection import CAPTURE_SIDES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,6 +33,14 @@ _MAX_UNREAD = 20
 # The sections of config.yaml there are; a project may keep others there, so only near misses are
 # named. The keys of the core; rooms name their own at the point `config_keys`.
 CORE_KEYS = ("project", "audit", "capture", "redaction", "trail", "memory_backend", "governance")
+# In these every key is ours: one that is misspelt would leave more recorded than was meant.
+_SECTIONS = {
+    "project": ("uuid",),
+    "audit": (*CAPTURE_SIDES, "no_trail"),
+    "capture": ("sealed",),
+    "redaction": ("rules", "allow"),
+    "governance": GOVERNANCE_KEYS,
+}
 
 
 def list_unread(root: str, profile_folders: Sequence[str]) -> tuple[str, ...]:
@@ -101,14 +110,13 @@ def check_settings(config: SourceFile | None) -> Iterator[Finding]:
         if key not in known and near:
             line, repair = lines.get((key,), 1), f"did you mean {near[0]}?"
             yield finding("UNKNOWN_SETTING", config.path, line, f"nothing reads {key}", repair)
-    governance = document.get("governance") if isinstance(document, dict) else None
-    for key in governance if isinstance(governance, dict) else ():
-        if key not in GOVERNANCE_KEYS:
-            repair = suggest(str(key), GOVERNANCE_KEYS, f"known are {', '.join(GOVERNANCE_KEYS)}")
-            line = lines.get(("governance", key), 1)
-            yield finding(
-                "UNKNOWN_SETTING", config.path, line, f"nothing reads governance.{key}", repair
-            )
+    for section, keys in _SECTIONS.items():
+        stated = document.get(section) if isinstance(document, dict) else None
+        for key in stated if isinstance(stated, dict) else ():
+            if key not in keys:
+                repair = suggest(str(key), keys, f"known are {', '.join(keys)}")
+                line, problem = lines.get((section, key), 1), f"nothing reads {section}.{key}"
+                yield finding("UNKNOWN_SETTING", config.path, line, problem, repair)
 
 
 def check_applies(rule: Artifact, stated: object, lines: Lines) -> Iterator[Finding]:
