@@ -123,6 +123,9 @@ class SqliteDatabase:
         self._asked: deque[_Asked] = deque()
         self._turns = ThreadPoolExecutor(1, "collector-writer")
         try:
+            # Of a new file. A commit writes whole pages: of this size an event by itself writes
+            # half as many bytes as of 4096, and a batch a tenth less.
+            self._writer.run("PRAGMA page_size = 2048")
             self._writer.run_transaction(
                 "BEGIN IMMEDIATE", lambda transaction: _migrate(transaction, path, schema)
             )
@@ -130,7 +133,7 @@ class SqliteDatabase:
             # Acknowledged means on the disk: every commit waits for it.
             self._writer.run("PRAGMA synchronous = FULL")
             # Pages that every commit writes come to the file once in so many.
-            self._writer.run("PRAGMA wal_autocheckpoint = 4000")
+            self._writer.run("PRAGMA wal_autocheckpoint = 8000")
             # What is deleted is overwritten, in pages of this connection.
             self._writer.run("PRAGMA secure_delete = 1")
             self._reader.run("PRAGMA query_only = 1")
