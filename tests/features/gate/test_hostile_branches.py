@@ -6,19 +6,21 @@ import copy
 import json
 import os
 import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from gating import ADA, GREEN, Shop, read_record
+from gating import ADA, DAVE, GREEN, Shop, read_record
 from keys import make_key
 from resealing import reseal
 from specify_cli.features.approvals.approvals import NAMESPACE, make_statement
 from specify_cli.features.gate.waivers import Waiver, write_waiver
 from specify_cli.features.origin import git_range
 from specify_cli.features.search import database
+from specify_cli.invocation.executor import ProfileInvocationExecutor
 from specify_cli.libraries.ssh.signatures import sign_text
 from specify_cli.project.config import load_project
 from support import FULL, accept, git, run_main
@@ -432,3 +434,74 @@ def test_tests_that_a_branch_made_up_below_an_honest_record_are_not_its_own(begu
 
     assert (found["code"], found["level"], found["invocation_id"]) == ("TESTS_NOT_KNOWN", "fail", untested)
     assert tester in found["message"] and "is proven less" in found["message"]
+
+
+def test_agents_lines_behind_more_commits_than_are_looked_at_are_not_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop = Shop(tmp_path, "  records: {level: fail, not_known: fail}")
+    shop.author = "noreply@anthropic.com"
+    shop.write("src/made.py", "def made_by_an_agent(order):\n")
+    shop.commit("made")
+    shop.author = DAVE
+    for number in range(3):
+        git(shop.root, "commit", "-qm", f"empty {number}", "--allow-empty")
+    monkeypatch.setattr(git_range, "MAX_COMMITS", 2)
+    ran = shop.gate("--json")
+
+    assert ran.code == 1
+    assert ["LINES_NOT_KNOWN"] == [item["code"] for item in ran.json()["findings"]]
+
+
+def test_lines_of_a_file_for_which_git_names_no_commit_in_time_are_not_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop = Shop(tmp_path, "  records: {level: fail, not_known: fail}")
+    shop.author = "noreply@anthropic.com"
+    for number in range(2):
+        shop.write("src/made.py", f"def made_by_an_agent_{number}(order):\n" * (number + 1))
+        shop.commit("made")
+    read = git_range.read_git
+
+    def read_no_blame(top: str, *words: str, given: bytes = b"") -> bytes | None:
+        return None if "blame" in words else read(top, *words, given=given)
+
+    monkeypatch.setattr(git_range, "read_git", read_no_blame)
+    ran = shop.gate("--json")
+
+    assert ran.code == 1
+    assert ["src/made.py"] == [item["path"] for item in ran.json()["findings"]]
+
+
+def test_a_run_without_a_trail_is_found_behind_more_records_than_are_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Records that came after the branch take no room, and what was not looked at is told."""
+    shop = Shop(tmp_path, "  trail: {level: fail, not_known: fail}")
+    monkeypatch.setattr("specify_cli.features.gate.evidence._MOST_LOOKED_AT", 3)
+    run_main(["do", "fix the login test", "--no-trail"], cwd=shop.root, home=shop.home)
+    shop.write("src/a.py", "def by_hand(order):\n")
+    shop.commit()
+    later = ProfileInvocationExecutor(shop.root, clock=lambda: time.time_ns() + 3600 * 10**9)
+    for _ in range(5):
+        later.complete(later.invoke("fix the login test").invocation_id)
+    behind_later = shop.codes()
+    for _ in range(5):
+        shop.end(shop.begin())
+    shop.commit()
+
+    assert behind_later == ["NO_TRAIL"]
+    assert shop.codes() == ["TRAIL_NOT_KNOWN"]
+
+
+def test_every_file_of_a_size_that_is_looked_at_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is read at once has a limit of its own, which many large files together exceed."""
+    shop = Shop(tmp_path)
+    per_file = git_range.MAX_FILE // 1024
+    monkeypatch.setattr(git_range, "MAX_FILE", per_file)
+    monkeypatch.setattr(git_range, "_MAX_BYTES", git_range._MAX_BYTES // 1024)
+    for number in range(90):
+        shop.write(f"src/large{number}.py", f"def by_hand_{number}(order):  # {'x' * (per_file - 60)}\n")
+    shop.commit()
+
+    assert "larger than" not in shop.origin()

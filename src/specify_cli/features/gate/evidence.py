@@ -13,7 +13,7 @@ import os
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import islice
+from itertools import islice, takewhile
 from typing import Any, NamedTuple
 
 from charter.inputs import CHARTER_MARKDOWN
@@ -76,8 +76,8 @@ from specify_cli.trail.log.notes import NoteError, Policy, parse_policy
 
 # So many past records are asked again, and so many of a time are looked at for a missing trail.
 _MOST_ASKED, _MOST_LOOKED_AT = 1_000, 2_000
-# So many settings files are read with one command.
-_AT_ONCE = 100
+# So many settings files are read with one command, as each was and is: all that they may hold.
+_AT_ONCE = 32
 # So many bytes of a file of the base or the branch are read.
 _MAX_FILE = 4 * 1024 * 1024
 _HANDLER = b"spec-kitty hook"
@@ -157,7 +157,7 @@ def _gather_evidence(branch: _Branch, index: SearchIndex) -> Evidence:
         _prove_records(branch, origin),
         base.policy is not None or base.signers is not None,
         frozenset(_find_published(branch, base.paths).values()),
-        tuple(_list_untold(branch)),
+        *_list_untold(branch),
         tuple(find_secrets(changes.files, base.config.redaction)),
         _find_weakening(branch),
         {make_encodable(file.path): file.blob for file in changes.files},
@@ -331,28 +331,30 @@ def _find_published(branch: _Branch, paths: Iterable[str]) -> dict[str, str]:
     return {path: ids[1] for path, name in names if (ids := layout.parse_record_name(name))}
 
 
-def _list_untold(branch: _Branch) -> Iterator[str]:
-    """Yield the invocations between the base and the head of which only the fact is recorded."""
+def _list_untold(branch: _Branch) -> tuple[tuple[str, ...], bool]:
+    """Return the invocations between the base and the head of which only the fact is recorded, and
+    whether there were more records of that time than are looked at."""
     ends = (
         read_git(branch.top, "log", "-1", "--format=%ct", commit, "--")
         for commit in (branch.changes.base, branch.changes.head)
     )
     moments = [int(text) * 1000 for end in ends if (text := (end or b"").strip())]
     if len(moments) < 2:
-        return
+        return (), False
     root = branch.project.root
     index = Index(root)
-    for key in islice(index.newest(), _MOST_LOOKED_AT):
-        begun = millis_of(key.invocation_id)
-        if begun < moments[0]:
-            return
-        place = index.place(key) if begun < moments[1] + 1_000 else None
+    since = takewhile(lambda key: millis_of(key.invocation_id) >= moments[0], index.newest())
+    keys = (key for key in since if millis_of(key.invocation_id) < moments[1] + 1_000)
+    untold: list[str] = []
+    for key in islice(keys, _MOST_LOOKED_AT):
+        place = index.place(key)
         try:
             record = None if place is None else read_record(root, place)
         except (OSError, InvocationError):
             continue  # `origin` and verify name what cannot be read
         if record is not None and record.started.get("tombstone") is True:
-            yield key.invocation_id
+            untold.append(key.invocation_id)
+    return tuple(untold), next(keys, None) is not None
 
 
 # --- what the branch changes of the rules

@@ -83,6 +83,12 @@ KINDS: dict[str, Kind] = {
         "Ask who did; audit.no_trail says who may.",
         known=False,
     ),
+    "TRAIL_NOT_KNOWN": Kind(
+        "trail",
+        "there are too many records of the time in which this was made to look at each",
+        "spec-kitty invocations list names them.",
+        known=False,
+    ),
     "SECRET_WRITTEN": Kind(
         "secrets",
         "a line looks like a password, key or token",

@@ -52,9 +52,10 @@ class Evidence(NamedTuple):
 
     `proofs` names for each invocation how far its record is proven under the keys of the base.
     `older` are invocations whose records the base has already. `untold` are those of this time
-    without a trail. `blobs` are the ids of the files' contents. `custom` are findings of other
-    packages, by the name of their rule; None where the rule could not be asked. `names` are all
-    names, in lower case, that the base gives to the keys of whoever approved.
+    without a trail; `more_untold` says that not every record of it was looked at. `blobs` are the
+    ids of the files' contents. `custom` are findings of other packages, by the name of their rule;
+    None where the rule could not be asked. `names` are all names, in lower case, that the base
+    gives to the keys of whoever approved.
     """
 
     gate: GateFile
@@ -65,6 +66,7 @@ class Evidence(NamedTuple):
     has_keys: bool
     older: frozenset[str] = frozenset()
     untold: tuple[str, ...] = ()
+    more_untold: bool = False
     secrets: tuple[Secret, ...] = ()
     weakening: Weakening = Weakening()
     blobs: Mapping[str, str] = {}
@@ -379,6 +381,8 @@ def _judge_trail(finder: _Finder) -> Findings:
     """No record of the time of the range was made without a trail."""
     for name in finder.evidence.untold:
         yield from _find_of("NO_TRAIL", finder.rules.trail, name, "")
+    if finder.evidence.more_untold:
+        yield from _make("TRAIL_NOT_KNOWN", finder.rules.trail, "the range", _NOWHERE, "")
 
 
 def _judge_secrets(finder: _Finder) -> Findings:

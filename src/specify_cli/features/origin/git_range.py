@@ -24,8 +24,8 @@ from specify_cli.record import layout
 # So many files and commits of a range are looked at, and so many bytes of one file.
 MAX_FILES, MAX_COMMITS, MAX_FILE = 2_000, 5_000, 2 * 1024 * 1024
 _MAX_BYTES = 128 * 1024 * 1024
-# So many files are asked for with one command.
-_AT_ONCE = 200
+# So many files are asked for with one command: all that one may hold is read.
+_AT_ONCE = _MAX_BYTES // MAX_FILE
 _EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 _KINDS = {"A": "created", "D": "deleted", "R": "renamed"}
 _BLOBS = re.compile(rb"^index ([0-9a-f]+)\.\.([0-9a-f]+)", re.M)
@@ -81,7 +81,7 @@ def read_range(
         # every line that one commit changed came in it
         file._replace(commits=dict.fromkeys(file.changed, head))
         if is_plain or not file.changed
-        else file._replace(commits=_blame(top, since, head, file, known))
+        else _blame(top, since, head, file, known)
         for file in _read_files(top, (base, head), rows[:MAX_FILES])
     ]
     problems += [f"{file.path}: {file.problem}" for file in files if file.problem is not None]
@@ -245,7 +245,7 @@ def _read_commits(top: str, since: str, head: str) -> tuple[list[Commit], bool, 
     return (
         commits[:MAX_COMMITS],
         is_plain,
-        [f"only the newest {MAX_COMMITS} commits are named"] * more,
+        [f"commits before the newest {MAX_COMMITS} were not looked at"] * more,
     )
 
 
@@ -368,18 +368,19 @@ def read_log(top: str, changes: ChangeRange, path: str, form: str) -> list[str]:
     return list(filter(None, _decode(read_git(top, *words) or b"").split("\n")))
 
 
-def _blame(top: str, since: str, head: str, file: ChangedFile, known: set[str]) -> dict[int, str]:
-    """Return for the changed lines of a file the commit of the range that each came in."""
+def _blame(top: str, since: str, head: str, file: ChangedFile, known: set[str]) -> ChangedFile:
+    """Return a file with the commit of the range that each of its changed lines came in."""
     revision = f"{since}..{head}" if since else head
     words = ["blame", "--porcelain", "--no-textconv", revision, "--", file.path]
-    try:
-        output = read_git(top, "--no-replace-objects", *words) or b""
-    except OSError:
-        return {}
+    output = read_git(top, "--no-replace-objects", *words)
+    if output is None:
+        return file._replace(problem="git did not say in time in which commits its lines came")
     # Before each line of the file, which begins with a tab, stands where it is from.
     stated = ((int(match[2]) - 1, match[1].decode()) for match in _BLAMED.finditer(output))
     changed = set(file.changed)
-    return {number: sha for number, sha in stated if number in changed and sha in known}
+    return file._replace(
+        commits={number: sha for number, sha in stated if number in changed and sha in known}
+    )
 
 
 def literal(path: str) -> str:
