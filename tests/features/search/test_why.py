@@ -242,3 +242,17 @@ def test_a_test_run_in_the_command_that_changed_a_line_came_after_it() -> None:
     (check,) = find_checks(make_timeline([call, patch, result]), 2, ())
 
     assert (check.seq, check.shows, check.changed_since) == (1, "passed", False)
+
+
+def test_why_names_who_edited_a_file_of_more_lines_than_are_compared_whole(project: Path, cli: Cli) -> None:
+    path = project / "big.py"
+    before = "".join(f"value_{number} = compute(base, {number})\n" for number in range(5100))
+    path.write_text(before)
+    with open_invocation(project, "fix the login test") as run:
+        after = before.replace("value_3000 = compute(base, 3000)", "chosen = pick_the_best_of(orders)")
+        after += "total = add_up_all_of(orders)\n"
+        path.write_text(after)
+        run.patch("big.py", "modify", before=before, after=after)
+
+    told = cli("why", "big.py", "--json").json()["ranges"]
+    assert [part["first"] for part in told if part["invocation_id"] == run.invocation_id] == [3001, 5101]

@@ -13,7 +13,7 @@ left out, because formatters and line-end conversions change these and not who w
 
 from __future__ import annotations
 
-from itertools import chain, groupby, islice
+from itertools import chain, groupby, islice, takewhile
 
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple, sha256
 
@@ -54,9 +54,9 @@ def lines_of_patch(
     """Return the member `lines` of a `patch_apply`; None where nothing tells which lines came.
 
     `diff` counts where it is there: a unified one, or one without numbers as models write. Else
-    `before` and `after` are compared, where their lengths in lines multiplied are at most 25
-    million; `created` says that there was no file before. The form is that of docs/format.md §4:
-    hunks separated by commas, at most 1,000 lines.
+    `before` and `after` are compared, where the lengths in lines of what differs multiplied are at
+    most 25 million; `created` says that there was no file before. The form is that of
+    docs/format.md §4: hunks separated by commas, at most 1,000 lines.
     """
     if diff is not None:
         hunks = _read_diff(diff)
@@ -76,7 +76,7 @@ def lines_of_digests(before: list[str] | None, after: list[str]) -> str | None:
     """
     if before is None:
         return _spell([[(ADDED, digest) for digest in after]])
-    return _spell(_match(before, after)) if len(before) * len(after) <= _MAX_COMPARED else None
+    return _spell(_match_narrowed(before, after))
 
 
 def _spell(hunks: Iterable[Iterable[tuple[str, str]]]) -> str | None:
@@ -151,9 +151,24 @@ def _compare(before: str | None, after: str) -> Iterator[_Hunk]:
     if before is None:
         yield [(ADDED, line) for line in new]
         return
-    old = _split(before)
+    yield from _match_narrowed(_split(before), new)
+
+
+def _match_narrowed(old: list[str], new: list[str]) -> Iterator[_Hunk]:
+    """Yield the changes between two lists of lines, without a look at what both begin and end with
+    where the whole is too much; none where the rest is too."""
+    if len(old) * len(new) > _MAX_COMPARED:
+        begin = _count_equal(old, new)
+        end = min(_count_equal(reversed(old), reversed(new)), min(len(old), len(new)) - begin)
+        begin, end = max(0, begin - _AROUND), max(0, end - _AROUND)
+        old, new = old[begin : len(old) - end], new[begin : len(new) - end]
     if len(old) * len(new) <= _MAX_COMPARED:
         yield from _match(old, new)
+
+
+def _count_equal(old: Iterable[str], new: Iterable[str]) -> int:
+    """Return how many lines two texts have in common before the first that differs."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(old, new, strict=False)))
 
 
 def _match(old: list[str], new: list[str], around: int = _AROUND) -> Iterator[_Hunk]:
