@@ -11,11 +11,14 @@ from doctrine import os
 from doctrine.light_imports import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from subprocess import CompletedProcess
 
 # What the branch to merge into is called, the likeliest first.
 DEFAULT_BASES = ("origin/HEAD", "origin/main", "origin/master", "main", "master")
+
+# So many bytes of blobs are read at once.
+_AT_ONCE = 32 * 1024 * 1024
 
 # Variables that make git look at another repository than the one that was found.
 _POINTERS = {
@@ -148,6 +151,29 @@ def read_contents(top: str, names: Sequence[str], *words: str) -> list[bytes | N
         else:
             contents.append(None)
     return contents
+
+
+def read_blobs(top: str, names: Sequence[str], limit: int) -> Iterator[bytes | None]:
+    """Yield the contents of blobs by id or `commit:path` in order, many read at once; None for one
+    that is not there or larger than `limit` bytes. Raises OSError without git."""
+    given = os.fsencode("".join(f"{name}\n" for name in names))
+    listed = read_git(top, "cat-file", "--batch-check=%(objectsize)", given=given) or b""
+    rows = [*listed.split(b"\n"), *[b""] * len(names)][: len(names)]
+    sizes = [int(row) if row.isdigit() and int(row) <= limit else -1 for row in rows]
+    at = 0
+    while at < len(names):
+        end, total = at, 0
+        while end < len(names) and (end == at or total + sizes[end] <= _AT_ONCE):
+            total += max(0, sizes[end])
+            end += 1
+        yield from _read_some(top, names[at:end], sizes[at:end])
+        at = end
+
+
+def _read_some(top: str, names: Sequence[str], sizes: Sequence[int]) -> Iterator[bytes | None]:
+    there = [name for name, size in zip(names, sizes, strict=True) if size >= 0]
+    contents = iter(read_contents(top, there) or ())
+    yield from (next(contents, None) if size >= 0 else None for size in sizes)
 
 
 def read_blob(top: str, name: str, limit: int) -> bytes | None:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import doctrine.git
 from specify_cli.cli import shell
-from specify_cli.features.forget import commands
+from specify_cli.features.forget import commands, finding
 from specify_cli.invocation.executor import ProfileInvocationExecutor
 from specify_cli.record.seal import erase_members, open_line
 from support import Ran, accept, add_worktree, git, run_main
-from trails import RECORDS, codes, make_repository, verify
+from trails import RECORDS, codes, load, make_repository, verify
 
 NAME = "wombat-4711-secret"
 
@@ -337,3 +340,26 @@ def test_a_name_goes_however_it_is_capitalised(site: Path) -> None:
 
     assert forget(site) == (0, [])
     assert b"wombat" not in file_of(site, one).read_bytes().lower()
+
+
+def test_git_is_not_started_once_for_each_record_to_read_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = make_repository(tmp_path / "p", "committed")
+    (tmp_path / "home").mkdir()
+    accept(root)
+    ids = [begin(root) for _ in range(8)]
+    for one in ids:
+        run("profile-invocation", "complete", one, cwd=root)
+        run("hold", "add", one, "--reason", "case 1", cwd=root)
+    commit(root, "records and holds")
+    started: list[str] = []
+    start = doctrine.git.run_git
+
+    def count(top: str, words: Sequence[str], **options: Any) -> Any:
+        started.append(words[0])
+        return start(top, words, **options)
+
+    monkeypatch.setattr(doctrine.git, "run_git", count)
+    held = finding.find_holds(load(root), ids)
+
+    assert sorted(held) == sorted(ids)
+    assert len(started) < len(ids)

@@ -232,7 +232,7 @@ def _order_each(values: Values, event: str) -> int:
         raise CallerError("USAGE", "--reason is missing", f'{command} --reason "…"')
     index, records = Index(project.root), FileRecordStore(project.root, project.config.trail)
     rows: list[dict[str, object]] = []
-    roots, away = finding.list_roots(project), finding.list_away(project)
+    roots, away = finding.list_roots(project), finding.read_away(project)
     places = _list_places(project, index, values, command)
     for place in places:
         one = place.invocation_id

@@ -13,17 +13,18 @@ from itertools import chain
 from typing import NamedTuple
 
 from doctrine import os
+from doctrine.git import find_worktree, read_blobs
 from specify_cli.errors import CallerError
 from specify_cli.features.cold.packing import find_months, remove_cut_short, unpack_month
 from specify_cli.features.forget.orders import read_orders
 from specify_cli.features.forget.targets import Query, choose_members, holds_any
-from specify_cli.features.witness.elsewhere import Committed, list_added
+from specify_cli.features.witness.elsewhere import list_added
 from specify_cli.project.config import Project
 from specify_cli.record import layout
 from specify_cli.record.event_table import ORDERS
 from specify_cli.record.findings import NamedObject
 from specify_cli.record.record import lines_in_force, split_lines
-from specify_cli.record.seal import erased_members, open_line
+from specify_cli.record.seal import MAX_LINE, erased_members, open_line
 from specify_cli.record.verifying.erasures import find_hold
 from specify_cli.record.verifying.named_objects import named_objects
 from specify_cli.storage.checking import annex_files, verify_file
@@ -98,16 +99,29 @@ def list_roots(project: Project) -> list[str]:
     return [own, *sorted(unique.values(), key=lambda root: ("/kittify/worktrees/" in root, root))]
 
 
-def list_away(project: Project) -> Committed:
-    """Return the files of records in commits of any branch, where git tracks annexes: an order that
+def read_away(project: Project) -> Mapping[str, Sequence[bytes]]:
+    """Return the annexes in commits of any branch, by record, where git tracks them: an order that
     is not here now comes back with its branch."""
-    return list_added(project.root, "--all") if project.config.trail == "committed" else {}
+    top = find_worktree(project.root)
+    if project.config.trail != "committed" or top is None:
+        return {}
+    files = [
+        (invocation_id, f"{commit}:{path}")
+        for invocation_id, added in list_added(project.root, "--all").items()
+        for commit, path in added
+        if f"/{layout.ANNEXES}/" in f"/{path}"
+    ]
+    found: dict[str, list[bytes]] = {}
+    contents = read_blobs(top, [name for _, name in files], MAX_LINE + 1)
+    for (invocation_id, _), data in zip(files, contents, strict=True):
+        found.setdefault(invocation_id, []).append(data or b"")
+    return found
 
 
 def find_orders(project: Project, ids: Iterable[str]) -> dict[str, list[dict[str, object]]]:
     """Return what was ordered of each of these records here, in another worktree or on another
     branch."""
-    roots, away = list_roots(project), list_away(project)
+    roots, away = list_roots(project), read_away(project)
     return {one: read_orders(roots, one, away) for one in ids}
 
 

@@ -12,7 +12,6 @@ from itertools import chain
 from typing import NamedTuple
 
 from specify_cli.features.approvals.orders import NAMESPACE, make_order_statement
-from specify_cli.features.witness.elsewhere import Committed, read_blob
 from specify_cli.invocation.ends.activity import read_moment
 from specify_cli.libraries.archive.orders import place_order
 from specify_cli.libraries.ssh.signatures import sign_text
@@ -72,14 +71,13 @@ def compose_order(
 
 
 def read_orders(
-    roots: Sequence[str], invocation_id: str, away: Committed | None = None
+    roots: Sequence[str], invocation_id: str, away: Mapping[str, Sequence[bytes]] = {}
 ) -> list[dict[str, object]]:
     """Return what was ordered of a record in any of these places, each with its seal, once; `away`
-    are the files that commits brought."""
+    are the annexes that commits brought."""
     found: dict[object, dict[str, object]] = {}
     files = (data for root in roots for _, data in annex_files(root, invocation_id))
-    blobs = (f"{commit}:{path}" for commit, path in (away or {}).get(invocation_id, ()))
-    for data in chain(files, (read_blob(roots[0], name) for name in blobs)):
+    for data in chain(files, away.get(invocation_id, ())):
         if isinstance(data, bytes) and b'"ordered_by":' in data:
             line = open_line(data.rstrip(b"\n"))
             if not line.problems and line.fields is not None:

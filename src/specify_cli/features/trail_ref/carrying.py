@@ -17,6 +17,7 @@ from hashlib import sha256
 from itertools import chain
 from typing import NamedTuple
 
+from doctrine.git import read_blobs
 from specify_cli import durable
 from specify_cli.errors import CallerError, InvocationError
 from specify_cli.features.trail_ref.git_ref import (
@@ -26,7 +27,6 @@ from specify_cli.features.trail_ref.git_ref import (
     list_files,
     name_ref,
     push_files,
-    read_blobs,
     read_tip,
     refuse_rewritten,
     remember,

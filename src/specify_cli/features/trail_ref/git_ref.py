@@ -14,17 +14,15 @@ from __future__ import annotations
 import os
 import re
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 from urllib.parse import quote
 
-from doctrine.git import read_contents, read_git, run_git
+from doctrine.git import read_git, run_git
 from specify_cli.errors import EnvironmentFault, StoredDataError
 
 REF = "refs/kittify/trail"
 NAME = re.compile(r"[0-9]{4}-[0-9]{2}/[0-9A-Z]{26}-[0-9a-f]{16}\.tar")
-# So many bytes of archives are read at once.
-_AT_ONCE = 32 * 1024 * 1024
 # How often a push tries again where somebody else was quicker.
 _TRIES = 8
 _WHO = {
@@ -174,29 +172,6 @@ def _write_blobs(top: str, contents: Sequence[bytes]) -> list[str]:
         given = "".join(f"{path}\n" for path in paths).encode()
         words = ("hash-object", "-w", "--no-filters", "--stdin-paths")
         return _run_git(top, *words, given=given).split() if paths else []
-
-
-def read_blobs(top: str, blobs: Sequence[str], limit: int) -> Iterator[bytes | None]:
-    """Yield the contents of blobs in order, many read at once; None for one that is not there or
-    larger than `limit` bytes."""
-    given = "".join(f"{blob}\n" for blob in blobs).encode()
-    listed = read_git(top, "cat-file", "--batch-check=%(objectsize)", given=given) or b""
-    rows = [*listed.split(b"\n"), *[b""] * len(blobs)][: len(blobs)]
-    sizes = [int(row) if row.isdigit() and int(row) <= limit else -1 for row in rows]
-    at = 0
-    while at < len(blobs):
-        end, total = at, 0
-        while end < len(blobs) and (end == at or total + sizes[end] <= _AT_ONCE):
-            total += max(0, sizes[end])
-            end += 1
-        yield from _read_some(top, blobs[at:end], sizes[at:end])
-        at = end
-
-
-def _read_some(top: str, blobs: Sequence[str], sizes: Sequence[int]) -> Iterator[bytes | None]:
-    there = [blob for blob, size in zip(blobs, sizes, strict=True) if size >= 0]
-    contents = iter(read_contents(top, there) or ())
-    yield from (next(contents, None) if size >= 0 else None for size in sizes)
 
 
 def _read_remote_tip(top: str, ref: str, remote: str) -> str | None:
