@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 START, CLOSE, ANNEX, FIXED = "start", "close", "annex", "fixed"
 LEAF_BYTES = 98
+# Where in a leaf's line its invocation stands.
+OF_INVOCATION = slice(6, 32)
 GENERATION_NAME = re.compile(r"([1-9][0-9]{0,8})-[0-9a-f]{8}")
 
 _KINDS = (START, CLOSE, ANNEX, FIXED)

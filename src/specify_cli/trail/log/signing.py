@@ -33,7 +33,13 @@ from specify_cli.project.config import Project
 from specify_cli.record import layout
 from specify_cli.trail.log import merkle
 from specify_cli.trail.log.entries import TrailLog, open_log
-from specify_cli.trail.log.leaves import LEAF_BYTES, Generation, list_names, parse_leaf
+from specify_cli.trail.log.leaves import (
+    LEAF_BYTES,
+    OF_INVOCATION,
+    Generation,
+    list_names,
+    parse_leaf,
+)
 from specify_cli.trail.log.notes import (
     ED25519,
     MAX_NOTE,
@@ -303,9 +309,10 @@ def prove(generation: Generation, invocation_ids: Set[str]) -> Iterator[Logged]:
     checkpoint = read_checkpoint(generation)
     if checkpoint is None:
         return
-    levels = LevelFiles(generation)
-    for number, leaf in enumerate(generation.read_leaves(0, checkpoint.size)):
-        if leaf.invocation_id in invocation_ids:
+    levels, sought = LevelFiles(generation), {one.encode() for one in invocation_ids}
+    for number, line in enumerate(generation.read_lines(0, checkpoint.size)):
+        if line[OF_INVOCATION] in sought:  # among many leaves few are asked for
+            leaf = parse_leaf(line)
             path = tuple(merkle.prove_inclusion(levels.read, number, checkpoint.size))
             yield Logged(
                 leaf.kind,

@@ -12,8 +12,11 @@ from typing import NamedTuple
 import pytest
 
 from specify_cli.libraries.archive.archive import _iter_archive
+from specify_cli.trail.log import leaves, signing
+from specify_cli.trail.log.entries import open_log
+from specify_cli.trail.log.leaves import Leaf
 from support import Ran, run_main
-from trails import grow, make_repository
+from trails import grow, load, make_repository, sign
 
 
 class Sent(NamedTuple):
@@ -140,3 +143,24 @@ def test_what_no_log_holds_has_no_proof(home: Path, ids: list[str], sent: Sent, 
     refused = run_main(["invocations", "export", ids[0], "--proofs", "-o", "x.tar", "--json"], cwd=other, home=home)
 
     assert refused.error()["error_code"] == "NOTHING_LOGGED"
+
+
+def test_the_proofs_of_one_record_parse_none_of_the_leaves_of_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = make_repository(tmp_path / "p")
+    one, *_ = grow(root, random.Random(7), 12)
+    sign(root)
+    parsed: list[str] = []
+    parse = signing.parse_leaf
+
+    def note(raw: bytes) -> Leaf:
+        parsed.append(parse(raw).invocation_id)
+        return parse(raw)
+
+    for module in (signing, leaves):
+        monkeypatch.setattr(module, "parse_leaf", note)
+    project = load(root)
+    found = [item for log in open_log(project).generations() for item in signing.prove(log, {one})]
+
+    assert found and set(parsed) == {one}
