@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from gating import Shop
-from specify_cli.features.trail_ref import git_ref
+from specify_cli.features.trail_ref import carrying, git_ref
 from specify_cli.features.trail_ref.carrying import find_archive
 from specify_cli.project.config import load_project
 from support import Ran, accept, git, run_main, run_process, run_together, valid
@@ -170,7 +171,7 @@ def test_an_archive_that_is_none_is_named_and_the_others_come(team: Team) -> Non
     writer = team.shop.work()
     files = {f"2026-11/{'0' * 26}-{'0' * 16}.tar": b"nothing"}
     found = git_ref.fetch_ref(str(team.shop.root), git_ref.REF, "origin")
-    state = git_ref.push_files(str(team.shop.root), git_ref.REF, "origin", files, found)
+    state = git_ref.push_files(str(team.shop.root), git_ref.REF, "origin", files.items(), found)
     team.run(team.shop.root, "trail", "push")
     clone = team.clone("clone")
     fetched = team.run(clone, "trail", "fetch", "--json")
@@ -242,7 +243,8 @@ def test_a_hold_of_another_clone_arrives_behind_a_push_that_saw_its_archive(team
     """A push reads no archive of others, so the fetch behind it still does; what it refused it says each time."""
     root, writer = team.shop.root, team.shop.work()
     files = {f"2026-11/{writer}-{'0' * 16}.tar": b"nothing"}
-    git_ref.push_files(str(root), git_ref.REF, "origin", files, git_ref.fetch_ref(str(root), git_ref.REF, "origin"))
+    found = git_ref.fetch_ref(str(root), git_ref.REF, "origin")
+    git_ref.push_files(str(root), git_ref.REF, "origin", files.items(), found)
     team.run(root, "trail", "push")
     clone = team.clone("clone")
     team.run(clone, "trail", "fetch")
@@ -277,3 +279,26 @@ def test_two_projects_of_a_repository_keep_their_records_apart(team: Team) -> No
     assert pushed == came == [[one] for one in own]
     refs = git(team.remote, "for-each-ref", "--format=%(refname)", "refs/kittify").split()
     assert refs == [f"{git_ref.REF}{rest}" for rest in ("", "-of-packages%2F%2Ex%2Elock", "-of-packages%2Fweb%20app")]
+
+
+def test_a_push_of_many_records_holds_few_of_them_in_memory(team: Team, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(4):
+        team.record(team.shop.root, f"fix the login test {number}")
+    monkeypatch.setattr(git_ref, "_AT_ONCE", 1)
+    done: list[str] = []
+    compose, write = carrying._compose, git_ref._run_git
+
+    def note_compose(*given: Any, **options: Any) -> bytes:
+        done.append("compose")
+        return compose(*given, **options)
+
+    def note_git(top: str, *words: str, **options: Any) -> str:
+        done.append(words[0])
+        return write(top, *words, **options)
+
+    monkeypatch.setattr(carrying, "_compose", note_compose)
+    monkeypatch.setattr(git_ref, "_run_git", note_git)
+    pushed = team.run(team.shop.root, "trail", "push", "--json").json()
+
+    assert len(pushed["added"]) == 4
+    assert [word for word in done if word in ("compose", "hash-object")] == ["compose", "hash-object"] * 4

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import re
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from hashlib import sha256
 from itertools import chain
@@ -102,21 +102,29 @@ def push_trail(project: Project, remote: str) -> Pushed:
     ref = name_ref(top, project.root)
     known = _list_branch(project) if in_branch else fetch_ref(top, ref, remote)
     refuse_rewritten(remote, ref, known)
-    new: dict[str, bytes] = {}
+    added: set[str] = set()
     left_out: list[str] = []
-    leaving = Leaving(project, safe=True)
-    for place in _list_closed(project):
-        try:
-            name = _name_archive(project, place)
-            if name not in known.files:
-                new[name] = _compose(leaving, project, place.invocation_id)
-        except (OSError, InvocationError) as error:
-            left_out.append(f"{place.invocation_id}: {error}")
+
+    def compose_new() -> Iterator[tuple[str, bytes]]:
+        leaving = Leaving(project, safe=True)
+        for place in _list_closed(project):
+            try:
+                name = _name_archive(project, place)
+                if name in known.files:
+                    continue
+                data = _compose(leaving, project, place.invocation_id)
+            except (OSError, InvocationError) as error:
+                left_out.append(f"{place.invocation_id}: {error}")
+                continue
+            added.add(place.invocation_id)
+            yield name, data
+
     if in_branch:
-        _write_files(project, new)
-    state = _list_branch(project) if in_branch else push_files(top, ref, remote, new, known)
-    added = sorted({name[8:34] for name in new})
-    return Pushed(tuple(added), len(state.files), tuple(left_out))
+        _write_files(project, compose_new())
+        state = _list_branch(project)
+    else:
+        state = push_files(top, ref, remote, compose_new(), known)
+    return Pushed(tuple(sorted(added)), len(state.files), tuple(left_out))
 
 
 def _list_branch(project: Project) -> Fetched:
@@ -137,10 +145,10 @@ def _read_branch(project: Project, name: str) -> bytes | Exception | None:
     return data if len(data) <= MAX_ARCHIVE else None
 
 
-def _write_files(project: Project, files: Mapping[str, bytes]) -> None:
+def _write_files(project: Project, files: Iterable[tuple[str, bytes]]) -> None:
     """Write archives where git tracks them, each whole or not at all."""
     FileRecordStore(project.root).shield_trail()
-    for path, data in files.items():
+    for path, data in files:
         folder, _, name = f"{layout.TRAIL}/{path}".rpartition("/")
         with durable.folder(project.root, folder, create=True) as fd:
             durable.create_exclusive(fd, name, data, durable.SHARED)

@@ -2,7 +2,7 @@
 
     ref = name_ref(top, root)
     found = fetch_ref(top, ref, "origin")
-    push_files(top, ref, "origin", {"2026-11/01J….tar": data}, found)
+    push_files(top, ref, "origin", [("2026-11/01J….tar", data)], found)
 
 Each project of a repository has a ref of its own. No branch, index or work tree is touched. Files
 are only ever added: a tree without a file that was seen before was cut, and a tip that does not
@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 import re
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 from urllib.parse import quote
 
@@ -23,6 +23,8 @@ from specify_cli.errors import EnvironmentFault, StoredDataError
 
 REF = "refs/kittify/trail"
 NAME = re.compile(r"[0-9]{4}-[0-9]{2}/[0-9A-Z]{26}-[0-9a-f]{16}\.tar")
+# So many bytes of archives are written at once.
+_AT_ONCE = 32 * 1024 * 1024
 # How often a push tries again where somebody else was quicker.
 _TRIES = 8
 _WHO = {
@@ -105,7 +107,7 @@ def remember(top: str, ref: str, tip: str) -> None:
 
 
 def push_files(
-    top: str, ref: str, remote: str, new: Mapping[str, bytes], found: Fetched
+    top: str, ref: str, remote: str, new: Iterable[tuple[str, bytes]], found: Fetched
 ) -> Fetched:
     """Add files to the remote's ref, which was found like this, and return its state then; another
     clone's are kept.
@@ -114,7 +116,7 @@ def push_files(
     what was seen there before: nothing is pushed then.
     """
     refuse_rewritten(remote, ref, found)
-    blobs = dict(zip(new, _write_blobs(top, [*new.values()]), strict=True))
+    blobs = _write_blobs(top, new)
     for _ in range(_TRIES):
         if blobs.items() <= found.files.items():
             if found.tip is not None:
@@ -162,16 +164,31 @@ def _commit(top: str, parent: str | None, blobs: Mapping[str, str]) -> str:
     return _run_git(top, "commit-tree", tree, *parents, "-m", "records", more=_WHO).strip()
 
 
-def _write_blobs(top: str, contents: Sequence[bytes]) -> list[str]:
-    """Return the ids of these contents, which git keeps from then on."""
+def _write_blobs(top: str, new: Iterable[tuple[str, bytes]]) -> dict[str, str]:
+    """Return by name the ids of these files, which git keeps from then on; only so many bytes of
+    them are in memory at once."""
+    blobs: dict[str, str] = {}
+    batch: dict[str, bytes] = {}
+    size = 0
+    for name, data in new:
+        batch[name] = data
+        size += len(data)
+        if size >= _AT_ONCE:
+            blobs |= _write_some(top, batch)
+            batch, size = {}, 0
+    return blobs | _write_some(top, batch)
+
+
+def _write_some(top: str, batch: Mapping[str, bytes]) -> dict[str, str]:
     with tempfile.TemporaryDirectory(prefix="spec-kitty-") as folder:
-        paths = [f"{folder}/{number}" for number in range(len(contents))]
-        for path, data in zip(paths, contents, strict=True):
+        paths = [f"{folder}/{number}" for number in range(len(batch))]
+        for path, data in zip(paths, batch.values(), strict=True):
             with open(path, "wb") as file:
                 file.write(data)
         given = "".join(f"{path}\n" for path in paths).encode()
         words = ("hash-object", "-w", "--no-filters", "--stdin-paths")
-        return _run_git(top, *words, given=given).split() if paths else []
+        ids = _run_git(top, *words, given=given).split() if paths else []
+        return dict(zip(batch, ids, strict=True))
 
 
 def _read_remote_tip(top: str, ref: str, remote: str) -> str | None:
