@@ -8,6 +8,9 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from specify_cli.features.report.page import make_page
 from specify_cli.features.report.rendering import render_markdown, render_report
 from specify_cli.features.report.summing import Run, add_up_runs
 from support import Cli, valid
@@ -124,3 +127,28 @@ def test_a_replay_is_no_run_of_the_report(cli: Cli) -> None:
 
     assert "1 run since 1d: 1 closed, 0 open" in cli("report", "--since", "1d").out
     assert 1 == len(cli("invocations", "list", "--json").json())
+
+
+def test_a_list_that_is_cut_says_how_many_more_there_are() -> None:
+    changed = tuple((f"f{number}.py", 1, 0) for number in range(40))
+    runs = [make_run(f"{number}", by=f"dev{number}", changed=changed) for number in range(12)]
+    told = list(render_report(add_up_runs(runs), "7d"))
+    markdown = "\n".join(render_markdown(add_up_runs(runs), "7d"))
+
+    assert "  and 2 more: --json names all" in told[told.index("asked by") :][:12]
+    assert told[-1] == "  and 30 more: --json names all"
+    assert markdown.endswith("\n\nand 10 more: --json names all")
+    many = add_up_runs([make_run("a", changed=tuple((f"f{number}.py", 1, 0) for number in range(201)))])
+    assert "<p>and 1 more</p>" in make_page(many, "7d", ())
+
+
+@pytest.mark.parametrize("command", [("report", "--since", "7d"), ("charter", "effect", "--since", "7d")])
+def test_a_record_without_a_first_line_is_named_as_not_read(cli: Cli, project: Path, command: tuple[str, ...]) -> None:
+    for _ in range(2):
+        cli("do", "fix the login test")
+    damaged = max((project / ".kittify/events/profile-invocations").glob("*.jsonl"))
+    damaged.write_text("nothing\n")
+    ran = cli(*command)
+
+    assert ran.code == 1
+    assert f"{damaged.stem[-26:]}: " in ran.out + ran.err

@@ -23,6 +23,7 @@ from specify_cli.record.reading.views import fields_of, join
 from specify_cli.storage.index import Index
 from specify_cli.storage.objects import FileObjectStore
 from specify_cli.storage.queries import annex_events, read_record
+from specify_cli.storage.store import require_started
 
 # A rule in a context: whole under a heading with its uri below, or as a line that ends with it.
 _BLOCK = re.compile(r"^### .*\n`([a-z]+://[^`]+)`$", re.M)
@@ -40,9 +41,9 @@ def read_uses(project: Project, since: int | None, unread: list[str]) -> Iterato
         if since is not None and millis_of(place.invocation_id) < since:
             continue
         try:
-            record = read_record(project.root, place)
+            record = require_started(read_record(project.root, place), place)
             # A replay is a question about a run, and no work that a rule stood before.
-            if record is None or (record.started.get("run_kind") or "live") != "live":
+            if (record.started.get("run_kind") or "live") != "live":
                 continue
             annexes = annex_events(project.root, place.invocation_id)
             lines = join(fields_of(record), annexes)

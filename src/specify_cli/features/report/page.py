@@ -59,6 +59,7 @@ def lay_out_report(report: Report, since: str, links: Mapping[str, str]) -> dict
         "kinds": list_kinds(report),
         "tables": tables,
         "files": report.files[:_NAMED],
+        "more_files": len(report.files[_NAMED:]),
         "runs": report.runs,
         "requests": {run.invocation_id: run.request for run in report.runs},
         "links": links,

@@ -14,7 +14,7 @@ from specify_cli.record.story.telling import number_lines, tell_story
 from specify_cli.storage.index import Index
 from specify_cli.storage.objects import FileObjectStore
 from specify_cli.storage.queries import annex_events, read_record, read_spent
-from specify_cli.storage.store import Place
+from specify_cli.storage.store import Place, require_started
 
 
 def read_runs(project: Project, since: int, unread: list[str]) -> Iterator[Run]:
@@ -35,9 +35,9 @@ def read_runs(project: Project, since: int, unread: list[str]) -> Iterator[Run]:
 
 
 def _read_run(project: Project, place: Place) -> Run | None:
-    record = read_record(project.root, place)
+    record = require_started(read_record(project.root, place), place)
     # A replay is a question about a run, as in a list, and no run.
-    if record is None or (record.started.get("run_kind") or "live") != "live":
+    if (record.started.get("run_kind") or "live") != "live":
         return None
     annexes = annex_events(project.root, place.invocation_id)
     lines = number_lines(list(fields_of(record)), annexes)

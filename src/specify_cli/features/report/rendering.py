@@ -19,18 +19,19 @@ def render_report(report: Report, since: str) -> Iterator[str]:
             yield ""
             yield f"{title}: {len(ids)}"
             yield from (f"  {_describe_run(run)}" for run in pick_runs(report, ids)[:_SHOWN])
-            if len(ids) > _SHOWN:
-                yield f"  and {len(ids) - _SHOWN} more: --json names all"
+            yield from _say_rest(len(ids), _SHOWN, "  ")
     for title, shares in list_shares(report):
         yield ""
         yield title
         yield from (f"  {_describe_share(share)}" for share in shares[:_SHOWN])
+        yield from _say_rest(len(shares), _SHOWN, "  ")
     if report.files:
         yield ""
         yield "files changed most"
         for one in report.files[:_SHOWN]:
             runs = count(one.runs, "run")
             yield f"  {one_line(one.path, 60)}  {runs}, {say_size(one)}"
+        yield from _say_rest(len(report.files), _SHOWN, "  ")
 
 
 def render_markdown(report: Report, since: str) -> Iterator[str]:
@@ -53,6 +54,12 @@ def render_markdown(report: Report, since: str) -> Iterator[str]:
         yield from ("", "## Files changed most", "", "| file | runs | lines |", "|---|---|---|")
         for file in report.files[: 3 * _SHOWN]:
             yield f"| {_escape(file.path)} | {file.runs} | {say_size(file)} |"
+        yield from _say_rest(len(report.files), 3 * _SHOWN, "\n")
+
+
+def _say_rest(number: int, shown: int, before: str) -> Iterator[str]:
+    if number > shown:
+        yield f"{before}and {number - shown} more: --json names all"
 
 
 def say_size(file: HotFile) -> str:
