@@ -19,7 +19,8 @@ from specify_cli.errors import InvocationError
 from specify_cli.project.config import load_project
 from specify_cli.room import Param
 from specify_cli.routing.registry import ProfileRegistry, shipped_table
-from specify_cli.storage.queries import Filters, list_invocations
+from specify_cli.storage.index import Index
+from specify_cli.storage.queries import Filters, list_invocations, read_row
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -100,7 +101,7 @@ def find_items(before: list[str], begun: str) -> list[Item]:
         elif open_param.choices:
             items = ((choice, "") for choice in open_param.choices)
         else:
-            items = _find_values(open_param)
+            items = _find_values(open_param, begun)
     matching = list(items)
     return [item for item in matching if item[0].lower().startswith(begun.lower())] or [
         item
@@ -141,9 +142,9 @@ def _find_param(command: Command, words: list[str], begun: str) -> Param | None:
     return arguments[-1] if arguments and arguments[-1].multiple else None
 
 
-def _find_values(param: Param) -> Iterator[Item]:
+def _find_values(param: Param, begun: str) -> Iterator[Item]:
     if param.name in ("invocation_id", "ids", "target", "targets", "parent", "session"):
-        yield from _find_ids()
+        yield from _find_ids(begun)
     elif param.name == "profile":
         yield from _find_profiles()
     elif param.name == "action":
@@ -152,12 +153,18 @@ def _find_values(param: Param) -> Iterator[Item]:
         yield from ((name, "") for name in list_schemas())
 
 
-def _find_ids() -> Iterator[Item]:
-    """Yield `last`, and the newest ids with what the list says of them."""
-
+def _find_ids(begun: str) -> Iterator[Item]:
+    """Yield `last`, and the newest ids with what the list says of them; where none of these begins
+    so, the newest that do."""
     yield "last", "the newest invocation"
     project, _ = load_project(shell.here(), shell.home(), lenient=True)
-    for row in list_invocations(project, Filters(), _IDS).rows:
+    rows = list_invocations(project, Filters(), _IDS).rows
+    if begun.isalnum() and not any(row.invocation_id.startswith(begun.upper()) for row in rows):
+        index = Index(project.root)
+        keys = sorted(index.lookup(begun.upper()), key=lambda key: key.invocation_id)[-_IDS:]
+        places = filter(None, map(index.place, reversed(keys)))
+        rows = (*rows, *filter(None, (read_row(project.root, place) for place in places)))
+    for row in rows:
         yield (
             row.invocation_id,
             f"{row.profile_id} {row.action} {row.outcome or row.status} {row.request or ''}"[:60],

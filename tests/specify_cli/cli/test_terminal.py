@@ -11,6 +11,7 @@ import pytest
 
 from specify_cli.cli.completion import find_items
 from specify_cli.cli.schemas.shapes import schemas
+from specify_cli.invocation.executor import ProfileInvocationExecutor
 from support import Cli, run_main
 
 
@@ -109,6 +110,18 @@ def test_tab_completes(
     monkeypatch.chdir(project)
 
     assert found in [value for value, _ in find_items(words, begun)]
+
+
+def test_tab_completes_an_id_that_is_not_among_the_newest(
+    project: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    executor = ProfileInvocationExecutor(project, clock=lambda: 1_700_000_000_000_000_000)
+    old = executor.invoke("fix the login test").invocation_id
+    cli("do", "fix the login test")
+    monkeypatch.setattr("specify_cli.cli.completion._IDS", 1)
+    monkeypatch.chdir(project)
+
+    assert [value for value, _ in find_items(["invocations", "show"], old[:6])] == [old]
 
 
 def test_tab_completes_an_id_by_any_part_and_evaluates_nothing_recorded(cli: Cli) -> None:
