@@ -22,6 +22,8 @@ from specify_cli.features.programs.identity import load_program, program_digest
 from specify_cli.features.programs.resume import plan_resume, reexecute, resume, run_program
 from specify_cli.features.programs.run import Run, open_invocation
 from specify_cli.features.replay.replay import replay
+from specify_cli.libraries.comparison.chains import run_chain
+from specify_cli.libraries.comparison.compare import verify_replay
 
 FULL = {"llm": "full", "tool": "full"}
 Program = Callable[[Run], Any]
@@ -381,6 +383,26 @@ async def tasks(run: Run) -> None:
 
     await asyncio.gather(*(run.astep("page", work, number) for number in range(3)))
     await run.astep("sum", work, 9)
+
+
+def test_a_re_execution_makes_the_checkpoints_of_its_original(chartered: Path) -> None:
+    def program(run: Run) -> None:
+        run.stage("change")
+        run.step("one", lambda: 1)
+        run.commit("ready")
+
+    invocation_id = begun(chartered, program)
+    done = reexecute(chartered, invocation_id, program)
+    project = project_of(chartered)
+    one, two = (run_chain(project, name, "original") for name in (invocation_id, done.invocation_id))
+    compared = verify_replay(one, two)
+
+    assert done.comparison.match
+    assert [line.get("label") for line in lines_of(chartered, done.invocation_id) if line["event"] == "checkpoint"] == [
+        None,
+        "ready",
+    ]
+    assert compared.match, compared.details["mismatches"]
 
 
 PARALLEL = [pool_of_steps, pool_of_one_name, pool_in_a_step, tasks]

@@ -234,7 +234,8 @@ class Run(Course):
         """Return an explicit checkpoint. Raises CallerError LABEL_TAKEN, INVALID_VALUE."""
         with self.lock:
             self.require_open()
-            if self.find({"event": "checkpoint", "label": label or ""}) is not None:
+            recorded = self.find({"event": "checkpoint", "label": label or ""})
+            if recorded is not None and not self.again:
                 return Batch(self.invocation_id, (), 1, False, (), ())
             self.write_seam()
             return self.recorder.commit(label, force=force)
