@@ -325,7 +325,7 @@ def test_seconds_are_a_limit_too(chartered: Path, monkeypatch: pytest.MonkeyPatc
             run.step("s", lambda: 1)
 
 
-@pytest.mark.parametrize("limits", [{"step": 3}, {"steps": -1}, {"steps": 1.5}, {"steps": True}])
+@pytest.mark.parametrize("limits", [{"step": 3}, {"steps": -1}, {"steps": 1.5}, {"steps": True}, {"tokens": 2**53}])
 def test_a_limit_that_is_none_is_refused_before_anything_is_recorded(chartered: Path, limits: Any) -> None:
     with pytest.raises(InvocationError) as refused:
         open_invocation(chartered, "implement WP03", limits=limits)

@@ -35,7 +35,7 @@ from specify_cli.project.protection import CAPTURE_SIDES
 from specify_cli.record import layout, snapshot, tiers
 from specify_cli.record.ids import number_of, rfc3339
 from specify_cli.record.record import OUTCOMES
-from specify_cli.record.seal import digest_of
+from specify_cli.record.seal import MAX_INTEGER, digest_of
 from specify_cli.redaction.capture import MODES, narrower
 from specify_cli.redaction.redact import Redacted, RuleSet, redact
 from specify_cli.routing.registry import ProfileRegistry, shipped_table
@@ -268,7 +268,7 @@ def _picking_command(verb: str, profile_id: str, request: str) -> str:
 
 def _check_limits(limits: Mapping[str, int] | None) -> None:
     for name, value in (limits or {}).items():
-        if name not in LIMITS or type(value) is not int or value < 0:
+        if name not in LIMITS or type(value) is not int or not 0 <= value <= MAX_INTEGER:
             raise CallerError(
                 "INVALID_VALUE",
                 f"limits: expected whole numbers under {', '.join(LIMITS)}, found {name}: "
