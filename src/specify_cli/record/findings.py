@@ -390,9 +390,10 @@ class RecordReport(NamedTuple):
     @property
     def proven(self) -> str:
         """Return what the bytes prove: seals and chain, unless a finding speaks against them, or
-        nothing."""
+        nothing. What is wrong with an annex speaks against its own file alone."""
         against = any(
-            item.severity == ERROR and item.code in OF_THE_LINES for item in self.findings
+            item.severity == ERROR and item.code in OF_THE_LINES and item.file == self.file
+            for item in self.findings
         )
         return SEALS_AND_CHAIN if self.sealed and not against else "nothing"
 

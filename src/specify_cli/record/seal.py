@@ -42,7 +42,12 @@ SEAL_LENGTH = 73
 MAX_LINE = 2 * 1024 * 1024
 MAX_INTEGER = 2**53 - 1
 MAX_DEPTH = 64
-TIME_PATTERN = r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z"
+# Of the days that a month does not have, a leap day in any year passes.
+_DAY = (
+    "(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)"
+    "|02-(?:0[1-9]|[12][0-9]))"
+)
+TIME_PATTERN = rf"[0-9]{{4}}-{_DAY}T(?:[01][0-9]|2[0-3])(?::[0-5][0-9]){{2}}\.[0-9]{{3}}Z"
 
 HEX = frozenset("0123456789abcdef")
 # A sorted dump equals RFC 8785 for values without floats whose keys are ASCII: code-point order is

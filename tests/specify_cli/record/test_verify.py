@@ -10,7 +10,7 @@ from specify_cli.record.findings import RecordReport, finding, judge_set
 from specify_cli.record.record import chain, genesis_tip, recovered_line, tip_of
 from specify_cli.record.seal import open_line, seal_line
 from specify_cli.record.verify import verify_record
-from specify_cli.record.verifying.annexes import verify_annex
+from specify_cli.record.verifying.annexes import add_annexes, verify_annex
 
 ID = "01JD4Q3S0000000000000000A1"
 TIP = "a" * 64
@@ -54,6 +54,38 @@ def test_an_error_about_something_else_leaves_the_lines_proven() -> None:
     report = report_of(lines_of(STARTED))._replace(findings=(finding("OBJECT_MISSING", "f", 0, 0),))
 
     assert (report.verdict, report.proven) == ("not_intact", "seals and chain")
+
+
+def test_a_harmed_annex_leaves_the_lines_proven_and_the_advice_is_about_the_annex() -> None:
+    record = report_of(lines_of(STARTED, COMPLETED))
+    harmed = seal_line({**ANNEX, "prev": str(record.tip)}).replace(b"exported", b"imported")
+    report = add_annexes(record, ID, [("annex", harmed)])
+    (found,) = report.findings
+
+    assert (found.code, found.file, report.verdict) == ("HASH_MISMATCH", "annex", "not_intact")
+    assert report.proven == "seals and chain"
+    assert "remove it" in found.repair
+
+
+def test_a_time_that_no_calendar_or_clock_has_is_none() -> None:
+    times = (
+        "2026-13-01T00:00:00.000Z",
+        "2026-00-10T00:00:00.000Z",
+        "2026-02-30T00:00:00.000Z",
+        "2026-04-31T00:00:00.000Z",
+        "2026-01-00T00:00:00.000Z",
+        "2026-01-01T24:00:00.000Z",
+        "2026-01-01T00:60:00.000Z",
+        "2026-01-01T00:00:61.000Z",
+        "２０２６-01-01T00:00:00.000Z",
+    )
+    sound = ("2024-02-29T23:59:59.999Z", "2026-12-31T00:00:00.000Z", "2026-06-30T19:08:09.010Z")
+
+    def found(at: str) -> list[str]:
+        return codes(report_of(lines_of({**STARTED, "started_at": at})))
+
+    assert [["INVALID_TIME"]] * len(times) == list(map(found, times))
+    assert [[]] * len(sound) == list(map(found, sound))
 
 
 def test_a_finding_says_its_place_by_seq_or_else_by_byte() -> None:

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Mapping, Set
 from doctrine.text import say
 from specify_cli.record.event_table import ANNEX_EVENTS, ORDERS
 from specify_cli.record.findings import (
+    FINDINGS,
     ErasedLine,
     Finding,
     NamedObject,
@@ -113,7 +114,8 @@ def verify_annex(
     if line is None:
         return (finding("ANNEX_MISMATCH", file, None, 0, "expected one whole line"),), ()
     if line.problems or line.fields is None:
-        return (finding(line.problems[0], file, None, 0),), ()
+        found = finding(line.problems[0], file, None, 0)
+        return (found._replace(repair=FINDINGS["ANNEX_MISMATCH"][2]),), ()
     fields = line.fields
     seq = integer_at(fields, "seq", 0)
     if line.digest is not None and fields.get("event") in ORDERS:
