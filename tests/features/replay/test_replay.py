@@ -99,6 +99,12 @@ def test_a_difference_is_told_with_both_values_and_exits_1(cli: Cli, chartered: 
     assert [item["code"] for item in value.json()["findings"]] == ["DECISION_MISMATCH"]
 
 
+def test_an_empty_epsilon_is_no_epsilon(cli: Cli, recorded: str) -> None:
+    done = cli("replay", recorded, "--epsilon", "", "--json")
+
+    assert (done.code, done.error()["error_code"]) == (1, "INVALID_VALUE")
+
+
 def test_a_refusal_names_its_code_and_writes_nothing(cli: Cli, chartered: Path, recorded: str) -> None:
     unknown = cli("replay", recorded, "--as-of", "nowhere", "--report", "out", "--record", "--json")
     path = record_path(chartered, recorded)

@@ -509,6 +509,15 @@ def test_beyond_repeat_replay_is_idempotent_on_request(chartered: Path) -> None:
     assert len(children(chartered, invocation_id)) == 2
 
 
+def test_an_empty_key_is_refused_and_nothing_is_written(chartered: Path, cli: Cli) -> None:
+    """It is what a script gives whose variable is not set: one key for everybody."""
+    invocation_id = invoked(chartered)
+    refused = cli("replay", invocation_id, "--against", "current", "--idempotency-key", "", "--json")
+
+    assert (refused.code, refused.error()["error_code"]) == (1, "INVALID_VALUE")
+    assert children(chartered, invocation_id) == []
+
+
 def test_one_key_is_one_child_under_concurrency(chartered: Path) -> None:
     invocation_id = invoked(chartered)
     found = run_together(lambda _: answered(chartered, invocation_id, key="k"), range(8))

@@ -24,6 +24,14 @@ def run_against(values: Values) -> int:
         given = "idempotency_key" if values["idempotency_key"] is not None else "from_root"
         option = "--" + given.replace("_", "-")
         raise CallerError("USAGE", f"{option} needs --against current", "spec-kitty replay --help")
+    key = shell.get_text(values, "idempotency_key")
+    if key == "":
+        # An empty variable of a script: whoever has one would share the child of all others.
+        raise CallerError(
+            "INVALID_VALUE",
+            "--idempotency-key: expected a key, found an empty text",
+            "give it a key, or leave the option out",
+        )
     project, cache = load_project(shell.here(), shell.home())
     value = replay_against(
         project,
@@ -31,7 +39,7 @@ def run_against(values: Values) -> int:
         str(values["invocation_id"]),
         caller=shell.caller(),
         clock=time.time_ns,
-        key=shell.get_text(values, "idempotency_key"),
+        key=key,
         from_root=bool(values["from_root"]),
         rules_module=shell.get_text(values, "rules"),
         trail=shell.trail(),

@@ -91,7 +91,9 @@ def _read_options(values: Values) -> replays.Options:
         shell.get_text(values, name)
         for name in ("as_of", "compare_to", "until", "epsilon", "rules")
     )
-    return replays.Options(as_of, compare_to, until, epsilon or DEFAULT_EPSILON, rules)
+    return replays.Options(
+        as_of, compare_to, until, DEFAULT_EPSILON if epsilon is None else epsilon, rules
+    )
 
 
 def _run_exact(values: Values) -> int:
