@@ -397,3 +397,20 @@ def test_a_program_may_ask_for_any_verifier() -> None:
     assert isinstance(result.details, dict)
     assert result.details["mismatches"][0]["code"] == "OUTPUT_MISMATCH"
     assert json.loads(json.dumps(result.as_value()))["details"] == result.details
+
+
+@pytest.mark.parametrize(
+    "duration", [10**400, -(10**400), float("nan"), float("inf")], ids=("huge", "less", "nan", "inf")
+)
+def test_a_duration_beyond_every_clock_is_refused(duration: float) -> None:
+    with pytest.raises(CallerError, match=r"replay_chain\[0\]\.content\.duration_ms"):
+        verify_replay([bare(duration_ms=1.5)], [bare(duration_ms=duration)], tolerance_ms=1)
+
+
+def test_an_output_that_one_side_failed_to_make_and_neither_kept_is_not_compared_whichever_side_failed() -> None:
+    kept, failed = ({"step_type": "s", "decision": decision, "output_hash": None} for decision in ("PASS", "FAIL"))
+    results = [verify_replay([one], [two]) for one, two in ((failed, kept), (kept, failed))]
+
+    assert [result.details["steps_compared"] for result in results] == [0, 0]
+    assert [result.details["output_hashes_match"] for result in results] == [None, None]
+    assert verify_replay([failed], [failed]).details["steps_compared"] == 1

@@ -267,7 +267,8 @@ class _Comparison:
         if was.decision != now.decision:
             self.differ("DECISION_MISMATCH", step, "decision", was.decision, now.decision)
         # an empty digest is none
-        if not was.output_hash and not now.output_hash and was.decision != "FAIL":
+        failed = was.decision == now.decision == "FAIL"
+        if not was.output_hash and not now.output_hash and not failed:
             self.warn("NOT_COMPARABLE", step, "neither side kept a digest of its output")
             return False
         if was.output_hash == now.output_hash:

@@ -21,7 +21,7 @@ from specify_cli.libraries.comparison.run_parts import Side
 from specify_cli.record.findings import RecordReport
 from specify_cli.record.reading.views import View, change, find_places, pick
 from specify_cli.record.record import Entry, fold_entries, is_stand_in
-from specify_cli.record.seal import GENESIS, SEAL_KEY, SealError, digest_of, seal_line
+from specify_cli.record.seal import GENESIS, MAX_INTEGER, SEAL_KEY, SealError, digest_of, seal_line
 
 Fields = Mapping[str, Any]
 _DECISIONS: Mapping[str, str] = {
@@ -331,9 +331,11 @@ def _read_bare(element: Mapping[str, Any], where: str) -> Receipt:
         texts.append(value)
     duration = content.get("duration_ms")
     if duration is not None and (
-        isinstance(duration, bool) or not isinstance(duration, (int, float))
+        isinstance(duration, bool)
+        or not isinstance(duration, (int, float))
+        or not abs(duration) <= MAX_INTEGER
     ):
-        raise _invalid(f"{where}.duration_ms", "a number", spell(duration)[:80])
+        raise _invalid(f"{where}.duration_ms", "a number up to 2^53-1", spell(duration)[:80])
     return Receipt(str(texts[0]), str(texts[1]), texts[2], duration)
 
 
