@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+import resealing
 from charter import selection as charter_selection
 from replaying import (
     Lines,
@@ -144,6 +145,18 @@ def test_a_later_unknown_event_is_passed_over_and_said(chartered: Path) -> None:
 
     assert found.match is None
     assert [fields["event"] for fields in found.past.unknown] == ["mood"]
+
+
+def test_a_record_of_a_newer_format_is_not_said_to_be_fully_evaluated(chartered: Path) -> None:
+    invocation_id = invoked(chartered)
+    path = record_path(chartered, invocation_id)
+    bodies = [{**line, "v": 3} for line in lines_of(chartered, invocation_id)]
+    path.write_bytes(resealing.reseal(bodies))
+
+    found = replayed(chartered, invocation_id)
+
+    assert found.match is None and not found.findings
+    assert [item.reason for item in found.not_evaluated] == ["its format is newer than this reader: v 3"]
 
 
 def test_an_open_record_with_a_torn_tail_replays_and_says_so(chartered: Path) -> None:

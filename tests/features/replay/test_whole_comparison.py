@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from replaying import project_of, ran
+import resealing
+from replaying import lines_of, project_of, ran, record_path, reseal
 from specify_cli.features.programs.run import Run
 from specify_cli.libraries.comparison.chains import run_chain
 from specify_cli.libraries.comparison.compare import ReplayResult, verify_replay
@@ -169,3 +170,18 @@ def test_the_command_says_what_matches_what_was_not_compared_and_how_many_were(c
     assert differs.code == 1
     assert "Arguments mismatch at step 1" in differs.out
     assert "arguments of tool grep" in differs.out
+
+
+def test_what_only_a_newer_version_knows_is_not_said_to_match(chartered: Path) -> None:
+    one, two = (ran(chartered, program_of(chartered, TWIN)) for _ in range(2))
+    reseal(chartered, two, lambda lines: lines.insert(4, {"event": "mood", "at": lines[1]["at"]}))
+    path = record_path(chartered, one)
+    newer = resealing.reseal([{**line, "v": 3} for line in lines_of(chartered, one)])
+
+    odd = compare(chartered, one, two)
+    path.write_bytes(newer)
+    new = compare(chartered, one, one)
+
+    assert (odd.match, new.match) == (None, None)
+    assert [warned.message for warned in odd.warnings] == ["1 event of a kind that this version does not know"]
+    assert {warned.message for warned in new.warnings} == {"a format newer than this reader: v 3"}

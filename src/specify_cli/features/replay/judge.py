@@ -34,7 +34,7 @@ from specify_cli.features.replay.outcomes import (
 )
 from specify_cli.features.replay.patches import Applied
 from specify_cli.invocation.gates import GateRule
-from specify_cli.record import snapshot
+from specify_cli.record import seal, snapshot
 from specify_cli.record.seal import digest_of
 from specify_cli.record.state import StateFold
 from specify_cli.redaction.captured import read_captured_text
@@ -491,6 +491,10 @@ def list_not_evaluated(
 ) -> tuple[NotEvaluated, ...]:
     """Return everything that was not asked again or cannot be given back, with the reason."""
     parts: list[NotEvaluated] = []
+    version = past.started.get("v", seal.FORMAT_VERSION)
+    if version not in seal.VERSIONS:
+        reason = f"its format is newer than this reader: v {say(version)}"
+        parts.append(NotEvaluated(0, "what its lines say", reason))
 
     def note(fields: Fields, what: str, reason: str) -> None:
         parts.append(NotEvaluated(get_seq(fields), what, reason))

@@ -25,6 +25,7 @@ from specify_cli.libraries.comparison.run_parts import (
     read_shown,
     show_texts,
 )
+from specify_cli.record.seal import FORMAT_VERSION, VERSIONS
 
 # code → the message that says it, in the order mismatches are listed; docs/replay.md has the same
 # codes.
@@ -308,6 +309,13 @@ class _Comparison:
         for part, number in found.not_comparable.items():
             why = f"{part} of {count(number, 'event')}: a side kept none, or masked it otherwise"
             self.warn("NOT_COMPARABLE", None, why)
+        if found.unknown:
+            why = f"{count(found.unknown, 'event')} of a kind that this version does not know"
+            self.warn("NOT_COMPARABLE", None, why)
+        for side in (one, two):
+            if side.lines and side.lines[0].get("v", FORMAT_VERSION) not in VERSIONS:
+                why = f"a format newer than this reader: v {side.lines[0]['v']}"
+                self.warn("NOT_COMPARABLE", None, why)
         return (*(item for item in shown if item is not None), *found.differences)
 
     def _show_mismatch(self, item: Mismatch, one: Side, two: Side) -> Difference | None:

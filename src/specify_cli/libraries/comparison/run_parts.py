@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 from doctrine.text import say
 from specify_cli.libraries.comparison.readable_diff import show_difference
 from specify_cli.record.event_table import EVENTS
+from specify_cli.record.record import is_stand_in
 
 Fields = Mapping[str, Any]
 # part → (code, its message); docs/replay.md has the same codes.
@@ -78,6 +79,10 @@ _MEMBERS: Mapping[str, Mapping[str, str]] = {
     "approval": {"decision": "approvals", "refers_to": "approvals", "gate": "approvals"},
     "artifact_link": {"ref": "paths", "digest": "artifacts"},
 }
+# Events of newer versions, which nothing can be said of.
+_UNKNOWN = ""
+_LOOKED_AT = {*_MEMBERS, _UNKNOWN}
+_KNOWN = {*EVENTS, "glossary_checked"}  # the last stands in older records alone
 # What tells one event of a kind from another, for a sentence.
 _NAMES = ("tool", "model", "step", "gate", "path", "ref", "label", "to", "request_id")
 # Of one kind so many events are aligned where the runs have different numbers of them.
@@ -116,10 +121,11 @@ class Difference(NamedTuple):
 
 class Compared(NamedTuple):
     """The parts of two runs that differ, and of how many events each other part could not be
-    compared."""
+    compared; how many events are of a kind that this version does not know."""
 
     differences: tuple[Difference, ...]
     not_comparable: Mapping[str, int]
+    unknown: int
 
 
 class Side(NamedTuple):
@@ -157,7 +163,8 @@ def compare_parts(one: Side, two: Side, *, cut: bool, other_rules: bool) -> Comp
                 elif not is_equal:
                     found.append(_describe(one, first, (was, now), (event, member, part)))
     found.sort(key=lambda item: (item.step is None, item.step or 0))
-    return Compared(tuple(found), not_comparable)
+    unknown = sum(len(side.get(_UNKNOWN, ())) for side in places)
+    return Compared(tuple(found), not_comparable, unknown)
 
 
 def _pair(
@@ -187,8 +194,10 @@ def _sort_places(lines: Sequence[Fields]) -> dict[str, array[int]]:
     places: dict[str, array[int]] = {}
     for at, fields in enumerate(lines):
         event = str(fields.get("event"))
+        if event not in _KNOWN and not is_stand_in(fields):
+            event = _UNKNOWN
         # The search for the governance context asks for what the request asks for.
-        if event in _MEMBERS and fields.get("request_id") != "context":
+        if event in _LOOKED_AT and fields.get("request_id") != "context":
             places.setdefault(event, array("I")).append(at)
     return places
 
