@@ -779,6 +779,20 @@ def test_a_run_is_replayed_up_to_a_checkpoint_each_retrieval_on_its_own_corpus(c
     assert replayed(chartered, invocation_id, as_of="change").as_of == stage.until
 
 
+def test_a_call_whose_result_came_behind_the_checkpoint_is_not_in_doubt(chartered: Path) -> None:
+    def work(run: Run) -> None:
+        run.record("tool_call", {"tool": "grep", "call_id": "c", "args": {}})
+        run.commit("asked")
+        run.record("tool_result", {"call_id": "c", "output": "found"})
+
+    invocation_id = ran(chartered, work)
+
+    assert replayed(chartered, invocation_id).match
+    assert [item.reason for item in replayed(chartered, invocation_id, until="asked").not_evaluated] == [
+        "its result came behind the checkpoint"
+    ]
+
+
 def uris(found: Replayed, place: int = 0) -> set[str]:
     return {str(item["uri"]) for item in found.reruns[place].actual.hits}
 

@@ -76,6 +76,7 @@ from specify_cli.trail.log.entries import write_annex
 REPORT_PAGE = "replay_report.md"
 REPORT_JSON = "replay_report.json"
 ROUTED = ("profile_id", "action", "router_confidence", "match_reason")
+_BEHIND = "its result came behind the checkpoint"
 _CLOSED_IT = "it closed the record: its result came behind the last line"
 
 
@@ -368,12 +369,18 @@ def _look_at_tools(opened: Opened) -> Sequence[tuple[Fields, Fields | None, str]
     """Return each call with its result, and why that cannot be given back exactly."""
     tools = opened.past.tools
     closed = bool(opened.past.completed)
-    why = [
-        _CLOSED_IT
-        if result is None and closed and _closes_record(call)
-        else _read_output(result, opened.objects)
-        for call, result in tools
-    ]
+    # Where only what came up to a checkpoint is replayed, a call may have its result behind it.
+    rest = itertools.islice(fields_of(opened.record), opened.past.lines, None)
+    later = {str(line.get("call_id")) for line in rest if line.get("event") == "tool_result"}
+
+    def explain(call: Fields, result: Fields | None) -> str:
+        if result is None and str(call.get("call_id")) in later:
+            return _BEHIND
+        if result is None and closed and _closes_record(call):
+            return _CLOSED_IT
+        return _read_output(result, opened.objects)
+
+    why = [explain(call, result) for call, result in tools]
     return View(len(why), lambda at: (*tools[at], why[at]))
 
 
