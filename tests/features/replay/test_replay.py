@@ -232,6 +232,9 @@ def test_against_current_answers_with_a_diff_and_exits_0(cli: Cli, chartered: Pa
     valid(value.json(), "replay-diff")
     rows = cli("invocations", "list", "--parent", invocation_id, "--json").json()
     assert len(rows) == 2 and {row["run_kind"] for row in rows} == {"as_of_replay"}
+    for name in ("last", "@1", invocation_id[-9:]):
+        assert cli("invocations", "list", "--parent", name, "--json").json() == rows, name
+    assert cli("invocations", "list", "--parent", "@7", "--json").code == 1
     assert cli("invocations", "verify", "--all").code == 0
 
 

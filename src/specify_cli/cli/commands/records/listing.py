@@ -33,6 +33,10 @@ def list_rows(values: Values) -> int:
     limit = values["limit"]
     project, cache = shell.reading_project()
     cache.save()
+    if filters.parent is not None and len(filters.parent) < 26:
+        # A whole id may be of a record that is not here; a part, `last` and @N are of one that is.
+        parent = Index(project.root).resolve(filters.parent).invocation_id
+        filters = filters._replace(parent=parent)
     listing = _find_rows(project, values, filters, limit if isinstance(limit, int) else 50)
     listing = listing._replace(rows=invocations.add_spent(project, listing.rows))
     for problem in listing.problems:
