@@ -405,6 +405,18 @@ def test_a_re_execution_makes_the_checkpoints_of_its_original(chartered: Path) -
     assert compared.match, compared.details["mismatches"]
 
 
+def test_a_run_whose_request_was_too_long_for_its_line_is_executed_again(chartered: Path) -> None:
+    def program(run: Run) -> None:
+        run.step("one", lambda: 1)
+
+    invocation_id = run_program(chartered, "fix the login test " + "\x01" * 400_000, program)
+    done = reexecute(chartered, invocation_id, program)
+    objects = [lines_of(chartered, one)[0]["request_object"] for one in (invocation_id, done.invocation_id)]
+
+    assert done.comparison.match
+    assert objects[0] == objects[1]
+
+
 PARALLEL = [pool_of_steps, pool_of_one_name, pool_in_a_step, tasks]
 
 

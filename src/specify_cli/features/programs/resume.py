@@ -555,12 +555,18 @@ def open_child(
     home: str | None,
     program: str | None = None,
 ) -> tuple[ProfileInvocationExecutor, Recorder, InvocationPayload]:
-    """Begin a run of the same request under the terms of its parent. Raises CallerError
-    NOT_RESUMABLE.
+    """Begin a run of the same request under the terms of its parent.
+
+    Raises CallerError NOT_RESUMABLE, StoredDataError OBJECT_MISSING or OBJECT_CORRUPT where its
+    request is not here.
 
     Limits are those of a program; without one there are none.
     """
-    if started.get("tombstone") is True or "request_object" in started:
+    project, _ = load_project(os.fspath(repo), home)
+    request = str(started.get("request_text"))
+    if isinstance(started.get("request_object"), str):  # it was too long for its line
+        request = FileObjectStore(project.root).get(str(started["request_object"])).decode("utf-8")
+    if started.get("tombstone") is True:
         raise CallerError(
             "NOT_RESUMABLE", f"{parent} does not hold its request", "re-execute another run"
         )
@@ -576,13 +582,12 @@ def open_child(
     )
     executor = ProfileInvocationExecutor(repo, home=home)
     payload = executor.invoke(
-        str(started.get("request_text")),
+        request,
         profile=str(started.get("profile_id")),
         verb=str(started.get("verb")),
         caller=caller,
         terms=terms,
     )
-    project, _ = load_project(os.fspath(repo), home)
     recorder = Recorder(project, place_of(payload.profile_id, payload.invocation_id), follow=True)
     return executor, recorder, payload
 
