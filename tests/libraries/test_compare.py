@@ -284,7 +284,7 @@ def test_a_broken_chain_is_refused_before_a_step_is_compared(harm: Any, element:
         verify_replay(*((bad, good) if side == "original" else (good, bad)))
 
     assert refused.value.code == "CHAIN_BREAK"
-    assert f"the {side} chain is broken at element {element}" in refused.value.message
+    assert f"the {side} chain is not intact at element {element}" in refused.value.message
 
 
 def test_another_records_line_in_the_chain_is_refused() -> None:

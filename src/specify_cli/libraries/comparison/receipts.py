@@ -162,7 +162,7 @@ def chain_break(side: str, index: int | None, why: str) -> StoredDataError:
     place = "" if index is None else f" at element {index}"
     return StoredDataError(
         "CHAIN_BREAK",
-        f"the {side} chain is broken{place}: {why}; nothing was compared",
+        f"the {side} chain is not intact{place}: {why}; nothing was compared",
         "spec-kitty invocations verify ID shows every finding",
     )
 
