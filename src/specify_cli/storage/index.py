@@ -442,15 +442,16 @@ class Index:
 
         Folders are looked at before and after. Where a state differs, or changed within a tick of
         the clock, a name may have come that has no effect on the time seen, so the listing is not
-        *settled* and leaves no stamp.
+        *settled* and leaves no stamp. Nor is it where something could not be read: the next one
+        shall say so, too.
         """
         self.scans += 1
-        now = time.time_ns()
+        now, said = time.time_ns(), len(self.problems)
         folders = self._list_folders()
         before = self._read_states(folders)
         names: set[str] = set()
         for folder in folders:
-            if folder == layout.TRAIL:
+            if folder == layout.TRAIL or folder.startswith(f"{layout.COLD}/"):
                 continue
             if folder == layout.COLD:
                 names.update(self._list_cold())
@@ -464,26 +465,26 @@ class Index:
                 if folder == layout.RECORDS:
                     raise
                 self.problems.append(f"{folder}: {error}")
-        settled = before == self._read_states(self._list_folders()) and all(
-            _is_settled(state, now) for state in before
-        )
+        settled = len(self.problems) == said and all(_is_settled(state, now) for state in before)
+        settled = settled and before == self._read_states(self._list_folders())
         return _Listed(sorted(names), before, settled)
 
     def _list_folders(self) -> list[str]:
-        months: list[str] = []
+        """Return the folders that hold records, and the archives that are folders of their own: one
+        that is written in place leaves the folder around it as it was."""
+        own = (layout.RECORDS, layout.COLD, *self._list_inner(layout.COLD), layout.TRAIL)
+        return [*own, *self._list_inner(layout.TRAIL), layout.IMPORTED, layout.OLDER_RECORDS]
+
+    def _list_inner(self, folder: str) -> list[str]:
         try:
-            with durable.folder(self.root, layout.TRAIL) as fd:
-                months = [
-                    f"{layout.TRAIL}/{name}"
-                    for name in sorted(os.listdir(fd))
-                    if not name.startswith(".")
-                ]
+            with durable.folder(self.root, folder) as fd:
+                names = sorted(os.listdir(fd))
         except FileNotFoundError:
-            pass
+            return []
         except InvocationError as error:
-            self.problems.append(f"{layout.TRAIL}: {error}")
-        own = (layout.RECORDS, layout.COLD, layout.TRAIL)
-        return [*own, *months, layout.IMPORTED, layout.OLDER_RECORDS]
+            self.problems.append(f"{folder}: {error}")
+            return []
+        return [f"{folder}/{name}" for name in names if not name.startswith(".")]
 
     def _list_cold(self) -> list[str]:
         if not os.path.lexists(f"{self.root}/{layout.COLD}"):

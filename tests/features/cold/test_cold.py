@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import shutil
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from specify_cli.features.cold.packing import pack_months, survey, unpack_month
 from specify_cli.invocation.executor import ProfileInvocationExecutor
 from specify_cli.project.config import Project, load_project
 from specify_cli.record import layout
+from specify_cli.storage import index
 from specify_cli.storage.checking import verify_file
 from specify_cli.storage.cold import Archive
 from specify_cli.storage.index import Index
@@ -589,7 +591,12 @@ def test_an_archive_that_was_cut_or_hides_a_name_is_named_and_not_taken_apart(
     footer[3] -= len(hidden) + 1
     shorter[-packing.FOOTER.size :] = packing.FOOTER.pack(*footer)
     for changed in (whole[:-1], whole[: len(whole) // 2], bytes(shorter)):
+        # What is remembered of the folder holds until it changes, and an archive written in place changes no folder.
+        time.sleep(index._TICK_NANOS / 1e9 + 0.03)
+        cli("invocations", "list")
         path.write_bytes(changed)
+        time.sleep(index._TICK_NANOS / 1e9 + 0.03)
+        cli("invocations", "list")
         listed = cli("invocations", "list", "--limit", "100", "--json")
         refused = [cli("cold", word, "2026-09", "--json") for word in ("pack", "unpack")]
 
