@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from doctrine.git import read_git
 from line_histories import History
 from specify_cli.errors import CallerError
 from specify_cli.features.origin.attributing import KeptText, attribute_file
@@ -362,3 +363,40 @@ def test_a_branch_that_brings_more_records_than_files_are_looked_at_is_traced_wh
         (".kittify/trail/tool.py", None, 1),
         ("src/new.py", "src/old.py", 1),
     ]
+
+
+def test_a_file_that_one_commit_of_several_changed_is_not_asked_of_blame(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A branch of thousands of files starts git once for each that several commits changed."""
+    git(tmp_path, "init", "-q", "-b", "main")
+    texts = {name: f"{name} is here\n" * 9 for name in ("a", "b", "c", "d")}
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+    git(tmp_path, "add", "-A")
+    git(tmp_path, "commit", "-qm", "start")
+    for changed in ({"a": "one\n"}, {"b": "two\n", "new": "three\n"}, {"b": "four\n"}, {"e": ""}):
+        for name, text in changed.items():
+            (tmp_path / name).write_text(texts.get(name, "") + text)
+        if "e" in changed:
+            (tmp_path / "new").rename(tmp_path / "moved")
+        git(tmp_path, "add", "-A")
+        git(tmp_path, "commit", "-qm", " ".join(changed))
+    git(tmp_path, "checkout", "-qb", "side", "HEAD~2")
+    (tmp_path / "c").write_text(texts["c"] + "five\n")
+    git(tmp_path, "commit", "-qam", "c")
+    git(tmp_path, "checkout", "-q", "main")
+    git(tmp_path, "merge", "-q", "-m", "merge", "side")
+    asked: list[str] = []
+
+    def read(top: str, *words: str, given: bytes = b"") -> bytes | None:
+        asked.extend(words[-1:] if "blame" in words else ())
+        return read_git(top, *words, given=given)
+
+    monkeypatch.setattr("specify_cli.features.origin.line_commits.read_git", read)
+    subjects = dict(line.split(" ", 1) for line in git(tmp_path, "log", "--format=%H %s").split("\n") if line)
+    changes = read_range(str(tmp_path), "HEAD~5..HEAD")
+    came = {file.path: {subjects[sha] for sha in file.commits.values()} for file in changes.files}
+
+    assert came == {"a": {"a"}, "b": {"b"}, "c": {"c"}, "e": set(), "moved": {"b new"}}
+    assert asked == ["b", "moved"]

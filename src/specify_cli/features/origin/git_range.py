@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from doctrine.git import read_contents, read_git
 from specify_cli.errors import CallerError
+from specify_cli.features.origin.line_commits import RangeCommits
 from specify_cli.features.origin.report import ChangedFile, ChangeRange, Commit
 from specify_cli.record import layout
 
@@ -33,7 +34,6 @@ _HUNK = re.compile(rb"^@@ -([0-9]+)(?:,([0-9]+))? \+([0-9]+)(?:,([0-9]+))? @@", 
 _NO_END = b"\n\\ No newline at end of file"
 # Where lines went and how many, where lines came and how many.
 _Hunks = Sequence[tuple[int, int, int, int]]
-_BLAMED = re.compile(rb"^([0-9a-f]{40,64}) [0-9]+ ([0-9]+)(?: [0-9]+)?$", re.M)
 _SHA = re.compile(r"[0-9a-f]{7,64}")
 _HEX = "[0-9a-f]"
 # Records, what they lead to, and waivers are no work by themselves, of this project or of others in
@@ -76,13 +76,15 @@ def read_range(
         problems.append(
             f"{len(rows) - MAX_FILES} of {len(rows)} files were not looked at (at most {MAX_FILES})"
         )
-    known = {commit.sha for commit in commits}
+    told = RangeCommits(top, since, head, {commit.sha for commit in commits})
+    if not whole and not is_plain and len(commits) < MAX_COMMITS:
+        told = told.read_changes()
     files = [
         # every line that one commit changed came in it
         file._replace(commits=dict.fromkeys(file.changed, head))
         if is_plain or not file.changed
-        else _blame(top, since, head, file, known)
-        for file in _read_files(top, (base, head), rows[:MAX_FILES])
+        else told.name_commits(file, row.old_blob)
+        for row, file in zip(rows, _read_files(top, (base, head), rows[:MAX_FILES]), strict=False)
     ]
     problems += [f"{file.path}: {file.problem}" for file in files if file.problem is not None]
     return ChangeRange(
@@ -366,21 +368,6 @@ def read_log(top: str, changes: ChangeRange, path: str, form: str) -> list[str]:
     """Return what git's log of a file in a range prints in a format, line by line."""
     words = ("log", f"--format={form}", f"{changes.base}..{changes.head}", "--", literal(path))
     return list(filter(None, _decode(read_git(top, *words) or b"").split("\n")))
-
-
-def _blame(top: str, since: str, head: str, file: ChangedFile, known: set[str]) -> ChangedFile:
-    """Return a file with the commit of the range that each of its changed lines came in."""
-    revision = f"{since}..{head}" if since else head
-    words = ["blame", "--porcelain", "--no-textconv", revision, "--", file.path]
-    output = read_git(top, "--no-replace-objects", *words)
-    if output is None:
-        return file._replace(problem="git did not say in time in which commits its lines came")
-    # Before each line of the file, which begins with a tab, stands where it is from.
-    stated = ((int(match[2]) - 1, match[1].decode()) for match in _BLAMED.finditer(output))
-    changed = set(file.changed)
-    return file._replace(
-        commits={number: sha for number, sha in stated if number in changed and sha in known}
-    )
 
 
 def literal(path: str) -> str:
