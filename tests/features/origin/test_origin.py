@@ -365,6 +365,37 @@ def test_a_branch_that_brings_more_records_than_files_are_looked_at_is_traced_wh
     ]
 
 
+def test_a_patch_longer_than_a_record_keeps_is_whole_by_what_it_left_or_not_known(
+    repository: Path, tmp_path: Path
+) -> None:
+    root = Path(shutil.copytree(repository, tmp_path / "long"))
+    (root / "src").mkdir()
+    (root / ".gitignore").write_text(".kittify/\n")
+    history = History(root, 1)
+    history.commit("start")
+    before = git(root, "rev-parse", "HEAD").strip()
+    lines = [f"value_{at} = compute(base, {at})\n" for at in range(1_200)]
+    for name in ("kept", "lost"):
+        path = root / f"src/{name}.py"
+        with open_invocation(root, f"write the module {name}") as run:
+            path.write_text("".join(f"{name}_{line}" for line in lines))
+            run.patch(f"src/{name}.py", "create", after=path.read_text())
+        if name == "lost":
+            path.write_text(path.read_text().replace("lost_value_1100 ", "by_hand "))
+        history.commit(name)
+    (root / "src/kept.py").write_text("".join(f"kept_{line}" for line in lines[:1_150]) + "by_hand = compute(1)\n")
+    history.commit("by hand")
+
+    report = trace(root, tmp_path, f"{before}..HEAD")
+    kept, lost = report.files
+
+    assert kept.problem is None
+    assert [(part.size, len(part.invocation_ids)) for part in kept.stretches] == [(1_150, 1), (1, 0)]
+    assert [(part.size, len(part.invocation_ids)) for part in lost.stretches] == [(1_000, 1), (200, 0)]
+    assert lost.problem is not None and "of 200 lines it is not known" in lost.problem
+    assert any(lost.problem in said for said in report.not_known)
+
+
 def test_a_file_that_one_commit_of_several_changed_is_not_asked_of_blame(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

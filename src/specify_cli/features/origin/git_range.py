@@ -370,6 +370,12 @@ def read_log(top: str, changes: ChangeRange, path: str, form: str) -> list[str]:
     return list(filter(None, _decode(read_git(top, *words) or b"").split("\n")))
 
 
+def read_versions(top: str, changes: ChangeRange, paths: Iterable[str]) -> list[tuple[str, ...]]:
+    """Return the lines of the versions that a file of these paths had in a range."""
+    names = (f"{sha}:{path}" for path in paths for sha in read_log(top, changes, path, "%H"))
+    return [split_text(data) for data in read_blobs(top, names).values() if data is not None]
+
+
 def literal(path: str) -> str:
     """Return how git is given a path of the repository that stands for itself alone."""
     return f":(top,literal){path}"

@@ -16,7 +16,7 @@ from doctrine.text import count, make_encodable, say
 from specify_cli.errors import InvocationError, StoredDataError
 from specify_cli.features.approvals.approvals import judge_approvals
 from specify_cli.features.origin.attributing import KeptText, attribute_file
-from specify_cli.features.origin.git_range import read_log
+from specify_cli.features.origin.git_range import read_log, read_versions
 from specify_cli.features.origin.report import (
     ChangedFile,
     ChangeRange,
@@ -35,6 +35,7 @@ from specify_cli.project.config import Project
 from specify_cli.record.reading.checks import read_commands
 from specify_cli.record.reading.patch_lines import (
     ADDED,
+    MAX_LINES,
     REMOVED,
     digest_line,
     read_lines_member,
@@ -70,20 +71,23 @@ def trace_range(
     Raises EnvironmentFault without ssh-keygen where `reading` names signers.
     """
     prefix = find_prefix(project.root, top)
-    files = tuple(
-        TracedFile(
+    problems = list(changes.problems)
+    files: list[TracedFile] = []
+    for file in changes.files:
+        stretches, problem = _trace_file(index, changes, file, prefix, top)
+        if problem is not None:
+            problems.append(f"{file.path}: {problem}")
+        traced = TracedFile(
             make_encodable(file.path),
             None if file.old_path is None else make_encodable(file.old_path),
             file.kind,
             file.removed,
-            file.problem,
-            _trace_file(index, changes, file, prefix),
+            file.problem or problem,
+            stretches,
             *_trace_removal(index, changes, file, prefix, top),
         )
-        for file in changes.files
-    )
+        files.append(traced)
     every = [part for file in files for part in file.stretches]
-    problems = list(changes.problems)
     if any(not part.invocation_ids and not part.blank for part in every):
         problems += list_elsewhere(project.root)
     writers: list[Writer] = []
@@ -100,7 +104,7 @@ def trace_range(
         count_lines(every),
         changes.commits,
         tuple(writers),
-        files,
+        tuple(files),
         tuple(map(make_encodable, (*problems, *index.problems))),
     )
 
@@ -136,16 +140,28 @@ def find_prefix(root: str, top: str) -> str:
 
 
 def _trace_file(
-    index: SearchIndex, changes: ChangeRange, file: ChangedFile, prefix: str
-) -> tuple[Stretch, ...]:
+    index: SearchIndex, changes: ChangeRange, file: ChangedFile, prefix: str, top: str
+) -> tuple[tuple[Stretch, ...], str | None]:
+    """Return where the changed lines of a file come from, and why it is not known of some."""
     names = [name for name in (file.path, file.old_path) if name is not None]
     own = [make_encodable(name.removeprefix(prefix)) for name in names if name.startswith(prefix)]
     if not file.changed or not own:
-        return attribute_file(file, names, (), ())
+        return attribute_file(file, names, (), ()), None
     edits = list(find_edits(index, file.lines, own))
+    if any(edit.is_cut for edit in edits):
+        versions = read_versions(top, changes, names)
+        edits = [edit.restore(versions) for edit in edits]
     gone = {edit.path for edit in edits if f"{prefix}{edit.path}" not in changes.paths}
     kept = list(_list_texts(edit for edit in edits if edit.path in own))
-    return attribute_file(file, {*own, *gone}, edits, kept)
+    stretches = attribute_file(file, {*own, *gone}, edits, kept)
+    open_lines = sum(part.size for part in stretches if not part.invocation_ids and not part.blank)
+    cut = sorted({edit.invocation_id for edit in edits if edit.path in own and edit.is_cut})
+    if not open_lines or not cut:
+        return stretches, None
+    return stretches, (
+        f"of {count(open_lines, 'line')} it is not known who wrote them: records keep {MAX_LINES} "
+        f"lines of a patch, as {cut[0]} did"
+    )
 
 
 def _trace_removal(

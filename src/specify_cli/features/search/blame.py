@@ -14,10 +14,17 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from hashlib import sha256
 from itertools import groupby
 from typing import NamedTuple
 
-from specify_cli.record.reading.patch_lines import ADDED, KEPT, REMOVED, LineMark, digest_line
+from specify_cli.record.reading.patch_lines import (
+    ADDED,
+    KEPT,
+    REMOVED,
+    LineMark,
+    digest_line,
+)
 
 # How many lines with words must agree in a row, and how much text one line alone must have.
 _ENOUGH = 3
@@ -50,7 +57,8 @@ Removals = Mapping[str, list[tuple[Order, str]]]
 
 class Edit(NamedTuple):
     """One patch of a record. `order` is when it was made: the invocation's time and the line's
-    number in it. `fields` are the whole line of the record, where it is read for more."""
+    number in it. `fields` are the whole line of the record, where it is read for more. `is_cut`:
+    the record may not keep all lines of the patch."""
 
     invocation_id: str
     seq: int
@@ -58,6 +66,19 @@ class Edit(NamedTuple):
     path: str
     hunks: Sequence[Sequence[LineMark]]
     fields: Mapping[str, object] = {}
+
+    is_cut: bool = False
+
+    def restore(self, versions: Iterable[Sequence[str]]) -> Edit:
+        """Return the edit with all its lines, where it was cut, made a file, and left one of these
+        versions of it: the digest of the text it left is kept."""
+        if self.is_cut and self.fields.get("kind") == "create":
+            for lines in versions:
+                text = "\n".join(lines).encode("utf-8", "surrogateescape")
+                if self.fields.get("after_hash") in (_digest(text + b"\n"), _digest(text)):
+                    hunks = [[LineMark(ADDED, digest_line(line)) for line in lines]]
+                    return self._replace(hunks=hunks, is_cut=False)
+        return self
 
 
 class _Claim(NamedTuple):
@@ -332,6 +353,10 @@ def _undo(hunk: _Hunk, first: int, last: int, shift: int, view: _View) -> _View:
     is_whole = view.is_whole and begin == 0 and end == len(view.lines)
     lines += view.lines[end : end + _AROUND]
     return _View(lines, hunk.edit.order, is_whole=is_whole)
+
+
+def _digest(data: bytes) -> str:
+    return sha256(data).hexdigest()
 
 
 def _find_removals(edits: Sequence[Edit]) -> Removals:

@@ -10,7 +10,7 @@ Told by content alone (`blame`). What no record tells is unknown, never a guess.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from doctrine.text import count, make_encodable
@@ -20,7 +20,7 @@ from specify_cli.features.search.blame import Edit, attribute
 from specify_cli.features.search.database import SearchIndex
 from specify_cli.project.config import Project
 from specify_cli.record.reading.checks import Runs, name_change, read_commands
-from specify_cli.record.reading.patch_lines import digest_line, read_lines_member
+from specify_cli.record.reading.patch_lines import MAX_LINES, digest_line, read_lines_member
 from specify_cli.record.reading.printed import describe_printed, is_in_front
 from specify_cli.record.reading.timeline import Entry, make_timeline
 from specify_cli.record.story.words import describe_work
@@ -197,8 +197,11 @@ def _read_lines(project: Project, name: str) -> list[str]:
     return text.removesuffix("\n").split("\n") if text else []
 
 
-def find_edits(index: SearchIndex, lines: Iterable[str], paths: Sequence[str]) -> Iterator[Edit]:
-    """Yield the edits of files of these paths, and of any file to which one of these lines came."""
+def find_edits(index: SearchIndex, lines: Sequence[str], paths: Sequence[str]) -> Iterator[Edit]:
+    """Yield the edits of files of these paths, and of any file to which one of these lines came.
+
+    One that a record keeps in part is whole where it left these lines.
+    """
     for place, fields in index.find_patches({digest_line(line) for line in lines}, paths):
         seq = fields.get("seq")
         hunks = read_lines_member(fields.get("lines"))
@@ -206,7 +209,9 @@ def find_edits(index: SearchIndex, lines: Iterable[str], paths: Sequence[str]) -
             # The id tells when the invocation began; the line when the patch was made, or seen.
             moment = str(fields.get("claimed_at") or fields.get("at") or "")
             path = str(fields.get("path"))
-            yield Edit(place.invocation_id, seq, (moment, seq), path, hunks, fields)
+            is_cut = sum(map(len, hunks)) >= MAX_LINES
+            edit = Edit(place.invocation_id, seq, (moment, seq), path, hunks, fields, is_cut)
+            yield edit.restore([lines])
 
 
 def _describe_origin(project: Project, invocation_id: str, seq: int) -> Origin:
