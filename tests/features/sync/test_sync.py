@@ -225,6 +225,19 @@ def test_a_refusal_is_no_success(enabled: Path, cli: Cli, receiver: Receiver) ->
     assert enabled.exists()
 
 
+def test_a_push_that_ends_between_two_requests_had_a_success(
+    enabled: Path, cli: Cli, receiver: Receiver
+) -> None:
+    """A first push of thousands of events ends with a lost connection more often than not."""
+    receiver.answer = lambda request: Answer(500) if len(receiver.requests) > 1 else stored(request)
+    done = cli("sync", "push", "--json", env=WITH_TOKEN).json()
+    found = status(cli)
+
+    assert (done["state"], done["delivered"], found["delivered"]) == ("unreachable", 1, 1)
+    assert found["last_success"] is not None
+    assert enabled.exists()
+
+
 def test_consent_for_another_project_starts_one_process_and_no_more(
     enabled: Path, cli: Cli, receiver: Receiver
 ) -> None:

@@ -231,7 +231,7 @@ class _Push:
             self._note_failure(halt)
             return self._sum_up(halt.state, halt.why)
         taken = (records.records if records else 0) + (orders.delivered if orders else 0)
-        self._note_success(self.delivered + taken)
+        self._note_success(taken)
         done = self._sum_up("delivered", None)
         return done._replace(witness=witness, records=records, orders=orders)
 
@@ -381,6 +381,8 @@ class _Push:
         ]
         self.outbox.settle((*key_of(event), "delivered") for event in accepted)
         self.delivered += len(accepted)
+        if accepted:  # also where the next request is not answered, or this push is ended
+            self.outbox.note({"last_success": _read_now()})
         for event in events:
             problem = verdict.results.get(str(event["id"]))
             if problem is not None:
