@@ -12,6 +12,7 @@ from gating import Shop
 from specify_cli.features.trail_ref import carrying, git_ref
 from specify_cli.features.trail_ref.carrying import find_archive
 from specify_cli.project.config import load_project
+from specify_cli.storage.index import Index, Key
 from support import Ran, accept, git, run_main, run_process, run_together, valid
 
 
@@ -121,6 +122,45 @@ def test_pushing_again_adds_nothing_and_fetching_again_doubles_nothing(team: Tea
         "records": [], "present": 1, "refused": [], "lost": [], "rewritten": False, "others": [],
     }  # fmt: skip
     assert git(team.remote, "rev-parse", git_ref.REF) == tip
+
+
+def test_a_fetch_that_a_person_ended_goes_on_where_it_was(team: Team, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Thousands of records take minutes: what was taken in is not read and verified anew."""
+    written = [team.record(team.shop.root, f"fix the login test {number}") for number in range(3)]
+    team.run(team.shop.root, "trail", "push")
+    clone, take_in, asked = team.clone("clone"), carrying._import, list[int]()
+
+    def end_at_third(*given: Any) -> tuple[str, ...]:
+        asked.append(len(asked))
+        if len(asked) == 3:
+            raise KeyboardInterrupt
+        return take_in(*given)
+
+    monkeypatch.setattr(carrying, "_import", end_at_third)
+    ended = team.run(clone, "trail", "fetch")
+    again = team.run(clone, "trail", "fetch", "--json").json()
+
+    assert (ended.code, len(asked)) == (130, 4)
+    assert (len(again["records"]), again["present"]) == (1, 2)
+    assert len(team.run(clone, "invocations", "list", "--json").json()) == len(written)
+
+
+def test_a_fetch_lists_the_records_that_are_here_once(team: Team, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To list them for each that comes takes time with the square of how many there are."""
+    for number in range(5):
+        team.record(team.shop.root, f"fix the login test {number}")
+    team.run(team.shop.root, "trail", "push")
+    clone, reconcile, asked = team.clone("clone"), Index.reconcile, list[Index]()
+
+    def count(index: Index) -> list[Key]:
+        asked.append(index)
+        return reconcile(index)
+
+    monkeypatch.setattr(Index, "reconcile", count)
+    fetched = team.run(clone, "trail", "fetch", "--json").json()
+
+    assert len(fetched["records"]) == 5
+    assert len(asked) < 3
 
 
 def test_a_commit_in_the_ref_names_the_program_and_no_person(team: Team) -> None:

@@ -33,7 +33,7 @@ from specify_cli.features.trail_ref.git_ref import (
 )
 from specify_cli.features.witness.log.proofs import collect_proofs
 from specify_cli.libraries.archive.archive import Leaving, export
-from specify_cli.libraries.archive.unpacking import import_file
+from specify_cli.libraries.archive.unpacking import Rows, import_file, read_rows
 from specify_cli.libraries.work.sources import Source, iter_opened, list_items
 from specify_cli.project.checks import list_names
 from specify_cli.project.config import Project, load_project
@@ -54,6 +54,8 @@ _TAKEN = "taken-in"
 _FILE = "record.tar"
 _LAID_OUT = re.compile(rf"\S*/{re.escape(_FILE)}")
 _WHY = "there is no ref to carry records in"
+# How far a work is: so many, of how many.
+Progress = Callable[[int, int], None]
 # An archive larger than this is not taken in.
 MAX_ARCHIVE = 64 * 1024 * 1024
 
@@ -80,9 +82,10 @@ class TakenIn(NamedTuple):
     others: tuple[str, ...] = ()
 
 
-def push_trail(project: Project, remote: str) -> Pushed:
+def push_trail(project: Project, remote: str, progress: Progress | None = None) -> Pushed:
     """Add every closed record of this clone to the remote's ref, or to the folder that git tracks
-    where `trail: committed` leaves encrypted, each as a safe export.
+    where `trail: committed` leaves encrypted, each as a safe export. `progress` is told how many
+    records were looked at, of how many.
 
     Raises CallerError TRAIL_NOT_ACCEPTED where `trail: ref` is not in force, EnvironmentFault
     REMOTE_FAILED, StoredDataError TRAIL_REWRITTEN.
@@ -107,7 +110,10 @@ def push_trail(project: Project, remote: str) -> Pushed:
 
     def compose_new() -> Iterator[tuple[str, bytes]]:
         leaving = Leaving(project, safe=True)
-        for place in _list_closed(project):
+        places = list(_list_closed(project))
+        for number, place in enumerate(places):
+            if progress is not None:
+                progress(number, len(places))
             try:
                 name = _name_archive(project, place)
                 if name in known.files:
@@ -154,16 +160,16 @@ def _write_files(project: Project, files: Iterable[tuple[str, bytes]]) -> None:
             durable.create_exclusive(fd, name, data, durable.SHARED)
 
 
-def fetch_trail(project: Project, remote: str) -> TakenIn:
-    """Bring in every record of the remote's ref, or of the branch, that is not here. Raises
-    EnvironmentFault REMOTE_FAILED."""
+def fetch_trail(project: Project, remote: str, progress: Progress | None = None) -> TakenIn:
+    """Bring in every record of the remote's ref, or of the branch, that is not here; `progress` is
+    told how many archives were, of how many. Raises EnvironmentFault REMOTE_FAILED."""
     if project.config.trail == COMMITTED_SEALED:
-        found = _list_branch(project)
-        return _take_in(project, found, lambda names: map(partial(_read_branch, project), names))
+        found, read = _list_branch(project), partial(_read_branch, project)
+        return _take_in(project, found, lambda names: map(read, names), progress)
     top = require_worktree(project.root, _WHY)
     ref = name_ref(top, project.root)
     found = fetch_ref(top, ref, remote)
-    taken = _take_in(project, found, lambda blobs: read_blobs(top, blobs, MAX_ARCHIVE))
+    taken = _take_in(project, found, lambda blobs: read_blobs(top, blobs, MAX_ARCHIVE), progress)
     if found.tip is not None and not found.rewritten and not found.lost:
         remember(top, ref, found.tip)
     return taken
@@ -173,7 +179,7 @@ def fetch_source(project: Project, sources: list[Source]) -> TakenIn:
     """Bring in this project's records of other sources, such as a collector's database."""
     records: list[str] = []
     refused: list[str] = []
-    present = 0
+    present, rows = 0, read_rows(project)
     others = [source.name for source in sources if _is_of_another(project, source)]
     for source in sources:
         for item in list_items(source) if source.name not in others else ():
@@ -186,7 +192,7 @@ def fetch_source(project: Project, sources: list[Source]) -> TakenIn:
                 for place in opened.places:
                     try:
                         data = _compose(leaving, other, place.invocation_id, proofs=False)
-                        new = _import(project, data)
+                        new = _import(project, data, rows)
                     except (OSError, InvocationError) as error:
                         refused.append(f"{place.invocation_id}: {error}")
                         continue
@@ -220,6 +226,7 @@ def _take_in(
     project: Project,
     found: Fetched,
     read: Callable[[Sequence[str]], Iterable[bytes | Exception | None]],
+    progress: Progress | None,
 ) -> TakenIn:
     """Import archives, which `read` gives in order.
 
@@ -238,36 +245,40 @@ def _take_in(
             present.add(name[8:34])
         else:
             pending.append((name, blob, mark))
-    contents = read([blob for _, blob, _ in pending])
-    for (name, _, mark), data in zip(pending, contents, strict=True):
-        try:
-            if data is None:
-                refused.append(f"{name}: it is larger than {MAX_ARCHIVE} bytes")
+    contents, rows = read([blob for _, blob, _ in pending]), read_rows(project)
+    try:
+        for number, ((name, _, mark), data) in enumerate(zip(pending, contents, strict=True)):
+            if progress is not None:
+                progress(number, len(pending))
+            try:
+                if data is None:
+                    refused.append(f"{name}: it is larger than {MAX_ARCHIVE} bytes")
+                    continue
+                records += _import(project, data, rows)
+            except (OSError, InvocationError) as error:
+                refused.append(f"{name}: {_LAID_OUT.sub('the archive', str(error))}")
                 continue
-            records += _import(project, data)
-        except (OSError, InvocationError) as error:
-            refused.append(f"{name}: {_LAID_OUT.sub('the archive', str(error))}")
-            continue
-        taken.add(mark)
-        present.add(name[8:34])
-    os.makedirs(folder, mode=0o700, exist_ok=True)  # private, as everything of ours there
-    with durable.folder(folder) as fd:
-        durable.replace(fd, _TAKEN, "\n".join(sorted(taken)).encode(), durable.PRIVATE)
+            taken.add(mark)
+            present.add(name[8:34])
+    finally:  # also where a person ends it: the next fetch goes on from there
+        os.makedirs(folder, mode=0o700, exist_ok=True)  # private, as everything of ours there
+        with durable.folder(folder) as fd:
+            durable.replace(fd, _TAKEN, "\n".join(sorted(taken)).encode(), durable.PRIVATE)
     return TakenIn(
         tuple(records), len(present - set(records)), tuple(refused), found.lost, found.rewritten
     )
 
 
-def _import(project: Project, data: bytes | Exception) -> tuple[str, ...]:
-    """Return the records of an archive that were not here. Raises StoredDataError, and an error in
-    its place."""
+def _import(project: Project, data: bytes | Exception, rows: Rows) -> tuple[str, ...]:
+    """Return the records of an archive that were not here; their rows are added to `rows`. Raises
+    StoredDataError, and an error in its place."""
     if isinstance(data, Exception):
         raise data
     with tempfile.TemporaryDirectory(prefix="spec-kitty-") as folder:
         path = f"{folder}/{_FILE}"
         with open(path, "wb") as file:
             file.write(data)
-        names = import_file(project, path).records
+        names = import_file(project, path, rows).records
     return tuple(ids[1] for name in names if (ids := layout.parse_record_name(name)) is not None)
 
 

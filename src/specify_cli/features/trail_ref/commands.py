@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from doctrine.text import count
 from specify_cli.cli import shell
 from specify_cli.cli.terminal.output import one_line, write_json, write_lines
+from specify_cli.cli.terminal.render import bar_when_long
 from specify_cli.features.trail_ref.carrying import (
     TakenIn,
     fetch_source,
@@ -21,7 +22,8 @@ from specify_cli.room import Values
 def push(values: Values) -> int:
     """Add this clone's closed records to the remote's ref; 1 where one could not go."""
     project, _ = load_project(shell.here(), shell.home())
-    done = push_trail(project, str(values["remote"]))
+    with bar_when_long("pushing records") as tell:
+        done = push_trail(project, str(values["remote"]), tell)
     if values["json"]:
         write_json(done)
     else:
@@ -36,7 +38,8 @@ def fetch(values: Values) -> int:
     if values["source"] is not None:
         done = fetch_source(project, list_sources(values, project.root))
     else:
-        done = fetch_trail(project, str(values["remote"]))
+        with bar_when_long("taking records in") as tell:
+            done = fetch_trail(project, str(values["remote"]), tell)
     if values["json"]:
         write_json(done)
     else:

@@ -56,6 +56,10 @@ _PROOF = re.compile(
 )
 
 
+# The rows of the records that are here, by their ids.
+Rows = dict[str, list[Key]]
+
+
 class Imported(NamedTuple):
     """What an import brought in, and what was there already (`docs/schemas/imported.json`)."""
 
@@ -440,8 +444,18 @@ def _compare_with_manifest(
             yield finding("ANCHOR_MISMATCH", report.file, None, 0, detail)
 
 
-def import_file(project: Project, path: str) -> Imported:
+def read_rows(project: Project) -> Rows:
+    """Return the rows of the records that are here, by their ids."""
+    rows: Rows = {}
+    for key in Index(project.root).newest():
+        rows.setdefault(key.invocation_id, []).append(key)
+    return rows
+
+
+def import_file(project: Project, path: str, rows: Rows | None = None) -> Imported:
     """Bring the records of an export in, read-only; copies whose keys are here are opened.
+
+    Whoever imports many reads `rows` once: those of what comes are added.
 
     Raises StoredDataError; nothing is written then.
     """
@@ -460,22 +474,23 @@ def import_file(project: Project, path: str) -> Imported:
                         "nothing was imported",
                         "ask its sender to export it again",
                     )
-        return _write_contents(project, contents)
+        return _write_contents(project, contents, rows)
 
 
-def _write_contents(project: Project, contents: Contents) -> Imported:
+def _write_contents(project: Project, contents: Contents, rows: Rows | None) -> Imported:
     def member(name: str) -> bytes:
         with open(f"{contents.project.root}/{name}", "rb") as file:
             return file.read()
 
     index = Index(project.root)
+    find = index.lookup if rows is None else lambda name: rows.get(name, [])
     fresh: list[str] = []
     present: list[str] = []
     annexes = [name for name in contents.names if _ANNEX.fullmatch(name)]
     objects = [name for name in contents.names if _OBJECT.fullmatch(name)]
     annexes = [name for name in annexes if not _is_here(project.root, name, member(name))]
     for file, row in contents.records.items():
-        here = list(filter(None, map(index.place, index.lookup(row["invocation_id"]))))
+        here = list(filter(None, map(index.place, find(row["invocation_id"]))))
         if not here:
             fresh.append(file)
             continue
@@ -508,7 +523,7 @@ def _write_contents(project: Project, contents: Contents) -> Imported:
     store.hide_folder(layout.IMPORTED)
     for name in annexes:
         invocation_id, file = name.split("/")[-2:]
-        places = filter(None, map(index.place, index.lookup(invocation_id)))
+        places = filter(None, map(index.place, find(invocation_id)))
         if any(not layout.is_imported(place.folder) for place in places):
             # What is said of a record of this clone's log is in it too.
             write_annex(project, store, invocation_id, file.removesuffix(".jsonl"), member(name))
@@ -520,7 +535,10 @@ def _write_contents(project: Project, contents: Contents) -> Imported:
             _write(project.root, f"{layout.IMPORTED}/{file}", iter(lambda: data.read(PIECE), b""))
         ids = layout.parse_record_name(file)
         assert ids is not None
-        index.add(Key(ids[1], ids[0] or ""))
+        key = Key(ids[1], ids[0] or "")
+        if rows is not None:
+            rows.setdefault(key.invocation_id, []).append(key)
+        index.add(key)
     return Imported(tuple(sorted(fresh)), tuple(sorted(present)), len(objects))
 
 
