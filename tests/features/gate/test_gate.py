@@ -21,8 +21,11 @@ from specify_cli.features.forget.erasing import begin, carry_out, write_journal
 from specify_cli.features.forget.finding import make_plan
 from specify_cli.features.forget.orders import Order
 from specify_cli.features.forget.targets import Query
+from specify_cli.features.gate import evidence
 from specify_cli.features.origin import git_range
+from specify_cli.features.what_if.backtest import Answer, Skipped
 from specify_cli.project.config import load_project
+from specify_cli.storage.store import Place
 from support import FULL, git, run_main, valid
 
 CLEAN = 2000 if FULL else 3
@@ -589,6 +592,24 @@ def test_a_policy_that_allows_what_it_denied_is_found_by_past_decisions(tmp_path
     shop.commit("loosen")
 
     assert "DENY_BECAME_ALLOW" in shop.codes()
+
+
+def test_what_could_not_be_asked_again_beyond_those_named_is_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def skip(_root: str, place: Place, _sights: object) -> Answer:
+        return Answer(skipped=(Skipped(place.invocation_id, "its objects are gone"),))
+
+    monkeypatch.setattr(evidence, "_MOST_NAMED", 1)
+    monkeypatch.setattr(evidence, "judge_place", skip)
+    shop = Shop(tmp_path, "  weakened: fail")
+    for number in range(3):
+        shop.work(f"fix number {number}", path=f"src/{number}.py")
+    shop.write(".kittify/charter/policy.yaml", "rules: []\n")
+    shop.commit("loosen")
+
+    said = [item["detail"] for item in shop.judge()["findings"] if item["code"] == "WEAKENING_NOT_KNOWN"]
+    assert len(said) == 2 and said[1] == "2 more", said
 
 
 def test_a_rule_that_is_one_only_where_case_is_folded_is_a_weakened_rule(tmp_path: Path) -> None:

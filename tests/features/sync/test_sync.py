@@ -225,9 +225,7 @@ def test_a_refusal_is_no_success(enabled: Path, cli: Cli, receiver: Receiver) ->
     assert enabled.exists()
 
 
-def test_a_push_that_ends_between_two_requests_had_a_success(
-    enabled: Path, cli: Cli, receiver: Receiver
-) -> None:
+def test_a_push_that_ends_between_two_requests_had_a_success(enabled: Path, cli: Cli, receiver: Receiver) -> None:
     """A first push of thousands of events ends with a lost connection more often than not."""
     receiver.answer = lambda request: Answer(500) if len(receiver.requests) > 1 else stored(request)
     done = cli("sync", "push", "--json", env=WITH_TOKEN).json()

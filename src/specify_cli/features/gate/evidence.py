@@ -75,7 +75,7 @@ from specify_cli.storage.queries import read_record
 from specify_cli.trail.log.notes import NoteError, Policy, parse_policy
 
 # So many past records are asked again, and so many of a time are looked at for a missing trail.
-_MOST_ASKED, _MOST_LOOKED_AT = 1_000, 2_000
+_MOST_ASKED, _MOST_LOOKED_AT, _MOST_NAMED = 1_000, 2_000, 20
 # So many settings files are read with one command, as each was and is: all that they may hold.
 _AT_ONCE = 32
 # So many bytes of a file of the base or the branch are read.
@@ -406,12 +406,17 @@ def _find_lost_packs(base: _Reader, head: _Reader, names: Iterable[str]) -> Iter
             yield f"packs: {name} is no longer pinned"
         for uri in sorted(binding - after.get(name, (None, binding))[1]):
             yield f"packs: {name} no longer binds {uri}"
+    pinned: dict[str, str] = {}
     for name in sorted(names):
         pack, rest = split_path(f".kittify/{name}")
-        pinned = after[pack][0].files.get(rest) if pack in after else None
-        data = None if pinned is None else head.get(f".kittify/{name}")
-        if pinned is not None and (data is None or sha256(data).hexdigest() != pinned):
-            yield f"packs: {make_encodable(name)} is not the file that packs.lock pins"
+        if pack in after and rest in after[pack][0].files:
+            pinned[name] = after[pack][0].files[rest]
+    rows = list(pinned)
+    for at in range(0, len(rows), _AT_ONCE):
+        part = rows[at : at + _AT_ONCE]
+        for name, data in zip(part, head.get_all([f".kittify/{x}" for x in part]), strict=True):
+            if data is None or sha256(data).hexdigest() != pinned[name]:
+                yield f"packs: {make_encodable(name)} is not the file that packs.lock pins"
 
 
 def _read_packs(read: _Reader) -> dict[str, tuple[Pack, frozenset[str]]]:
@@ -474,7 +479,9 @@ def _ask_again(branch: _Branch) -> tuple[tuple[str, ...], tuple[str, ...]]:
             not_asked += [f"{item.invocation_id}: {item.reason}" for item in answer.skipped]
     said = (f"{name}, in {len(ids)} of {len(keys)} records, first {min(ids)}"
             for name, ids in sorted(allowed.items()))  # fmt: skip
-    return tuple(said), tuple(not_asked[:20])
+    more = len(not_asked) - _MOST_NAMED
+    left = (f"{more} more",) if more > 0 else ()
+    return tuple(said), (*not_asked[:_MOST_NAMED], *left)
 
 
 def _lay_out(branch: _Branch, folder: str) -> None:
