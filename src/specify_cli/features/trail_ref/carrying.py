@@ -33,7 +33,7 @@ from specify_cli.features.trail_ref.git_ref import (
 )
 from specify_cli.features.witness.log.proofs import collect_proofs
 from specify_cli.libraries.archive.archive import Leaving, export
-from specify_cli.libraries.archive.unpacking import Rows, import_file, read_rows
+from specify_cli.libraries.archive.unpacking import Rows, import_file
 from specify_cli.libraries.work.sources import Source, iter_opened, list_items
 from specify_cli.project.checks import list_names
 from specify_cli.project.config import Project, load_project
@@ -179,7 +179,7 @@ def fetch_source(project: Project, sources: list[Source]) -> TakenIn:
     """Bring in this project's records of other sources, such as a collector's database."""
     records: list[str] = []
     refused: list[str] = []
-    present, rows = 0, read_rows(project)
+    present, rows = 0, _read_rows(project)
     others = [source.name for source in sources if _is_of_another(project, source)]
     for source in sources:
         for item in list_items(source) if source.name not in others else ():
@@ -245,7 +245,7 @@ def _take_in(
             present.add(name[8:34])
         else:
             pending.append((name, blob, mark))
-    contents, rows = read([blob for _, blob, _ in pending]), read_rows(project)
+    contents, rows = read([blob for _, blob, _ in pending]), _read_rows(project)
     try:
         for number, ((name, _, mark), data) in enumerate(zip(pending, contents, strict=True)):
             if progress is not None:
@@ -267,6 +267,14 @@ def _take_in(
     return TakenIn(
         tuple(records), len(present - set(records)), tuple(refused), found.lost, found.rewritten
     )
+
+
+def _read_rows(project: Project) -> Rows:
+    """Return the rows of the records that are here, by their ids."""
+    rows = Rows(list)
+    for key in Index(project.root).newest():
+        rows[key.invocation_id].append(key)
+    return rows
 
 
 def _import(project: Project, data: bytes | Exception, rows: Rows) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ import signal
 import stat
 import tarfile
 import tempfile
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import zip_longest
@@ -57,7 +58,7 @@ _PROOF = re.compile(
 
 
 # The rows of the records that are here, by their ids.
-Rows = dict[str, list[Key]]
+Rows = defaultdict[str, list[Key]]
 
 
 class Imported(NamedTuple):
@@ -444,14 +445,6 @@ def _compare_with_manifest(
             yield finding("ANCHOR_MISMATCH", report.file, None, 0, detail)
 
 
-def read_rows(project: Project) -> Rows:
-    """Return the rows of the records that are here, by their ids."""
-    rows: Rows = {}
-    for key in Index(project.root).newest():
-        rows.setdefault(key.invocation_id, []).append(key)
-    return rows
-
-
 def import_file(project: Project, path: str, rows: Rows | None = None) -> Imported:
     """Bring the records of an export in, read-only; copies whose keys are here are opened.
 
@@ -483,7 +476,7 @@ def _write_contents(project: Project, contents: Contents, rows: Rows | None) -> 
             return file.read()
 
     index = Index(project.root)
-    find = index.lookup if rows is None else lambda name: rows.get(name, [])
+    find = index.lookup if rows is None else rows.__getitem__
     fresh: list[str] = []
     present: list[str] = []
     annexes = [name for name in contents.names if _ANNEX.fullmatch(name)]
@@ -537,7 +530,7 @@ def _write_contents(project: Project, contents: Contents, rows: Rows | None) -> 
         assert ids is not None
         key = Key(ids[1], ids[0] or "")
         if rows is not None:
-            rows.setdefault(key.invocation_id, []).append(key)
+            rows[key.invocation_id].append(key)
         index.add(key)
     return Imported(tuple(sorted(fresh)), tuple(sorted(present)), len(objects))
 
