@@ -69,6 +69,10 @@ class Agent:
         (path,) = (self.root / layout.RECORDS).glob(f"*{self.run}.jsonl")
         return [json.loads(line) for line in path.read_bytes().split(b"\n")[:-1]][4:]
 
+    def read_annexes(self) -> list[dict[str, Any]]:
+        paths = sorted((self.root / layout.annex_folder(self.run)).glob("*.jsonl"))
+        return [json.loads(path.read_bytes()) for path in paths]
+
     def list_calls(self) -> list[tuple[str, str | None]]:
         return [(line["call_id"], line.get("witness")) for line in self.read() if line["event"] == "tool_call"]
 
@@ -289,6 +293,27 @@ def test_what_a_turn_used_is_counted_whole_though_it_was_read_in_the_middle(agen
     turns = [line for line in agent.read() if line["event"] == "turn"]
     assert [line["text"]["head"] for line in turns] == ["Done 0.", "Done 1.", "Done 2."]
     assert [line.get("tokens") for line in turns] == [{"input": 200, "output": 20}] * 3
+
+
+@pytest.mark.parametrize("is_closed", [False, True])
+def test_an_end_of_a_turn_that_is_told_late_and_again_is_one_turn(agent: Agent, cli: Cli, is_closed: bool) -> None:
+    for number, used in enumerate((5, 70)):
+        agent.ask(f"turn {number}")
+        agent.call(f"t{number}", "ls", "src")
+        words = [{"type": "text", "text": f"Done {number}."}]
+        agent.write("assistant", words, usage={"input_tokens": used})
+    agent.tell("Stop", last_assistant_message="Done 1.", prompt_id="turn 1")
+    if is_closed:
+        cli("profile-invocation", "complete", "--invocation-id", agent.run, "--outcome", "done")
+    else:
+        agent.ask("turn 2")
+        agent.call("t2", "ls", "src")
+    for number in (0, 1, 0):
+        agent.tell("Stop", last_assistant_message=f"Done {number}.", prompt_id=f"turn {number}")
+
+    turns = [line for line in [*agent.read(), *agent.read_annexes()] if line["event"] == "turn"]
+    found = sorted((line["text"]["head"], line["tokens"]["input"]) for line in turns)
+    assert found == [("Done 0.", 5), ("Done 1.", 70)]
 
 
 def test_a_call_under_way_at_the_end_of_a_turn_is_left_to_its_hook(chartered: Path, home: Path, cli: Cli) -> None:

@@ -30,7 +30,7 @@ from specify_cli.features.hooks.payload.turn_from_transcript import (
     MAX_TEXT,
     Turn,
     count_tokens,
-    read_facts,
+    read_turns,
 )
 from specify_cli.features.hooks.payload.values import (
     HookInput,
@@ -53,13 +53,15 @@ from specify_cli.invocation.recorder import Recorder
 from specify_cli.project.config import Project, load_project
 from specify_cli.record import layout
 from specify_cli.record.ids import rfc3339
+from specify_cli.record.reading.views import fields_of, read_file
 from specify_cli.record.seal import open_line
 from specify_cli.redaction.redact import redact
 from specify_cli.storage.index import Index
+from specify_cli.storage.queries import annex_events
 from specify_cli.storage.store import FileRecordStore, small_file
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from doctrine.load import ParseCache
     from specify_cli.features.hooks.payload.site import Site
@@ -91,15 +93,15 @@ def record_moment(at: Site, call: HookInput, moment: SessionMoment) -> bool:
     with closing(found) as recorder:
         if moment.kind in ("end", "ended"):
             look_after(at, recorder, session)
-        facts = nothing = Turn(find_dialect(at.harness))
+        turns = [nothing := Turn(find_dialect(at.harness))]
         if moment.kind in ("prompt", "end", "closing", "interrupted", "ended"):
-            facts = _read_facts(at.harness, moment)
+            turns = _read_turns(at.harness, moment)
             if is_main and moment.kind != "prompt":
                 cache = recorder.cache or load_project(at.root, at.home)[1]
                 _merge_transcript(at, call, moment, recorder.project, cache)
             _close_unanswered_calls(at, call, recorder, every=moment.kind == "ended")
-            if moment.kind == "ended" and facts.error is not None:
-                _append_error(recorder, *facts.error)
+            if moment.kind == "ended" and turns[-1].error is not None:
+                _append_error(recorder, *turns[-1].error)
         if moment.kind == "prompt":
             give_prompt(at, recorder, session)
         elif moment.kind == "end" and (is_main or moment.text):
@@ -107,9 +109,10 @@ def record_moment(at: Site, call: HookInput, moment: SessionMoment) -> bool:
             name += f" {_count_calls(recorder)}" if is_main else ""
             key = _key(at, session, moment._replace(key=name))
             # The transcript that a hook names is the session's: of a subagent it says nothing.
-            own = facts if is_main else nothing
+            own = _find_turn(turns, moment) if is_main else nothing
             turn = describe_turn(moment, own, call.subagent, at.harness)
-            _append(recorder, "turn", turn, key)
+            if not (is_main and _is_told(recorder, turn, turns, moment)):
+                _append(recorder, "turn", turn, key)
         elif moment.kind not in ("end", "closing") and not _is_earlier(moment, recorder):
             change = describe_session_change(moment)
             _append(recorder, "session_change", change, _key(at, session, moment))
@@ -179,7 +182,12 @@ def give_prompt(at: Site, recorder: Recorder, session: str) -> None:
     prompt = read_prompt(at, session)
     if prompt is not None:
         key, text = prompt
-        _append(recorder, "prompt", {"text": text} if text else {}, _digest(key, "prompt"))
+        _append(recorder, "prompt", {"text": text} if text else {}, name_prompt(key))
+
+
+def name_prompt(key: str) -> str:
+    """Return what tells a prompt from others on a record, by the key it was kept with."""
+    return _digest(key, "prompt")
 
 
 def _close_unanswered_calls(at: Site, call: HookInput, recorder: Recorder, *, every: bool) -> None:
@@ -280,21 +288,58 @@ def _keep_prompt(at: Site, session: str, moment: SessionMoment) -> bool:
     return True
 
 
-def _read_facts(harness: str, moment: SessionMoment) -> Turn:
-    """Return what the session's transcript says, a moment later where the program has not written
-    its answer yet."""
+def _read_turns(harness: str, moment: SessionMoment) -> list[Turn]:
+    """Return what the end of the session's transcript says of each turn, the last one maybe under
+    way; a moment later where the program has not written its answer yet."""
     dialect = find_dialect(harness)
-    facts = Turn(dialect)
+    turns = [Turn(dialect)]
     for wait in (0.0, 0.1, 0.2) if moment.transcript is not None else ():
         time.sleep(wait)
         data = read_end(str(moment.transcript), MAX_TURN)
-        facts = read_facts(dialect, data)
+        turns = read_turns(dialect, data)
+        text = turns[-1].text
         # The last answer's tokens come with its words.
         if moment.kind != "end" or (
-            facts.text == moment.text if data and moment.text else moment.text or facts.text
+            text == moment.text if data and moment.text else moment.text or text
         ):
             break
-    return facts
+    return turns
+
+
+def _find_turn(turns: Sequence[Turn], moment: SessionMoment) -> Turn:
+    """Return the turn that a hook tells the end of, for a hook can be late: the newest that ends in
+    its words. What the transcript says of it later is filled in then."""
+    if not moment.text:
+        return turns[-1]
+    return next((turn for turn in turns[::-1] if turn.text == moment.text), turns[0].begin_next())
+
+
+def _is_told(
+    recorder: Recorder, payload: Members, turns: Sequence[Turn], moment: SessionMoment
+) -> bool:
+    """Return whether a record tells each turn that ends in these words, as its transcript counts
+    them: then a hook tells one late, or again."""
+    text_hash = recorder.compose("turn", payload).body.get("text_hash")
+    there = sum(turn.text == moment.text for turn in turns)
+    if text_hash is None or not there or _is_cut(moment.transcript):
+        return False
+    root = recorder.project.root
+    record = read_file(FileRecordStore(root).hold(recorder.place))
+    lines = [] if record is None else fields_of(record)
+    told = [
+        line
+        for line in (*lines, *annex_events(root, recorder.invocation_id))
+        if line.get("event") == "turn" and "agent" not in line
+    ]
+    return sum(line.get("text_hash") == text_hash for line in told) >= there
+
+
+def _is_cut(transcript: str | None) -> bool:
+    """Return whether only the end of a transcript is read here."""
+    try:
+        return os.stat(str(transcript)).st_size > MAX_TURN
+    except OSError:
+        return True
 
 
 def describe_turn(moment: SessionMoment, facts: Turn, agent: str | None, harness: str) -> Members:
@@ -337,8 +382,10 @@ def _append_late(at: Site, session: str, moment: SessionMoment, invocation_id: s
         return
     writer = name_writer(at.harness, session)
     with closing(Recorder(project, place, cache=cache, writer=writer)) as recorder:
-        payload = describe_turn(moment, _read_facts(at.harness, moment), None, at.harness)
-        recorder.append([recorder.compose("turn", payload)], checkpoints=False)
+        turns = _read_turns(at.harness, moment)
+        payload = describe_turn(moment, _find_turn(turns, moment), None, at.harness)
+        if not _is_told(recorder, payload, turns, moment):
+            recorder.append([recorder.compose("turn", payload)], checkpoints=False)
 
 
 def _is_earlier(moment: SessionMoment, recorder: Recorder) -> bool:

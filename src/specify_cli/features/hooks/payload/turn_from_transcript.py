@@ -108,12 +108,20 @@ class Turn:
 def read_facts(dialect: Dialect, transcript: bytes) -> Turn:
     """Return what the last turn of a transcript says; nothing for a harness whose file is not
     known. Never raises."""
-    turn = Turn(dialect)
+    return read_turns(dialect, transcript)[-1]
+
+
+def read_turns(dialect: Dialect, transcript: bytes) -> list[Turn]:
+    """Return what each turn of a transcript says, in order; the last one may be under way. Never
+    raises."""
+    turns = [Turn(dialect)]
     for number, raw in enumerate(transcript.split(b"\n")):
         line = parse_json(raw)
         if isinstance(line, dict):
-            turn = read_line(dialect, turn, line, number)
-    return turn
+            turn = read_line(dialect, turns[-1], line, number)
+            if turn is not turns[-1]:
+                turns.append(turn)
+    return turns
 
 
 def read_line(dialect: Dialect, turn: Turn, line: Payload, number: int) -> Turn:
