@@ -152,6 +152,23 @@ def test_a_prompt_that_no_rule_routes_begins_one_all_the_same(chartered: Path, c
     assert (lines[0]["request_text"], lines[0]["opened_by"]) == ("hello", "hook")
 
 
+def test_what_is_told_again_after_the_end_of_its_session_begins_no_second_record(
+    chartered: Path, cli: Cli, tell: Tell
+) -> None:
+    cli("hooks", "install", "--harness", "claude-code", "--open")
+    told: list[tuple[str, dict[str, Any]]] = []
+    for number in range(2):
+        told += [
+            ("UserPromptSubmit", {"prompt": f"fix it {number}", "prompt_id": f"p{number}"}),
+            ("PreToolUse", call(number)),
+            ("PostToolUse", {**call(number), "tool_response": {"stdout": "src"}}),
+        ]
+    for event, more in [*told, ("SessionEnd", {"reason": "other"}), *told]:
+        tell(event, **more)
+
+    assert len(read_records(chartered)) == 1
+
+
 def test_calls_made_together_begin_one_record(chartered: Path, cli: Cli, tell: Tell) -> None:
     cli("hooks", "install", "--harness", "claude-code", "--open")
     tell("UserPromptSubmit", prompt="fix the login test")

@@ -13,13 +13,14 @@ from doctrine import os
 from doctrine.light_imports import TYPE_CHECKING
 from specify_cli import durable
 from specify_cli.errors import CallerError, InvocationError
-from specify_cli.features.hooks.conversation.turn import give_prompt, read_prompt
+from specify_cli.features.hooks.conversation.turn import give_prompt, name_prompt, read_prompt
 from specify_cli.features.hooks.direct import name_writer
 from specify_cli.features.hooks.search import Orphan, find_recorder
 from specify_cli.features.hooks.worktree.gate import look_after
 from specify_cli.invocation.bindings import list_bindings, opens_by_itself, remember_left_open
 from specify_cli.invocation.caller import Actor, Caller
 from specify_cli.invocation.ends.opening import Terms
+from specify_cli.invocation.events.event_body import find_line
 from specify_cli.invocation.executor import ProfileInvocationExecutor
 from specify_cli.project.config import Project, load_project
 from specify_cli.record import layout
@@ -77,12 +78,30 @@ def begin_record(at: Site, call: HookInput) -> bool:
             find_recorder(at, call).close()
             return True
         except Orphan:
+            if is_asked and _is_prompt_recorded(at, session):
+                return False
             _open(at, session)
     with closing(find_recorder(at, call)) as recorder:
         give_prompt(at, recorder, session)
         if is_asked:  # nothing runs yet: what changes before the first call is not the agent's
             look_after(at, recorder, session)
     return True
+
+
+def _is_prompt_recorded(at: Site, session: str) -> bool:
+    """Return whether a closed record of a session holds its newest prompt: then a hook tells that
+    one again."""
+    found = read_prompt(at, session)
+    key = None if found is None else name_prompt(found[0])
+    store, index = FileRecordStore(at.root), Index(at.root)
+    for binding in list_bindings(at.root, at.harness, session, None) if key else ():
+        try:
+            data = store.read(index.resolve(binding.invocation_id))
+        except (InvocationError, OSError):
+            continue
+        if key is not None and find_line(data, key) is not None:
+            return True
+    return False
 
 
 def _name_caller(at: Site, session: str) -> Caller:
