@@ -295,6 +295,42 @@ def test_what_a_turn_used_is_counted_whole_though_it_was_read_in_the_middle(agen
     assert [line.get("tokens") for line in turns] == [{"input": 200, "output": 20}] * 3
 
 
+def test_the_tokens_of_a_turn_are_not_given_to_the_one_a_moment_before(agent: Agent) -> None:
+    agent.ask("look")
+    agent.transcript.write_bytes(b"")
+    agent.tell("Stop", last_assistant_message="I looked.", prompt_id="look")
+    agent.ask("go on")
+    agent.stop()
+    agent.tell("SessionEnd", reason="other")
+
+    turns = [(line.get("text", {}).get("head"), line.get("tokens")) for line in agent.read() if line["event"] == "turn"]
+    assert turns == [("I looked.", None), ("Done.", {"input": 5})]
+
+
+def test_an_answer_in_a_doubled_transcript_is_left_to_its_hook(agent: Agent) -> None:
+    agent.ask("look")
+    agent.write("assistant", [{"type": "text", "text": "I looked."}], usage={"input_tokens": 5})
+    double(agent.transcript)
+    agent.tell("Stop", last_assistant_message="I looked.", prompt_id="look")
+
+    assert [line["tokens"] for line in agent.read() if line["event"] == "turn"] == [{"input": 5}]
+
+
+def test_a_result_that_its_hook_tells_behind_the_transcript_is_told_once(agent: Agent) -> None:
+    call = {"tool_name": "Bash", "tool_input": {"command": "ls"}, "tool_use_id": "t1"}
+    agent.ask("look")
+    agent.write("assistant", [{"type": "tool_use", "id": "t1", "name": "Bash", "input": call["tool_input"]}])
+    agent.tell("PreToolUse", **call)
+    agent.write("user", [{"type": "tool_result", "tool_use_id": "t1", "content": "src"}])
+    agent.ask("go on")
+    agent.stop()
+    agent.tell("PostToolUse", **call, tool_response={"stdout": "src"})
+
+    results = [(line["status"], line.get("witness")) for line in agent.read() if line["event"] == "tool_result"]
+    assert results == [("unknown", None), ("ok", "transcript")]
+    assert agent.verify() == []
+
+
 @pytest.mark.parametrize("is_closed", [False, True])
 def test_an_end_of_a_turn_that_is_told_late_and_again_is_one_turn(agent: Agent, cli: Cli, is_closed: bool) -> None:
     for number, used in enumerate((5, 70)):

@@ -225,7 +225,9 @@ def _leave_to_hook(told: list[Told], over: TurnOver) -> list[Told]:
     answers = [item for item in told if item.event.event == "turn" and item.agent is None]
     asked = max((item.at for item in told if item.event.event == "prompt"), default=0)
     answer = answers[-1] if over.tells_turn and answers and answers[-1].at >= asked else None
-    told = [item for item in told if item is not answer]
+    if answer is not None:
+        # a file that was doubled tells it twice
+        told = [item for item in told if (item.at, item.event) != (answer.at, answer.event)]
     # What is under way is told whole when it is over: a subagent's kind is known then, too.
     ended = {item.call_id for item in told if item.event.event == "tool_result"}
     return [

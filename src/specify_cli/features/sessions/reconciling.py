@@ -297,7 +297,9 @@ class _Comparison:
                     payload = {**item.event.payload}
                     payload.pop("output", None)
                     item = item._replace(event=item.event._replace(payload=payload))
-                self._add(item, call_id, is_more=bool(results))
+                # One that was inferred has a key of its own: the hook's may still come.
+                is_more = any(line.get("inferred") is not True for line in results)
+                self._add(item, call_id, is_more=is_more)
                 self._counts["filled"] += 1
                 for denial in told:
                     if denial.event.event == "approval":
@@ -321,7 +323,7 @@ class _Comparison:
                 self._add(item)
             return
         body = self._compose(item.event).body
-        same = next((line for line in self._moments if _is_same_moment(line, body, item.at)), None)
+        same = self._find_moment(body, item.at)
         if same is None:
             self._add(item)
             return
@@ -338,6 +340,13 @@ class _Comparison:
             missing |= {"agent": item.agent} if item.agent is not None else {}
             self._add(item._replace(event=item.event._replace(payload=missing)))
             self._counts["filled"] += 1
+
+    def _find_moment(self, body: Fields, at: int) -> Fields | None:
+        """Return the line that tells a moment: one with its words, before one that is only near."""
+        text = body.get("text_hash")
+        lines = [line for line in self._moments if _is_same_moment(line, body, at)]
+        equal = (line for line in lines if text is not None and line.get("text_hash") == text)
+        return next(equal, next(iter(lines), None))
 
     def _add(self, item: Told, call_id: str = "", *, is_more: bool = False) -> None:
         """Add a line; with `is_more` the record holds one of the same event and call, whose key it
