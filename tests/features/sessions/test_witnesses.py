@@ -214,6 +214,17 @@ def test_a_transcript_edited_by_hand_is_named_with_both_sides(agent: Agent) -> N
     assert len([line for line in agent.read() if line["event"] == "capture_gap"]) == 1
 
 
+def test_verify_names_what_a_transcript_contradicts_of_a_record_that_is_closed(agent: Agent, cli: Cli) -> None:
+    agent.ask("look")
+    agent.call("t1", "make", "it broke", error=True)
+    cli("profile-invocation", "complete", "--invocation-id", agent.run)
+    text = agent.transcript.read_text().replace('"is_error": true', '"is_error": false')
+    agent.transcript.write_text(text)
+    agent.stop()
+
+    assert agent.verify() == ["CONTRADICTION_TOLD"]
+
+
 def test_the_sweep_reads_the_transcript_before_it_closes_a_record(agent: Agent, cli: Cli) -> None:
     agent.ask("look", hooks=False)
     agent.call("t1", "ls", "src", hooks=False)

@@ -24,6 +24,7 @@ from specify_cli.record.findings import (
     RecordReport,
     finding,
 )
+from specify_cli.record.reading.evidence import CONTRADICTIONS
 from specify_cli.record.record import integer_at
 from specify_cli.record.seal import (
     TIME_PATTERN,
@@ -36,7 +37,13 @@ from specify_cli.record.verifying.erasures import judge_erasures
 from specify_cli.record.verifying.named_objects import named_objects
 
 # What an annex says that counts for more than its own line.
-_READ = (b'"ordered_by":', b'"erased":', b'"event":"reconciled"', b'"event":"tool_call"')
+_READ = (
+    b'"ordered_by":',
+    b'"erased":',
+    b'"event":"reconciled"',
+    b'"event":"tool_call"',
+    *(f'"reason":"{reason}"'.encode() for reason in CONTRADICTIONS),
+)
 
 
 def add_annexes(
@@ -73,6 +80,9 @@ def add_annexes(
         if wrong:
             continue
         told_once += count_told_once(fields)
+        if fields.get("event") == "capture_gap" and fields.get("reason") in CONTRADICTIONS:
+            seq = integer_at(fields, "seq", 0)
+            findings.append(finding("CONTRADICTION_TOLD", file, seq, 0, say(fields.get("what"))))
         if is_order:
             orders.append((file, {**fields, "~": seal}))
         elif line is not None and line.digest is not None and line.seal is not None:
