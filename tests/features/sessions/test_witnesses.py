@@ -318,6 +318,22 @@ def test_the_tokens_of_a_turn_are_not_given_to_the_one_a_moment_before(agent: Ag
     assert turns == [("I looked.", None), ("Done.", {"input": 5})]
 
 
+def test_a_prompt_that_its_hook_tells_behind_the_end_of_its_session_begins_no_record(
+    chartered: Path, home: Path, cli: Cli
+) -> None:
+    cli("hooks", "install", "--harness", "claude-code", "--open")
+    agent = Agent(chartered, home, cli)
+    cli("profile-invocation", "complete", "--invocation-id", agent.run)
+    agent.ask("look", hooks=False)
+    agent.call("t1", "ls", "src")
+    agent.stop()
+    agent.tell("SessionEnd", reason="other")
+    before = [*(chartered / layout.RECORDS).glob("*.jsonl")]
+    agent.tell("UserPromptSubmit", prompt="look", prompt_id="look")
+
+    assert [*(chartered / layout.RECORDS).glob("*.jsonl")] == before
+
+
 def test_an_answer_in_a_doubled_transcript_is_left_to_its_hook(agent: Agent) -> None:
     agent.ask("look")
     agent.write("assistant", [{"type": "text", "text": "I looked."}], usage={"input_tokens": 5})

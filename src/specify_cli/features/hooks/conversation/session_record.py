@@ -10,7 +10,7 @@ from __future__ import annotations
 from contextlib import closing, suppress
 
 from doctrine import os
-from doctrine.light_imports import TYPE_CHECKING
+from doctrine.light_imports import TYPE_CHECKING, sha256
 from specify_cli import durable
 from specify_cli.errors import CallerError, InvocationError
 from specify_cli.features.hooks.conversation.turn import give_prompt, name_prompt, read_prompt
@@ -20,7 +20,6 @@ from specify_cli.features.hooks.worktree.gate import look_after
 from specify_cli.invocation.bindings import list_bindings, opens_by_itself, remember_left_open
 from specify_cli.invocation.caller import Actor, Caller
 from specify_cli.invocation.ends.opening import Terms
-from specify_cli.invocation.events.event_body import find_line
 from specify_cli.invocation.executor import ProfileInvocationExecutor
 from specify_cli.project.config import Project, load_project
 from specify_cli.record import layout
@@ -90,17 +89,24 @@ def begin_record(at: Site, call: HookInput) -> bool:
 
 def _is_prompt_recorded(at: Site, session: str) -> bool:
     """Return whether a closed record of a session holds its newest prompt: then a hook tells that
-    one again."""
+    one again, or behind the transcript, which gives it no key. Calls that are new begin a record
+    anyway."""
     found = read_prompt(at, session)
-    key = None if found is None else name_prompt(found[0])
+    if found is None:
+        return False
+    key, text = name_prompt(found[0]), found[1]
+    digest = sha256(text.encode()).hexdigest() if text else None
     store, index = FileRecordStore(at.root), Index(at.root)
-    for binding in list_bindings(at.root, at.harness, session, None) if key else ():
+    for binding in list_bindings(at.root, at.harness, session, None):
         try:
-            data = store.read(index.resolve(binding.invocation_id))
+            record = read_file(store.hold(index.resolve(binding.invocation_id)))
         except (InvocationError, OSError):
             continue
-        if key is not None and find_line(data, key) is not None:
-            return True
+        for line in [] if record is None else fields_of(record):
+            is_told = line.get("event") == "prompt" and line.get("witness") == "transcript"
+            is_equal = digest is not None and line.get("text_hash") == digest
+            if line.get("dedupe") == key or (is_told and is_equal):
+                return True
     return False
 
 
