@@ -115,6 +115,31 @@ def agent(cli: Cli, chartered: Path, home: Path) -> Agent:
     return agent
 
 
+def test_what_changes_behind_an_end_that_the_transcript_alone_tells_is_not_the_calls(
+    agent: Agent, tmp_path: Path
+) -> None:
+    transcript = tmp_path / "transcript.jsonl"
+
+    def note(name: object, kind: str) -> None:
+        part = {"type": kind, "id" if kind == "tool_use" else "tool_use_id": name}
+        line = {"type": "user", "timestamp": rfc3339(time.time_ns() // 1_000_000), "message": {"content": [part]}}
+        with transcript.open("a") as file:
+            file.write(json.dumps(line) + "\n")
+
+    call = agent.begin("Bash", {"command": "echo own >> b.py"})
+    note(call["tool_use_id"], "tool_use")
+    (agent.root / "b.py").write_text("own\n")
+    tick()
+    note(call["tool_use_id"], "tool_result")
+    aside()
+    (agent.root / "a.py").write_text("by hand\n")
+    tick()
+    following = {"tool_name": "Bash", "tool_input": {"command": "true"}, "tool_use_id": "following"}
+    agent.tell("PreToolUse", **following, transcript_path=str(transcript))
+
+    assert agent.seen() == [("modify", "b.py")]
+
+
 def digests(*lines: str) -> set[str]:
     return set(map(digest_line, lines))
 

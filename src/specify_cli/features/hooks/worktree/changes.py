@@ -16,7 +16,7 @@ from doctrine.light_imports import TYPE_CHECKING
 from doctrine.text import make_encodable
 from specify_cli.features.hooks.direct import name_writer
 from specify_cli.features.hooks.harnesses import find_dialect
-from specify_cli.features.hooks.payload.transcript_end import read_ends
+from specify_cli.features.hooks.payload.transcript_end import Ends, read_ends
 from specify_cli.features.hooks.worktree.contents import (
     Content,
     Reader,
@@ -43,7 +43,13 @@ from specify_cli.features.hooks.worktree.listing import (
     list_unknown_folders,
 )
 from specify_cli.invocation.bindings import digest_of_names
-from specify_cli.invocation.ends.activity import Activity, read_activity, read_moment, read_others
+from specify_cli.invocation.ends.activity import (
+    Activity,
+    Call,
+    read_activity,
+    read_moment,
+    read_others,
+)
 from specify_cli.invocation.ends.unseen import describe_unseen, list_uncommitted, mask_path
 from specify_cli.invocation.events.event_body import Composed, gap
 from specify_cli.invocation.recorder import Recorder
@@ -222,7 +228,8 @@ class Changes:
         """Return what the end of the record tells, the moment (ms) from which that is all, and the
         calls of which nobody told when they ended.
 
-        A call that was refused never ran, though no hook says so.
+        A call that was refused never ran, though no hook says so. Of one that a transcript says has
+        ended, nothing that came later is its own.
         """
         held = FileRecordStore(self._root).hold(self._place)
         start = max(0, held.measure() - _TAIL)
@@ -232,7 +239,8 @@ class Changes:
         own = read_activity(lines, now)
         running = [call.call_id for call in own.calls if call.span.end == now]
         ends = read_ends(find_dialect(self._at.harness), self._at.transcript, running)
-        own = own._replace(calls=[call for call in own.calls if call.call_id not in ends.refused])
+        calls = [call for call in own.calls if call.call_id not in ends.refused]
+        own = own._replace(calls=[part for call in calls for part in _split(call, ends, now)])
         untold = {
             line.get("call_id")
             for line in lines
@@ -297,3 +305,17 @@ class Changes:
         if items:
             keys = [digest_of_names("tree", item.event, key)[:32] for item, key in items]
             self._recorder.append([item for item, _ in items], dedupe=keys, checkpoints=False)
+
+
+def _split(call: Call, ends: Ends, now: int) -> list[Call]:
+    """Return a call up to when a transcript tells its end, where no hook did, and what comes behind
+    as one without a name: it excuses a change and claims none. A program can tell of a call that
+    goes on."""
+    told = read_moment(ends.told_at.get(call.call_id)) if call.span.end == now else None
+    if told is None or told >= now:
+        return [call]
+    end = max(told, call.span.begin)
+    return [
+        call._replace(span=call.span._replace(end=end)),
+        call._replace(call_id="", span=call.span._replace(begin=end)),
+    ]
