@@ -334,6 +334,19 @@ def test_a_prompt_that_its_hook_tells_behind_the_end_of_its_session_begins_no_re
     assert [*(chartered / layout.RECORDS).glob("*.jsonl")] == before
 
 
+def test_a_prompt_that_its_hook_tells_behind_the_transcript_is_told_once(agent: Agent) -> None:
+    agent.ask("look", hooks=False)
+    agent.call("t1", "ls", "src")
+    agent.stop()
+    agent.tell("UserPromptSubmit", prompt="look", prompt_id="p1")
+    once = agent.texts("prompt")
+    agent.ask("look", hooks=False)
+    agent.tell("UserPromptSubmit", prompt="look", prompt_id="p2")
+    agent.stop("Done again.")
+
+    assert (once, agent.texts("prompt")) == (["look"], ["look", "look"])
+
+
 def test_an_answer_in_a_doubled_transcript_is_left_to_its_hook(agent: Agent) -> None:
     agent.ask("look")
     agent.write("assistant", [{"type": "text", "text": "I looked."}], usage={"input_tokens": 5})

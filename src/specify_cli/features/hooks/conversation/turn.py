@@ -178,11 +178,26 @@ def read_prompt(at: Site, session: str) -> tuple[str, str] | None:
 
 
 def give_prompt(at: Site, recorder: Recorder, session: str) -> None:
-    """Append the newest prompt of a session to a record of it that lacks it."""
+    """Append the newest prompt of a session to a record of it that lacks it.
+
+    Where the transcript told one with its words, a hook tells that one late. An equal one that is
+    new is told by the transcript, too, at the end of its turn.
+    """
     prompt = read_prompt(at, session)
-    if prompt is not None:
-        key, text = prompt
-        _append(recorder, "prompt", {"text": text} if text else {}, name_prompt(key))
+    if prompt is None:
+        return
+    key, text = prompt
+    payload = {"text": text} if text else {}
+    text_hash = recorder.compose("prompt", payload).body.get("text_hash")
+    record = read_file(FileRecordStore(at.root).hold(recorder.place))
+    lines = [] if record is None or text_hash is None else fields_of(record)
+    if not any(
+        line.get("event") == "prompt"
+        and line.get("witness") == "transcript"
+        and line.get("text_hash") == text_hash
+        for line in lines
+    ):
+        _append(recorder, "prompt", payload, name_prompt(key))
 
 
 def name_prompt(key: str) -> str:
