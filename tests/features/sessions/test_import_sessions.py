@@ -241,17 +241,20 @@ def test_every_export_of_an_imported_record_says_what_nobody_saw(
         assert unseen[0] in (project / name).read_text(), name
 
 
-def test_an_imported_turn_of_opencode_says_what_it_cost() -> None:
+@pytest.mark.parametrize("broken", [None, 10**400, float("nan")], ids=["whole", "huge", "none"])
+def test_an_imported_turn_of_opencode_says_what_it_cost(broken: float | None) -> None:
     rows = [json.loads(line) for line in (KEPT / "opencode/rows.jsonl").read_text().splitlines()]
-    for row in rows:
-        if row["table"] == "message" and "cost" in row["data"]:
-            row["data"]["cost"] = 0.25
+    costly = [row["data"] for row in rows if row["table"] == "message" and "cost" in row["data"]]
+    for data in costly:
+        data["cost"] = 0.25
+    if broken is not None:
+        costly[0]["cost"] = broken
     subagent = next(place for place, row in enumerate(rows) if place and row["table"] == "session")
     session = read_session("opencode", b"".join(json.dumps(row).encode() + b"\n" for row in rows[:subagent]), {})
 
     assert session is not None
     (turn,) = (told.facts for told in session.events if told.facts is not None)
-    assert turn.cost == 0.25 * turn.requests > 1
+    assert turn.cost == 0.25 * (turn.requests - (broken is not None)) > 1
 
 
 @pytest.mark.parametrize("harness", ["claude-code"])

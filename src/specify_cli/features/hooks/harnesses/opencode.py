@@ -78,8 +78,7 @@ class Opencode(Dialect):
             counts = data.get("tokens") or {}
             cache = counts.get("cache") or {}
             request = str(line.get("id") or number)
-            if isinstance(data.get("cost"), (int, float)):
-                turn.costs[request] = data["cost"]
+            turn.add_cost(request, data.get("cost"))
             turn.add_usage(
                 request,
                 {

@@ -78,6 +78,12 @@ class Turn:
         if isinstance(counts, dict):
             self._used[request] = counts
 
+    def add_cost(self, request: str, cost: object) -> None:
+        """Note what one answer of the model cost; what is no amount, or one beyond any bill, is
+        left out."""
+        if isinstance(cost, (int, float)) and 0 <= cost < 1e9:
+            self.costs[request] = cost
+
     def add_turn(self, turn: Turn) -> None:
         """Note what another turn used, too."""
         self.name_model(turn.model)
