@@ -14,7 +14,7 @@ import pytest
 
 from specify_cli.features.hooks.handler import run_hook
 from specify_cli.features.hooks.worktree.judge import OWN, judge_change
-from specify_cli.features.hooks.worktree.listing import read_index
+from specify_cli.features.hooks.worktree.listing import find_entry, read_index
 from specify_cli.invocation.ends.activity import Activity, Call, Span
 from specify_cli.record import layout
 from specify_cli.record.ids import rfc3339
@@ -710,6 +710,24 @@ def test_an_index_of_each_form_names_its_files(tmp_path: Path, form: str) -> Non
 
     assert (index.total, index.paths) == (4, [b"a.py", b"new.py", b"sub/b.py", b"sub/deep/c.py"])
     assert (below.total, below.paths) == (4, [b"b.py", b"deep/c.py"])
+
+
+def test_a_file_of_which_only_the_intent_to_add_it_or_to_skip_it_is_noted_stands_in_the_index(tmp_path: Path) -> None:
+    git(tmp_path, "init", "-q")
+    for name in ("a.py", "skipped.py", "new.py"):
+        (tmp_path / name).write_text(name)
+    git(tmp_path, "add", "a.py", "skipped.py")
+    git(tmp_path, "add", "--intent-to-add", "new.py")
+    git(tmp_path, "update-index", "--skip-worktree", "skipped.py")
+    index = read_index(str(tmp_path), str(tmp_path))
+    entries = [find_entry(index, name, (tmp_path / name).lstat()) for name in ("a.py", "skipped.py", "new.py")]
+
+    assert [entry and (entry.mode, entry.is_current) for entry in entries] == [
+        (0o100644, True),
+        (0o100644, True),
+        (0o100644, False),
+    ]
+    assert find_entry(index, "w.py", None) is None
 
 
 @pytest.mark.parametrize("other", [False, True], ids=["at once", "after another call"])

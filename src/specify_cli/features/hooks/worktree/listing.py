@@ -116,9 +116,17 @@ def find_entry(index: Index, path: str, state: os.stat_result | None) -> Entry |
     whole = os.fsencode(f"{index.prefix}{path}") + b"\0"
     at = index.data.find(whole)
     while at >= 0:
-        entry = index.data[at - _ENTRY : at]
-        if len(entry) == _ENTRY and int.from_bytes(entry[60:62], "big") & 0xFFF == len(whole) - 1:
-            numbers = [int.from_bytes(entry[at : at + 4], "big") for at in (8, 12, 36)]
+        # Extended flags (version 3: `git add -N`, skip-worktree) lie before the path.
+        for end, extended in ((at, 0), (at - 2, 0x4000)):
+            entry = index.data[max(0, end - _ENTRY) : end]
+            flags = int.from_bytes(entry[60:62], "big")
+            if (
+                len(entry) < _ENTRY
+                or flags & 0x4000 != extended
+                or flags & 0xFFF != min(len(whole) - 1, 0xFFF)
+            ):
+                continue
+            numbers = [int.from_bytes(entry[place : place + 4], "big") for place in (8, 12, 36)]
             seconds, nanos = divmod(0 if state is None else state.st_mtime_ns, 10**9)
             size = 0 if state is None else state.st_size
             return Entry(
