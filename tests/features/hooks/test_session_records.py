@@ -29,6 +29,11 @@ def read_records(root: Path) -> list[list[dict[str, Any]]]:
     return [[json.loads(line) for line in path.read_bytes().split(b"\n")[:-1]] for path in paths]
 
 
+def read_annexes(root: Path, invocation_id: str) -> list[dict[str, Any]]:
+    paths = sorted((root / layout.annex_folder(invocation_id)).glob("*.jsonl"))
+    return [json.loads(path.read_bytes()) for path in paths]
+
+
 def work_without_asking(harness: str, root: Path) -> list[dict[str, Any]]:
     """The real session of a harness without the calls that begin and close a record."""
     text = (FIXTURES / f"{harness}/job.jsonl").read_text(encoding="utf-8").replace("/home/dev/shop", str(root))
@@ -351,3 +356,44 @@ def test_two_turns_of_one_prompt_that_end_in_equal_words_are_two(chartered: Path
 
     (lines,) = read_records(chartered)
     assert [line["event"] for line in lines[4:]] == ["prompt", "turn", "turn"]
+
+
+def test_what_is_told_first_after_its_session_ended_is_said_of_its_record_once(
+    chartered: Path, cli: Cli, tell: Tell
+) -> None:
+    """A hook that hangs is told behind the end: no second record takes it and what is told again."""
+    cli("hooks", "install", "--harness", "claude-code", "--open")
+    told: list[tuple[str, dict[str, Any]]] = [
+        ("UserPromptSubmit", {"prompt": "fix it"}),
+        ("PreToolUse", call(1)),
+        ("PostToolUse", {**call(1), "tool_response": {"stdout": "src"}}),
+        ("Stop", {"last_assistant_message": "I looked."}),
+    ]
+    late: list[tuple[str, dict[str, Any]]] = [
+        ("PreToolUse", call(2)),
+        ("PostToolUse", {**call(2), "tool_response": {"stdout": "src"}}),
+    ]
+    for event, more in [*told, ("SessionEnd", {"reason": "other"}), *late, *told, *late]:
+        tell(event, **more)
+
+    (lines,) = read_records(chartered)
+    annexes = read_annexes(chartered, lines[0]["invocation_id"])
+    assert [line["call_id"] for line in lines if line["event"] == "tool_call"] == ["toolu_1"]
+    assert [(line["event"], line["call_id"]) for line in annexes] == [
+        ("tool_call", "toolu_2"),
+        ("tool_result", "toolu_2"),
+    ]
+    assert not (chartered / layout.ORPHANS).exists()
+    report = cli("invocations", "verify", "--all", "--json").json()
+    assert [item for item in report["findings"] if item["severity"] != "info"] == []
+
+
+def test_a_session_that_goes_on_behind_its_end_has_a_second_record(chartered: Path, cli: Cli, tell: Tell) -> None:
+    cli("hooks", "install", "--harness", "claude-code", "--open")
+    for number in (1, 2):
+        tell("UserPromptSubmit", prompt=f"fix it {number}", prompt_id=f"p{number}")
+        tell("PreToolUse", **call(number))
+        tell("SessionEnd", reason="other")
+
+    calls = [[line["call_id"] for line in lines if line["event"] == "tool_call"] for lines in read_records(chartered)]
+    assert calls == [["toolu_1"], ["toolu_2"]]

@@ -371,6 +371,27 @@ def test_a_result_that_its_hook_tells_behind_the_transcript_is_told_once(agent: 
     assert agent.verify() == []
 
 
+@pytest.mark.parametrize("opens", [False, True])
+def test_what_its_hook_tells_behind_the_transcript_of_a_closed_record_is_told_once(
+    agent: Agent, cli: Cli, opens: bool
+) -> None:
+    cli("hooks", "install", "--harness", "claude-code", "--open" if opens else "--no-open")
+    agent.ask("look")
+    agent.call("t1", "ls", "src", hooks=False)
+    cli("profile-invocation", "complete", "--invocation-id", agent.run, "--outcome", "done")
+    os.utime(agent.transcript, (time.time() - 900,) * 2)
+    cli("import", "sessions", "--harness", "claude-code")
+    before = [*(agent.root / layout.RECORDS).glob("*.jsonl")]
+    call = {"tool_name": "Bash", "tool_input": {"command": "ls"}, "tool_use_id": "t1"}
+    agent.tell("PreToolUse", **call)
+    agent.tell("PostToolUse", **call, tool_response={"stdout": "src"})
+
+    told = [line["event"] for line in agent.read_annexes() if line.get("call_id") == "t1"]
+    assert told == ["tool_call", "tool_result"]
+    assert [*(agent.root / layout.RECORDS).glob("*.jsonl")] == before
+    assert not (agent.root / layout.ORPHANS).exists()
+
+
 @pytest.mark.parametrize("is_closed", [False, True])
 def test_an_end_of_a_turn_that_is_told_late_and_again_is_one_turn(agent: Agent, cli: Cli, is_closed: bool) -> None:
     for number, used in enumerate((5, 70)):

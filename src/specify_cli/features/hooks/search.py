@@ -38,15 +38,15 @@ from specify_cli.project.config import load_project
 from specify_cli.record import layout
 from specify_cli.record.ids import millis_of
 from specify_cli.storage.index import Index
-from specify_cli.storage.queries import read_row
+from specify_cli.storage.queries import annex_events, read_row
 from specify_cli.storage.store import FileRecordStore, Place, place_of
 from specify_cli.storage.worktrees import find_worktrees
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from specify_cli.features.hooks.payload.site import Site
-    from specify_cli.features.hooks.payload.values import HookInput
+    from specify_cli.features.hooks.payload.values import HookEvent, HookInput
 
 _SEARCHED = 50
 
@@ -106,7 +106,7 @@ def find_recorder(at: Site, call: HookInput) -> Recorder:
         why = f"the bound invocation {invocation_id} is closed or read-only"
         ended = "" if row is None else row.completed_at or ""
         closed = max(closed or ("", ""), (ended, invocation_id))
-        if call.events and _has_all(root, place, _list_keys_in_closed(harness, call)):
+        if call.events and not list_untold(root, place, harness, call):
             recorder = open_recorder(place)
             if call.closes:
                 _annex_result(recorder, call)
@@ -162,23 +162,49 @@ def find_elsewhere(at: Site, call: HookInput) -> tuple[Site, str | None] | None:
     return None
 
 
-def _list_keys_in_closed(harness: str, call: HookInput) -> list[str | None]:
-    """Return the keys a closed record holds if nothing of a payload is missing.
+def list_untold(root: str, place: Place, harness: str, call: HookInput) -> list[int]:
+    """Return the places of a call's events that neither a closed record nor an annex of it tells.
 
-    Of the call that closed it that is the begin alone.
+    What a transcript told behind the close has no key. Of the call that closed its record the begin
+    alone is expected.
     """
     if call.closes:
         call_id = str(call.events[0].payload.get("call_id"))
         begin = call.events[0]._replace(event="tool_call", phase="pre", call_id=call_id)
         call = call._replace(events=(begin,))
-    return list_keys(harness, call)
+    data = FileRecordStore(root).read(place)
+    untold = [
+        number
+        for number, key in enumerate(list_keys(harness, call))
+        if key is None or find_line(data, key) is None
+    ]
+    annexes = annex_events(root, place.invocation_id) if untold else []
+    return [
+        number
+        for number in untold
+        if not any(_is_same_event(line, call.events[number]) for line in annexes)
+    ]
+
+
+def _is_same_event(line: Mapping[str, object], event: HookEvent) -> bool:
+    """Return whether an annex tells an event of a call. Of two ends that differ each is told."""
+    payload = event.payload
+    if line.get("event") != event.event or "call_id" not in line:
+        return False
+    status = payload.get("status")
+    if event.event == "tool_result" and status not in (None, "unknown", line.get("status")):
+        return False
+    same = (payload.get("call_id", event.call_id), payload.get("path"))
+    return same == (line["call_id"], line.get("path"))
 
 
 def _is_contradicted(recorder: Recorder, harness: str, call: HookInput) -> bool:
     """Return whether a record holds one of these events with another body."""
     data = FileRecordStore(recorder.project.root).read(recorder.place)
     return any(
-        key is not None and conflict_gap(data, key, item.body) is not None
+        key is not None
+        and find_line(data, key) is not None
+        and conflict_gap(data, key, item.body) is not None
         for key, item in zip(list_keys(harness, call), compose_events(recorder, call), strict=True)
     )
 

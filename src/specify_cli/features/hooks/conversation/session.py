@@ -120,8 +120,10 @@ def _append_otherwise(error: Exception, at: Site, unplaced: HookInput, placed: H
         return
     if isinstance(error, Orphan) and opens_by_itself(at.root, at.harness):
         # loads what opens records
-        from specify_cli.features.hooks.conversation.session_record import begin_record
+        from specify_cli.features.hooks.conversation.session_record import begin_record, say_late
 
+        if error.closed is not None and say_late(at, placed, error.closed):
+            return
         if begin_record(at, placed):
             _append(at, placed)
             return

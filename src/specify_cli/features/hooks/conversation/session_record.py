@@ -15,16 +15,20 @@ from specify_cli import durable
 from specify_cli.errors import CallerError, InvocationError
 from specify_cli.features.hooks.conversation.turn import give_prompt, name_prompt, read_prompt
 from specify_cli.features.hooks.direct import name_writer
-from specify_cli.features.hooks.search import Orphan, find_recorder
+from specify_cli.features.hooks.payload.compose import compose_events
+from specify_cli.features.hooks.search import Orphan, find_recorder, list_untold
 from specify_cli.features.hooks.worktree.gate import look_after
 from specify_cli.invocation.bindings import list_bindings, opens_by_itself, remember_left_open
 from specify_cli.invocation.caller import Actor, Caller
 from specify_cli.invocation.ends.opening import Terms
 from specify_cli.invocation.executor import ProfileInvocationExecutor
+from specify_cli.invocation.recorder import Recorder
 from specify_cli.project.config import Project, load_project
 from specify_cli.record import layout
+from specify_cli.record.event_table import ANNEX_EVENTS
 from specify_cli.record.reading.done_note import judge_end
 from specify_cli.record.reading.views import fields_of, read_file
+from specify_cli.record.seal import open_line
 from specify_cli.routing.registry import ProfileRegistry
 from specify_cli.storage.index import Index
 from specify_cli.storage.publishing import prepare
@@ -84,6 +88,35 @@ def begin_record(at: Site, call: HookInput) -> bool:
         give_prompt(at, recorder, session)
         if is_asked:  # nothing runs yet: what changes before the first call is not the agent's
             look_after(at, recorder, session)
+    return True
+
+
+def say_late(at: Site, call: HookInput, closed: str) -> bool:
+    """Say a call that a hook tells behind the end of its session as annexes of the record that
+    ended with it, each event once; False where the session goes on, or its end is not known.
+
+    A session that goes on begins with a prompt. Raises OSError, InvocationError.
+    """
+    session = call.session_id or ""
+    place = Index(at.root).resolve(closed)
+    data = FileRecordStore(at.root).read(place)
+    last = open_line(data.rstrip(b"\n").rpartition(b"\n")[2]).fields or {}
+    if call.starts_record_command is not None or call.closes or last.get("closed_by") != "hook":
+        return False
+    if not _is_prompt_recorded(at, session):
+        return False
+    project, cache = load_project(at.root, at.home)
+    writer = name_writer(at.harness, session)
+    # Where transcripts are held against records, they tell of the call too.
+    with (
+        durable.folder(at.root, layout.TRANSCRIPTS, create=True, wait=durable.LOCK_WAIT_SECONDS),
+        closing(Recorder(project, place, cache=cache, writer=writer)) as recorder,
+    ):
+        items = compose_events(recorder, call)
+        untold = [items[number] for number in list_untold(at.root, place, at.harness, call)]
+        late = [item for item in untold if item.event in ANNEX_EVENTS]
+        if late:
+            recorder.annex(late)
     return True
 
 

@@ -106,7 +106,8 @@ def record_moment(at: Site, call: HookInput, moment: SessionMoment) -> bool:
             give_prompt(at, recorder, session)
         elif moment.kind == "end" and (is_main or moment.text):
             name = f"{_name_turn(at, session, moment)} {call.subagent}"
-            name += f" {_count_calls(recorder)}" if is_main else ""
+            data = FileRecordStore(at.root).read(recorder.place)
+            name += f" {_count_calls(data)}" if is_main else ""
             key = _key(at, session, moment._replace(key=name))
             # The transcript that a hook names is the session's: of a subagent it says nothing.
             own = _find_turn(turns, moment) if is_main else nothing
@@ -256,10 +257,9 @@ def _append_error(recorder: Recorder, code: str, message: str) -> None:
         _append(recorder, "error", payload, _digest(code, message, str(len(data))))
 
 
-def _count_calls(recorder: Recorder) -> int:
+def _count_calls(data: bytes) -> int:
     """Return how many calls of the main agent a record holds: work between two turns that end in
     equal words under one prompt, as one that a background command begins does."""
-    data = FileRecordStore(recorder.project.root).read(recorder.place)
     return sum(
         b'"event":"tool_call"' in raw and b'"agent":' not in raw for raw in data.split(b"\n")
     )
@@ -392,7 +392,18 @@ def _append_late(at: Site, session: str, moment: SessionMoment, invocation_id: s
         asked is not None and str(last.get("completed_at")) < rfc3339(asked)
     ):
         return  # the turn is a later one
-    key = _key(at, session, moment._replace(key=_name_turn(at, session, moment)))
+    name = _name_turn(at, session, moment)
+    told = {
+        (open_line(raw).fields or {}).get("dedupe")
+        for raw in data.split(b"\n")
+        if b'"event":"turn"' in raw
+    }
+    # A hook told it before, behind fewer calls or as many.
+    counts = range(_count_calls(data) + 1 if told else 0)
+    before = (_key(at, session, moment._replace(key=f"{name} None {count}")) for count in counts)
+    if any(key in told for key in before):
+        return
+    key = _key(at, session, moment._replace(key=name))
     if key is None or not is_first_telling(at.root, key):
         return
     writer = name_writer(at.harness, session)
