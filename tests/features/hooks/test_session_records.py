@@ -397,3 +397,16 @@ def test_a_session_that_goes_on_behind_its_end_has_a_second_record(chartered: Pa
 
     calls = [[line["call_id"] for line in lines if line["event"] == "tool_call"] for lines in read_records(chartered)]
     assert calls == [["toolu_1"], ["toolu_2"]]
+
+
+def test_copilots_payloads_that_are_told_again_behind_the_end_are_no_twins(
+    chartered: Path, cli: Cli, home: Path
+) -> None:
+    cli("hooks", "install", "--harness", "copilot", "--open")
+    payloads = work_without_asking("copilot", chartered)
+    for payload in payloads * 2:
+        run_hook("copilot", json.dumps(payload).encode(), str(chartered), str(home))
+
+    (lines,) = read_records(chartered)
+    assert read_annexes(chartered, lines[0]["invocation_id"]) == []
+    assert not (chartered / layout.ORPHANS).exists()

@@ -16,7 +16,7 @@ import sys
 from doctrine.light_imports import sha256
 from specify_cli import durable
 from specify_cli.errors import CallerError
-from specify_cli.features.hooks.direct import append_directly
+from specify_cli.features.hooks.direct import append_directly, list_keys
 from specify_cli.features.hooks.harnesses import find_dialect, find_sender, translate
 from specify_cli.features.hooks.payload.calls import READING_TOOLS, begins_subagent
 from specify_cli.features.hooks.payload.site import Site, find_site, place_events
@@ -179,7 +179,7 @@ def _tell_apart(at: Site, source: str, call: HookInput) -> HookInput:
     if call.call_id_is_synthetic and begins and find_dialect(at.harness).sends_equal_payloads:
         from specify_cli.features.hooks.payload.equal_payloads import number_twin  # Copilot alone
 
-        call = number_twin(at.root, at.harness, source, call)
+        call = number_twin(at.root, at.harness, source, call, list_keys(at.harness, call)[0])
     return call
 
 

@@ -12,8 +12,10 @@ from doctrine import os
 from doctrine.light_imports import TYPE_CHECKING
 from specify_cli import durable
 from specify_cli.errors import InvocationError
-from specify_cli.invocation.bindings import short_digest
+from specify_cli.invocation.bindings import is_record_open, list_bindings, short_digest
+from specify_cli.invocation.events.event_body import find_line
 from specify_cli.record import layout
+from specify_cli.storage.store import FileRecordStore, place_of
 
 if TYPE_CHECKING:
     from specify_cli.features.hooks.payload.values import HookInput
@@ -21,8 +23,13 @@ if TYPE_CHECKING:
 _REMEMBERED = 16 * 1024
 
 
-def number_twin(root: str, harness: str, source: str, call: HookInput) -> HookInput:
-    """Return a call with a key of its own where this source told an equal one before it."""
+def number_twin(
+    root: str, harness: str, source: str, call: HookInput, dedupe: str | None
+) -> HookInput:
+    """Return a call with a key of its own where this source told an equal one before it.
+
+    `dedupe` is what tells its first event from others.
+    """
     first = call.events[0]
     key = short_digest(first.phase, first.call_id)[:32].encode("ascii") + b"\n"
     name = short_digest(harness, call.session_id or "", source) + ".log"
@@ -37,8 +44,22 @@ def number_twin(root: str, harness: str, source: str, call: HookInput) -> HookIn
             durable.write_all(fd, key)
     except (OSError, InvocationError):
         return call
-    if not before:
+    if not before or _is_in_closed(root, harness, call.session_id or "", dedupe):
         return call
     return call._replace(
         events=tuple(event._replace(call_id=f"{event.call_id}~{before}") for event in call.events)
     )
+
+
+def _is_in_closed(root: str, harness: str, session: str, dedupe: str | None) -> bool:
+    """Return whether a record of a session that is closed holds an event."""
+    for binding in list_bindings(root, harness, session, None) if dedupe else ():
+        if binding.profile_id is None or is_record_open(root, binding):
+            continue
+        try:
+            place = place_of(binding.profile_id, binding.invocation_id)
+            if find_line(FileRecordStore(root).read(place), str(dedupe)) is not None:
+                return True
+        except (OSError, InvocationError):
+            continue
+    return False
