@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -369,6 +370,36 @@ def test_a_result_that_its_hook_tells_behind_the_transcript_is_told_once(agent: 
     results = [(line["status"], line.get("witness")) for line in agent.read() if line["event"] == "tool_result"]
     assert results == [("unknown", None), ("ok", "transcript")]
     assert agent.verify() == []
+
+
+@pytest.mark.parametrize("is_told_before", [False, True])
+def test_a_turn_whose_transcript_lost_all_its_times_is_told_once_and_claims_none(
+    agent: Agent, cli: Cli, is_told_before: bool
+) -> None:
+    def spoil() -> None:
+        text = re.sub(r'"timestamp": "[^"]*"', '"timestamp": "x"', agent.transcript.read_text())
+        agent.transcript.write_text(text)
+
+    for number, used in enumerate((5, 70)):
+        agent.ask(f"turn {number}")
+        agent.call(f"t{number}", "ls", "src")
+        agent.write("assistant", [{"type": "text", "text": f"Done {number}."}], usage={"input_tokens": used})
+        if number == is_told_before:
+            spoil()
+    whole = agent.transcript.read_text()
+    agent.transcript.write_text("")
+    agent.tell("Stop", last_assistant_message="Done 1.", prompt_id="turn 1")
+    agent.transcript.write_text(whole)
+    agent.tell("SessionEnd", reason="other")
+    spoil()
+    for days in (1, 2):
+        os.utime(agent.transcript, (time.time() - days * 900,) * 2)
+        cli("import", "sessions", "--harness", "claude-code")
+
+    turns = [line for line in [*agent.read(), *agent.read_annexes()] if line["event"] == "turn"]
+    assert sorted(line["text"]["head"] for line in turns if "text" in line) == ["Done 0.", "Done 1."]
+    assert sorted(line["tokens"]["input"] for line in turns if "tokens" in line) == [5, 70]
+    assert not [line for line in agent.read() if str(line.get("claimed_at")) < "2026"]
 
 
 @pytest.mark.parametrize("opens", [False, True])

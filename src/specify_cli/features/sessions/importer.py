@@ -124,7 +124,10 @@ class SessionImporter:
             if not session.events[0].at:
                 at = transcript.changed
                 session = session._replace(
-                    events=tuple(item._replace(at=max(at, item.at)) for item in session.events)
+                    events=tuple(
+                        item._replace(at=max(at, item.at), is_dated=item.at > 0)
+                        for item in session.events
+                    )
                 )
             return self._take_session(session, sha256(main).hexdigest())
         except (InvocationError, OSError) as error:

@@ -32,12 +32,14 @@ class TranscriptEvent(NamedTuple):
 
     `at` (ms) is its own claim of when, `payload` what a hook would have been told, `facts` what a
     turn was where one ends, `status` how a command ended where no payload of this harness says it.
+    Of one that is not dated `at` is no claim: 0, or when the file was written last.
     """
 
     at: int
     payload: dict[str, Any]
     facts: Turn | None = None
     status: str | None = None
+    is_dated: bool = True
 
 
 class Session(NamedTuple):

@@ -36,12 +36,13 @@ _UNSURE = (None, "unknown")
 
 
 class Told(NamedTuple):
-    """One event that a transcript tells: when (ms) by its own claim, and the place of the entry of
-    `Session.events` that it comes from."""
+    """One event that a transcript tells: when (ms) by its own claim, if it is dated, and the place
+    of the entry of `Session.events` that it comes from."""
 
     at: int
     event: HookEvent
     place: int
+    is_dated: bool = True
 
     @property
     def call_id(self) -> str:
@@ -323,13 +324,12 @@ class _Comparison:
                 self._add(item)
             return
         body = self._compose(item.event).body
-        same = self._find_moment(body, item.at)
+        same = self._find_moment(body, item.at if item.is_dated else None)
         if same is None:
             self._add(item)
             return
         self._moments.remove(same)
-        stated = rfc3339(item.at)
-        again = [line for line in self._moments if line.get("claimed_at") == stated]
+        again = [line for line in self._moments if _fills(line, item)]
         missing = {
             name: value
             for name, value in item.event.payload.items()
@@ -341,7 +341,7 @@ class _Comparison:
             self._add(item._replace(event=item.event._replace(payload=missing)))
             self._counts["filled"] += 1
 
-    def _find_moment(self, body: Fields, at: int) -> Fields | None:
+    def _find_moment(self, body: Fields, at: int | None) -> Fields | None:
         """Return the line that tells a moment: one with its words, before one that is only near."""
         text = body.get("text_hash")
         lines = [line for line in self._moments if _is_same_moment(line, body, at)]
@@ -355,7 +355,8 @@ class _Comparison:
         if call_id and event.payload.get("call_id") != call_id:
             event = event._replace(payload={**event.payload, "call_id": call_id})
         done = self._compose(event)
-        marks = {"witness": "transcript", "claimed_at": rfc3339(item.at)}
+        marks = {"witness": "transcript"}
+        marks |= {"claimed_at": rfc3339(item.at)} if item.is_dated else {}
         key = None if is_more else self._key_of(event)
         self._additions.append(Addition(done._replace(body={**done.body, **marks}), key))
 
@@ -389,16 +390,26 @@ def _is_same_stage(line: Fields, agent: object, key: str | None, stated: str) ->
     return line.get("dedupe") == key if "dedupe" in line else line.get("claimed_at") == stated
 
 
-def _is_same_moment(line: Fields, body: Fields, at: int) -> bool:
-    """Return whether a line tells the moment that a transcript tells at a time (ms)."""
+def _fills(line: Fields, item: Told) -> bool:
+    """Return whether a line tells what a line before it lacks of a moment: one at its time, or with
+    its tokens where no time is stated."""
+    if item.is_dated:
+        return line.get("claimed_at") == rfc3339(item.at)
+    is_without_words = line.get("witness") == "transcript" and "text_hash" not in line
+    return is_without_words and line.get("tokens") == item.event.payload.get("tokens")
+
+
+def _is_same_moment(line: Fields, body: Fields, at: int | None) -> bool:
+    """Return whether a line tells the moment that a transcript tells at a time (ms); where that
+    states none, by its words alone."""
     if line.get("event") != body.get("event") or line.get("agent") != body.get("agent"):
         return False
     if line.get("event") == "session_change" and line.get("change") != body.get("change"):
         return False
-    if "claimed_at" in line:
+    if "claimed_at" in line and at is not None:
         return parse_time(line["claimed_at"]) == at
     stated = [fields.get("text_hash") for fields in (line, body)]
     if None not in stated and stated[0] == stated[1]:
         return True
-    near = abs(parse_time(line.get("at")) - at) <= _TOGETHER_MILLIS
+    near = at is not None and abs(parse_time(line.get("at")) - at) <= _TOGETHER_MILLIS
     return near and (line.get("event") != "prompt" or None in stated)

@@ -32,7 +32,7 @@ def iter_events(session: Session, root: str) -> Iterator[Told]:
                 unanswered[call_id] = event
             elif event.event == "tool_result":
                 unanswered.pop(call_id, None)
-            yield Told(item.at, event, place)
+            yield Told(item.at, event, place, item.is_dated and item.at > 0)
     for call_id, call in unanswered.items():
         members = {name: value for name, value in call.payload.items() if name in ("tool", "agent")}
         payload: dict[str, object] = {
@@ -42,7 +42,9 @@ def iter_events(session: Session, root: str) -> Iterator[Told]:
             **members,
         }
         result = HookEvent("tool_result", payload, "post", call_id)
-        yield Told(session.events[-1].at, result, len(session.events) - 1)
+        last = session.events[-1]
+        is_dated = last.is_dated and last.at > 0
+        yield Told(last.at, result, len(session.events) - 1, is_dated)
 
 
 def _translate(session: Session, item: TranscriptEvent, root: str) -> Iterator[HookEvent]:
