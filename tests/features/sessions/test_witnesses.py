@@ -423,6 +423,29 @@ def test_what_its_hook_tells_behind_the_transcript_of_a_closed_record_is_told_on
     assert not (agent.root / layout.ORPHANS).exists()
 
 
+@pytest.mark.parametrize("opens", [False, True])
+def test_what_hooks_tell_behind_the_import_of_their_session_is_told_once(agent: Agent, cli: Cli, opens: bool) -> None:
+    cli("profile-invocation", "complete", "--invocation-id", agent.run, "--outcome", "done")
+    (agent.root / layout.LOCAL / "bindings").rename(agent.root / "gone")
+    (path,) = (agent.root / layout.RECORDS).glob("*.jsonl")
+    path.unlink()
+    cli("hooks", "install", "--harness", "claude-code", "--open" if opens else "--no-open")
+    agent.ask("look", hooks=False)
+    agent.call("t1", "ls", "src", hooks=False)
+    agent.write("assistant", [{"type": "text", "text": "Done."}], usage={"input_tokens": 5})
+    os.utime(agent.transcript, (time.time() - 900,) * 2)
+    assert cli("import", "sessions", "--harness", "claude-code", "--json").json()["imported"]
+    call = {"tool_name": "Bash", "tool_input": {"command": "ls"}, "tool_use_id": "t1"}
+    agent.tell("UserPromptSubmit", prompt="look", prompt_id="look")
+    agent.tell("PreToolUse", **call)
+    agent.tell("PostToolUse", **call, tool_response={"stdout": "src"})
+    agent.tell("Stop", last_assistant_message="Done.", prompt_id="look")
+    agent.tell("SessionEnd", reason="other")
+
+    assert [*(agent.root / layout.RECORDS).glob("*.jsonl")] == []
+    assert not (agent.root / layout.ORPHANS).exists()
+
+
 @pytest.mark.parametrize("is_closed", [False, True])
 def test_an_end_of_a_turn_that_is_told_late_and_again_is_one_turn(agent: Agent, cli: Cli, is_closed: bool) -> None:
     for number, used in enumerate((5, 70)):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from contextlib import suppress
+from itertools import islice
 
 from doctrine.light_imports import TYPE_CHECKING
 from specify_cli import durable
@@ -37,6 +38,7 @@ from specify_cli.invocation.recorder import Recorder
 from specify_cli.project.config import load_project
 from specify_cli.record import layout
 from specify_cli.record.ids import millis_of
+from specify_cli.record.seal import open_line
 from specify_cli.storage.index import Index
 from specify_cli.storage.queries import annex_events, read_row
 from specify_cli.storage.store import FileRecordStore, Place, place_of
@@ -135,7 +137,26 @@ def find_recorder(at: Site, call: HookInput) -> Recorder:
         if number or binding.profile_id is None:
             _remember(root, harness, session, agent, place, binding.source)
         return open_recorder(place)
+    imported = find_imported(root, harness, session) if call.events else ()
+    if any(not list_untold(root, place, harness, call) for place in imported):
+        raise Recorded
     raise Orphan(why, closed and closed[1])
+
+
+def find_imported(root: str, harness: str, session: str) -> Iterator[Place]:
+    """Yield the records among the newest that an import made of a session: what its hooks tell
+    after that they can hold already."""
+    index = Index(root)
+    for key in islice(index.newest(), _SEARCHED):
+        place = index.place(key)
+        if place is None or not layout.is_imported(place.folder):
+            continue
+        started = read_started(root, place)
+        owner, imported = started.get("session"), started.get("imported")
+        if not isinstance(owner, dict) or not isinstance(imported, dict):
+            continue
+        if (imported.get("harness"), owner.get("session_id")) == (harness, session):
+            yield place
 
 
 def find_elsewhere(at: Site, call: HookInput) -> tuple[Site, str | None] | None:
@@ -165,8 +186,8 @@ def find_elsewhere(at: Site, call: HookInput) -> tuple[Site, str | None] | None:
 def list_untold(root: str, place: Place, harness: str, call: HookInput) -> list[int]:
     """Return the places of a call's events that neither a closed record nor an annex of it tells.
 
-    What a transcript told behind the close has no key. Of the call that closed its record the begin
-    alone is expected.
+    What a transcript told behind the close, or by an import, has no key. Of the call that closed
+    its record the begin alone is expected.
     """
     if call.closes:
         call_id = str(call.events[0].payload.get("call_id"))
@@ -178,11 +199,13 @@ def list_untold(root: str, place: Place, harness: str, call: HookInput) -> list[
         for number, key in enumerate(list_keys(harness, call))
         if key is None or find_line(data, key) is None
     ]
-    annexes = annex_events(root, place.invocation_id) if untold else []
+    lines = annex_events(root, place.invocation_id) if untold else []
+    if untold and layout.is_imported(place.folder):
+        lines += [open_line(raw).fields or {} for raw in data.split(b"\n")]
     return [
         number
         for number in untold
-        if not any(_is_same_event(line, call.events[number]) for line in annexes)
+        if not any(_is_same_event(line, call.events[number]) for line in lines)
     ]
 
 

@@ -16,7 +16,12 @@ from specify_cli.errors import CallerError, InvocationError
 from specify_cli.features.hooks.conversation.turn import give_prompt, name_prompt, read_prompt
 from specify_cli.features.hooks.direct import name_writer
 from specify_cli.features.hooks.payload.compose import compose_events
-from specify_cli.features.hooks.search import Orphan, find_recorder, list_untold
+from specify_cli.features.hooks.search import (
+    Orphan,
+    find_imported,
+    find_recorder,
+    list_untold,
+)
 from specify_cli.features.hooks.worktree.gate import look_after
 from specify_cli.invocation.bindings import list_bindings, opens_by_itself, remember_left_open
 from specify_cli.invocation.caller import Actor, Caller
@@ -130,15 +135,18 @@ def _is_prompt_recorded(at: Site, session: str) -> bool:
     key, text = name_prompt(found[0]), found[1]
     digest = sha256(text.encode()).hexdigest() if text else None
     store, index = FileRecordStore(at.root), Index(at.root)
-    for binding in list_bindings(at.root, at.harness, session, None):
+    ids = [one.invocation_id for one in list_bindings(at.root, at.harness, session, None)]
+    imported = [place.invocation_id for place in find_imported(at.root, at.harness, session)]
+    for invocation_id in (*ids, *imported):
         try:
-            record = read_file(store.hold(index.resolve(binding.invocation_id)))
+            record = read_file(store.hold(index.resolve(invocation_id)))
         except (InvocationError, OSError):
             continue
         for line in [] if record is None else fields_of(record):
-            is_told = line.get("event") == "prompt" and line.get("witness") == "transcript"
+            is_told = line.get("witness") == "transcript" or invocation_id in imported
             is_equal = digest is not None and line.get("text_hash") == digest
-            if line.get("dedupe") == key or (is_told and is_equal):
+            is_prompt = line.get("event") == "prompt"
+            if line.get("dedupe") == key or (is_prompt and is_told and is_equal):
                 return True
     return False
 
