@@ -16,6 +16,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from functools import lru_cache
 
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 from doctrine.text import say
@@ -199,6 +200,16 @@ class _Part(NamedTuple):
         return self.words[0] if self.words else ""
 
 
+class _Command(NamedTuple):
+    """What a command line says by itself: its parts, which of them is the last test run, whether
+    what stands behind that only reads, and what changes files behind it ("" where nothing does)."""
+
+    parts: Sequence[_Part]
+    test: int | None
+    ends_reading: bool
+    change: str
+
+
 def find_commands(context: str) -> tuple[str, ...]:
     """Return the commands that a charter's text names, as code, under its headings about tests.
 
@@ -276,8 +287,7 @@ def judge_command(
     code, because `|| true` hides the latter. Of an output the first and last 2,000 characters are
     read.
     """
-    parts = _split(command)
-    place = _find_test(parts, commands)
+    parts, place, _, _ = _read_command(command, tuple(commands))
     if place is None:
         return None
     shown = _read_output(output)
@@ -298,10 +308,23 @@ def name_change(command: str, commands: Sequence[str] = ()) -> str:
     A redirection into a file counts, and so do programs known to write, unless all they name lies
     in a temporary folder. `commands` are the charter's test commands.
     """
+    return _read_command(command, tuple(commands)).change
+
+
+# One line of a record is asked several things, and records repeat their commands.
+@lru_cache(maxsize=64)
+def _read_command(command: str, commands: tuple[str, ...]) -> _Command:
+    """Return what a command line says by itself. `commands` are the charter's test commands."""
     parts = _split(command)
-    tested = max((at for at in range(len(parts)) if _is_test(parts[at], commands)), default=-1)
-    changing = (part for part in reversed(parts[tested + 1 :]) if _changes_files(part))
-    return next((part.redirected_to or part.text for part in changing), "")
+    test = next((at for at in reversed(range(len(parts))) if _is_test(parts[at], commands)), None)
+    behind = parts[0 if test is None else test + 1 :]
+    change = next((part for part in reversed(behind) if _changes_files(part)), None)
+    return _Command(
+        parts,
+        test,
+        change is None and all(_READERS.fullmatch(part.first) for part in behind),
+        "" if change is None else change.redirected_to or change.text,
+    )
 
 
 class Runs:
@@ -319,12 +342,8 @@ class Runs:
         nothing behind its test run writes files."""
         shows = judge_check(entry, self._commands)
         if shows is not None:
-            parts = _split(entry.about or entry.name)
-            place = _find_test(parts, self._commands) or 0
-            if all(
-                _READERS.fullmatch(part.first) and not _changes_files(part)
-                for part in parts[place + 1 :]
-            ):
+            command = _read_command(entry.about or entry.name, tuple(self._commands))
+            if command.ends_reading:
                 self._begun[str(entry.fields.get("call_id"))] = at
         return shows
 
@@ -420,10 +439,6 @@ def _unwrap_json(command: str) -> str:
     if isinstance(inner, list):
         return shlex.join(map(str, inner))
     return inner if isinstance(inner, str) else command
-
-
-def _find_test(parts: Sequence[_Part], commands: Sequence[str]) -> int | None:
-    return next((at for at in reversed(range(len(parts))) if _is_test(parts[at], commands)), None)
 
 
 def _is_test(part: _Part, commands: Sequence[str]) -> bool:

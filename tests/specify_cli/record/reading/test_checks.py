@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from specify_cli.record.reading import checks
 from specify_cli.record.reading.checks import find_commands, judge_command, name_change
 from specify_cli.record.reading.done_note import note_done
 
@@ -255,3 +256,20 @@ def note(*groups: list[Line], commands: tuple[str, ...] = ()) -> list[str]:
 )  # fmt: skip
 def test_the_note_on_a_run_that_was_closed_as_done(groups: tuple[list[Line], ...], expected: list[str]) -> None:
     assert note(*groups, commands=("scripts/test",)) == expected
+
+
+def test_a_command_is_split_once_for_all_that_is_asked_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    command, split, seen = "pytest -q once.py > out.txt", checks._split, list[str]()
+
+    def see(text: str) -> list[checks._Part]:
+        seen.append(text)
+        return split(text)
+
+    monkeypatch.setattr(checks, "_split", see)
+    call: dict[str, Any] = {"event": "tool_call", "call_id": "c", "tool": "Bash", "args": {"head": command}}
+    result = {"event": "tool_result", "call_id": "c", "status": "ok"}
+
+    note_done([{"event": "started"}, call, result, {"event": "completed", "outcome": "done"}])
+    judge_command(command, "ok", GREEN, ())
+
+    assert seen == [command]
