@@ -17,11 +17,12 @@ from __future__ import annotations
 import json
 from array import array
 from collections.abc import Sequence
+from itertools import chain
 
 from doctrine.light_imports import TYPE_CHECKING
 from specify_cli.errors import StoredDataError
 from specify_cli.record.record import Entry, fold_ends, lines_in_force
-from specify_cli.record.seal import bulk_codec, open_line
+from specify_cli.record.seal import bulk_codec, open_again, open_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -44,10 +45,14 @@ class View(Sequence["T"]):
     A slice is a view too, and equal items make views equal to lists. Two looks may give two values.
     """
 
-    __slots__ = ("_count", "_make")
+    __slots__ = ("_count", "_make", "_walk")
 
-    def __init__(self, count: int, make: Callable[[int], T]) -> None:
+    def __init__(
+        self, count: int, make: Callable[[int], T], walk: Callable[[], Iterator[T]] | None = None
+    ) -> None:
         self._count, self._make = count, make
+        # Yields the items one behind the other, where that is less work than to make each.
+        self._walk = walk
 
     def __len__(self) -> int:
         return self._count
@@ -66,7 +71,7 @@ class View(Sequence["T"]):
         return self._make(range(self._count)[place])
 
     def __iter__(self) -> Iterator[T]:
-        return map(self._make, range(self._count))
+        return map(self._make, range(self._count)) if self._walk is None else self._walk()
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, View | list | tuple) or len(self) != len(other):
@@ -87,7 +92,7 @@ def join(*parts: Sequence[T]) -> Sequence[T]:
             place -= len(part)
         raise IndexError(place)
 
-    return View(sum(map(len, parts)), find)
+    return View(sum(map(len, parts)), find, lambda: chain(*parts))
 
 
 def pick(items: Sequence[T], places: Sequence[int]) -> Sequence[T]:
@@ -95,7 +100,7 @@ def pick(items: Sequence[T], places: Sequence[int]) -> Sequence[T]:
 
     `places` may be an array, as `find_places` gives. Nothing is copied.
     """
-    return View(len(places), lambda at: items[places[at]])
+    return View(len(places), lambda at: items[places[at]], lambda: map(items.__getitem__, places))
 
 
 def change(items: Sequence[U], make: Callable[[U], T]) -> Sequence[T]:
@@ -103,7 +108,7 @@ def change(items: Sequence[U], make: Callable[[U], T]) -> Sequence[T]:
 
     `make` runs at each look, so it must be cheap and pure.
     """
-    return View(len(items), lambda at: make(items[at]))
+    return View(len(items), lambda at: make(items[at]), lambda: map(make, items))
 
 
 def fields_of(record: Record) -> Sequence[Fields]:
@@ -233,8 +238,10 @@ class _Lines(Sequence["Entry"]):
                 self._offsets.append(offset)
                 yield entry
 
-    def _open(self, offset: int, raw: bytes) -> Entry:
-        line = open_line(raw, self._codec)
+    def _open(self, offset: int, raw: bytes, mark: int = 0) -> Entry:
+        """Read a line; `mark` is that of a whole line at an earlier look."""
+        line = open_again(raw, f"{mark:016x}", self._codec) if mark else None
+        line = line or open_line(raw, self._codec)
         return Entry(
             _UNREAD if line.fields is None else line.fields, line.seal, offset, line.problems
         )
@@ -254,9 +261,14 @@ class _Lines(Sequence["Entry"]):
         offset, size = self._offsets[place], self._sizes[place]
         start, block = self._block
         if not start <= offset <= offset + size <= start + len(block):
-            self._block = start, block = offset, self._read(offset, max(size, _BLOCK))
-        entry = self._open(offset, block[offset - start : offset - start + size])
-        if _mark(entry) != self._seals[place]:
+            # Whoever walks to the beginning finds the lines before this one in the same block.
+            back = max(0, _BLOCK - size) if offset < start else 0
+            start = max(0, offset - back)
+            block = self._read(start, max(size, _BLOCK))
+            self._block = start, block
+        mark = self._seals[place]
+        entry = self._open(offset, block[offset - start : offset - start + size], mark)
+        if _mark(entry) != mark:
             why = (
                 f"the line at byte {offset} is not the one that was there when the record was "
                 "opened"

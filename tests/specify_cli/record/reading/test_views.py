@@ -23,7 +23,7 @@ from specify_cli.record.reading import timeline, views
 from specify_cli.record.reading.timeline import make_timeline
 from specify_cli.record.reading.views import View, as_lists, change, fields_of, join, json_pieces, pick, read_file
 from specify_cli.record.record import chain, fold, genesis_tip, reader_of, recovered_line, tip_of, whole_lines
-from specify_cli.record.seal import open_line
+from specify_cli.record.seal import Codec, Line, open_line
 from specify_cli.storage.store import HeldFile
 
 ID = "01JD4Q3S0000000000000000A1"
@@ -158,6 +158,36 @@ def peak(data: bytes) -> int:
     _, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     return most
+
+
+def test_a_walk_to_the_beginning_reads_each_block_once() -> None:
+    data, reads = long_record(6000), list[int]()
+
+    def read(offset: int, size: int) -> bytes:
+        reads.append(offset)
+        return data[offset : offset + size]
+
+    record = read_file(read)
+    assert record is not None
+    scanned = len(reads)
+
+    assert [entry.fields["seq"] for entry in reversed(record.entries)] == list(range(12_002))[::-1]
+    assert len(reads) - scanned <= 2 * scanned
+
+
+def test_a_line_found_whole_is_not_diagnosed_at_each_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    data, opened = long_record(6000), list[bytes]()
+
+    def count_line(raw: bytes, codec: Codec | None = None) -> Line:
+        opened.append(raw)
+        return open_line(raw, codec)
+
+    monkeypatch.setattr(views, "open_line", count_line)
+    record = read_file(reader_of(data))
+    assert record is not None
+
+    assert list(record.entries) == list(record.entries)
+    assert len(opened) == len(record.entries)
 
 
 @pytest.mark.usefixtures("collects_often")
