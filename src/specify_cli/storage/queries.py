@@ -484,8 +484,9 @@ def view_invocation(project: Project, invocation_id: str) -> dict[str, object]:
 
     def describe(at: int) -> dict[str, object]:
         # A line of an older writer has no number of its own: its place in the file is one.
-        uri = f"inv://{place.invocation_id}/event/{entries[at].fields.get('seq', at)}"
-        return {**entries[at].fields, "~": entries[at].seal, "uri": uri}
+        entry = entries[at]
+        uri = f"inv://{place.invocation_id}/event/{entry.fields.get('seq', at)}"
+        return {**entry.fields, "~": entry.seal, "uri": uri}
 
     used = sum_usage(lines, read_prices())
     return {

@@ -49,12 +49,10 @@ def note_done(
     imported record with stand-ins has none, because the line that would answer a remark may be
     withheld.
     """
-    if any(map(is_stand_in, lines)):
-        return ()
     outcome = next(
         (line.get("outcome") for line in reversed(lines) if line.get("event") == "completed"), None
     )
-    return tuple(_iter_remarks(_Shown(make_timeline(lines), commands))) if outcome == "done" else ()
+    return _show(lines, commands).note_done() if outcome == "done" else ()
 
 
 class CheckState(NamedTuple):
@@ -79,19 +77,7 @@ def judge_tests(lines: Sequence[Mapping[str, object]], commands: Sequence[str] =
     `lines` are the fields of a record and its annexes, open or closed. A change is a patch that was
     applied, a command that writes files, or what was seen changed between two tools.
     """
-    shown = _Shown(make_timeline(lines), commands)
-    withheld = any(map(is_stand_in, lines))
-    last = shown.find_last()
-    if last is None and not withheld:
-        return CheckState("no change")
-    if last is None or withheld or (shown.calls and not shown.told):
-        return CheckState(NOT_KNOWN)
-    later = [check for check in shown.checks if check.place > last.place]
-    if not later:
-        return CheckState("not run", "", (last.seq,))
-    check = later[-1]
-    state = check.shows if check.shows in (PASSED, FAILED, NOT_KNOWN) else "not run"
-    return CheckState(state, _cut(check.entry.about), (last.seq, check.seq))
+    return _show(lines, commands).judge_tests()
 
 
 def judge_later_tests(
@@ -101,7 +87,7 @@ def judge_later_tests(
     3339): as one that passed, else as the last; None where there are none."""
     checks = [
         check
-        for check in _Shown(make_timeline(lines), commands).checks
+        for check in _show(lines, commands).checks
         if (check.entry.at or "") > since and check.shows in (PASSED, FAILED, NOT_KNOWN)
     ]
     if not checks:
@@ -155,11 +141,14 @@ class _Change(NamedTuple):
     place: int
 
 
-class _Shown:
+class Shown:
     """The entries that remarks are made of, picked in one pass: each entry of a long record is read
-    anew."""
+    anew.
 
-    def __init__(self, entries: Iterable[Entry], commands: Sequence[str]) -> None:
+    Whoever walks a timeline for something else gives each entry to `take`, in order.
+    """
+
+    def __init__(self, commands: Sequence[str]) -> None:
         self._commands, self._runs = commands, Runs(commands)
         self.edits: list[Entry] = []
         # By the entry that tells of them; and which entry is the command of a call.
@@ -172,24 +161,54 @@ class _Shown:
         self.newest: dict[tuple[str, str], Entry] = {}
         # Whether there were calls, and whether any of them shows its command line.
         self.calls = self.told = False
-        for at, entry in enumerate(entries):
-            if entry.kind == "tool_call":
-                self._take_call(entry, at)
-            elif entry.kind == "patch_apply" and not entry.bad:
-                self.edits.append(entry)
-                # The files that a command was seen to change stand for what its words say of it.
-                self._changes.pop(self._writers.pop(say(entry.fields.get("call_id")), -1), None)
-                self._add_change(entry, entry.about, at)
-            elif entry.kind == "artifact_link":
-                self.links.append(entry)
-            if entry.fields.get("reason") == "unseen_change":
-                self.gaps.append(entry)
-                self._add_change(entry, say(entry.fields.get("what")), at)
-        self.changes = list(self._changes.values())
+        self._withheld = False
+        self._outcome: object = None
+
+    @property
+    def changes(self) -> list[_Change]:
+        return list(self._changes.values())
+
+    def take(self, at: int, entry: Entry) -> None:
+        """Take the entry at a place of the timeline."""
+        if entry.kind == "tool_call":
+            self._take_call(entry, at)
+        elif entry.kind == "patch_apply" and not entry.bad:
+            self.edits.append(entry)
+            # The files that a command was seen to change stand for what its words say of it.
+            self._changes.pop(self._writers.pop(say(entry.fields.get("call_id")), -1), None)
+            self._add_change(entry, entry.about, at)
+        elif entry.kind == "artifact_link":
+            self.links.append(entry)
+        elif entry.kind == "completed":
+            self._outcome = entry.fields.get("outcome")
+        elif is_stand_in(entry.fields):
+            self._withheld = True
+        if entry.fields.get("reason") == "unseen_change":
+            self.gaps.append(entry)
+            self._add_change(entry, say(entry.fields.get("what")), at)
+
+    def note_done(self) -> tuple[Remark, ...]:
+        """Return what `note_done` returns, of the entries taken."""
+        is_done = self._outcome == "done" and not self._withheld
+        return tuple(_iter_remarks(self)) if is_done else ()
+
+    def judge_tests(self) -> CheckState:
+        """Return what `judge_tests` returns, of the entries taken."""
+        last = self.find_last()
+        if last is None and not self._withheld:
+            return CheckState("no change")
+        if last is None or self._withheld or (self.calls and not self.told):
+            return CheckState(NOT_KNOWN)
+        later = [check for check in self.checks if check.place > last.place]
+        if not later:
+            return CheckState("not run", "", (last.seq,))
+        check = later[-1]
+        state = check.shows if check.shows in (PASSED, FAILED, NOT_KNOWN) else "not run"
+        return CheckState(state, _cut(check.entry.about), (last.seq, check.seq))
 
     def find_last(self) -> _Change | None:
         """Return the last change; None where nothing was changed."""
-        return max(self.changes, key=lambda change: change.place, default=None)
+        return max(self._changes.values(), key=lambda change: change.place, default=None)
 
     def _add_change(self, entry: Entry, name: str, at: int) -> None:
         self._changes[at] = _Change(entry.seq, name, self._runs.place(entry, at))
@@ -207,7 +226,14 @@ class _Shown:
             self.newest[entry.name, entry.about] = entry
 
 
-def _iter_remarks(shown: _Shown) -> Iterator[Remark]:
+def _show(lines: Sequence[Mapping[str, object]], commands: Sequence[str]) -> Shown:
+    shown = Shown(commands)
+    for at, entry in enumerate(make_timeline(lines)):
+        shown.take(at, entry)
+    return shown
+
+
+def _iter_remarks(shown: Shown) -> Iterator[Remark]:
     yield from _compare_checks(shown)
     yield from _find_failures(shown)
     yield from _find_changed_artifacts(shown.links, shown.edits)
@@ -218,7 +244,7 @@ def _iter_remarks(shown: _Shown) -> Iterator[Remark]:
         )
 
 
-def _compare_checks(shown: _Shown) -> Iterator[Remark]:
+def _compare_checks(shown: Shown) -> Iterator[Remark]:
     changes, checks, last = shown.changes, shown.checks, shown.find_last()
     unseen = {gap.seq for gap in shown.gaps}
     if last is None or all(change.seq in unseen for change in changes):
@@ -257,7 +283,7 @@ def _compare_checks(shown: _Shown) -> Iterator[Remark]:
             yield Remark("EDITED_SINCE_GREEN", text, (green.seq, *_cite(since)))
 
 
-def _find_failures(shown: _Shown) -> Iterator[Remark]:
+def _find_failures(shown: Shown) -> Iterator[Remark]:
     """Yield the commands whose last run failed; what only reads is none, nor tests that ended well
     in another form."""
     green = max((check.seq for check in shown.checks if check.shows == PASSED), default=-1)

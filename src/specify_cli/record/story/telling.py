@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from doctrine.light_imports import TYPE_CHECKING
 from doctrine.text import count, say
-from specify_cli.record.reading.done_note import judge_tests, note_done
+from specify_cli.record.reading.done_note import Shown
 from specify_cli.record.reading.printed import describe_printed, is_in_front
 from specify_cli.record.reading.timeline import Entry, make_timeline, measure
 from specify_cli.record.reading.usage import add_tokens
@@ -59,17 +59,24 @@ def tell_story(lines: Sequence[Line], commands: Sequence[str] = (), root: str = 
     that tell it.
     """
     started: Line = next((line for line in lines if line.get("event") == "started"), {})
-    ended: Line = next((line for line in reversed(lines) if line.get("event") == "completed"), {})
     session = started.get("session")
     # What a subagent did in a record of its own is done by nobody below it.
     own = _get_text(session, "agent_id") if isinstance(session, dict) else None
-    telling = Telling(commands, find_root(lines, root), own)
+    telling, shown = Telling(commands, find_root(lines, root), own), Shown(commands)
+    ended: Line = {}
+    retrieved: Line = {}
+    # Each entry of a long record is read anew: all that is told of it is found in one walk.
     for place, entry in enumerate(make_timeline(lines)):
         telling.take(place, entry)
+        shown.take(place, entry)
+        if entry.kind == "completed":
+            ended = entry.fields
+        elif entry.kind == "retrieval_response":
+            retrieved = retrieved or entry.fields
     begun = _get_text(started, "started_at")
     closed = _get_text(ended, "completed_at")
-    tests = judge_tests(lines, commands)
-    notes = [Fact(remark.text, remark.seqs) for remark in note_done(lines, commands)]
+    tests = shown.judge_tests()
+    notes = [Fact(remark.text, remark.seqs) for remark in shown.note_done()]
     return Story(
         invocation_id=say(started.get("invocation_id") or ""),
         # An older writer could close a record without saying how it ended.
@@ -78,7 +85,7 @@ def tell_story(lines: Sequence[Line], commands: Sequence[str] = (), root: str = 
         ended_at=closed,
         duration_ms=measure(begun, closed),
         asked=tell_asked(started),
-        told=_tell_rules(started, lines, telling.changed),
+        told=_tell_rules(started, retrieved, telling.changed),
         done=telling.finish(),
         changed=tuple(telling.changed.values()),
         calls=telling.calls,
@@ -386,10 +393,9 @@ def tell_asked(started: Line) -> Asked:
     )
 
 
-def _tell_rules(started: Line, lines: Iterable[Line], changed: Iterable[str]) -> Told:
-    """Return which rules were put before the agent, of the first retrieval of a record; `changed`
-    are the paths of files that changed."""
-    response: Line = next((line for line in lines if line.get("event") == "retrieval_response"), {})
+def _tell_rules(started: Line, response: Line, changed: Iterable[str]) -> Told:
+    """Return which rules were put before the agent, of the `response` of a record's first
+    retrieval; `changed` are the paths of files that changed."""
     hits = _list_objects(response.get("hits"))
     filtered = _list_objects(response.get("filters_applied"))
     shown = tuple(say(hit.get("uri")) for hit in hits if is_in_front(started, hit))

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from specify_cli.record.reading import timeline
+from specify_cli.record.reading.views import View
 from specify_cli.record.story.choice import explain_choice
 from specify_cli.record.story.story import Part
 from specify_cli.record.story.summary import pair_calls, summarize_story, tell_lines
@@ -446,3 +448,20 @@ def test_a_cut_text_is_counted_in_bytes_on_both_sides() -> None:
     (part,) = tell_story([line(1, "turn", text=text)]).done[0].parts
 
     assert part.limits == ("text cut: 1,000 of 1,204 bytes",)
+
+
+def test_a_story_of_a_long_record_walks_it_three_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For where the project lay, for which lines are a pair, and for all that is told of the pairs."""
+    monkeypatch.setattr(timeline, "_KEPT", 4)
+    calls = [one for seq in range(1, 99, 2) for one in call(seq, "Bash", {"command": "pytest -q"})]
+    lines, looks = [line(0, "started"), *calls, line(99, "completed", outcome="done")], list[int]()
+
+    def look(at: int) -> dict[str, Any]:
+        looks.append(at)
+        return lines[at]
+
+    story = tell_story(View(len(lines), look))
+
+    assert story == tell_story(lines)
+    # One more look is at the first line.
+    assert len(looks) == 3 * len(lines) + 1
