@@ -1,4 +1,4 @@
-"""A module holds what a reader takes in at once: at most 4,000 code tokens."""
+"""What a reader takes in at once: a module of 4,000 code tokens, a function of 60 lines, a folder of 12 modules."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import ast
 import io
 import re
 import tokenize
+from collections import Counter
 from pathlib import Path
 
 SRC = Path(__file__).parents[2] / "src"
@@ -36,3 +37,18 @@ def test_no_module_weighs_over_four_thousand_code_tokens() -> None:
 
     assert len(weights) > 20
     assert {name: weight for name, weight in weights.items() if weight > MOST} == {}
+
+
+def test_no_function_has_over_sixty_lines_and_no_folder_over_twelve_modules() -> None:
+    paths = list(SRC.rglob("*.py"))
+    long = [
+        f"{path.relative_to(SRC)}: {node.name}"
+        for path in paths
+        if (text := path.read_text("utf-8")).count("\n") > 60
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and (node.end_lineno or 0) - node.lineno >= 60
+    ]
+    folders = Counter(str(path.parent.relative_to(SRC)) for path in paths)
+
+    assert long == []
+    assert {folder: size for folder, size in folders.items() if size > 12} == {}

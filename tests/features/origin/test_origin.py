@@ -424,7 +424,7 @@ def test_a_file_that_one_commit_of_several_changed_is_not_asked_of_blame(
         asked.extend(words[-1:] if "blame" in words else ())
         return read_git(top, *words, given=given)
 
-    monkeypatch.setattr("specify_cli.features.origin.line_commits.read_git", read)
+    monkeypatch.setattr("specify_cli.features.origin.git_range.read_git", read)
     subjects = dict(line.split(" ", 1) for line in git(tmp_path, "log", "--format=%H %s").split("\n") if line)
     changes = read_range(str(tmp_path), "HEAD~5..HEAD")
     came = {file.path: {subjects[sha] for sha in file.commits.values()} for file in changes.files}

@@ -106,8 +106,7 @@ def find_recorder(at: Site, call: HookInput) -> Recorder:
             why = _TRAIL_OFF.format(invocation_id)
             return None
         why = f"the bound invocation {invocation_id} is closed or read-only"
-        ended = "" if row is None else row.completed_at or ""
-        closed = max(closed or ("", ""), (ended, invocation_id))
+        closed = max(closed or ("", ""), ((row and row.completed_at) or "", invocation_id))
         if call.events and not list_untold(root, place, harness, call):
             recorder = open_recorder(place)
             if call.closes:
@@ -128,8 +127,7 @@ def find_recorder(at: Site, call: HookInput) -> Recorder:
         if above is not None:
             _finish(at, open_recorder(above), call)
         return open_recorder(place)
-    # 2. What is bound: to the subagent, else to the session it works in.
-    # 3. Else the one open record that this agent, or the session, began.
+    # 2. What is bound: to the subagent, else to its session. 3. The one open record of either.
     for agent, number, binding in _list_candidates(root, harness, session, subagent):
         place = open_place(binding.invocation_id)
         if place is None:
@@ -137,9 +135,9 @@ def find_recorder(at: Site, call: HookInput) -> Recorder:
         if number or binding.profile_id is None:
             _remember(root, harness, session, agent, place, binding.source)
         return open_recorder(place)
-    imported = find_imported(root, harness, session) if call.events else ()
-    if any(not list_untold(root, place, harness, call) for place in imported):
-        raise Recorded
+    for imported in find_imported(root, harness, session) if call.events else ():
+        if not list_untold(root, imported, harness, call):
+            raise Recorded
     raise Orphan(why, closed and closed[1])
 
 

@@ -491,21 +491,18 @@ def list_not_evaluated(
 ) -> tuple[NotEvaluated, ...]:
     """Return everything that was not asked again or cannot be given back, with the reason."""
     parts: list[NotEvaluated] = []
-    version = past.started.get("v", seal.FORMAT_VERSION)
-    if version not in seal.VERSIONS:
-        reason = f"its format is newer than this reader: v {say(version)}"
-        parts.append(NotEvaluated(0, "what its lines say", reason))
 
     def note(fields: Fields, what: str, reason: str) -> None:
         parts.append(NotEvaluated(get_seq(fields), what, reason))
 
+    version = past.started.get("v", seal.FORMAT_VERSION)
+    if version not in seal.VERSIONS:
+        reason = f"its format is newer than this reader: v {say(version)}"
+        note(past.started, "what its lines say", reason)
     for rerun in reruns:
+        found = rerun.retrieval
         if rerun.expected is None:
-            note(
-                rerun.retrieval.request,
-                f"retrieval {rerun.retrieval.request_id}",
-                "no response was recorded",
-            )
+            note(found.request, f"retrieval {found.request_id}", "no response was recorded")
     for gate in gates:
         if gate.status == "not_reevaluated":
             note(

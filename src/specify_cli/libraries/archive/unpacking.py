@@ -475,10 +475,8 @@ def _write_contents(project: Project, contents: Contents, rows: Rows | None) -> 
         with open(f"{contents.project.root}/{name}", "rb") as file:
             return file.read()
 
-    index = Index(project.root)
+    index, fresh, present = Index(project.root), list[str](), list[str]()
     find = index.lookup if rows is None else rows.__getitem__
-    fresh: list[str] = []
-    present: list[str] = []
     annexes = [name for name in contents.names if _ANNEX.fullmatch(name)]
     objects = [name for name in contents.names if _OBJECT.fullmatch(name)]
     annexes = [name for name in annexes if not _is_here(project.root, name, member(name))]
@@ -526,9 +524,8 @@ def _write_contents(project: Project, contents: Contents, rows: Rows | None) -> 
     for file in sorted(fresh):
         with open(f"{contents.project.root}/{layout.IMPORTED}/{file}", "rb") as data:
             _write(project.root, f"{layout.IMPORTED}/{file}", iter(lambda: data.read(PIECE), b""))
-        ids = layout.parse_record_name(file)
-        assert ids is not None
-        key = Key(ids[1], ids[0] or "")
+        profile, one = layout.parse_record_name(file) or (None, "")
+        key = Key(one, profile or "")
         if rows is not None:
             rows[key.invocation_id].append(key)
         index.add(key)

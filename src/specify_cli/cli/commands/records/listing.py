@@ -33,10 +33,7 @@ def list_rows(values: Values) -> int:
     limit = values["limit"]
     project, cache = shell.reading_project()
     cache.save()
-    if filters.parent is not None and len(filters.parent) < 26:
-        # A whole id may be of a record that is not here; a part, `last` and @N are of one that is.
-        parent = Index(project.root).resolve(filters.parent).invocation_id
-        filters = filters._replace(parent=parent)
+    filters = _resolve_parent(project, filters)
     listing = _find_rows(project, values, filters, limit if isinstance(limit, int) else 50)
     listing = listing._replace(rows=invocations.add_spent(project, listing.rows))
     for problem in listing.problems:
@@ -74,9 +71,8 @@ def list_rows(values: Values) -> int:
         else:
             write_text('no invocations yet; start with: spec-kitty do "…"')
         return 0
-    size = (
-        26 if terminal_width() is None else _short_size([row.invocation_id for row in listing.rows])
-    )
+    ids = [row.invocation_id for row in listing.rows]
+    size = 26 if terminal_width() is None else _short_size(ids)
     used = any(row.spent for row in listing.rows)
     columns = (*_COLUMNS[:-1], Column("tokens", 6), _COLUMNS[-1]) if used else _COLUMNS
     rows = [_describe_row(row, size, used=used) for row in listing.rows]
@@ -91,6 +87,14 @@ def list_rows(values: Values) -> int:
     if days:
         write_note(f"~ is estimated with the prices of {one_line(max(map(str, days)))}")
     return 0
+
+
+def _resolve_parent(project: Project, filters: invocations.Filters) -> invocations.Filters:
+    """Return filters with the whole id of the parent that they ask for."""
+    # A whole id may be of a record that is not here; a part, `last` and @N are of one that is.
+    if filters.parent is None or len(filters.parent) == 26:
+        return filters
+    return filters._replace(parent=Index(project.root).resolve(filters.parent).invocation_id)
 
 
 def _find_rows(
