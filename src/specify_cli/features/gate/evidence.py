@@ -200,9 +200,7 @@ def _read_base(top: str, tip: str, prefix: str) -> Iterator[_Base]:
                 with open(path, "wb") as file:
                     file.write(read.require(name))
         signers = None if files[0] is None else Signers(files[0], files[1])
-        yield _Base(
-            tip, list_paths(top, tip), gate, data is not None, config, commands, policy, signers
-        )
+        yield _Base(tip, paths, gate, data is not None, config, commands, policy, signers)
 
 
 class _Reader(NamedTuple):
