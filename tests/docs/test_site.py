@@ -12,13 +12,12 @@ import pytest
 
 from absent_rooms import ABSENT
 from building_site import TOOLS, require_tool
-from charter.context import GOVERNANCE_KEYS
 from reference import compose_pages, group_commands, list_finding_rows, name_page
 from specify_cli.cli.schemas.shapes import schemas
 from specify_cli.cli.tables.assemble import read_errors, read_findings, read_rooms
 from specify_cli.cli.tables.command_table import find_command, list_commands
 from specify_cli.features.charter_setup.linting.findings import CODES as LINT_CODES
-from specify_cli.features.charter_setup.linting.unread import CORE_KEYS
+from specify_cli.features.charter_setup.linting.unread import _SECTIONS, CORE_KEYS
 from specify_cli.features.gate.findings import KINDS as GATE_KINDS
 from specify_cli.features.replay.outcomes import FINDINGS as REPLAY_FINDINGS
 from specify_cli.features.retention.rules import _KEYS as RETENTION_KEYS
@@ -77,15 +76,7 @@ def test_every_setting_is_there_and_no_other() -> None:
     top = {key for text in SOURCES for key in re.findall(r'\btop\.get\("(\w+)"', text)}
     top |= {key for text in SOURCES for key in re.findall(r'config\.document\.get\("(\w+)"', text)}
     named = {fill.name for room in read_rooms() for fill in room.feature.fills if fill.point == "config_keys"}
-    sections = {
-        "project": ("uuid",),
-        "audit": (*CAPTURE_SIDES, "no_trail"),
-        "capture": ("sealed",),
-        "redaction": ("rules", "allow"),
-        "governance": GOVERNANCE_KEYS,
-        "sync": ("endpoint", "level"),
-        "replay": ("endpoints",),
-    }
+    sections = {**_SECTIONS, "sync": ("endpoint", "level"), "replay": ("endpoints",)}
     read = {f"{section}.{key}" for section, keys in sections.items() for key in keys}
 
     assert listed == read | {"trail", "memory_backend", "retention", "retention_on_sweep"}

@@ -72,6 +72,16 @@ def tear(root: Path, invocation_id: str) -> None:
         file.write(f'{{"args":"{NAME} and'.encode())
 
 
+def make_closed(tmp_path: Path) -> tuple[Path, str]:
+    """Return a project with a committed trail, and the id of its one record, which is closed."""
+    root = make_repository(tmp_path / "p", "committed")
+    (tmp_path / "home").mkdir()
+    accept(root)
+    one = begin(root)
+    run("profile-invocation", "complete", one, cwd=root)
+    return root, one
+
+
 @pytest.mark.parametrize(
     "args", ["y" * 390 + NAME + "z" * 500, "y" * 600 + NAME + "z" * 92], ids=["in its head", "in its tail"]
 )
@@ -140,11 +150,7 @@ def test_a_hold_of_another_worktree_counts_here(site: Path) -> None:
 
 def test_a_hold_that_went_with_its_branch_counts_here(tmp_path: Path) -> None:
     """Where git tracks annexes, a switch takes the hold out of the work tree."""
-    root = make_repository(tmp_path / "p", "committed")
-    (tmp_path / "home").mkdir()
-    accept(root)
-    one = begin(root)
-    run("profile-invocation", "complete", one, cwd=root)
+    root, one = make_closed(tmp_path)
     git(root, "add", "-A")
     git(root, "commit", "-qm", "a record")
     git(root, "switch", "-qc", "side")
@@ -167,11 +173,7 @@ def test_a_hold_that_went_with_its_branch_counts_here(tmp_path: Path) -> None:
 
 def test_an_erasure_stands_behind_a_release_of_another_branch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its clock was a day ahead, and the branch comes later."""
-    root = make_repository(tmp_path / "p", "committed")
-    (tmp_path / "home").mkdir()
-    accept(root)
-    one = begin(root)
-    run("profile-invocation", "complete", one, cwd=root)
+    root, one = make_closed(tmp_path)
     run("hold", "add", one, "--reason", "case 1", cwd=root)
     commit(root, "a hold")
     git(root, "switch", "-qc", "side")
@@ -188,11 +190,7 @@ def test_an_erasure_stands_behind_a_release_of_another_branch(tmp_path: Path, mo
 
 
 def test_a_release_ends_the_holds_of_clones_that_did_not_know_of_each_other(tmp_path: Path) -> None:
-    root = make_repository(tmp_path / "p", "committed")
-    (tmp_path / "home").mkdir()
-    accept(root)
-    one = begin(root)
-    run("profile-invocation", "complete", one, cwd=root)
+    root, one = make_closed(tmp_path)
     commit(root, "a record")
     seals = []
     for name in ("one", "other"):

@@ -46,6 +46,16 @@ def judge(history: History, home: Path, given: str) -> Iterator[tuple[str | None
                 yield history.owner(line), part.invocation_ids
 
 
+def begin_history(repository: Path, root: Path) -> tuple[Path, History]:
+    """Return a copy of the repository with a first commit, which no record is in."""
+    shutil.copytree(repository, root)
+    (root / "src").mkdir()
+    (root / ".gitignore").write_text(".kittify/\n")
+    history = History(root, 1)
+    history.commit("start")
+    return root, history
+
+
 @pytest.mark.stress
 def test_random_histories_lead_to_who_wrote_a_line_of_a_range(repository: Path, tmp_path: Path) -> None:
     right = lines = several = 0
@@ -74,11 +84,7 @@ def test_random_histories_lead_to_who_wrote_a_line_of_a_range(repository: Path, 
 
 
 def test_what_a_formatter_rewrote_is_said_as_such(repository: Path, tmp_path: Path) -> None:
-    root = Path(shutil.copytree(repository, tmp_path / "formatted"))
-    (root / "src").mkdir()
-    (root / ".gitignore").write_text(".kittify/\n")
-    history = History(root, 1)
-    history.commit("start")
+    root, history = begin_history(repository, tmp_path / "formatted")
     before = git(root, "rev-parse", "HEAD").strip()
     path = root / "src/new.py"
     with open_invocation(root, "write a new module") as run:
@@ -368,11 +374,7 @@ def test_a_branch_that_brings_more_records_than_files_are_looked_at_is_traced_wh
 def test_a_patch_longer_than_a_record_keeps_is_whole_by_what_it_left_or_not_known(
     repository: Path, tmp_path: Path
 ) -> None:
-    root = Path(shutil.copytree(repository, tmp_path / "long"))
-    (root / "src").mkdir()
-    (root / ".gitignore").write_text(".kittify/\n")
-    history = History(root, 1)
-    history.commit("start")
+    root, history = begin_history(repository, tmp_path / "long")
     before = git(root, "rev-parse", "HEAD").strip()
     lines = [f"value_{at} = compute(base, {at})\n" for at in range(1_200)]
     for name in ("kept", "lost"):

@@ -18,13 +18,7 @@ from hashlib import sha256
 from itertools import groupby
 from typing import NamedTuple
 
-from specify_cli.record.reading.patch_lines import (
-    ADDED,
-    KEPT,
-    REMOVED,
-    LineMark,
-    digest_line,
-)
+from specify_cli.record.reading.patch_lines import ADDED, KEPT, REMOVED, LineMark, digest_line
 
 # How many lines with words must agree in a row, and how much text one line alone must have.
 _ENOUGH = 3
@@ -66,7 +60,6 @@ class Edit(NamedTuple):
     path: str
     hunks: Sequence[Sequence[LineMark]]
     fields: Mapping[str, object] = {}
-
     is_cut: bool = False
 
     def restore(self, versions: Iterable[Sequence[str]]) -> Edit:
@@ -75,7 +68,8 @@ class Edit(NamedTuple):
         if self.is_cut and self.fields.get("kind") == "create":
             for lines in versions:
                 text = "\n".join(lines).encode("utf-8", "surrogateescape")
-                if self.fields.get("after_hash") in (_digest(text + b"\n"), _digest(text)):
+                left = {sha256(data).hexdigest() for data in (text + b"\n", text)}
+                if self.fields.get("after_hash") in left:
                     hunks = [[LineMark(ADDED, digest_line(line)) for line in lines]]
                     return self._replace(hunks=hunks, is_cut=False)
         return self
@@ -353,10 +347,6 @@ def _undo(hunk: _Hunk, first: int, last: int, shift: int, view: _View) -> _View:
     is_whole = view.is_whole and begin == 0 and end == len(view.lines)
     lines += view.lines[end : end + _AROUND]
     return _View(lines, hunk.edit.order, is_whole=is_whole)
-
-
-def _digest(data: bytes) -> str:
-    return sha256(data).hexdigest()
 
 
 def _find_removals(edits: Sequence[Edit]) -> Removals:
