@@ -126,7 +126,7 @@ def test_the_config_that_init_writes_names_every_value_that_can_stand_there(cli:
 
 @pytest.mark.parametrize(
     ("argv", "help_of"),
-    [(["do", "x", "--profile"], "do"), (["invocations", "search", "--tool"], "invocations search"), (["--nope"], "")],
+    [(["do", "x", "--profile"], "do"), (["invocations", "list", "--since"], "invocations list"), (["--nope"], "")],
 )
 def test_a_usage_error_leads_to_the_help_of_its_command(cli: Cli, argv: list[str], help_of: str) -> None:
     expected = " ".join(f"next: spec-kitty {help_of} --help".split())

@@ -9,6 +9,7 @@ FEATURE = Feature(
     about="Serve agents that speak the Model Context Protocol.",
     page="docs/how-to.md",
     extra="mcp",
+    needs=("search",),
     groups=(
         Group("mcp", "Serve agents that speak the Model Context Protocol.", 100, section="Share"),
     ),
