@@ -579,9 +579,9 @@ def test_a_diff_that_does_not_apply_is_a_patch_mismatch(chartered: Path) -> None
 @pytest.mark.parametrize(
     ("told", "capture", "why"),
     [
-        ({"before": "a\n"}, "full", "its diff is not held: nothing of it is kept; nor is the file after it"),
-        ({"after": "b\n"}, "full", "its diff is not held: nothing of it is kept; nor is the file before it"),
-        ({"diff": "@@ -1 +1 @@\n-a\n+b\n", "after": "b\n"}, "full", "the file before it is not held"),
+        ({"before": "a\n"}, "full", "the diff is missing (nothing of it is kept), and so is the file after it"),
+        ({"after": "b\n"}, "full", "the diff is missing (nothing of it is kept), and so is the file before it"),
+        ({"diff": "@@ -1 +1 @@\n-a\n+b\n", "after": "b\n"}, "full", "the file before it is missing"),
         ({"before": "a\n" * 900, "after": "b\n", "diff": "@@ -1 +1 @@\n-a\n+b\n"}, "summary", "captured as summary"),
         ({"before": "a\n", "after": "b\n", "diff": "@@ -1 +1 @@\n-a\n+b\n"}, "hash", "captured as hash"),
         ({"before": "a\n", "after": "b\n", "diff": "@@ -1 +1 @@\n-a\n+b\n", "ok": False}, "full", "did not apply when"),

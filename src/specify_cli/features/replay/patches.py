@@ -88,17 +88,17 @@ def _apply_patch(fields: Fields, known: str | None, get: Get) -> Applied:
             part, why = (
                 ("file before it", why_before) if before is None else ("file after it", why_after)
             )
-            return not_again(f"its diff is not held: {why_diff}; nor is the {part}: {why}")
+            return not_again(f"the diff is missing ({why_diff}), and so is the {part} ({why})")
     else:
         start = known if before is None else before
         if start is None:
-            return not_again(f"the file before it is not held: {why_before}")
+            return not_again(f"the file before it is missing ({why_before})")
         try:
             after = apply_diff(start, diff)
         except PatchError as error:
             if before is None or not {"before", "after"} & fields.keys():
                 return not_again(
-                    "the file before it is not held, and the diff does not fit what is known: "
+                    "the file before it is missing, and the diff does not fit what is known: "
                     f"{error}"
                 )
             return Applied(fields, "differs", f"the diff does not apply: {error}", None)

@@ -131,9 +131,10 @@ class _Loose:
                 yield f"that no line was cut off the end of {records}"
         if self._lines["closed"]:
             lines = count(self._lines["closed"], "line")
+            were, them = ("was", "it") if self._lines["closed"] == 1 else ("were", "them")
             yield (
-                f"that {lines} of {count(self._records, 'record')} were not changed before the "
-                "close (no tip was fixed behind them)"
+                f"that {lines} of {count(self._records, 'record')} {were} not changed before the "
+                f"close (no tip was fixed behind {them})"
             )
 
 
