@@ -116,6 +116,18 @@ def test_an_edit_that_claude_code_shows_with_blanks_has_its_tabs() -> None:
     assert bare["diff"].split("\n")[3:-1] == shown
 
 
+def test_an_edit_of_claude_code_whose_result_shows_no_hunk_has_the_texts_it_was_called_with() -> None:
+    """Its program gives up to compare large files; what a person changed before it was applied is not what was asked."""
+    edit = {"file_path": "/p/a", "old_string": "x", "new_string": "y"}
+    result = {"originalFile": "x\n", "oldString": "x", "newString": "y", "structuredPatch": []}
+
+    (told,) = patches_of("claude-code", "Edit", edit, result)
+    (changed,) = patches_of("claude-code", "Edit", edit, {**result, "userModified": True})
+
+    assert told == {"path": "/p/a", "kind": "modify", "before": "x\n", "diff": "@@\n-x\n+y\n"}
+    assert "diff" not in changed
+
+
 def test_an_edited_notebook_has_the_texts_before_and_after() -> None:
     result = {"notebook_path": "/p/n.ipynb", "original_file": "{}\n", "updated_file": '{"cells": []}\n'}
     args = {"notebook_path": "/p/n.ipynb", "new_source": "x"}

@@ -66,12 +66,14 @@ class ClaudeCode(Dialect):
             isinstance(output, str) and output.startswith(_CREATED)
         )
         edited = _replace(before, result) if written is None else written
+        # What a person changed before it was applied is not what the call asked for.
+        asked = None if result.get("userModified") is True else spell_pieces(args)
         return compose_change(
             created=created or (before is None and written is not None),
             before=before if name in result else None,
             after=match_whole(result, "updated_file") if written is None else written,
             diff=_spell_diff(result.get("structuredPatch"), find_path(args), before, edited)
-            or (spell_pieces(args) if not result else None),
+            or asked,
         )
 
     def read_prompt(self, payload: Payload, call: HookInput) -> HookInput:
