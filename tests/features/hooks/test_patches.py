@@ -117,7 +117,7 @@ def test_an_edit_that_claude_code_shows_with_blanks_has_its_tabs() -> None:
 
 
 def test_an_edit_of_claude_code_whose_result_shows_no_hunk_has_the_texts_it_was_called_with() -> None:
-    """Its program gives up to compare large files; what a person changed before it was applied is not what was asked."""
+    """Its program gives up to compare large files; what a person changed before is not what was asked."""
     edit = {"file_path": "/p/a", "old_string": "x", "new_string": "y"}
     result = {"originalFile": "x\n", "oldString": "x", "newString": "y", "structuredPatch": []}
 

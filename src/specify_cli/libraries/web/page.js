@@ -610,7 +610,7 @@ function showRules(lines, objects, told) {
       .map((item) => `${text(item.uri ?? "")} (${text(item.action ?? "")} by rule ${text(item.rule_id ?? "")})`).join("; "))));
   }
   if (whole !== undefined) {
-    parts.push(fold("The whole text the agent was given", { id: "whole-text" }, () => [make("pre", { tabindex: "0" }, shown(whole))]));
+    parts.push(fold("The whole text of the context", { id: "whole-text" }, () => [make("pre", { tabindex: "0" }, shown(whole))]));
   }
   return parts;
 }

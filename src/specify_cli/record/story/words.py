@@ -43,6 +43,9 @@ _VALUES = re.compile(
     r'"(?:absolute_path|file_path|filePath|path|target_file|notebook_path|command|cmd|pattern|query|'
     r'url|description|subagent_type|prompt)":\s*"((?:[^"\\]|\\.)*)'
 )
+# What a search looks for: its folder comes before it in a call, whose names are sorted.
+_SOUGHT = re.compile(r'"(?:pattern|query)":\s*"((?:[^"\\]|\\.)*)')
+_PLACE = re.compile(r'"(?:dir_path|path)":\s*"((?:[^"\\]|\\.)*)')
 _PRINTED = re.compile(
     r'"(?:stdout|output|content|text|llmContent|text_result_for_llm)":\s*"((?:[^"\\]|\\.)*)'
 )
@@ -150,6 +153,8 @@ def name_call(entry: Entry, commands: Sequence[str], root: str) -> Act:
         what = f"{name} {what}".strip()
     if deed == "edit":
         what = ", ".join(_PATCHED.findall(what)) or what
+    if deed == "search":
+        what = _name_search(head, root) or what
     output = read_printed(entry.end_fields.get("output"))
     outcome = read_outcome(entry)
     if shows is not None:
@@ -303,6 +308,16 @@ def _find_value(head: str) -> str:
     values = list(given.values())[:3] if isinstance(given, dict) else []
     values = values[0] if values and isinstance(values[0], list) else values
     return " ".join(map(say, values)) or head
+
+
+def _name_search(head: str, root: str) -> str:
+    """Return what a search looked for, and in which folder below the root; nothing where its call
+    does not say the former."""
+    sought, place = _SOUGHT.search(head), _PLACE.search(head)
+    folder = shorten_paths(_unescape(place[1]), root) if place is not None else "."
+    if sought is None or folder in (".", "./", ""):
+        return _unescape(sought[1]) if sought is not None else ""
+    return f"{_unescape(sought[1])} in {folder}"
 
 
 def _unescape(text: str) -> str:

@@ -73,6 +73,24 @@ def test_a_group_says_which_calls_failed_and_which_were_denied() -> None:
     assert titles(chapter.parts) == ["read 2 files, 1 failed, 1 denied", "fetched 2 times: u, v, 2 denied"]
 
 
+def test_a_search_is_named_by_what_was_looked_for_and_where() -> None:
+    asked = [
+        {"path": ROOT, "pattern": "discount"},
+        {"glob": "*.py", "path": f"{ROOT}/src", "pattern": "def "},
+        {"dir_path": "src", "pattern": "login"},
+        {"path": "src"},
+    ]
+    lines = [event for at, args in enumerate(asked) for event in call(2 * at + 1, "Grep" if at < 3 else "ls", args)]
+    (chapter,) = tell_story(lines, root=ROOT).done
+
+    assert [act.what for part in chapter.parts for act in part.acts] == [
+        "discount",
+        "def  in src",
+        "login in src",
+        "src",
+    ]
+
+
 def test_what_was_kept_whole_reads_as_it_was_printed() -> None:
     begun = line(1, "tool_call", call_id="c1", tool="fetch", args=json.dumps("the page"))
     ended = line(2, "tool_result", call_id="c1", status="error", output=json.dumps("no answer:\ntimed out\n"))
