@@ -29,6 +29,7 @@ OF_THE_WHOLE = frozenset(
         "test_the_names_of_schemas_are_completed_without_the_models_they_are_made_of",
         "test_help_lists_every_command_in_a_section",
         "test_every_line_of_the_readme_and_the_skill_works_or_names_its_extra",
+        "test_every_command_stands_in_the_golden_copy",
         "test_every_named_test_is_defined",
         "test_the_commands_of_the_page_its_compose_file_and_its_unit_are_ours",
         "test_each_extra_is_tried_alone_by_tests_that_are_there",
