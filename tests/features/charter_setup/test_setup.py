@@ -241,6 +241,34 @@ def test_a_setup_is_taken_back_and_what_was_edited_or_recorded_stays(cli: Cli, p
     assert cli("invocations", "verify", "--all").code == 0
 
 
+def test_files_that_said_nothing_before_a_setup_come_back_byte_for_byte(cli: Cli, project: Path) -> None:
+    """An empty object or file was committed on purpose, so taking back is not removing it."""
+    held = {
+        ".claude/settings.json": "{}\n",
+        ".codex/hooks.json": '{\n  "hooks": {}\n}\n',
+        ".cursor/hooks.json": '{"version":1,"hooks":{}}',
+        "AGENTS.md": "",
+        "CLAUDE.md": "# Ours",
+    }
+    for path, text in held.items():
+        (project / path).parent.mkdir(exist_ok=True)
+        (project / path).write_text(text)
+    assert cli("setup", "--yes", "--block", "AGENTS.md", "--block", "CLAUDE.md").code == 0
+    undone = cli("setup", "--undo")
+    after = {path: (project / path).read_text() for path in held if (project / path).exists()}
+
+    assert held == after
+    assert "Codex: taken out" in undone.out and "removed   AGENTS.md: block between marks" in undone.out
+
+
+def test_taking_back_names_settings_whose_hooks_stay(cli: Cli, project: Path) -> None:
+    (project / ".claude").mkdir()
+    cli("setup", "--yes")
+    (project / ".claude/settings.json").write_text("{ // mine\n}\n")
+
+    assert "kept      .claude/settings.json: it was edited since" in cli("setup", "--undo").out
+
+
 def test_a_claude_file_that_links_to_the_other_one_is_no_dead_end(cli: Cli, project: Path) -> None:
     (project / ".claude").mkdir()
     (project / "AGENTS.md").write_text("## Style\n- Use tabs.\n")

@@ -15,6 +15,7 @@ from specify_cli.features.charter_setup.undo import (
     Known,
     foresee,
     list_files,
+    note_before,
     remember,
     render_foreseen,
     render_undone,
@@ -86,7 +87,7 @@ def setup(values: Values) -> int:
     for line in render_foreseen(foreseen):
         write_note(line)
     before = list_files(root)
-    noted = Known({}, [], [])
+    noted = Known({}, [], [], {})
     try:
         done = _set_up(root, values, agrees, blocks, noted)
     finally:  # interrupted too, it can be taken back
@@ -164,6 +165,7 @@ def _set_up(
             blocks = there
         files = install_skills(root, [harness.name for harness in used], blocks)
         noted.skills.extend(file.path for file in files if file.state == "new")
+    note_before(root, noted, new, [file for file in files if file.state == "new"])
     program = find_program(root)
     warnings = [*notices, *notes, *([program.warning] if done and program.warning else [])]
     warnings += list_switched_off(done, root, shell.home())

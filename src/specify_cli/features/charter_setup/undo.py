@@ -22,8 +22,14 @@ from specify_cli.features.charter_setup.existing_rules import collect_sections, 
 from specify_cli.features.hooks.commands import change_hooks
 from specify_cli.features.hooks.conversation.session_record import set_mark
 from specify_cli.features.hooks.settings.detection import is_detected
+from specify_cli.features.hooks.settings.install import Change, write_file
 from specify_cli.features.hooks.settings.known import list_harnesses
-from specify_cli.features.skills.skills import install_skills, name_part, uninstall_skills
+from specify_cli.features.skills.skills import (
+    SkillFile,
+    install_skills,
+    name_part,
+    uninstall_skills,
+)
 from specify_cli.project.checks import list_names
 from specify_cli.project.config import load_project
 from specify_cli.record import layout
@@ -53,11 +59,13 @@ class Undone(NamedTuple):
 
 
 class Known(NamedTuple):
-    """What setups wrote: files with their digests, harnesses by name, skills by path."""
+    """What setups wrote: files with their digests, harnesses by name, skills by path; and by path
+    what a file of others held before, with the digest of what it held after."""
 
     files: dict[str, str]
     hooks: list[str]
     skills: list[str]
+    before: dict[str, tuple[str, str]]
 
 
 def foresee(root: str, skip: Sequence[object], blocks: Sequence[str]) -> Foreseen:
@@ -106,6 +114,26 @@ def list_files(root: str) -> dict[str, str]:
     return found
 
 
+def note_before(
+    root: str, noted: Known, changes: Sequence[Change], skills: Sequence[SkillFile]
+) -> None:
+    """Note what settings and rule files held before a setup, where taking out what is ours does not
+    give it back byte for byte: `{}` would be a file that says nothing, and go."""
+    held = {change.place.relative: change.before for change in changes}
+    held |= {file.path: file.there for file in skills}
+    harnesses = [change.place.harness for change in changes]
+    hooks, _ = change_hooks(
+        harnesses, "project", root, shell.home(), installing=False, dry_run=True
+    )
+    rests = {change.place.relative: (change.before, change.after) for change in hooks}
+    ours = uninstall_skills(root, noted.skills, dry_run=True)
+    rests |= {file.path: (file.there, file.content) for file in ours}
+    for path, before in held.items():
+        now, rest = rests.get(path, (None, before))
+        if before is not None and now is not None and rest != before:
+            noted.before[path] = (before, _digest(now))
+
+
 def remember(root: str, before: Mapping[str, str], written: Known) -> None:
     """Keep what a setup wrote, beside what earlier ones did; of files those that differ from
     `before`. Raises EnvironmentFault."""
@@ -115,6 +143,7 @@ def remember(root: str, before: Mapping[str, str], written: Known) -> None:
         "files": {**known.files, **new},
         "hooks": sorted({*known.hooks, *written.hooks}),
         "skills": sorted({*known.skills, *written.skills}),
+        "before": {**known.before, **written.before},
     }
     try:
         with durable.folder(root, layout.LOCAL, create=True) as fd:
@@ -128,15 +157,24 @@ def undo(root: str, *, dry_run: bool = False) -> Undone:
     EnvironmentFault WRITE_FAILED."""
     known = _read_note(root)
     hooks = [one for one in list_harnesses() if one.name in known.hooks]
-    changes, _ = change_hooks(
-        hooks, "project", root, shell.home(), installing=False, dry_run=dry_run
+    changes, refused = change_hooks(
+        hooks, "project", root, shell.home(), installing=False, dry_run=True
     )
+    skills = uninstall_skills(root, known.skills, dry_run=True)
+    if not dry_run:
+        there = {change.place.relative: change.before for change in changes}
+        for path, text in {**there, **{file.path: file.there for file in skills}}.items():
+            before, after = known.before.get(path, ("", ""))
+            if text is not None and _digest(text) == after:
+                write_file(root, path, _encode(text), _encode(before))
+        change_hooks(hooks, "project", root, shell.home(), installing=False)
+        uninstall_skills(root, known.skills)
     project, _ = load_project(root, shell.home(), lenient=True)
     for change in () if dry_run else changes:
         set_mark(project, change.place.harness.name, on=False)
-    skills = uninstall_skills(root, known.skills, dry_run=dry_run)
     removed = [file.path for file in skills if file.state == "removed"]
     kept = [file.path for file in skills if file.state == "edited"]
+    kept += (harness.project for harness, _ in refused)
     now = list_files(root)
     for path, name in known.files.items():
         if path not in now:
@@ -178,6 +216,7 @@ def _read_note(root: str) -> Known:
         value = {}
     known = value if isinstance(value, dict) else {}
     files = known.get("files")
+    before = known.get("before")
     hooks, skills = (
         list(map(str, names)) if isinstance(names := known.get(key), list) else []
         for key in ("hooks", "skills")
@@ -187,7 +226,20 @@ def _read_note(root: str) -> Known:
         for path, name in (files.items() if isinstance(files, dict) else ())
         if path.startswith(f"{layout.KITTIFY}/") and ".." not in path.split("/")
     }
-    return Known(inside, hooks, skills)
+    texts = {
+        path: (str(pair[0]), str(pair[1]))
+        for path, pair in (before.items() if isinstance(before, dict) else ())
+        if isinstance(pair, list) and len(pair) == 2
+    }
+    return Known(inside, hooks, skills, texts)
+
+
+def _encode(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
+
+
+def _digest(text: str) -> str:
+    return sha256(_encode(text)).hexdigest()
 
 
 def _remove_empty(folder: str) -> None:
