@@ -124,6 +124,33 @@ def test_a_first_charter_demands_no_command_that_a_rule_file_says_not_to_run(cli
     assert "npx tsc --noEmit is not proposed: CLAUDE.md says not to run it" in notes
 
 
+def test_a_rule_against_a_bare_program_refuses_no_command_that_its_file_advises(cli: Cli, project: Path) -> None:
+    (project / "pyproject.toml").write_text('[tool.pytest.ini_options]\n[tool.mypy]\nfiles = "src"\n')
+    (project / "uv.lock").write_text("")
+    (project / "CLAUDE.md").write_text(
+        "- Always use `uv` (e.g. `uv run pytest`). Never use `mypy`, `python -m`, or bare `pytest`.\n"
+    )
+    notes = cli("setup", "--yes", "--skip", "hooks", "--skip", "skills").err
+    charter = (project / ".kittify/charter/charter.md").read_text()
+
+    assert "All tests: `uv run pytest -q`" in charter and "pytest -q is not proposed" not in notes
+    assert "uv run mypy is not proposed: CLAUDE.md says not to run it" in notes
+
+
+def test_code_and_greetings_that_two_rule_files_share_are_said_once_or_not_at_all(cli: Cli, project: Path) -> None:
+    code = "## Shell\n\nUse flags:\n\n```bash\nrm -f file\n```\n"
+    greeting = (
+        "This file provides guidance to Claude Code (claude.ai/code) when working with code in this repository.\n\n"
+    )
+    (project / "AGENTS.md").write_text(f"# Agents\n\n{code}")
+    (project / "CLAUDE.md").write_text(f"# CLAUDE.md\n\n{greeting}{code}\n```bash\nrm -rf folder\n```\n")
+    cli("setup", "--yes", "--skip", "hooks", "--skip", "skills")
+    charter = (project / ".kittify/charter/charter.md").read_text()
+
+    assert charter.count("rm -f file") == 1 and charter.count("rm -rf folder") == 1
+    assert "provides guidance" not in charter and "CLAUDE.md (from CLAUDE.md)" not in charter
+
+
 def test_rules_a_project_has_are_in_its_first_charter_once_and_with_their_source(cli: Cli, project: Path) -> None:
     (project / "AGENTS.md").write_text(RULES)
     (project / "CLAUDE.md").write_text("@AGENTS.md\n\n## Style\n- Use tabs, never spaces.\n- Sort imports.\n")

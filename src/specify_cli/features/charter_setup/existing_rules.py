@@ -45,6 +45,10 @@ _FRONT = re.compile(r"\A---\n(.*?\n)---\n", re.DOTALL)
 _FILES = re.compile(r"^(?:globs|applyTo|paths):(.*\n(?:[ \t]*- .*\n)*)", re.MULTILINE)
 _ALL_FILES = ("", "*", "**", "**/*")
 _UNSEEN = re.compile(UNSEEN)
+# What an agent's program writes at the top of a file that it begins: no rule.
+_GREETING = re.compile(
+    r"This file (?:provides|gives) guidance to .* when working with code in this repo"
+)
 # What a sentence says not to run, and what makes it a sentence about some cases only.
 _NOT_TO_RUN = re.compile(
     r"(?i)\b(?:do not|don['’]t|never|avoid) (?:us|run|call|invok|execut)(?:e|n?ing)?\b"
@@ -119,10 +123,14 @@ def find_refusal(files: Iterable[RuleFile], line: str) -> str:
     nothing. What is for some files or cases only refuses no command."""
     for file in files:
         text = "" if _find_files(file) else _COMMENT.sub("", _OURS.sub("", _normalise(file.text)))
+        # Never bare `pytest` refuses no `uv run pytest` that the file advises.
+        advised = [code for code in _CODE.findall(_NOT_TO_RUN.sub("", text)) if code in line]
         for said in _NOT_TO_RUN.finditer(text):
             clause = _UNLESS.split(said[1])[0]
             for code in () if _IN_CASES.search(_CODE.sub("", clause)) else _CODE.findall(clause):
-                if re.search(rf"(?<![\w-]){re.escape(code.strip())}(?![\w-])", line):
+                is_part = any(code != longer and code in longer for longer in advised)
+                named = rf"(?<![\w-]){re.escape(code.strip())}(?![\w-])"
+                if not is_part and re.search(named, line):
                     return file.path
     return ""
 
@@ -174,12 +182,13 @@ def _drop_known(lines: Sequence[str], known: set[str], heading: str) -> list[str
     """Return the lines that say something new below their heading, since below *Never* a line says
     another thing than below *Always*; without blank lines at the ends. Add them to `known`."""
     kept: list[str] = []
-    fence = ""
+    fence, opened = "", 0
     for line in lines:
-        fence = fence_behind(fence, line)
+        outer, fence = fence, fence_behind(fence, line)
+        opened = len(kept) if fence and not outer else opened
         folded = fold_line(line)
         # `@AGENTS.md` only brings in another file, which is read by itself.
-        is_import = line.startswith("@") and " " not in line.strip()
+        is_import = (line.startswith("@") and " " not in line.strip()) or _GREETING.match(line)
         key = f"{heading}\n{folded}"
         if not fence and line.startswith("#"):
             heading = folded
@@ -188,6 +197,11 @@ def _drop_known(lines: Sequence[str], known: set[str], heading: str) -> list[str
         elif folded and not fence:
             known.add(key)
         kept.append(line.rstrip())
+        if outer and not fence:  # code is known as a whole
+            code = f"{heading}\n" + "\n".join(kept[opened:])
+            if code in known:
+                del kept[opened:]
+            known.add(code)
     while kept and not kept[0]:
         del kept[0]
     more = len(kept) - _MAX_LINES
