@@ -116,6 +116,7 @@ def survey(root: str, *, root_languages: Iterable[str] = ()) -> Survey:
     needs = manifests.needs | set(get_table(read_toml(repository, "Cargo.toml"), "dependencies"))
     languages = _find_languages(repository, known)
     steps = _find_steps(repository, manifests._replace(needs=needs), languages)
+    packages, steps = _divide(repository, steps)
     return Survey(
         name=_project_name(manifests),
         languages=languages,
@@ -130,10 +131,7 @@ def survey(root: str, *, root_languages: Iterable[str] = ()) -> Survey:
         owners=repository.find_first(".github/CODEOWNERS", "CODEOWNERS", "docs/CODEOWNERS"),
         changelog=repository.find_first("CHANGELOG.md", "CHANGES.md", "CHANGELOG.rst"),
         data=_find_data(repository, needs),
-        # One command that tests all stands for those of the packages.
-        packages=()
-        if any(step.purpose == "test" for step in steps)
-        else tuple(_find_packages(repository)),
+        packages=packages,
         nested=tuple(
             path
             for path in repository.files
@@ -216,6 +214,30 @@ def _find_languages(repository: Repository, known: Names) -> Names:
 
 
 # --- packages
+
+
+def _divide(
+    repository: Repository, steps: tuple[Step, ...]
+) -> tuple[tuple[Package, ...], tuple[Step, ...]]:
+    """Return the packages of a repository, and the steps of all of it: a target of the project's
+    own that tests stands for the packages', a tool only for those of its language."""
+    tests = [step for step in steps if step.purpose == "test"]
+    languages = {_join_scripts(step.language) for step in tests}
+    packages = () if "" in languages else tuple(_find_packages(repository))
+    if not tests:
+        return packages, steps
+    others = [
+        each for each in packages if each.test and _join_scripts(each.language) not in languages
+    ]
+    if not others:
+        return (), steps
+    top = (Package(".", step.language, step.line) for step in tests)
+    return (*top, *others), tuple(s for s in steps if s.purpose not in ("test", "one test"))
+
+
+def _join_scripts(language: str) -> str:
+    """Return the language of a runner of scripts, which tests TypeScript as JavaScript."""
+    return "javascript" if language == "typescript" else language
 
 
 def _find_packages(repository: Repository) -> Iterator[Package]:

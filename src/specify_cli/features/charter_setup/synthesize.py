@@ -286,7 +286,10 @@ def _render_charter(
 
     testing = [f"All tests: {command}." if command else _NO_TEST_COMMAND]
     if tested:
-        lines = _join_words(_mark_code(f"cd {one.folder} && {one.test}") for one in tested)
+        lines = _join_words(
+            _mark_code(one.test if one.folder == "." else f"cd {one.folder} && {one.test}")
+            for one in tested
+        )
         testing = [f"Each package has tests of its own: {lines}."]
     narrow = [step.line for step in steps if step.purpose == "one test"]
     if narrow:
@@ -370,7 +373,8 @@ def _render_packages(packages: Sequence[Package]) -> str:
     for one in packages:
         language = _SHOWN.get(one.language, one.language.capitalize())
         tests = _mark_code(one.test) if one.test else "no command that runs its tests was found"
-        listed.append(f"`{one.folder}/`{f' ({language})' if language else ''}: {tests}")
+        folder = "the top" if one.folder == "." else f"`{one.folder}/`"
+        listed.append(f"{folder}{f' ({language})' if language else ''}: {tests}")
     return f"Packages, and what runs their tests in their folder:\n\n{_render_list(listed)}"
 
 
