@@ -222,12 +222,34 @@ def test_typescript_is_told_by_its_sources(tmp_path: Path, files: dict[str, str]
     assert "npx tsc --noEmit" not in [step.line for step in found.steps]
 
 
+def test_what_runs_on_every_push_is_said_of_no_other_workflow(tmp_path: Path) -> None:
+    """Bots that look after issues come first by name, and would take all the places."""
+    events = {
+        "bot-a": "on:\n  issues:\n    types: [opened]\n",
+        "bot-b": "on:\n  pull_request_target:\n",
+        "bot-c": "on: [issue_comment]\njobs:\n  push:\n    x: y\n",
+        "publish": "on:\n  push:\n    tags: ['v*']\n",
+        "nightly": "on:\n  schedule:\n    - cron: 0 9 * * *\n",
+        "run-a": "on:\n  push:\n    branches: [main]\n\n  pull_request:\n",
+        "run-b": "'on': [push, workflow_dispatch]\n",
+        "run-c": "on:\n- pull_request\n",
+        "run-d": "on: push\n",
+    }
+    files = {f".github/workflows/{name}.yml": text for name, text in events.items()}
+    found = survey(plant(tmp_path, files))
+
+    assert [f".github/workflows/run-{name}.yml" for name in "abcd"] == list(found.ci)
+
+
 @pytest.mark.parametrize(
     ("files", "types"),
     [
         ({}, []),
         ({"Justfile": "typed:\n    uv run mypy llm\n"}, ["mypy llm"]),
-        ({".github/workflows/test.yml": "jobs:\n  a:\n    steps:\n    - run: mypy src tests\n"}, ["mypy src tests"]),
+        (
+            {".github/workflows/test.yml": "on: push\njobs:\n  a:\n    steps:\n    - run: mypy src tests\n"},
+            ["mypy src tests"],
+        ),
         ({"pyproject.toml": "[tool.mypy]\nfiles = ['src']\n"}, ["mypy"]),
     ],
 )
@@ -403,7 +425,7 @@ def test_the_same_repository_gives_the_same_files_in_every_checkout(tmp_path: Pa
         "pyproject.toml": "[project]\nname = 'shop'\n",
         "tests/test_a.py": "",
         **{f"migrations/{n:03}.sql": "" for n in range(5)},
-        ".github/workflows/ci.yml": "",
+        ".github/workflows/ci.yml": "on: [push]\n",
     }
     here = survey(plant(tmp_path / "one", files))
     there = survey(plant(tmp_path / "another", dict(reversed(files.items()))))

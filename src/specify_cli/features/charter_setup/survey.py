@@ -52,6 +52,12 @@ PURPOSES = ("build", "format", "lint", "types", "one test", "test", "docs")
 with open(os.path.join(os.path.dirname(__file__), "survey.json"), encoding="utf-8") as _file:
     _KNOWN = json.load(_file)
 _MIGRATION_FOLDERS = ("migrations", "migrate")
+# A workflow that a push or a pull request starts, not one for tags or for what bots do.
+_ON_PUSH = re.compile(
+    r"""^["']?on["']?:(?:[^\n]*[^\w\n]|(?:\n(?:[ #-][^\n]*)?)*?\n[ -]+)"""
+    r"""(?:push|pull_request)\b(?!:\s+tags:)""",
+    re.M,
+)
 _NUMBERED = re.compile(r"[Vv]?\d+[_.-]")
 # Their migrations say themselves how they are undone.
 _UNDOING_TOOLS = ("alembic", "django", "rails", "knex")
@@ -448,7 +454,9 @@ def _find_ci(repository: Repository) -> Names:
     paths += [
         f"{folder}/{name}"
         for name in names
-        if name.endswith((".yml", ".yaml")) and _PLAIN.match(name)
+        if name.endswith((".yml", ".yaml"))
+        and _PLAIN.match(name)
+        and _ON_PUSH.search(repository.text(f"{folder}/{name}"))
     ]
     return tuple(filter(repository.has, paths))[:6]
 
