@@ -305,6 +305,19 @@ def test_each_package_of_a_repository_is_tested_in_its_own_folder(tmp_path: Path
     )
 
 
+def test_a_script_that_would_watch_for_ever_is_told_to_run_once(tmp_path: Path) -> None:
+    """`react-scripts test` watches where CI is not set, whether or not there is a terminal."""
+    runs = {
+        "react-scripts test": "CI=true npm test",
+        "react-scripts test --watchAll=false": "npm test",
+        "jest": "npm test",
+    }
+    for number, (script, line) in enumerate(runs.items()):
+        package = json.dumps({"scripts": {"test": script}})
+        found = survey(plant(tmp_path / str(number), {"package.json": package}))
+        assert [line] == [step.line for step in found.steps if step.purpose == "test"], script
+
+
 def test_a_crate_for_another_language_is_tested_in_that(tmp_path: Path) -> None:
     crate = {"Cargo.toml": '[lib]\ncrate-type = ["cdylib", "staticlib"]\n', **{f"{n}.rs": "" for n in "abcd"}}
     node = {"package.json": '{"scripts": {"test": "vitest"}}', **{f"{n}.ts": "" for n in "abc"}}

@@ -28,6 +28,10 @@ def install(shop: Shop, *argv: str) -> list[str]:
     return files
 
 
+def test_a_gate_without_a_place_names_a_command_that_can_be_typed(tmp_path: Path) -> None:
+    assert "spec-kitty gate install --help" in run_main(["gate", "install"], cwd=tmp_path, home=tmp_path).err
+
+
 def make_branch(tmp_path: Path, *, tested: bool) -> tuple[Shop, Path]:
     """Return a shop, and a fresh clone of it at the branch, as a runner checks it out."""
     shop = Shop(tmp_path, FAIL)

@@ -415,7 +415,10 @@ def _find_package_steps(repository: Repository, manifests: Manifests) -> Iterato
         if "no test specified" not in str(scripts[name]):
             kinds.add(purpose)
             short = name == "test" and runner != "bun"
-            yield purpose, f"{runner} {name}" if short else f"{runner} run {name}"
+            # It watches for ever where CI is not set, at no terminal too.
+            watches = re.search(r"react-scripts test(?!.*--watch)", str(scripts[name]))
+            line = f"{runner} {name}" if short else f"{runner} run {name}"
+            yield purpose, f"CI=true {line}" if watches else line
     if "lint" not in kinds and "eslint" in needs:
         yield "lint", "npx eslint ."
     if "types" not in kinds and repository.has("tsconfig.json"):

@@ -154,7 +154,9 @@ def install(values: Values) -> int:
     """Write the files that put the gate in place."""
     kinds = [name for name in ("github", "gitlab", "pre_push") if values[name]]
     if not kinds:
-        raise CallerError("USAGE", "expected --github, --gitlab or --pre-push", "gate install -h")
+        raise CallerError(
+            "USAGE", "expected --github, --gitlab or --pre-push", "spec-kitty gate install --help"
+        )
     project, _ = load_project(shell.here(), shell.home())
     written = install_files(find_top(project), kinds, shell.get_text(values, "package"))
     if values["json"]:
