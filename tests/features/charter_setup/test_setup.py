@@ -268,6 +268,24 @@ def test_a_setup_is_taken_back_and_what_was_edited_or_recorded_stays(cli: Cli, p
     assert cli("invocations", "verify", "--all").code == 0
 
 
+def test_setup_says_first_where_it_writes_and_what_it_found_of_languages_and_tests(cli: Cli, project: Path) -> None:
+    for path, text in {"Cargo.toml": "", "web/package.json": '{"scripts": {"test": "jest"}}', "web/a.ts": ""}.items():
+        (project / path).parent.mkdir(exist_ok=True)
+        (project / path).write_text(text)
+    shown = cli("setup", "--dry-run", cwd=project / "web").out
+    (project / "CLAUDE.md").write_text("Never run `npm test`.\n")
+    refused = cli("setup", "--dry-run").out
+    said = cli("setup", "--yes").err
+    again = cli("setup", "--dry-run").out
+
+    assert shown.startswith(f"project   {project}\nfound     ") and "found     Rust" in shown
+    assert "tests     cargo test\ntests     cd web && npm test\n" in shown
+    assert "tests     cargo test\n" in refused and "web && npm test" not in refused
+    assert "warning: npm test is not proposed: CLAUDE.md says not to run it\n" in refused
+    assert 1 == said.count("not proposed")
+    assert "project   " in again and "tests" not in again
+
+
 def test_files_that_said_nothing_before_a_setup_come_back_byte_for_byte(cli: Cli, project: Path) -> None:
     """An empty object or file was committed on purpose, so taking back is not removing it."""
     held = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from doctrine import os
 from specify_cli import durable
@@ -18,7 +18,9 @@ from specify_cli.features.charter_setup.survey import survey
 from specify_cli.features.charter_setup.synthesize import (
     NOTHING,
     QUESTIONS,
+    Answers,
     doubt_of_answer,
+    list_tests,
     problem_of_answer,
     proposals,
     shown_answer,
@@ -34,8 +36,6 @@ from specify_cli.storage.store import FileRecordStore
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    from specify_cli.features.charter_setup.synthesize import Answers
 
 _ANSWER_BYTES = 65_536
 _INTERVIEW = f"{layout.LOCAL}/interview.json"
@@ -55,7 +55,7 @@ def synthesize(values: Values) -> int:
             "would write)",
         )
     root, _ = find_root(shell.here(), shell.home())
-    answers, drafts, notes = _plan(root, person)
+    answers, _, drafts, notes = plan_charter(root, person)
     if not values["json"] or person is not None:
         _show_preview(drafts, to_people=bool(values["json"]))
     # What may be written is.
@@ -81,14 +81,29 @@ def synthesize(values: Values) -> int:
     return 0
 
 
-def _plan(root: str, person: Person | None) -> tuple[Answers, list[Draft], list[str]]:
-    """Return the answers of a person, or those that the repository suggests, the files that they
-    give beside what is there, and notes."""
+class Plan(NamedTuple):
+    """What a first charter is made from: the answers, what runs the tests, the files beside what is
+    there, and notes."""
+
+    answers: Answers
+    tests: tuple[str, ...]
+    drafts: list[Draft]
+    notes: list[str]
+
+
+def plan_charter(root: str, person: Person | None = None) -> Plan:
+    """Return what a person answers, or without one what the repository suggests."""
     facts = detect_facts(root)
     surveyed = survey(root, root_languages=facts.languages)
     existing = read_rule_files(root)
-    refused = {step.line: find_refusal(existing, step.line) for step in surveyed.steps}
-    surveyed = surveyed._replace(steps=tuple(s for s in surveyed.steps if not refused[s.line]))
+    lines = [step.line for step in surveyed.steps] + [each.test for each in surveyed.packages]
+    refused = {line: find_refusal(existing, line) for line in lines if line}
+    surveyed = surveyed._replace(
+        steps=tuple(step for step in surveyed.steps if not refused[step.line]),
+        packages=tuple(
+            each._replace(test="") if refused.get(each.test) else each for each in surveyed.packages
+        ),
+    )
     answers = proposals(surveyed)
     if person is not None:
         answers = _run_interview(person, answers, root)
@@ -103,19 +118,13 @@ def _plan(root: str, person: Person | None) -> tuple[Answers, list[Draft], list[
             f"{surveyed.nested[0]}{f' and {more} more like it' if more else ''}: not read, since "
             "the charter is for the whole project and such a file for its folder"
         )
-    return answers, drafts, notes
-
-
-def plan_defaults(root: str) -> tuple[list[Draft], list[str]]:
-    """Return the files that the repository suggests, without an interview, and notes."""
-    _, drafts, notes = _plan(root, None)
-    return drafts, notes
+    return Plan(answers, list_tests(answers, surveyed.packages), drafts, notes)
 
 
 def write_defaults(root: str) -> tuple[set[str], list[str]]:
     """Write the new files that the repository suggests, without an interview; return their paths,
     and notes."""
-    drafts, notes = plan_defaults(root)
+    _, _, drafts, notes = plan_charter(root)
     written, more = write_drafts(root, [draft for draft in drafts if draft.state == "new"])
     return written, [*notes, *more]
 

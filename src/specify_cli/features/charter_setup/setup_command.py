@@ -109,7 +109,8 @@ def setup(values: Values) -> int:
     else:
         write_lines(_render(done))
         for warning in done.warnings:
-            write_note(f"warning: {one_line(warning)}")
+            if warning not in foreseen.notes:
+                write_note(f"warning: {one_line(warning)}")
     return 1 if done.refused else 0
 
 

@@ -251,6 +251,22 @@ def synthesize(
     return tuple(PlannedFile(path, text.encode()) for path, text in texts if text)
 
 
+def show_language(name: str) -> str:
+    """Return the name of a language as people write it."""
+    return _SHOWN.get(name, name.capitalize())
+
+
+def list_tests(answers: Answers, packages: Sequence[Package]) -> tuple[str, ...]:
+    """Return what runs the tests, typed in the top folder: one command, or one for each package."""
+    if answers.test_command:
+        return (answers.test_command,)
+    return tuple(
+        one.test if one.folder == "." else f"cd {one.folder} && {one.test}"
+        for one in packages
+        if one.test
+    )
+
+
 # --- the charter: what holds for every change; short, because an agent is shown all of it every
 # time
 
@@ -286,10 +302,7 @@ def _render_charter(
 
     testing = [f"All tests: {command}." if command else _NO_TEST_COMMAND]
     if tested:
-        lines = _join_words(
-            _mark_code(one.test if one.folder == "." else f"cd {one.folder} && {one.test}")
-            for one in tested
-        )
+        lines = _join_words(map(_mark_code, list_tests(answers, packages)))
         testing = [f"Each package has tests of its own: {lines}."]
     narrow = [step.line for step in steps if step.purpose == "one test"]
     if narrow:
@@ -371,7 +384,7 @@ def _render_packages(packages: Sequence[Package]) -> str:
     """Return the packages of a repository, and how each is tested."""
     listed = []
     for one in packages:
-        language = _SHOWN.get(one.language, one.language.capitalize())
+        language = show_language(one.language)
         tests = _mark_code(one.test) if one.test else "no command that runs its tests was found"
         folder = "the top" if one.folder == "." else f"`{one.folder}/`"
         listed.append(f"{folder}{f' ({language})' if language else ''}: {tests}")
@@ -470,7 +483,7 @@ def _render_profile(
     mains: Sequence[str],
     shipped: Sequence[AgentProfile],
 ) -> str:
-    title = _join_words(_SHOWN.get(main, main.capitalize()) for main in mains)
+    title = _join_words(map(show_language, mains))
     checks = [step.line for step in steps if step.purpose in ("lint", "types")]
     passed = (
         f"{_mark_code(answers.test_command)} passed"

@@ -17,8 +17,9 @@ from specify_cli import durable
 from specify_cli.cli import shell
 from specify_cli.cli.terminal.output import one_line
 from specify_cli.errors import InvocationError
-from specify_cli.features.charter_setup.commands import plan_defaults
+from specify_cli.features.charter_setup.commands import Plan, plan_charter
 from specify_cli.features.charter_setup.existing_rules import collect_sections, read_rule_files
+from specify_cli.features.charter_setup.synthesize import Answers, show_language
 from specify_cli.features.hooks.commands import change_hooks
 from specify_cli.features.hooks.conversation.session_record import set_mark
 from specify_cli.features.hooks.settings.detection import is_detected
@@ -41,11 +42,16 @@ _ASIDE = (layout.LOCAL, ".kittify/events", ".kittify/trail")
 
 
 class Foreseen(NamedTuple):
-    """What a setup finds, and what it would write: paths below the project, or of settings."""
+    """What a setup finds, and what it would write: paths below the project, or of settings. Of a
+    project that has a charter, languages and tests are not looked for."""
 
+    root: str
     harnesses: tuple[str, ...]
+    languages: tuple[str, ...]
+    tests: tuple[str, ...]
     rule_files: tuple[str, ...]
     files: tuple[str, ...]
+    notes: tuple[str, ...]
 
 
 class Undone(NamedTuple):
@@ -75,8 +81,8 @@ def foresee(root: str, skip: Sequence[object], blocks: Sequence[str]) -> Foresee
     files = [] if os.path.lexists(f"{root}/{layout.CONFIG}") else [layout.CONFIG]
     charter = (f"{root}/.kittify/charter/charter.{kind}" for kind in ("md", "yaml"))
     is_new = not any(map(os.path.lexists, charter)) and "charter" not in skip
-    if is_new:
-        files += [draft.path for draft in plan_defaults(root)[0] if draft.state == "new"]
+    answers, tests, drafts, notes = plan_charter(root) if is_new else Plan(Answers(), (), [], [])
+    files += [draft.path for draft in drafts if draft.state == "new"]
     hooked = [] if "hooks" in skip else used
     changes, _ = change_hooks(hooked, "project", root, shell.home(), installing=True, dry_run=True)
     files += [change.place.path for change in changes if change.state != "unchanged"]
@@ -86,17 +92,23 @@ def foresee(root: str, skip: Sequence[object], blocks: Sequence[str]) -> Foresee
     # Of these files something stands in the first charter.
     sections = collect_sections(read_rule_files(root)) if is_new else ()
     rules = tuple(dict.fromkeys(section.source for section in sections))
-    return Foreseen(tuple(harness.title for harness in used), rules, tuple(files))
+    harnesses = tuple(harness.title for harness in used)
+    return Foreseen(root, harnesses, answers.languages, tests, rules, tuple(files), tuple(notes))
 
 
 def render_foreseen(found: Foreseen) -> Iterator[str]:
     """Yield what setup found and will write, one line a thing."""
+    yield f"project   {one_line(found.root)}"
     yield f"found     {', '.join(found.harnesses) or 'no harness of an agent'}"
+    if found.languages:
+        yield f"found     {', '.join(map(show_language, found.languages))}"
+        yield from (f"tests     {line}" for line in found.tests or ("no command that runs them",))
     for path in found.rule_files:
         yield f"rules     {one_line(path)}: into the first charter, with its source"
     yield from (f"writes    {one_line(path)}" for path in found.files)
     if not found.files:
         yield "writes    nothing: it is set up already"
+    yield from (f"warning: {one_line(note)}" for note in found.notes)
 
 
 def list_files(root: str) -> dict[str, str]:
