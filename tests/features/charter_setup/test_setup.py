@@ -384,6 +384,7 @@ def test_taking_back_leaves_what_another_clone_set_up_and_committed(cli: Cli, pr
 
     assert "nothing to take back" in cli("setup", "--undo").out
     cli("setup", "--yes", "--block", "AGENTS.md")
+    assert not (project / ".kittify/local/setup.json").exists()  # nothing is to be taken back
     assert "nothing to take back" in cli("setup", "--undo").out
     assert before == {path: path.read_bytes() for path in before if path.is_file()}
 

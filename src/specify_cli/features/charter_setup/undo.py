@@ -151,15 +151,17 @@ def remember(root: str, before: Mapping[str, str], written: Known) -> None:
     `before`. Raises EnvironmentFault."""
     known = _read_note(root)
     new = {path: name for path, name in list_files(root).items() if before.get(path) != name}
-    value = {
-        "files": {**known.files, **new},
-        "hooks": sorted({*known.hooks, *written.hooks}),
-        "skills": sorted({*known.skills, *written.skills}),
-        "before": {**known.before, **written.before},
-    }
+    value = Known(
+        files={**known.files, **new},
+        hooks=sorted({*known.hooks, *written.hooks}),
+        skills=sorted({*known.skills, *written.skills}),
+        before={**known.before, **written.before},
+    )
+    if value == known:
+        return
     try:
         with durable.folder(root, layout.LOCAL, create=True) as fd:
-            durable.replace(fd, _NOTE, json.dumps(value, indent=1).encode(), 0o600)
+            durable.replace(fd, _NOTE, json.dumps(value._asdict(), indent=1).encode(), 0o600)
     except OSError as error:
         raise durable.write_failed(f"{layout.LOCAL}/{_NOTE}", error) from error
 
