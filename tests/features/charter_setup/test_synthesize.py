@@ -331,7 +331,7 @@ def test_a_crate_for_another_language_is_tested_in_that(tmp_path: Path) -> None:
 
 def test_the_tests_of_one_language_stand_for_no_package_of_another(tmp_path: Path) -> None:
     """A workspace of crates with bindings: `cargo test` in the root runs no test of Python or Node."""
-    crates = {"Cargo.toml": "[workspace]\n", "rust/core/Cargo.toml": "", "rust/core/src/lib.rs": ""}
+    crates = {"Cargo.toml": "[workspace]\n", "rust/core/Cargo.toml": "", **{f"rust/core/{n}.rs": "" for n in "abc"}}
     python = {"python/pyproject.toml": "", "python/tests/test_a.py": "", "python/a.py": "", "python/b.py": ""}
     node = {"nodejs/package.json": '{"scripts": {"test": "jest"}}', "nodejs/tsconfig.json": ""}
     found = survey(plant(tmp_path, crates | python | node))
@@ -345,6 +345,7 @@ def test_the_tests_of_one_language_stand_for_no_package_of_another(tmp_path: Pat
     for line in ("`cargo test`", "`cd nodejs && npm test`", "`cd python && pytest -q`"):
         assert line in charter, line
     assert "All tests" not in charter and "cd . " not in charter
+    assert "the narrowest: `cargo test NAME`" in charter
 
 
 def test_a_command_that_tests_all_stands_for_those_of_the_packages(tmp_path: Path) -> None:

@@ -238,7 +238,7 @@ def _divide(
     if not others:
         return (), steps
     top = (Package(".", step.language, step.line) for step in tests)
-    return (*top, *others), tuple(s for s in steps if s.purpose not in ("test", "one test"))
+    return (*top, *others), tuple(step for step in steps if step.purpose != "test")
 
 
 def _join_scripts(language: str) -> str:
