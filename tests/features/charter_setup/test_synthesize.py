@@ -89,6 +89,7 @@ def read_back(files: Mapping[str, bytes]) -> Made:
         ({"Makefile": ".PHONY: test\ntest: all\n\tpytest\n", "tests/test_a.py": ""}, "make test"),
         ({"justfile": "set shell := ['sh']\n@test NAME='':\n  pytest\n"}, "just test"),
         ({"Makefile": "test := x\nbuild:\n\tcc\n"}, ""),
+        ({"Makefile": "itest:\n\tx\nutest:\n\tpytest\n", "pytest.ini": ""}, "make utest"),
         ({"pyproject.toml": "[tool.pytest.ini_options]\n"}, "pytest -q"),
         ({"pyproject.toml": "[dependency-groups]\ndev = ['pytest>=8']\n", "uv.lock": ""}, "uv run pytest -q"),
         ({"requirements-dev.txt": "# dev\npytest==8.0\n"}, "pytest -q"),
