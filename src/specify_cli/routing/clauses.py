@@ -212,8 +212,8 @@ class Clauses(RequestText):
         if not asks and not (begun and self._inverts(i, end, question)):
             return None
         idle = self.find_anywhere("idle_questions", i, end)
-        if idle and idle.action == "none":
-            return self.make_reading(i, "question that no file answers", "none")
+        if idle:
+            return self.make_reading(i, "question", idle.action)
         if self.word(i) not in _PLAIN_WH and self._asks_about_change(i, end):
             return self.make_reading(i, "question about a change", "review")
         return self.make_reading(i, "question", "analyze")

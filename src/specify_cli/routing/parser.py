@@ -333,7 +333,9 @@ def _read_sentences(
             if lead and lead[0].rule.startswith("question") and lead[0].action != "review":
                 asked = asked or lead[0]
                 break
-            if lead and not (asked and lead[0].lemma in parsed.table.words("verify_tail")):
+            # "Why does it hang? Check the log." says how to find out; "Make it fast." orders.
+            checks = lead and lead[0].lemma in parsed.table.words("verify_tail") - {"make"}
+            if lead and not (asked and checks):
                 lead = _find_main_order(parsed, first, last, end) or lead
                 later = _find_request(parsed, lead[0], sentences, start, first)
                 return later or _combine(parsed, *lead, end)

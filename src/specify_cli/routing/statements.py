@@ -12,6 +12,8 @@ third sentence says more than a noun in the first.
 
 from __future__ import annotations
 
+import re
+
 from doctrine.light_imports import TYPE_CHECKING
 from specify_cli.routing.request_text import SUBJECTS, THINGS, Reading, drop_doubles
 from specify_cli.routing.words import Phrase, list_lemmas, read_cell
@@ -33,6 +35,8 @@ _COMPARED = read_cell("higher lower larger bigger smaller longer shorter better 
 _PERCEIVED = read_cell("see show list read print display sort group track detect count collect")
 _CONCERNS = read_cell("to of for with in")
 _CIRCUMSTANCES = read_cell("when while if before after although though despite instead")
+_KNOWN_FAULT = re.compile(r"[45]\d\d|CVE-\d+-\d+")
+_WHERE = read_cell("on from in at for when while if after under error errors")
 
 
 def read_statements(
@@ -69,6 +73,8 @@ def _find_needs(parsed: Clauses, start: int, end: int) -> Iterator[Reading]:
         if order and _is_done_by_thing(parsed, order, i, at, start):
             yield parsed.make_reading(i, "what the subject should do", "implement")
             return
+        if order and order.action not in ("none", "implement") and _ends_automatic(parsed, end):
+            order = None  # "old orders should be archived automatically": by the software
         if order and order.action != "none":
             yield order._replace(rule="what the subject needs")
             return
@@ -83,6 +89,11 @@ def _find_needs(parsed: Clauses, start: int, end: int) -> Iterator[Reading]:
         if has_thing and parsed.word(i) in ("should", "must"):
             yield parsed.make_reading(i, "what the subject should do", "implement", weight="signal")
         return
+
+
+def _ends_automatic(parsed: Clauses, end: int) -> bool:
+    """Return whether a clause ends in "automatically": the software does it, and nobody else."""
+    return parsed.word(end - 1) == "automatically"
 
 
 def _is_done_by_thing(parsed: Clauses, order: Reading, i: int, at: int, start: int) -> bool:
@@ -211,7 +222,9 @@ def _find_signals(parsed: Clauses, start: int, end: int) -> Iterator[Reading]:
     while i < end:
         token = parsed.tokens[i]
         match = parsed.find_phrase("signals", i, end)
-        if token.raw.endswith(("Error", "Exception")):  # "KeyError in the parser"
+        # "KeyError in the parser", "500 on /api/users", "CVE-2024-1234 in our lodash"
+        is_known = _KNOWN_FAULT.fullmatch(token.raw) and parsed.word(i + 1) in _WHERE
+        if is_known or token.raw.endswith(("Error", "Exception")):
             match = Phrase((token.raw,), "implement", "signal"), i + 1
         is_denied = match and match[0].action != "implement" and i in parsed.negated
         if match is None or is_denied:  # "don't run it against pull requests"
@@ -419,6 +432,9 @@ def _find_work(parsed: Clauses, start: int, end: int) -> Iterator[Reading]:
         if i > start and parsed.is_in(i, "work_nouns") and i not in parsed.negated:
             yield parsed.make_reading(i, "work the title names", "implement", weight="signal")
             return
+    if last > start + 1 and _ends_automatic(parsed, last + 1) and last not in parsed.negated:
+        # "Rotate the signing keys automatically"
+        yield parsed.make_reading(last, "what the software should do", "implement", weight="signal")
 
 
 def _find_doubts(parsed: Clauses, start: int, end: int) -> Iterator[Reading]:

@@ -31,13 +31,15 @@ def grade(expected: list[str], answer: object) -> str:
 # `router_issues.jsonl`: titles of issues and changes of repositories that no other row is from, labelled before they
 # were run, and variants of those that were misread. What a title can honestly mean twice is not among them. Titles of
 # changes are of eleven more repositories, in the order of the SHA-256 of commits; nobody worked with the last 160. The
-# held-out requests, half titles and half as people type them to an agent, were counted before any was worked with.
+# held-out requests, half titles and half as people type them to an agent, were counted before any was worked with. Five
+# sets of chat requests were each labelled and counted before they were worked with (docs/adr/0018).
 ISSUES = {
     "real title": (92, 3),
     "variant": (93, 1),
     "change title": (96.5, 1),
     "issue title": (96, 0),
     "held-out request": (93, 3),
+    "chat request": (95, 3),
 }
 
 
