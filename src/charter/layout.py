@@ -173,7 +173,8 @@ def _is_first(choice: Choice) -> bool:
 
 
 def _order(choice: Choice, action: str, testing: str) -> tuple[int, int]:
-    """Return the place of what binds: summary, marked, forbidden, testing, the rest of the charter.
+    """Return the place of what binds: summary, marked, forbidden, testing, what is named for the
+    action, the rest of the charter.
 
     Of several sections that forbid, the one whose title says least beside that comes first, and
     those that say more come behind how to test, whose uri is `testing`. The rest goes by how much
@@ -190,7 +191,9 @@ def _order(choice: Choice, action: str, testing: str) -> tuple[int, int]:
     if _is_forbidding(artifact):
         words = len(_name_words(artifact))
         return 2, words if words <= _PLAIN else words + 1
-    return (_REST if action.startswith(other) else _REST + 1), -lexical
+    if other:
+        return _REST - 1 if action.startswith(other) else _REST + 1, -lexical
+    return _REST, -lexical
 
 
 def _is_forbidding(section: Artifact) -> bool:

@@ -581,6 +581,23 @@ Use pytest.
     assert result.text.index("### Forbidden") < result.text.index("### Testing") < result.text.index("### Never")
 
 
+def test_a_section_named_for_the_action_comes_before_those_that_only_share_words_with_the_request() -> None:
+    long = b"## Parsers %d\n\n" + b"The parser of the reader takes a change of the parser.\n" * 20
+    charter = (
+        b"".join(long.replace(b"%d", b"%d" % number) for number in range(4))
+        + b"""
+## Review Guidelines (from AGENTS.md)
+
+Ask who else calls it.
+"""
+    )
+    result = _assemble({CHARTER_MARKDOWN: charter}, action="review", request="review the change of the parser")
+    other = _assemble({CHARTER_MARKDOWN: charter}, action="implement", request="change the parser")
+
+    assert "Ask who else calls it." in result.text
+    assert "Ask who else calls it." not in other.text
+
+
 def test_a_part_of_which_nothing_fits_is_offered_by_a_line() -> None:
     word = b"x" * 2_000 + b"\n"
     charter = CHARTER.replace(b"Use pytest; coverage over 90 %.", word)

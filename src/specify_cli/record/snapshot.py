@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 MANIFEST_VERSION = 1
 # Bumped when a decision recorded before would come out differently under the code that follows.
-CODE_VERSIONS: Mapping[str, int] = {"router": 8, "retrieval": 7, "context": 6, "redaction": 2}
+CODE_VERSIONS: Mapping[str, int] = {"router": 8, "retrieval": 7, "context": 7, "redaction": 2}
 
 
 class Snapshot(NamedTuple):
