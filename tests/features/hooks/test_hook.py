@@ -914,6 +914,15 @@ def test_doctor_tells_where_hooks_cannot_write(chartered: Path, cli: Cli) -> Non
     assert finding(cli, "HOOK_UNWRITABLE")["path"] == layout.LOCAL
 
 
+def test_doctor_tells_where_nothing_can_be_recorded_without_hooks_too(project: Path, cli: Cli) -> None:
+    cli("init")
+    (project / layout.RECORDS).parent.mkdir(exist_ok=True)
+    shutil.rmtree(project / layout.RECORDS, ignore_errors=True)
+    (project / layout.RECORDS).write_text("in the way")
+
+    assert finding(cli, "HOOK_UNWRITABLE")["path"] == layout.RECORDS
+
+
 @pytest.mark.usefixtures("run")
 def test_an_interrupted_hook_says_nothing(chartered: Path, home: Path) -> None:
     program = (

@@ -92,25 +92,13 @@ def _check_lost(project: Project) -> Iterator[Finding]:
 
 
 def _check_writable(project: Project) -> Iterator[Finding]:
-    """Yield the folders in which hooks can write nothing, where they are in use."""
-    local = f"{project.root}/{layout.LOCAL}"
-    in_use = "bindings" in list_names(project.root, layout.LOCAL) or any(
-        standing(SettingsPlace(harness, "project", project.root, harness.project)).state
-        in ("current", "outdated")
-        for harness in list_harnesses()
-    )
-    if in_use or (os.path.lexists(local) and (os.path.islink(local) or not os.path.isdir(local))):
-        for folder in (layout.LOCAL, layout.RECORDS):
-            why = _find_unwritable(project.root, folder)
-            if why is not None:
-                what = f"hooks can record nothing here, and cannot say so: {why}"
-                yield Finding(
-                    "HOOK_UNWRITABLE",
-                    WARNING,
-                    folder,
-                    what,
-                    f"free space or make {folder} writable",
-                )
+    """Yield the folders in which nothing can be written: hooks could not say so."""
+    for folder in (layout.LOCAL, layout.RECORDS):
+        why = _find_unwritable(project.root, folder)
+        if why is not None:
+            what = f"nothing can be recorded here, and hooks cannot say so: {why}"
+            repair = f"free space or make {folder} writable"
+            yield Finding("HOOK_UNWRITABLE", WARNING, folder, what, repair)
 
 
 def _advise_on_orphans(orphans: list[LogLine]) -> str:
@@ -249,12 +237,14 @@ def _find_unwritable(root: str, folder: str) -> str | None:
     """Return why nothing can be written to a folder, as far as asking tells; None where nothing
     speaks against it."""
     path = f"{root}/{folder}"
+    while not os.path.lexists(path) and path != root:
+        path = os.path.dirname(path)
     try:
         if os.path.lexists(path) and (os.path.islink(path) or not os.path.isdir(path)):
             return "it is no folder"
         if os.path.isdir(path) and not os.access(path, os.W_OK | os.X_OK):
             return "the file system or its permissions refuse it"
-        disk = shutil.disk_usage(path if os.path.isdir(path) else root)
+        disk = shutil.disk_usage(path)
     except OSError as error:
         return error.strerror or str(error)
     # Some file systems count neither blocks nor files.
