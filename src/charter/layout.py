@@ -31,7 +31,8 @@ _SMALLEST_PART = 60
 _RESERVE = 400
 _FOOTER = 40
 _ABOUT = 600_000_000
-_REST = 4
+# The places of sections: what is named for the action at hand, then the rest of the charter.
+_NAMED, _REST = 3, 4
 _LINE = 160
 _FORBIDDEN = ("forbid", "never", "prohibit", "off-limits", "ask-first", "must-not", "not-allowed")
 # A title of at most so many words says only that its section forbids: *Not allowed here*.
@@ -192,7 +193,7 @@ def _order(choice: Choice, action: str, testing: str) -> tuple[int, int]:
         words = len(_name_words(artifact))
         return 2, words if words <= _PLAIN else words + 1
     if other:
-        return _REST - 1 if action.startswith(other) else _REST + 1, -lexical
+        return _NAMED if action.startswith(other) else _REST + 1, -lexical
     return _REST, -lexical
 
 
@@ -229,7 +230,7 @@ def _place_first(choice: Choice, order: int, room: _Room) -> None:
         room.show(artifact, "always", part)
         return
     # An agent with half a rule knows that there is one.
-    half = (order < _REST or about or not room.shown) and free >= _SMALLEST_PART
+    half = (order < _NAMED or about or not room.shown) and free >= _SMALLEST_PART
     if half and room.clip(artifact, free):
         return
     line = write_line(artifact)
