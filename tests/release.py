@@ -203,9 +203,10 @@ def can_record(programs: Path, work: Path) -> bool:
 
 
 def write_notes() -> str:
-    """Return the newest part of the changelog."""
-    parts = re.split(r"^## ", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), flags=re.M)
-    return f"# {PROJECT['name']} {PROJECT['version']}\n\n{parts[1].partition(chr(10))[2].strip()}\n"
+    """Return what the newest part of the changelog says in short, which has each change below."""
+    parts = re.split(r"^##+ ", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), flags=re.M)
+    title = f"# {PROJECT['name']} {PROJECT['version']}"
+    return f"{title}\n\n{parts[2].partition(chr(10))[2].strip()}\n\nEach change: CHANGELOG.md.\n"
 
 
 def attest(files: Sequence[Path]) -> None:
