@@ -126,6 +126,20 @@ def test_steps_that_completed_do_not_run_again_and_give_their_output(chartered: 
     assert intact(chartered)
 
 
+def test_an_annex_that_is_damaged_stops_neither_a_resume_nor_a_re_execution(chartered: Path) -> None:
+    program = Counted("none")
+    invocation_id = begun(chartered, program)
+    annex = chartered / layout.annex_folder(invocation_id) / "01J00000000000000000000000.jsonl"
+    annex.parent.mkdir(parents=True)
+    annex.write_bytes(b"no line\n")
+    again = reexecute(chartered, invocation_id, program)
+    cut_after(chartered, invocation_id, lambda line: line["event"] == "step_started" and line["step"] == "s2")
+    resume(chartered, invocation_id, program)
+
+    assert again.comparison.match
+    assert lines(chartered, invocation_id)[-1]["event"] == "completed"
+
+
 def test_a_hole_is_filled_and_nothing_else(chartered: Path) -> None:
     """Steps 0 and 2 completed, step 1 not, as parallel steps leave it."""
     ran: list[int] = []

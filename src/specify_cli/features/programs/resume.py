@@ -370,9 +370,11 @@ def _read_intact(project: Project, place: Place) -> Record:
 
 
 def _require_sound(place: Place, report: RecordReport) -> None:
-    """Refuse a record whose lines are not intact or not all there. Raises StoredDataError
-    RECORD_DAMAGED."""
+    """Refuse a record whose lines are not intact or not all there; an annex says nothing of its
+    state. Raises StoredDataError RECORD_DAMAGED."""
     for item in report.findings:
+        if item.file != report.file:
+            continue
         harmed = item.severity == "error" and item.code in OF_THE_LINES and item.code != "TORN_TAIL"
         if item.code == "WITHHELD":
             why = f"{place.path} does not tell its state: at {item.place} {item.message}"
