@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -397,6 +398,47 @@ def test_a_session_that_goes_on_behind_its_end_has_a_second_record(chartered: Pa
 
     calls = [[line["call_id"] for line in lines if line["event"] == "tool_call"] for lines in read_records(chartered)]
     assert calls == [["toolu_1"], ["toolu_2"]]
+
+
+@pytest.mark.parametrize("lost", [(), ("PostToolUse",)])
+def test_what_is_told_again_of_a_part_that_ended_is_not_of_the_part_that_is_under_way(
+    chartered: Path, cli: Cli, tell: Tell, lost: tuple[str, ...]
+) -> None:
+    """A part is what a session does until its end; of the first the hooks that hung come late as well."""
+    cli("hooks", "install", "--harness", "claude-code", "--open")
+    parts: list[list[tuple[str, dict[str, Any]]]] = [
+        [
+            ("UserPromptSubmit", {"prompt": f"fix it {number}", "prompt_id": f"p{number}"}),
+            ("PreToolUse", call(number)),
+            ("PostToolUse", {**call(number), "tool_response": {"stdout": "src"}}),
+            ("Stop", {"last_assistant_message": "Done.", "prompt_id": f"p{number}"}),
+            ("SessionEnd", {"reason": "other", "prompt_id": f"p{number}"}),
+        ]
+        for number in (1, 2)
+    ]
+    first = [one for one in parts[0] if one[0] not in lost]
+    for event, more in [*first, *parts[1][:2], *parts[0], *parts[0], *parts[1][2:]]:
+        tell(event, **more)
+
+    records = read_records(chartered)
+    annexes = [read_annexes(chartered, lines[0]["invocation_id"]) for lines in records]
+    told = [
+        Counter((line["event"], line.get("call_id")) for line in [*lines[4:], *more])
+        for lines, more in zip(records, annexes, strict=True)
+    ]
+    wanted = [
+        Counter(
+            [
+                *((event, None) for event in ("prompt", "turn", "session_change", "completed")),
+                *((event, f"toolu_{number}") for event in ("tool_call", "tool_result")),
+            ]
+        )
+        for number in (1, 2)
+    ]
+    if lost:
+        wanted[0][("tool_result", "toolu_1")] = 2  # the end of the turn calls it unknown, the late hook ok
+    assert told == wanted
+    assert not (chartered / layout.ORPHANS).exists()
 
 
 def test_copilots_payloads_that_are_told_again_behind_the_end_are_no_twins(

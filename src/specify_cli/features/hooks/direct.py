@@ -6,6 +6,7 @@ What is loaded here is what an append takes (the benchmark of a hook counts it).
 
 from __future__ import annotations
 
+import json
 import os
 import time
 
@@ -13,14 +14,16 @@ from doctrine.git import find_worktree
 from doctrine.light_imports import TYPE_CHECKING
 from specify_cli import durable
 from specify_cli.brought import read_brought
+from specify_cli.errors import InvocationError
 from specify_cli.features.hooks.payload.values import HookEvent, HookInput
-from specify_cli.invocation.bindings import binding_of, digest_of_names
+from specify_cli.invocation.bindings import binding_of, digest_of_names, list_bindings
 from specify_cli.invocation.events.event_body import (
     Composed,
     Settings,
     change_gap,
     compose_event,
     find_known,
+    find_line,
     other_writer,
 )
 from specify_cli.invocation.events.settings import settings_of
@@ -45,6 +48,7 @@ if TYPE_CHECKING:
     from specify_cli.features.hooks.payload.site import Site
 
 _MAX_CONFIG = 256 * 1024
+_MAX_ANNEX = 1024 * 1024
 
 
 def _compose_items(
@@ -91,6 +95,8 @@ def append_directly(at: Site, call: HookInput) -> bool:
     if items is None:
         return False
     keys = list_keys(at.harness, call)
+    if find_earlier(at, place.invocation_id, call) is not None:
+        return False
     other = other_writer(fields, name_writer(at.harness, call.session_id), settings.rules)
     by = {} if other is None else {"by": other}
     change = change_gap(fields, settings)
@@ -144,6 +150,47 @@ def find_bound(at: Site, call: HookInput) -> Place | None:
         if binding and binding.profile_id
         else None
     )
+
+
+def find_earlier(at: Site, invocation_id: str, call: HookInput) -> str | None:
+    """Return the record which a session worked on before this one and that a call is of: it holds
+    all its events, or it ended with a part of the session and holds the call.
+
+    Then a hook tells the call again, or behind what came next.
+    """
+    keys, session = list_keys(at.harness, call), call.session_id or ""
+    named = json.dumps(call.events[0].payload.get("call_id"), ensure_ascii=False)
+    needle = f'"call_id":{named}'.encode("utf-8", "replace")
+    is_known = not call.call_id_is_synthetic and call.starts_record_command is None
+    for agent in dict.fromkeys((call.subagent, None)):
+        for binding in list_bindings(at.root, at.harness, session, agent):
+            if binding.invocation_id == invocation_id or binding.profile_id is None:
+                continue
+            place = place_of(binding.profile_id, binding.invocation_id)
+            try:
+                data = FileRecordStore(at.root).read(place)
+                is_part = ends_part(data)
+                told = data + _read_annexes(at.root, binding.invocation_id) if is_part else data
+            except (OSError, InvocationError):
+                continue
+            if (is_part and is_known and needle in told) or all(
+                key is not None and find_line(data, key) is not None for key in keys
+            ):
+                return binding.invocation_id
+    return None
+
+
+def ends_part(data: bytes) -> bool:
+    """Return whether a record ended with its session, or with a part of it."""
+    last = open_line(data.rstrip(b"\n").rpartition(b"\n")[2]).fields or {}
+    return last.get("event") == "completed" and last.get("closed_by") == "hook"
+
+
+def _read_annexes(root: str, invocation_id: str) -> bytes:
+    """Return the bytes of what was said of a record behind its end."""
+    folder = layout.annex_folder(invocation_id)
+    names = os.listdir(f"{root}/{folder}") if os.path.isdir(f"{root}/{folder}") else []
+    return b"".join(durable.read_below(root, f"{folder}/{name}", _MAX_ANNEX) for name in names)
 
 
 def _fix_tip(at: Site, place: Place) -> None:

@@ -14,7 +14,7 @@ from itertools import islice
 from doctrine.light_imports import TYPE_CHECKING
 from specify_cli import durable
 from specify_cli.errors import InvocationError
-from specify_cli.features.hooks.direct import list_keys, name_writer
+from specify_cli.features.hooks.direct import find_earlier, list_keys, name_writer
 from specify_cli.features.hooks.harnesses import find_dialect
 from specify_cli.features.hooks.payload.compose import compose_events
 from specify_cli.features.hooks.payload.transcript_end import read_started
@@ -127,6 +127,13 @@ def find_recorder(at: Site, call: HookInput) -> Recorder:
         if above is not None:
             _finish(at, open_recorder(above), call)
         return open_recorder(place)
+    # A part of the session that ended goes on telling of its calls.
+    bound = binding_of(root, harness, session, subagent) or binding_of(root, harness, session, None)
+    earlier = find_earlier(at, bound.invocation_id, call) if bound and call.events else None
+    if began is None and earlier is not None:
+        if not list_untold(root, index.resolve(earlier), harness, call):
+            raise Recorded
+        raise Orphan(f"it is of {earlier}, which has ended", earlier)
     # 2. What is bound: to the subagent, else to its session. 3. The one open record of either.
     for agent, number, binding in _list_candidates(root, harness, session, subagent):
         place = open_place(binding.invocation_id)

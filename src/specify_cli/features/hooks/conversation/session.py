@@ -12,7 +12,12 @@ from specify_cli.errors import InvocationError
 from specify_cli.features.hooks.conversation.permission import follow_request
 from specify_cli.features.hooks.conversation.subagents import follow_subagent, note_beginning
 from specify_cli.features.hooks.conversation.take_in import take_in
-from specify_cli.features.hooks.conversation.turn import give_prompt, record_moment, record_unknown
+from specify_cli.features.hooks.conversation.turn import (
+    give_prompt,
+    is_told_again,
+    record_moment,
+    record_unknown,
+)
 from specify_cli.features.hooks.direct import append_directly
 from specify_cli.features.hooks.losses import keep_lost
 from specify_cli.features.hooks.payload import values
@@ -43,7 +48,7 @@ def record_session(at: Site, call: HookInput, failed: Exception | None, *, large
     if call.is_unknown:
         record_unknown(at, call)
     call = follow_request(at, call)
-    if call.moment is not None:
+    if call.moment is not None and not is_told_again(at, call, call.moment):
         if call.moment.kind in ("started", "compacted") and call.subagent is None:
             forget_told(at.root, at.harness, call.session_id or "")
         has_record = record_moment(at, call, call.moment)

@@ -14,7 +14,7 @@ from doctrine.light_imports import TYPE_CHECKING, sha256
 from specify_cli import durable
 from specify_cli.errors import CallerError, InvocationError
 from specify_cli.features.hooks.conversation.turn import give_prompt, name_prompt, read_prompt
-from specify_cli.features.hooks.direct import name_writer
+from specify_cli.features.hooks.direct import ends_part, name_writer
 from specify_cli.features.hooks.payload.compose import compose_events
 from specify_cli.features.hooks.search import (
     Orphan,
@@ -33,7 +33,6 @@ from specify_cli.record import layout
 from specify_cli.record.event_table import ANNEX_EVENTS
 from specify_cli.record.reading.done_note import judge_end
 from specify_cli.record.reading.views import fields_of, read_file
-from specify_cli.record.seal import open_line
 from specify_cli.routing.registry import ProfileRegistry
 from specify_cli.storage.index import Index
 from specify_cli.storage.publishing import prepare
@@ -105,8 +104,7 @@ def say_late(at: Site, call: HookInput, closed: str) -> bool:
     session = call.session_id or ""
     place = Index(at.root).resolve(closed)
     data = FileRecordStore(at.root).read(place)
-    last = open_line(data.rstrip(b"\n").rpartition(b"\n")[2]).fields or {}
-    if call.starts_record_command is not None or call.closes or last.get("closed_by") != "hook":
+    if call.starts_record_command is not None or call.closes or not ends_part(data):
         return False
     if not _is_prompt_recorded(at, session):
         return False

@@ -18,7 +18,7 @@ from specify_cli import durable
 from specify_cli.cli.tables.points import call_fill, list_fills
 from specify_cli.errors import InvocationError
 from specify_cli.features.hooks.conversation.take_in import read_prompt_time
-from specify_cli.features.hooks.direct import name_writer
+from specify_cli.features.hooks.direct import ends_part, name_writer
 from specify_cli.features.hooks.harnesses import find_dialect
 from specify_cli.features.hooks.payload.moments import spell_cost
 from specify_cli.features.hooks.payload.transcript_end import (
@@ -46,7 +46,7 @@ from specify_cli.features.hooks.search import (
     is_first_telling,
 )
 from specify_cli.features.hooks.worktree.gate import look_after
-from specify_cli.invocation.bindings import digest_of_names, short_digest
+from specify_cli.invocation.bindings import digest_of_names, list_bindings, short_digest
 from specify_cli.invocation.ends.activity import read_moment
 from specify_cli.invocation.events.event_body import Composed, gap
 from specify_cli.invocation.recorder import Recorder
@@ -54,6 +54,7 @@ from specify_cli.project.config import Project, load_project
 from specify_cli.record import layout
 from specify_cli.record.ids import rfc3339
 from specify_cli.record.reading.views import fields_of, read_file
+from specify_cli.record.record import dedupe_bytes
 from specify_cli.record.seal import open_line
 from specify_cli.redaction.redact import redact
 from specify_cli.storage.index import Index
@@ -86,7 +87,7 @@ def record_moment(at: Site, call: HookInput, moment: SessionMoment) -> bool:
         return True
     except Orphan as orphan:
         if moment.kind == "end" and orphan.closed is not None and is_main:
-            _append_late(at, session, moment, orphan.closed)
+            _append_late(at, call, moment, orphan.closed)
         if moment.kind in ("end", "ended") and is_main:
             _merge_transcript(at, call, moment, *load_project(at.root, at.home))
         return False
@@ -118,6 +119,41 @@ def record_moment(at: Site, call: HookInput, moment: SessionMoment) -> bool:
             change = describe_session_change(moment)
             _append(recorder, "session_change", change, _key(at, session, moment))
     return True
+
+
+def is_told_again(at: Site, call: HookInput, moment: SessionMoment) -> bool:
+    """Return whether a record of the session tells a moment that is not of what is under way: a
+    prompt that any of them holds, else one that a part of the session told which has ended."""
+    session = call.session_id or ""
+    for binding in list_bindings(at.root, at.harness, session, None) if moment.key else ():
+        try:
+            data = FileRecordStore(at.root).read(Index(at.root).resolve(binding.invocation_id))
+        except (OSError, InvocationError):
+            continue
+        key = _key(at, session, moment)
+        if moment.kind == "prompt":
+            keys = [name_prompt(str(key))]
+        elif not ends_part(data):
+            continue
+        elif moment.kind == "end":
+            keys = _list_turn_keys(at, call, moment, data)
+        else:
+            keys = [str(key)]
+        if any(dedupe_bytes(key) in data for key in keys):
+            return True
+    return False
+
+
+def _list_turn_keys(at: Site, call: HookInput, moment: SessionMoment, data: bytes) -> Sequence[str]:
+    """Return the keys under which a record with this data can hold the end of a turn: it was told
+    behind fewer calls, or as many."""
+    session = call.session_id or ""
+    name = f"{_name_turn(at, session, moment)} {call.subagent}"
+    counts = [f" {number}" for number in range(_count_calls(data) + 1)]
+    return [
+        str(_key(at, session, moment._replace(key=f"{name}{count}")))
+        for count in (counts if call.subagent is None else [""])
+    ]
 
 
 def _merge_transcript(
@@ -380,9 +416,10 @@ def describe_turn(moment: SessionMoment, facts: Turn, agent: str | None, harness
     return payload
 
 
-def _append_late(at: Site, session: str, moment: SessionMoment, invocation_id: str) -> None:
+def _append_late(at: Site, call: HookInput, moment: SessionMoment, invocation_id: str) -> None:
     """Say the turn in which a record was closed as an annex of it: its agent's last words come
     after the close."""
+    session = call.session_id or ""
     project, cache = load_project(at.root, at.home)
     place = Index(at.root).resolve(invocation_id)
     data = FileRecordStore(at.root).read(place)
@@ -393,15 +430,8 @@ def _append_late(at: Site, session: str, moment: SessionMoment, invocation_id: s
     ):
         return  # the turn is a later one
     name = _name_turn(at, session, moment)
-    told = {
-        (open_line(raw).fields or {}).get("dedupe")
-        for raw in data.split(b"\n")
-        if b'"event":"turn"' in raw
-    }
-    # A hook told it before, behind fewer calls or as many.
-    counts = range(_count_calls(data) + 1 if told else 0)
-    before = (_key(at, session, moment._replace(key=f"{name} None {count}")) for count in counts)
-    if any(key in told for key in before):
+    # A hook told it before.
+    if any(dedupe_bytes(key) in data for key in _list_turn_keys(at, call, moment, data)):
         return
     key = _key(at, session, moment._replace(key=name))
     if key is None or not is_first_telling(at.root, key):
