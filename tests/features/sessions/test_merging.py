@@ -12,6 +12,7 @@ import pytest
 
 from features.sessions.test_import_sessions import forget, lay, play_with_transcript, read_lines
 from harness.importing import reduce
+from specify_cli.features.hooks.handler import run_hook
 from specify_cli.features.sessions.readers import list_names
 from specify_cli.record import layout
 from support import FULL, Cli
@@ -83,3 +84,53 @@ def test_what_hooks_lost_comes_from_the_transcript_once(
     }
     assert again == merged
     assert verified.code == 0 and [item for item in verified.json()["findings"] if item["severity"] == "error"] == []
+
+
+@each
+@pytest.mark.parametrize("opens", [False, True])
+def test_what_hooks_tell_behind_the_import_of_their_session_is_told_once(
+    harness: str, opens: bool, chartered: Path, cli: Cli, home: Path
+) -> None:
+    """Copilot and Gemini CLI name no call to their hooks, so tool, arguments and time say which one is meant."""
+    told: list[bytes] = []
+    session = play_with_transcript(harness, chartered, cli, home, lambda _, data: bool(told.append(data)), now=True)
+    forget(chartered)
+    lay(harness, home, session)
+    cli("hooks", "install", "--harness", harness, "--open" if opens else "--no-open")
+    cli("import", "sessions", "--harness", harness)
+    imported = read_all(chartered)
+    for data in told * 2:
+        run_hook(harness, data, str(chartered), str(home))
+
+    assert len(list_calls(imported)) > 10
+    assert read_all(chartered) == imported
+    assert not (chartered / layout.ORPHANS).exists()
+
+
+@each
+@pytest.mark.parametrize(
+    ("lost", "opens"), [("first half", False), ("second half", True), ("results", False), ("results", True)]
+)
+def test_what_hooks_tell_behind_their_transcript_is_told_once(
+    harness: str, lost: str, opens: bool, chartered: Path, cli: Cli, home: Path
+) -> None:
+    late: list[bytes] = []
+    cli("hooks", "install", "--harness", harness, "--open" if opens else "--no-open")
+
+    def drop(number: int, data: bytes) -> bool:
+        late.extend([data] * lose(lost, number, data))
+        return lose(lost, number, data)
+
+    session = play_with_transcript(harness, chartered, cli, home, drop, now=True)
+    cli("import", "sessions", "--harness", harness)
+    merged = read_all(chartered)
+    for data in late * 2:
+        run_hook(harness, session.retime(data.decode()).encode(), str(chartered), str(home))
+    after = read_all(chartered)
+
+    assert list_calls(after) == list_calls(merged)
+    # opencode keeps its transcript in a database, so the end of a turn is not held against it
+    once = ("prompt", "patch_apply", *(("turn",) if harness != "opencode" else ()))
+    counts = [Counter(line["event"] for line in lines if line["event"] in once) for lines in (after, merged)]
+    assert counts[0] == counts[1]
+    assert [line for line in after if line.get("reason") == "contradiction"] == []

@@ -88,7 +88,7 @@ def append_directly(at: Site, call: HookInput) -> bool:
     fields = started.fields or {}
     if started.problems or fields.get("tombstone"):
         return False
-    settings = settings_of(fields, *_read_limits(at), at.git_dir)
+    settings = settings_of(fields, *read_limits(at), at.git_dir)
     millis = durable.read_clock(time.time_ns)
     trace_id = str(fields.get("trace_id", ""))
     items = _compose_items(call, settings, millis, trace_id)
@@ -153,15 +153,16 @@ def find_bound(at: Site, call: HookInput) -> Place | None:
 
 
 def find_earlier(at: Site, invocation_id: str, call: HookInput) -> str | None:
-    """Return the record which a session worked on before this one and that a call is of: it holds
-    all its events, or it ended with a part of the session and holds the call.
+    """Return the record which a session worked on before this one and that may tell a call: it
+    holds all its events, or something of the call was said behind its end, or it ended with a part
+    of the session and holds the call.
 
     Then a hook tells the call again, or behind what came next.
     """
     keys, session = list_keys(at.harness, call), call.session_id or ""
     named = json.dumps(call.events[0].payload.get("call_id"), ensure_ascii=False)
     needle = f'"call_id":{named}'.encode("utf-8", "replace")
-    is_known = not call.call_id_is_synthetic and call.starts_record_command is None
+    begins_or_closes = call.starts_record_command is not None or call.closes
     for agent in dict.fromkeys((call.subagent, None)):
         for binding in list_bindings(at.root, at.harness, session, agent):
             if binding.invocation_id == invocation_id or binding.profile_id is None:
@@ -169,11 +170,12 @@ def find_earlier(at: Site, invocation_id: str, call: HookInput) -> str | None:
             place = place_of(binding.profile_id, binding.invocation_id)
             try:
                 data = FileRecordStore(at.root).read(place)
-                is_part = ends_part(data)
-                told = data + _read_annexes(at.root, binding.invocation_id) if is_part else data
+                told = read_annexes(at.root, binding.invocation_id)
             except (OSError, InvocationError):
                 continue
-            if (is_part and is_known and needle in told) or all(
+            told += data if needle in data and ends_part(data) else b""
+            is_named = needle in told and not (call.call_id_is_synthetic or begins_or_closes)
+            if is_named or all(
                 key is not None and find_line(data, key) is not None for key in keys
             ):
                 return binding.invocation_id
@@ -186,7 +188,7 @@ def ends_part(data: bytes) -> bool:
     return last.get("event") == "completed" and last.get("closed_by") == "hook"
 
 
-def _read_annexes(root: str, invocation_id: str) -> bytes:
+def read_annexes(root: str, invocation_id: str) -> bytes:
     """Return the bytes of what was said of a record behind its end."""
     folder = layout.annex_folder(invocation_id)
     names = os.listdir(f"{root}/{folder}") if os.path.isdir(f"{root}/{folder}") else []
@@ -210,7 +212,7 @@ def name_writer(harness: str, session: str | None) -> dict[str, str]:
     return {"harness": harness, "session_id": session or ""}
 
 
-def _read_limits(at: Site) -> tuple[Mapping[str, str], RuleSet]:
+def read_limits(at: Site) -> tuple[Mapping[str, str], RuleSet]:
     """Return the capture modes in force that the config states, by side, and the redaction rules in
     force."""
     plain = _read_plain_modes(at.root)

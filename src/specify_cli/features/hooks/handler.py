@@ -138,6 +138,7 @@ def _complete_call(at: Site, source: str, call: HookInput) -> HookInput:
     """Return a call with what its payload alone does not say, and look at what calls changed."""
     if call.events:
         call = _tell_apart(at, source, call)
+    if call.events:
         _look_beside(at, call)
     if any(str(event.payload.get("diff")).startswith("@@") for event in call.events):
         # edits whose payload states no places
@@ -157,7 +158,7 @@ def _parse_payload(data: bytes) -> object:
 
 def _is_ordinary(at: Site, call: HookInput) -> bool:
     """Return whether a payload tells of a call and of nothing else."""
-    if call.is_unknown or call.moment is not None or call.permission_request:
+    if call.is_unknown or call.moment is not None or call.permission_request or not call.events:
         return False
     first = call.events[0]
     begins = first.event == "tool_call" and begins_subagent(first.payload.get("tool"))
@@ -175,6 +176,13 @@ def _tell_apart(at: Site, source: str, call: HookInput) -> HookInput:
 
         call = fill_exit_status(find_dialect(at.harness), call)
     call = _key_stand_ins(call, at.git_dir)
+    if call.call_id_is_synthetic:
+        # for harnesses that name no call
+        from specify_cli.features.hooks.payload.equal_payloads import name_as_told
+
+        call = name_as_told(at, call)
+        if not call.events:
+            return call
     begins = call.events[-1].phase == "pre" and call.starts_record_command is None
     if call.call_id_is_synthetic and begins and find_dialect(at.harness).sends_equal_payloads:
         from specify_cli.features.hooks.payload.equal_payloads import number_twin  # Copilot alone

@@ -14,7 +14,7 @@ from itertools import islice
 from doctrine.light_imports import TYPE_CHECKING
 from specify_cli import durable
 from specify_cli.errors import InvocationError
-from specify_cli.features.hooks.direct import find_earlier, list_keys, name_writer
+from specify_cli.features.hooks.direct import ends_part, find_earlier, list_keys, name_writer
 from specify_cli.features.hooks.harnesses import find_dialect
 from specify_cli.features.hooks.payload.compose import compose_events
 from specify_cli.features.hooks.payload.transcript_end import read_started
@@ -60,6 +60,11 @@ class Orphan(Exception):
     def __init__(self, why: str, closed: str | None = None) -> None:
         super().__init__(why)
         self.closed = closed
+
+
+class Late(Orphan):
+    """An event of a call that the record which `closed` names tells of: it ended with a part of the
+    session."""
 
 
 class Recorded(Exception):
@@ -131,9 +136,11 @@ def find_recorder(at: Site, call: HookInput) -> Recorder:
     bound = binding_of(root, harness, session, subagent) or binding_of(root, harness, session, None)
     earlier = find_earlier(at, bound.invocation_id, call) if bound and call.events else None
     if began is None and earlier is not None:
-        if not list_untold(root, index.resolve(earlier), harness, call):
+        there = index.resolve(earlier)
+        if not list_untold(root, there, harness, call):
             raise Recorded
-        raise Orphan(f"it is of {earlier}, which has ended", earlier)
+        if ends_part(FileRecordStore(root).read(there)):
+            raise Late(f"it is of {earlier}, which has ended", earlier)
     # 2. What is bound: to the subagent, else to its session. 3. The one open record of either.
     for agent, number, binding in _list_candidates(root, harness, session, subagent):
         place = open_place(binding.invocation_id)
@@ -217,6 +224,8 @@ def list_untold(root: str, place: Place, harness: str, call: HookInput) -> list[
 def _is_same_event(line: Mapping[str, object], event: HookEvent) -> bool:
     """Return whether an annex tells an event of a call. Of two ends that differ each is told."""
     payload = event.payload
+    if line.get("event") == event.event == "stage_transition":
+        return all(line.get(name) == payload.get(name) for name in ("agent", "to"))
     if line.get("event") != event.event or "call_id" not in line:
         return False
     status = payload.get("status")

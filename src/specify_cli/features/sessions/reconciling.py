@@ -179,7 +179,7 @@ def compare_record(
     for item in told:
         if item.call_id:
             calls[item.call_id].append(item)
-    work = _Comparison(lines, compose, key_of, None if has_other_ids else calls.keys())
+    work = _Comparison(lines, compose, key_of, calls.keys(), has_other_ids=has_other_ids)
     seen: set[tuple[int, str, str]] = set()
     for item in told:
         if not item.call_id:
@@ -201,10 +201,11 @@ class _Comparison:
         lines: Sequence[Fields],
         compose: Callable[[HookEvent], Composed],
         key_of: Callable[[HookEvent], str | None],
-        told_ids: Collection[str] | None,
+        told_ids: Collection[str],
+        *,
+        has_other_ids: bool,
     ) -> None:
-        """`told_ids` are the calls that the transcript names by the ids that hooks are told; None
-        where it names none of them so."""
+        """`told_ids` are the calls that the transcript names."""
         self._compose, self._key_of = compose, key_of
         # Equal calls that stand-ins name have one id: each that begins is a call of its own.
         self._calls: dict[str, list[list[Fields]]] = defaultdict(list)
@@ -228,9 +229,9 @@ class _Comparison:
         # what ran.
         self._unnamed: dict[tuple[object, ...], list[list[Fields]]] = defaultdict(list)
         for call_id, equal in self._calls.items():
-            is_named = told_ids is not None and _STANDS_IN.match(call_id) is None
+            is_named = not has_other_ids and _STANDS_IN.match(call_id) is None
             for of in equal:
-                if is_named and (call_id in (told_ids or ()) or _has_ended(of)):
+                if call_id in told_ids or (is_named and _has_ended(of)):
                     continue
                 if all(line.get("witness") == "transcript" for line in of):
                     continue  # its id is the transcript's

@@ -25,6 +25,7 @@ from specify_cli.features.hooks.payload.calls import begins_subagent
 from specify_cli.features.hooks.payload.site import Site, place_events
 from specify_cli.features.hooks.payload.transcript_end import find_in_transcript
 from specify_cli.features.hooks.search import (
+    Late,
     Orphan,
     append_call,
     find_begun,
@@ -127,7 +128,8 @@ def _append_otherwise(error: Exception, at: Site, unplaced: HookInput, placed: H
         # loads what opens records
         from specify_cli.features.hooks.conversation.session_record import begin_record, say_late
 
-        if error.closed is not None and say_late(at, placed, error.closed):
+        is_of_it = isinstance(error, Late)
+        if error.closed is not None and say_late(at, placed, error.closed, is_of_it=is_of_it):
             return
         if begin_record(at, placed):
             _append(at, placed)

@@ -36,6 +36,7 @@ from specify_cli.record.reading.views import fields_of, read_file
 from specify_cli.routing.registry import ProfileRegistry
 from specify_cli.storage.index import Index
 from specify_cli.storage.publishing import prepare
+from specify_cli.storage.queries import annex_events
 from specify_cli.storage.store import FileRecordStore
 
 if TYPE_CHECKING:
@@ -95,18 +96,19 @@ def begin_record(at: Site, call: HookInput) -> bool:
     return True
 
 
-def say_late(at: Site, call: HookInput, closed: str) -> bool:
+def say_late(at: Site, call: HookInput, closed: str, *, is_of_it: bool) -> bool:
     """Say a call that a hook tells behind the end of its session as annexes of the record that
     ended with it, each event once; False where the session goes on, or its end is not known.
 
-    A session that goes on begins with a prompt. Raises OSError, InvocationError.
+    A session that goes on begins with a prompt; `is_of_it` says that the record tells of the call.
+    Raises OSError, InvocationError.
     """
     session = call.session_id or ""
     place = Index(at.root).resolve(closed)
     data = FileRecordStore(at.root).read(place)
     if call.starts_record_command is not None or call.closes or not ends_part(data):
         return False
-    if not _is_prompt_recorded(at, session):
+    if not is_of_it and not _is_prompt_recorded(at, session):
         return False
     project, cache = load_project(at.root, at.home)
     writer = name_writer(at.harness, session)
@@ -140,7 +142,8 @@ def _is_prompt_recorded(at: Site, session: str) -> bool:
             record = read_file(store.hold(index.resolve(invocation_id)))
         except (InvocationError, OSError):
             continue
-        for line in [] if record is None else fields_of(record):
+        lines = [] if record is None else fields_of(record)
+        for line in (*lines, *annex_events(at.root, invocation_id)):
             is_told = line.get("witness") == "transcript" or invocation_id in imported
             is_equal = digest is not None and line.get("text_hash") == digest
             is_prompt = line.get("event") == "prompt"

@@ -113,7 +113,7 @@ def record_moment(at: Site, call: HookInput, moment: SessionMoment) -> bool:
             # The transcript that a hook names is the session's: of a subagent it says nothing.
             own = _find_turn(turns, moment) if is_main else nothing
             turn = describe_turn(moment, own, call.subagent, at.harness)
-            if not (is_main and _is_told(recorder, turn, turns, moment)):
+            if not _is_told(at, call, recorder, turn, turns):
                 _append(recorder, "turn", turn, key)
         elif moment.kind not in ("end", "closing") and not _is_earlier(moment, recorder):
             change = describe_session_change(moment)
@@ -366,23 +366,34 @@ def _find_turn(turns: Sequence[Turn], moment: SessionMoment) -> Turn:
 
 
 def _is_told(
-    recorder: Recorder, payload: Members, turns: Sequence[Turn], moment: SessionMoment
+    at: Site, call: HookInput, recorder: Recorder, payload: Members, turns: Sequence[Turn]
 ) -> bool:
-    """Return whether a record tells each turn that ends in these words, as its transcript counts
-    them: then a hook tells one late, or again."""
+    """Return whether the records of a session tell each turn that ends in these words, as its
+    transcript counts them, a subagent's once: then a hook tells one late, or again."""
     text_hash = recorder.compose("turn", payload).body.get("text_hash")
-    there = sum(turn.text == moment.text for turn in turns)
-    if text_hash is None or not there or _is_cut(moment.transcript):
+    moment, agent, there = call.moment, call.subagent, 1
+    if agent is None and moment is not None:
+        is_cut = _is_cut(moment.transcript)
+        there = 0 if is_cut else sum(turn.text == moment.text for turn in turns)
+    if text_hash is None or not there:
         return False
-    root = recorder.project.root
-    record = read_file(FileRecordStore(root).hold(recorder.place))
-    lines = [] if record is None else fields_of(record)
-    told = [
-        line
-        for line in (*lines, *annex_events(root, recorder.invocation_id))
-        if line.get("event") == "turn" and "agent" not in line
-    ]
-    return sum(line.get("text_hash") == text_hash for line in told) >= there
+    root, session = at.root, call.session_id or ""
+    bound = [one.invocation_id for one in list_bindings(root, at.harness, session, None)]
+    told = 0
+    for invocation_id in dict.fromkeys((recorder.invocation_id, *bound)):
+        try:
+            record = read_file(FileRecordStore(root).hold(Index(root).resolve(invocation_id)))
+        except (OSError, InvocationError):
+            continue
+        lines = [] if record is None else fields_of(record)
+        told += sum(
+            line.get("event") == "turn"
+            and line.get("agent") == agent
+            and line.get("text_hash") == text_hash
+            and (agent is None or line.get("witness") == "transcript")
+            for line in (*lines, *annex_events(root, invocation_id))
+        )
+    return told >= there
 
 
 def _is_cut(transcript: str | None) -> bool:
@@ -440,7 +451,7 @@ def _append_late(at: Site, call: HookInput, moment: SessionMoment, invocation_id
     with closing(Recorder(project, place, cache=cache, writer=writer)) as recorder:
         turns = _read_turns(at.harness, moment)
         payload = describe_turn(moment, _find_turn(turns, moment), None, at.harness)
-        if not _is_told(recorder, payload, turns, moment):
+        if not _is_told(at, call, recorder, payload, turns):
             recorder.append([recorder.compose("turn", payload)], checkpoints=False)
 
 

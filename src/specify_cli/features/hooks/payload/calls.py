@@ -58,10 +58,11 @@ def read_tool(payload: Payload) -> tuple[str, object]:
 def read_ids(payload: Payload, tool: str, args: object) -> tuple[str, str]:
     """Return what call and result are both named by, and what tells this call from others.
 
+    Of two names (Qwen Code) the one that its transcript has, too, counts (`tool_call_id`).
     Where the program names no call, a digest stands in: equal calls have the same name, and their
     time tells them apart.
     """
-    call_id = match_first(payload, "tool_use_id", "toolUseId", "call_id", "callID")
+    call_id = match_first(payload, "tool_call_id", "tool_use_id", "toolUseId", "call_id", "callID")
     if call_id is not None:
         return call_id, call_id
     name = f"{tool[:64]}:{compute_fingerprint((tool, args))}"

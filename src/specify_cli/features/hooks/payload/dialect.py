@@ -89,7 +89,7 @@ class Dialect:
     sends_equal_payloads = False
     # Whether the program names to the commands of a subagent a session that its hooks never name.
     hides_sessions_of_commands = False
-    # Whether its transcript names calls otherwise than its hooks do.
+    # Whether its transcript can name calls otherwise than its hooks do.
     has_other_ids_in_transcript = False
     # Whether its results hold changed files as it shows them to its user (`returnDisplay`).
     displays_changes = False
@@ -298,8 +298,12 @@ class Dialect:
         call = note_command(payload, call)
         events = self.build_result(payload, call.subagent, failed=failed)
         source = self.find_exit_status_source(payload, events[0].payload["status"])
+        begin = self.build_call(payload, call, keyed_by_id=True)
         call = call._replace(
-            events=events, exit_status_source=source, matches_permission=self.identify_call(payload)
+            events=events,
+            exit_status_source=source,
+            matches_permission=self.identify_call(payload),
+            begin=begin,
         )
         if call.starts_record_command is None:
             return call
@@ -307,7 +311,7 @@ class Dialect:
 
         printed = find_printed(payload)
         return call._replace(
-            events=(self.build_call(payload, call, keyed_by_id=True), *events),
+            events=(begin, *events),
             printed=printed,
             started_invocation=printed[0] if len(printed) == 1 else None,
         )

@@ -93,6 +93,7 @@ class HookInput(NamedTuple):
     # the session or subagent above, where the payload names only that
     parent_agent: str | None = None
     call_id_is_synthetic: bool = False  # whether the harness gave the call no id
+    begin: HookEvent | None = None  # of a call that ended: what was told when it began
     moment: SessionMoment | None = None
     permission_request: object = None  # tells the call that a person is asked to permit
     # is equal to the `permission_request` of the call that ended here
