@@ -140,6 +140,33 @@ def test_what_changes_behind_an_end_that_the_transcript_alone_tells_is_not_the_c
     assert agent.seen() == [("modify", "b.py")]
 
 
+def test_a_call_whose_end_nobody_told_claims_nothing_that_it_alone_could_have_done(agent: Agent) -> None:
+    agent.begin("Bash", {"command": "true"})
+    aside()
+    (agent.root / "a.py").write_text("by hand\n")
+    aside()
+    agent.shell("echo own >> b.py")
+    agent.stop()
+    agent.shell("true")
+
+    assert agent.seen() == [("modify", "b.py")]
+
+
+def test_what_a_long_call_did_before_another_began_is_its_own_once_its_end_is_told(agent: Agent) -> None:
+    call = agent.begin("Bash", {"command": "make all"})
+    (agent.root / "a.py").write_text("by the long call\n")
+    (agent.root / "b.py").unlink()
+    aside()
+    agent.shell("true")
+    aside()
+    agent.end(call)
+    agent.stop()
+
+    named = {line["path"]: line.get("call_id") for line in agent.lines() if line.get("witness") == "tree"}
+    assert agent.seen() == [("modify", "a.py"), ("delete", "b.py")]
+    assert named["a.py"] == call["tool_use_id"]
+
+
 def digests(*lines: str) -> set[str]:
     return set(map(digest_line, lines))
 

@@ -93,7 +93,12 @@ def test_what_hooks_tell_behind_the_import_of_their_session_is_told_once(
 ) -> None:
     """Copilot and Gemini CLI name no call to their hooks, so tool, arguments and time say which one is meant."""
     told: list[bytes] = []
-    session = play_with_transcript(harness, chartered, cli, home, lambda _, data: bool(told.append(data)), now=True)
+
+    def keep(_: int, data: bytes) -> bool:
+        told.append(data)
+        return False
+
+    session = play_with_transcript(harness, chartered, cli, home, keep, now=True)
     forget(chartered)
     lay(harness, home, session)
     cli("hooks", "install", "--harness", harness, "--open" if opens else "--no-open")

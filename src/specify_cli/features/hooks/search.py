@@ -89,8 +89,7 @@ def find_recorder(at: Site, call: HookInput) -> Recorder:
     root, harness, session, subagent = at.root, at.harness, call.session_id, call.subagent
     if session is None:
         raise Orphan("the payload names no session")
-    project, cache = load_project(root, at.home)
-    index = Index(root)
+    (project, cache), index = load_project(root, at.home), Index(root)
     why = "no invocation is bound to this session"
     closed: tuple[str, str] | None = None
 
@@ -113,10 +112,9 @@ def find_recorder(at: Site, call: HookInput) -> Recorder:
         why = f"the bound invocation {invocation_id} is closed or read-only"
         closed = max(closed or ("", ""), ((row and row.completed_at) or "", invocation_id))
         if call.events and not list_untold(root, place, harness, call):
-            recorder = open_recorder(place)
             if call.closes:
-                _annex_result(recorder, call)
-            elif _is_contradicted(recorder, harness, call):
+                _annex_result(open_recorder(place), call)
+            elif _is_contradicted(open_recorder(place), harness, call):
                 why = f"it contradicts what the closed invocation {invocation_id} holds"
                 return None
             raise Recorded
@@ -132,15 +130,8 @@ def find_recorder(at: Site, call: HookInput) -> Recorder:
         if above is not None:
             _finish(at, open_recorder(above), call)
         return open_recorder(place)
-    # A part of the session that ended goes on telling of its calls.
-    bound = binding_of(root, harness, session, subagent) or binding_of(root, harness, session, None)
-    earlier = find_earlier(at, bound.invocation_id, call) if bound and call.events else None
-    if began is None and earlier is not None:
-        there = index.resolve(earlier)
-        if not list_untold(root, there, harness, call):
-            raise Recorded
-        if ends_part(FileRecordStore(root).read(there)):
-            raise Late(f"it is of {earlier}, which has ended", earlier)
+    if began is None:
+        _refuse_earlier(at, call, session)
     # 2. What is bound: to the subagent, else to its session. 3. The one open record of either.
     for agent, number, binding in _list_candidates(root, harness, session, subagent):
         place = open_place(binding.invocation_id)
@@ -153,6 +144,24 @@ def find_recorder(at: Site, call: HookInput) -> Recorder:
         if not list_untold(root, imported, harness, call):
             raise Recorded
     raise Orphan(why, closed and closed[1])
+
+
+def _refuse_earlier(at: Site, call: HookInput, session: str) -> None:
+    """Raise Recorded for a call that a record tells which the session worked on before, and Late
+    for the rest of one where that record has ended with a part of the session."""
+    agents = dict.fromkeys((call.subagent, None))
+    bound = [binding_of(at.root, at.harness, session, agent) for agent in agents]
+    newest = next(filter(None, bound), None)
+    if newest is None or not call.events:
+        return
+    earlier = find_earlier(at, newest.invocation_id, call)
+    if earlier is None:
+        return
+    place = Index(at.root).resolve(earlier)
+    if not list_untold(at.root, place, at.harness, call):
+        raise Recorded
+    if ends_part(FileRecordStore(at.root).read(place)):
+        raise Late(f"it is of {earlier}, which has ended", earlier)
 
 
 def find_imported(root: str, harness: str, session: str) -> Iterator[Place]:

@@ -144,7 +144,7 @@ def is_told_again(at: Site, call: HookInput, moment: SessionMoment) -> bool:
     return False
 
 
-def _list_turn_keys(at: Site, call: HookInput, moment: SessionMoment, data: bytes) -> Sequence[str]:
+def _list_turn_keys(at: Site, call: HookInput, moment: SessionMoment, data: bytes) -> list[str]:
     """Return the keys under which a record with this data can hold the end of a turn: it was told
     behind fewer calls, or as many."""
     session = call.session_id or ""

@@ -44,7 +44,9 @@ def name_as_told(at: Site, call: HookInput) -> HookInput:
     first, key = call.events[0], list_keys(at.harness, call)[0]
     begin = first if first.event == "tool_call" else call.begin
     stamp = _read_stamp(call)
-    for lines, until in _list_told(at, call) if begin is not None and stamp is not None else ():
+    if begin is None or stamp is None:
+        return call
+    for lines, until in _list_told(at, call):
         if stamp > until or any(line.get("dedupe") == key for line in lines):
             continue
         placed = zip(call.events, place_events(call, at).events, strict=True)
@@ -156,7 +158,7 @@ def _list_told(at: Site, call: HookInput) -> Iterator[tuple[list[Fields], str]]:
         except (OSError, InvocationError):
             continue
         if b'"event":"reconciled"' in data or layout.is_imported(place.folder):
-            lines = [open_line(raw).fields or {} for raw in data.split(b"\n")]
+            lines: list[Fields] = [open_line(raw).fields or {} for raw in data.split(b"\n")]
             yield lines, max(str(line.get("until", line.get("completed_at", ""))) for line in lines)
 
 

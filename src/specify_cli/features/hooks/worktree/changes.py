@@ -129,9 +129,16 @@ class Changes:
         files |= {path: content.file for path, content in self._read(moved).items()}
         return Known(now, base, self._index.stamp, files, *list_unknown_folders(self._index), {})
 
-    def record(self, moved: Moved, known: Known, now: int) -> None:
-        """Append what the changes are, and keep in `known` how their files stand."""
+    def record(self, moved: Moved, known: Known, at: int, ended: str | None) -> int:
+        """Append what the changes are at a moment (ns), keep in `known` how their files stand, and
+        return until when all of them are told.
+
+        What only calls can have done whose end is not told waits for it; not at the end of a turn,
+        where `ended` is None: then nobody knows.
+        """
+        now = at // 1_000_000
         verdicts, moments = self._judge(moved, known, now)
+        moved, at = _set_waiting_aside(moved, verdicts, moments, at, ended)
         began = [call.span.begin for verdict in verdicts.values() for call in verdict.calls]
         brought = bool(began) and has_git_brought(self._index.top, min(began))
         entries = {
@@ -167,28 +174,21 @@ class Changes:
             if verdict.whose == "hand":
                 hands[mask_path(path, self._settings.rules)] = moments[path]
             elif verdict.whose == "own":
-                blob = "" if content is None else content.blob
-                if (
-                    brought
-                    or verdict.brings
-                    or not self._is_small
-                    or (blob in has and self._was_held(path, known, verdict, blob))
-                ):
+                blob = "" if content is None or content.blob not in has else content.blob
+                if brought or verdict.brings or self._is_not_own(path, known, verdict, blob):
                     change = change._replace(lines=None)
                 if change.lines is not None or not verdict.is_named:
                     item = self._compose(path, moments[path], change, verdict, content)
                     items.append((item, f"{path}\0{moments[path]}"))
         for body in describe_unseen(hands):
             items.append((Composed(body), f"{body['what']}\0{body['message']}"))
-        left_out = len(moved.files) - len(as_git) - len(contents)
-        if left_out > 0:
-            message = f"of more than {_MAX_CHANGED} files that changed at once these are not told"
-            body = gap("many_changes", "further files", count=left_out, message=message)
-            items.append((Composed(body), str(now)))
+        if (left_out := len(moved.files) - len(as_git) - len(contents)) > 0:
+            items.append((_count_left_out(left_out), str(now)))
         self._append(items)
         known.files.update({path: stamp(state) for path, state in moved.files.items()})
         known.files.update(as_git | stands)
         known.files.update({path: before[path]._replace(changed=0) for path in moved.gone})
+        return at
 
     def _judge(
         self, moved: Moved, known: Known, now: int
@@ -248,6 +248,10 @@ class Changes:
         }
         return own, now if first is None else first, untold
 
+    def _is_not_own(self, path: str, known: Known, verdict: Verdict, blob: str) -> bool:
+        """Return whether others may have written what a call left, which git has as `blob`."""
+        return not self._is_small or (bool(blob) and self._was_held(path, known, verdict, blob))
+
     def _was_held(self, path: str, known: Known, verdict: Verdict, blob: str) -> bool:
         """Return whether git held what a call left before: then others may have written it.
 
@@ -305,6 +309,40 @@ class Changes:
         if items:
             keys = [digest_of_names("tree", item.event, key)[:32] for item, key in items]
             self._recorder.append([item for item, _ in items], dedupe=keys, checkpoints=False)
+
+
+def _count_left_out(number: int) -> Composed:
+    message = f"of more than {_MAX_CHANGED} files that changed at once these are not told"
+    return Composed(gap("many_changes", "further files", count=number, message=message))
+
+
+def _set_waiting_aside(
+    moved: Moved,
+    verdicts: dict[str, Verdict],
+    moments: Mapping[str, int],
+    at: int,
+    ended: str | None,
+) -> tuple[Moved, int]:
+    """Return what moved without what waits for the end of a call, and until when (ns) that is told
+    then; at the end of a turn such changes are nobody's."""
+    now = at // 1_000_000
+    waiting = {
+        path: Verdict("unsure")
+        for path, verdict in verdicts.items()
+        if verdict.whose == "own" and not any(_is_over(call, now, ended) for call in verdict.calls)
+    }
+    if ended is None:
+        verdicts |= waiting
+        return moved, at
+    files = {path: state for path, state in moved.files.items() if path not in waiting}
+    gone = {path: moment for path, moment in moved.gone.items() if path not in waiting}
+    until = min([at, *(moments[path] * 1_000_000 for path in waiting)])
+    return moved._replace(files=files, gone=gone), until
+
+
+def _is_over(call: Call, now: int, ended: str | None) -> bool:
+    """Return whether the end of a call is known: it is told, or being told now."""
+    return call.span.end != now or call.call_id.partition("#")[0] == ended
 
 
 def _split(call: Call, ends: Ends, now: int) -> list[Call]:

@@ -74,7 +74,7 @@ def look(
         is_small = index.total <= MAX_FILES
         known = read_known(fd, place.invocation_id, key.secret)
         only = _narrow(only, known)
-        moved = None
+        moved, until = None, now
         if known is not None and only is not None:
             moved = look_at_file(at.root, only, known)
         elif known is not None and (is_small or ends_turn):
@@ -89,11 +89,11 @@ def look(
                 if known is None or moved is None:
                     known = changes.begin(now)
                 else:
-                    changes.record(moved, known, now // 1_000_000)
+                    until = changes.record(moved, known, now, None if ends_turn else ended or "")
             finally:
                 changes.close()
         if moved is not None and only is None:
-            known = _move_on(known, moved, index.stamp, now, ended)
+            known = _move_on(known, moved, index.stamp, until, ended)
         if call is not None:
             known.calls[call[0]] = call[1]
         write_known(fd, place.invocation_id, key.secret, known)
