@@ -24,6 +24,7 @@ from specify_cli.features.forget.targets import Query
 from specify_cli.features.gate import evidence
 from specify_cli.features.origin import git_range
 from specify_cli.features.what_if.backtest import Answer, Skipped
+from specify_cli.invocation.caller import Actor, Caller
 from specify_cli.project.config import load_project
 from specify_cli.storage.store import Place
 from support import FULL, git, run_main, valid
@@ -131,6 +132,35 @@ def test_a_comment_says_of_an_approval_what_the_keys_of_the_base_show(tmp_path: 
 
     assert f", {said}<br>" in comment
     assert "allowed by ada" in comment and ("signature not checked" in comment) == (not keys)
+
+
+def test_a_comment_says_of_each_approval_for_itself_whether_its_signature_was_checked(tmp_path: Path) -> None:
+    shop = Shop(tmp_path, f"  tests: warn\n{KEYS}")
+    invocation_id = shop.begin()
+    shop.edit(invocation_id)
+    shop.approve(invocation_id)
+    shop.approve(invocation_id, make_key(tmp_path, "mallory"), Wish(reason="(signature not checked)"))
+    shop.end(invocation_id)
+    shop.commit()
+    comment = html.unescape(shop.gate("--format", "markdown").out)
+
+    said = re.findall("allowed by ada@example.org ([^;\n]*)", comment)
+    assert said == ["(signed by a trusted key)", "(signature not checked) (signature not checked)"]
+
+
+def test_the_verdict_says_where_one_witness_alone_told_of_a_session(tmp_path: Path) -> None:
+    shop = Shop(tmp_path)
+    invocation_id = shop.begin(caller=Caller(Actor("claude-code", "llm", tool="claude-code")))
+    shop.edit(invocation_id)
+    shop.test(invocation_id)
+    shop.end(invocation_id)
+    shop.commit()
+    said = f"one witness alone, in 1 of 1 record: {invocation_id[-6:]}: hooks told 1 call"
+
+    assert shop.judge()["verdict"] == "pass"
+    assert f"{said}, no transcript was held against them" in shop.gate().out
+    assert said in html.unescape(shop.gate("--format", "markdown").out)
+    assert "told by: hooks told 1 call" in shop.origin()
 
 
 @pytest.mark.parametrize("how", ["sparse", "removed", "another"])

@@ -11,7 +11,13 @@ from doctrine.text import count
 from specify_cli.cli.terminal.output import escape_markdown, one_line, paint
 from specify_cli.features.gate.findings import KINDS, GateFinding
 from specify_cli.features.gate.judging import Judged
-from specify_cli.features.origin.rendering import say_approvals, say_end, say_lines, say_tests
+from specify_cli.features.origin.rendering import (
+    say_approvals,
+    say_end,
+    say_lines,
+    say_tests,
+    say_witnesses,
+)
 from specify_cli.features.origin.writers import Writer
 
 _SAID = {
@@ -42,6 +48,8 @@ def render_gate(judged: Judged) -> Iterator[str]:
     yield f"range {judged.base[:10]}..{judged.head[:10]}, judged by {judged.rules_from}"
     yield say_lines(judged.origin.lines)
     yield judged.claims
+    if alone := say_witnesses(judged.origin.writers):
+        yield alone
     for group in _group(judged.findings):
         yield ""
         yield from _render_group(judged, group)
@@ -94,11 +102,12 @@ def make_comment(judged: Judged) -> str:
 def _compose_comment(judged: Judged, most: int) -> str:
     signs = {"pass": "✅", "fail": "❌", "damaged": "❌"}
     lines = [MARK, f"### {signs[judged.verdict]} spec-kitty gate: {say_verdict(judged)}", ""]
+    alone = say_witnesses(judged.origin.writers)
+    said = (say_lines(judged.origin.lines), judged.claims, *([alone] if alone else []))
     lines += [
         "What the records of AI agents' work say of this change:",
         "",
-        f"- {escape_markdown(say_lines(judged.origin.lines))}",
-        f"- {escape_markdown(judged.claims)}",
+        *(f"- {escape_markdown(text)}" for text in said),
         "",
     ]
     groups = _group(item for item in judged.findings if item.waived_by is None)
@@ -130,14 +139,6 @@ def _compose_comment(judged: Judged, most: int) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def _tell_judged(writer: Writer) -> str:
-    """Return what was judged. A story checks no signature: where the base's keys did, what they
-    show stands behind the end of the work."""
-    told = "; ".join(writer.summary.judged)
-    is_checked = any(item.signed for item in writer.approvals)
-    return told.replace(" (signature not checked)", "") if is_checked else told
-
-
 def _tell_work(writer: Writer) -> str:
     """Return the story of an invocation in a few words, as one entry of a list."""
     summary = writer.summary
@@ -147,7 +148,8 @@ def _tell_work(writer: Writer) -> str:
         ("done", summary.done),
         ("said", summary.said),
         ("left", "; ".join(summary.left)),
-        ("judged", _tell_judged(writer)),
+        ("judged", "; ".join(summary.judged)),
+        ("told by", writer.witnesses),
     ]
     ended = f"{say_end(writer)}, tests {say_tests(writer)}"
     ended += f", {say_approvals(writer)}" if writer.approvals else ""

@@ -40,8 +40,11 @@ from specify_cli.record.reading.patch_lines import (
     digest_line,
     read_lines_member,
 )
+from specify_cli.record.reading.timeline import make_timeline
 from specify_cli.record.reading.views import fields_of, join
 from specify_cli.record.record import Record
+from specify_cli.record.story.naming import name_event
+from specify_cli.record.story.story import Story
 from specify_cli.record.story.summary import summarize_story
 from specify_cli.record.story.telling import number_lines, tell_story
 from specify_cli.storage.checking import verify_place
@@ -49,6 +52,9 @@ from specify_cli.storage.index import Index
 from specify_cli.storage.objects import FileObjectStore
 from specify_cli.storage.queries import annex_events, read_record
 from specify_cli.storage.store import Place
+
+# What an approval is worth whose signature was checked, as a timeline's status says it.
+_CHECKED = "(signed by a trusted key)"
 
 
 class Reading(NamedTuple):
@@ -219,9 +225,9 @@ def read_writer(project: Project, place: Place, reading: Reading = Reading()) ->
     annexes: Sequence[Mapping[str, object]] = annex_events(project.root, place.invocation_id)
     report = verify_place(project, place)
     approvals = tuple(_list_approvals(record, reading.signers))
-    story = tell_story(
-        number_lines(fields_of(record), annexes), commands, os.path.realpath(project.root)
-    )
+    numbered = number_lines(fields_of(record), annexes)
+    story = tell_story(numbered, commands, os.path.realpath(project.root))
+    story = _tell_checked(story, numbered, record, reading.signers)
     writer = describe_writer(
         place.invocation_id, record, annexes, commands, report, approvals, summarize_story(story)
     )
@@ -229,6 +235,27 @@ def read_writer(project: Project, place: Place, reading: Reading = Reading()) ->
         return writer
     lines = join(fields_of(record), annexes)
     return writer._replace(tests=find_tests(project, lines, writer, commands))
+
+
+def _tell_checked(
+    story: Story, lines: Sequence[Mapping[str, object]], record: Record, signers: Signers | None
+) -> Story:
+    """Return a story that says of each approval which a trusted key signed that it did: a story
+    itself checks no signature."""
+    if signers is None or not any(entry.event == "approval" for entry in record.entries):
+        return story
+    proven = {
+        item.fields.get("seq")
+        for item in judge_approvals(list(record.entries), signers)
+        if item.signed and item.problem is None
+    }
+    texts = {
+        (entry.seq,): name_event(entry._replace(status=f"approval {_CHECKED}"))
+        for entry in make_timeline(lines)
+        if entry.kind == "approval" and entry.seq in proven
+    }
+    judged = (fact._replace(text=texts.get(fact.seqs, fact.text)) for fact in story.judged)
+    return story._replace(judged=tuple(judged))
 
 
 def _list_approvals(record: Record, signers: Signers | None) -> Iterator[ApprovedBy]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from doctrine.text import count
 from specify_cli.cli.terminal.output import one_line, paint
@@ -91,6 +91,8 @@ def render_writer(writer: Writer, lines: int) -> Iterator[str]:
             more = f" and {len(values) - 3} more" if len(values) > 3 else ""
             yield f"        {label}: {', '.join(one_line(value, 60) for value in values[:3])}{more}"
     yield f"        {say_proof(writer)}"
+    if writer.witnesses:
+        yield f"        told by: {one_line(writer.witnesses)}"
 
 
 def say_end(writer: Writer) -> str:
@@ -125,6 +127,16 @@ def say_approvals(writer: Writer) -> str:
         if item.allows
     ]
     return f"approved by {', '.join(given)}" if given else "approved by nobody"
+
+
+def say_witnesses(writers: Sequence[Writer]) -> str:
+    """Return of how many records one witness of an agent's session told nothing, or alone tells of
+    calls, and what they told of the first; "" for none."""
+    alone = [writer for writer in writers if writer.witnesses]
+    if not alone:
+        return ""
+    named, said = alone[0].invocation_id[-6:], one_line(alone[0].witnesses)
+    return f"one witness alone, in {len(alone)} of {count(len(writers), 'record')}: {named}: {said}"
 
 
 def say_proof(writer: Writer) -> str:

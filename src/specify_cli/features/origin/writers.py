@@ -13,6 +13,7 @@ from typing import NamedTuple
 from doctrine.text import say
 from specify_cli.record.findings import ERROR, RecordReport
 from specify_cli.record.reading.done_note import CheckState, judge_tests
+from specify_cli.record.reading.evidence import weigh_evidence
 from specify_cli.record.reading.printed import is_in_front
 from specify_cli.record.reading.timeline import Entry, make_timeline
 from specify_cli.record.reading.usage import find_model
@@ -46,7 +47,9 @@ class Writer(NamedTuple):
     paths that changed while no recorded tool ran, `refused` the calls that were denied and the
     policies that were violated. `summary` is its story in a few words. `proof` is `sealed`,
     `claimed` (a transcript says it, or it has no seals) or `damaged`. `withheld` counts lines that
-    a safe export left out. `work` names the work package and mission it was for.
+    a safe export left out. `work` names the work package and mission it was for. `witnesses` says
+    what the hooks and the transcript of an agent's session told, where one alone tells of a call or
+    one told nothing.
     """
 
     invocation_id: str
@@ -72,6 +75,7 @@ class Writer(NamedTuple):
     withheld: int
     findings: tuple[str, ...]
     work: str
+    witnesses: str = ""
 
 
 def describe_writer(
@@ -120,7 +124,17 @@ def describe_writer(
         sum(map(is_stand_in, lines)),
         tuple(dict.fromkeys(errors)),
         describe_work(started.get("mission"), started.get("work_package")),
+        _say_silence(started, lines),
     )
+
+
+def _say_silence(started: Mapping[str, object], lines: Sequence[Mapping[str, object]]) -> str:
+    """Return what `Writer.witnesses` says."""
+    evidence = weigh_evidence(started, lines)
+    if evidence is None:
+        return "a transcript alone tells it" if "imported" in started else ""
+    both = evidence.hooks == evidence.transcript == evidence.both and evidence.until is not None
+    return "" if both else evidence.describe()
 
 
 def judge_proof(record: Record, report: RecordReport) -> str:
