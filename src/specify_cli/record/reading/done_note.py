@@ -14,7 +14,6 @@ from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 from doctrine.text import count, say
 from specify_cli.record.reading.checks import FAILED, NOT_KNOWN, PASSED, Runs, name_change
 from specify_cli.record.reading.timeline import Entry, make_timeline
-from specify_cli.record.record import is_stand_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -181,7 +180,7 @@ class Shown:
             self.links.append(entry)
         elif entry.kind == "completed":
             self._outcome = entry.fields.get("outcome")
-        elif is_stand_in(entry.fields):
+        elif entry.kind == "withheld":
             self._withheld = True
         if entry.fields.get("reason") == "unseen_change":
             self.gaps.append(entry)

@@ -124,7 +124,9 @@ def test_work_that_was_not_closed_as_done_gets_no_note(outcome: str) -> None:
 
 def test_of_a_record_with_withheld_lines_nothing_is_said() -> None:
     assert note(TEST, edited("a.py")) != []
-    assert note(TEST, edited("a.py"), [{"withheld": "captured-in-full"}]) == []
+    for line in ({"withheld": "captured-in-full"}, {"withheld": "captured-in-full", "uri": "inv://I/event/4"}):
+        assert note(TEST, edited("a.py"), [line]) == []
+        assert judge_tests([*edited("a.py"), line, *TEST]).state == "not known"
 
 
 def test_a_long_list_is_cut_and_says_by_how_much() -> None:
