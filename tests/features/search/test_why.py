@@ -160,6 +160,27 @@ def told_of(cli: Cli, path: str) -> list[str | None]:
 FIRST = "open_the_door(a)\nwalk_through(b)\n}\nclose_the_door(c)\nlock_it_again(d)\n"
 
 
+@pytest.mark.parametrize("name", ["src/small.py", "src/big.py"])
+def test_what_a_patch_wrote_behind_what_a_record_keeps_of_it_is_nobody_elses(
+    cli: Cli, project: Path, name: str
+) -> None:
+    """Another invocation wrote equal lines before, which were copied into the new file or went with the old one."""
+    (project / "src").mkdir()
+    big, equal = project / "src/big.py", "".join(f"def step_{at}_of_it(order, place):\n" for at in range(30))
+    rest = "".join(f"    value_{at} = compute(order, {at})\n" for at in range(1200))
+    with open_invocation(project, "write the steps") as run:
+        (project / name).write_text(equal)
+        run.patch(name, "create", after=equal)
+    with open_invocation(project, "write it all") as run:
+        run.patch("src/big.py", "create", after=rest + equal)
+    big.write_text(f"# by hand\n{rest}{equal}")
+    ranges = cli("why", "src/big.py", "--json").json()["ranges"]
+
+    assert [(part["first"], part["invocation_id"]) for part in ranges] == [
+        (1, None), (2, run.invocation_id), (1002, None),
+    ]  # fmt: skip
+
+
 def test_a_brace_that_somebody_else_wrote_lines_before_stays_known(cli: Cli, project: Path) -> None:
     later = FIRST.replace("}\n", "look_around_there(e)\nlook_at_the_clock(f)\n}\n")
     with open_invocation(project, "fix one") as one:

@@ -165,7 +165,21 @@ def find_writers(
         _choose(claim, digest, removed) for claim, digest in zip(claims, digests, strict=True)
     ]
     _drop_equal(writers, digests)
+    for cut in ordered:
+        if cut.is_cut and cut.path in names:
+            writers = [
+                () if any(_may_have_come_with(cut, edit, names) for edit in edits) else edits
+                for edits in writers
+            ]
     return writers
+
+
+def _may_have_come_with(cut: Edit, edit: Edit, names: Set[str]) -> bool:
+    """Return whether a line that another invocation wrote, in another file or before this patch
+    made the file, may have come again with it: a record does not keep all of its lines."""
+    is_made = cut.fields.get("kind") == "create"
+    is_before = edit.path not in names or (is_made and edit.order < cut.order)
+    return is_before and edit.invocation_id != cut.invocation_id
 
 
 def _drop_equal(writers: list[tuple[Edit, ...]], digests: Sequence[str]) -> None:
