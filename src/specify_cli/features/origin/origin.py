@@ -249,7 +249,7 @@ def _tell_checked(
         for item in judge_approvals(list(record.entries), signers)
         if item.signed and item.problem is None
     }
-    texts = {
+    texts: dict[tuple[int, ...], str] = {
         (entry.seq,): name_event(entry._replace(status=f"approval {_CHECKED}"))
         for entry in make_timeline(lines)
         if entry.kind == "approval" and entry.seq in proven
