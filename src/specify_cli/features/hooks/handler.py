@@ -178,7 +178,7 @@ def _tell_apart(at: Site, source: str, call: HookInput) -> HookInput:
     call = _key_stand_ins(call, at.git_dir)
     if call.call_id_is_synthetic:
         # for harnesses that name no call
-        from specify_cli.features.hooks.payload.equal_payloads import name_as_told
+        from specify_cli.features.hooks.conversation.late_calls import name_as_told
 
         call = name_as_told(at, call)
         if not call.events:

@@ -1,0 +1,143 @@
+"""Calls of harnesses that name none, told late: each has the name that its transcript gives it."""
+
+from __future__ import annotations
+
+from doctrine.light_imports import TYPE_CHECKING
+from specify_cli.errors import InvocationError
+from specify_cli.features.hooks.direct import list_keys, read_annexes, read_limits
+from specify_cli.features.hooks.payload.site import place_events
+from specify_cli.invocation.bindings import list_bindings
+from specify_cli.invocation.ends.activity import read_moment
+from specify_cli.invocation.events.event_body import PayloadError, compose_event
+from specify_cli.invocation.events.settings import settings_of
+from specify_cli.record import layout
+from specify_cli.record.ids import rfc3339
+from specify_cli.record.seal import open_line
+from specify_cli.storage.store import FileRecordStore, Place, place_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from specify_cli.features.hooks.payload.site import Site
+    from specify_cli.features.hooks.payload.values import HookEvent, HookInput
+
+    Fields = Mapping[str, object]
+
+
+def name_as_told(at: Site, call: HookInput) -> HookInput:
+    """Return a call under the name by which a transcript told it already, where a record of its
+    session says so: a hook is late, or tells it again.
+
+    The transcript told everything until a moment. Of its calls with equal arguments the one that
+    began, or ended, nearest to what the payload states is meant.
+    """
+    first, key = call.events[0], list_keys(at.harness, call)[0]
+    begin = first if first.event == "tool_call" else call.begin
+    stamp = _read_stamp(call)
+    if begin is None or stamp is None:
+        return call
+    for lines, until in _list_told(at, call):
+        if stamp > until or any(line.get("dedupe") == key for line in lines):
+            continue
+        placed = zip(call.events, place_events(call, at).events, strict=True)
+        left = tuple(event for event, there in placed if not _is_filled_in(lines, there))
+        if len(left) < len(call.events):
+            return call._replace(events=left)
+        signs = _sign_calls(at, lines, begin)
+        near = {
+            str(line["call_id"]): _measure(stamp, line)
+            for line in lines
+            if line.get("event") == first.event and line.get("call_id") in signs
+        }
+        if not signs:
+            continue
+        name = min(near, key=near.__getitem__, default=signs[0])
+        events = tuple(
+            event._replace(
+                call_id=name,
+                payload={**event.payload, "call_id": name}
+                if "call_id" in event.payload
+                else event.payload,
+            )
+            for event in call.events
+        )
+        return call._replace(events=events, call_id_is_synthetic=False)
+    return call
+
+
+def _read_stamp(call: HookInput) -> str | None:
+    """Return the moment (RFC 3339) that a payload states, "" of a call that begins or closes a
+    record, which hardly has its equal; None where none is stated."""
+    for event in call.events[::-1]:
+        _, mark, stamp = event.call_id.rpartition("@")
+        if mark:
+            return rfc3339(int(stamp)) if stamp.isdigit() else stamp
+    return "" if call.closes or call.starts_record_command is not None else None
+
+
+def _is_filled_in(lines: Sequence[Fields], event: HookEvent) -> bool:
+    """Return whether a transcript told the rest of a call whose begin or end a hook told."""
+    name, status = event.payload.get("call_id"), event.payload.get("status")
+    return any(
+        line.get("event") == event.event
+        and line.get("witness") == "transcript"
+        and str(line.get("call_id")).partition("#")[0] == name
+        and line.get("path") == event.payload.get("path")
+        and status in (None, "unknown", line.get("status"))
+        for line in lines
+    )
+
+
+def _measure(stamp: str, line: Fields) -> int:
+    """Return how far (ms) a line is from a moment."""
+    moments = [read_moment(text) for text in (stamp, line.get("claimed_at", line.get("at")))]
+    return abs((moments[0] or 0) - (moments[1] or 0))
+
+
+def _list_told(at: Site, call: HookInput) -> Iterator[tuple[list[Fields], str]]:
+    """Yield the lines of each record of a session, with its annexes, that a transcript was held
+    against, and until when (RFC 3339) that told everything."""
+    session = call.session_id or ""
+    bound = [one for name in (call.subagent, None) for one in _list_bound(at, session, name)]
+    for place in bound or _find_imported(at, session):
+        try:
+            data = FileRecordStore(at.root).read(place)
+            data += read_annexes(at.root, place.invocation_id)
+        except (OSError, InvocationError):
+            continue
+        if b'"event":"reconciled"' in data or layout.is_imported(place.folder):
+            lines: list[Fields] = [open_line(raw).fields or {} for raw in data.split(b"\n")]
+            yield lines, max(str(line.get("until", line.get("completed_at", ""))) for line in lines)
+
+
+def _list_bound(at: Site, session: str, agent: str | None) -> list[Place]:
+    return [
+        place_of(one.profile_id, one.invocation_id)
+        for one in list_bindings(at.root, at.harness, session, agent)
+        if one.profile_id is not None
+    ]
+
+
+def _find_imported(at: Site, session: str) -> Iterator[Place]:
+    from specify_cli.features.hooks.search import find_imported  # where nothing is bound
+
+    return find_imported(at.root, at.harness, session)
+
+
+def _sign_calls(at: Site, lines: Sequence[Fields], begin: HookEvent) -> list[str]:
+    """Return the calls of a transcript that have the tool and the arguments of this one."""
+    settings = settings_of(lines[0], *read_limits(at), at.git_dir)
+    try:
+        body = compose_event(
+            "tool_call", begin.payload, settings, new_id=lambda: "", trace_id=""
+        ).body
+    except PayloadError:
+        return []
+    names = ("tool", "args_hash", "args_size")
+    return [
+        str(line.get("call_id"))
+        for line in lines
+        if line.get("event") == "tool_call"
+        and ("imported" in lines[0] or line.get("witness") == "transcript")
+        and all(line.get(name) == body.get(name) for name in names)
+    ]
