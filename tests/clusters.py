@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -99,7 +100,14 @@ def dask_cluster(workers: int, env: dict[str, str] | None = None) -> Iterator[Cl
         "DASK_DISTRIBUTED__ADMIN__TICK__LIMIT": "60s",
     }
     surroundings = {**os.environ, **tries, **watching, **(env or {}), "PYTHONPATH": path}
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=surroundings, text=True) as ran:
+    with subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env=surroundings,
+        text=True,
+    ) as ran:
         assert ran.stdin is not None and ran.stdout is not None
         try:
             yield Cluster(ran.stdout.readline().strip())
@@ -114,7 +122,7 @@ def worker_alone(cluster: Cluster) -> Iterator[None]:
     """Give a cluster a worker that nobody starts again."""
     from distributed import Client
 
-    command = [sys.executable, "-m", "distributed.cli.dask_worker", cluster.address, "--no-nanny", "--no-dashboard"]
+    command = _describe_worker(cluster.address)
     surroundings = {**os.environ, "PYTHONPATH": str(TESTS)}
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=surroundings) as ran:
         try:
@@ -125,11 +133,30 @@ def worker_alone(cluster: Cluster) -> Iterator[None]:
             ran.kill()
 
 
-if __name__ == "__main__":
+def serve(workers: int) -> None:
+    """Run a scheduler and so many workers until stdin is closed; one that dies is started anew.
+
+    Dask's own nannies give up on a machine that is busy with other things, and then nobody starts it.
+    """
     from distributed import LocalCluster
 
-    with LocalCluster(
-        n_workers=int(sys.argv[1]), threads_per_worker=1, dashboard_address=None, silence_logs=50
-    ) as started:  # type: ignore[no-untyped-call]
+    with LocalCluster(n_workers=0, dashboard_address=None, silence_logs=50) as started:  # type: ignore[no-untyped-call]
+        command = _describe_worker(started.scheduler_address)
+        ran = [subprocess.Popen(command, stdout=sys.stderr) for _ in range(workers)]
         print(started.scheduler_address, flush=True)
-        sys.stdin.read()
+        while not select.select([sys.stdin], [], [], 0.2)[0]:
+            for place, one in enumerate(ran):
+                if one.poll() is not None:
+                    ran[place] = subprocess.Popen(command, stdout=sys.stderr)
+        for one in ran:
+            one.kill()
+            one.wait()
+
+
+def _describe_worker(address: str) -> list[str]:
+    options = ["--no-nanny", "--no-dashboard", "--nthreads", "1"]
+    return [sys.executable, "-m", "distributed.cli.dask_worker", address, *options]
+
+
+if __name__ == "__main__":
+    serve(int(sys.argv[1]))
