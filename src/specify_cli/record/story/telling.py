@@ -8,6 +8,9 @@ are one group ("read 4 files"), an edit and the patch it made are one deed.
 
 from __future__ import annotations
 
+import re
+from itertools import chain
+
 from doctrine.light_imports import TYPE_CHECKING
 from doctrine.text import count, say
 from specify_cli.record.reading.done_note import Shown
@@ -46,6 +49,8 @@ _OPENING = ("started", "policy_snapshot_ref", "retrieval_request", "checkpoint",
 # Deeds that stand each for itself, however many come one behind the other.
 _ALONE = ("test", "note", "step", "subagent")
 _AGENT_LENGTH = 40
+# So many calls that asked a subagent are looked through for the one that has none yet.
+_MOST_ASKING = 100
 
 
 def tell_story(lines: Sequence[Line], commands: Sequence[str] = (), root: str = "") -> Story:
@@ -244,11 +249,17 @@ class Telling:
         return self._agents[entry.agent]
 
     def _begin_agent(self, entry: Entry) -> _Chapter:
-        """Return the chapter of a subagent: in the call that asked it, where one is under way."""
-        for at, (call, chapter) in enumerate(self._asking):
-            if call.status == "open" or call.end_seq > entry.seq:
-                del self._asking[at]
-                return chapter
+        """Return the chapter of a subagent: in the call whose result names it, else in the first
+        that is under way; subagents that work side by side can begin in any order."""
+        agent = re.compile(rf"(?<![\w-]){re.escape(entry.agent or '')}(?![\w-])")
+        calls = [call for call, _ in self._asking]
+        named = (at for at, call in enumerate(calls) if agent.search(_read_result(call)))
+        under_way = (
+            at for at, call in enumerate(calls) if call.status == "open" or call.end_seq > entry.seq
+        )
+        at = next(chain(named, under_way), None)
+        if at is not None:
+            return self._asking.pop(at)[1]
         chapter = _Chapter("subagent", f"subagent {cut(entry.agent or '', _AGENT_LENGTH)}")
         self._top[-1].put(chapter)
         return chapter
@@ -263,7 +274,7 @@ class Telling:
         if act.deed == "ask":
             inner = _Chapter("subagent", f"asked a subagent: {act.what}", entry)
             chapter.put(inner)
-            self._asking.append((entry, inner))
+            self._asking = [*self._asking[-_MOST_ASKING:], (entry, inner)]
             return
         chapter.add(act)
         if act.deed == "edit":
@@ -356,6 +367,10 @@ class Telling:
         """Return the chapters; the first only where something came before the first prompt."""
         parts = [chapter.finish() for chapter in self._top]
         return tuple(part for part in parts if part.kind != "opening" or part.parts)
+
+
+def _read_result(call: Entry) -> str:
+    return read_text(call.end_fields.get("output"))
 
 
 def _join_patch(call: Act, patch: Act) -> Act:

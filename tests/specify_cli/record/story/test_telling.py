@@ -136,6 +136,22 @@ def test_the_work_of_a_subagent_is_a_chapter_in_the_call_that_asked_it() -> None
     ]
 
 
+def test_subagents_that_begin_in_another_order_stand_in_the_call_that_names_them() -> None:
+    def ask(seq: int, end: int, what: str, agent: str) -> list[dict[str, Any]]:
+        begun, ended = call(seq, "Agent", {"description": what}, json.dumps({"agentId": agent}))
+        return [begun, {**ended, "seq": end}]
+
+    first, second, late = ask(1, 7, "look at A", "a1"), ask(2, 8, "look at B", "a11"), ask(9, 10, "go on alone", "a2")
+    inner = [*call(3, "Read", {"path": "b.py"}, agent="a11"), *call(5, "Read", {"path": "a.py"}, agent="a1")]
+    lines = [first[0], second[0], *inner, first[1], second[1], *late, *call(11, "Read", {"path": "c.py"}, agent="a2")]
+
+    assert titles(tell_story(lines).done[0].parts) == [
+        ["asked a subagent: look at A", ["read a.py"]],
+        ["asked a subagent: look at B", ["read b.py"]],
+        ["asked a subagent: go on alone", ["read c.py"]],
+    ]
+
+
 def test_each_prompt_begins_a_chapter_and_steps_are_chapters_inside() -> None:
     lines = [
         line(1, "step_started", step="build", ordinal=1),
