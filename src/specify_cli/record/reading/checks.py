@@ -94,6 +94,15 @@ _SHOWS_FAILED = (
     r"|^make(\[\d+\])?: \*\*\* |\| [1-9]\d* [Ff]ailed|passed[,;] [1-9]\d* failed"
     r"|skipped; [1-9]\d* failed|pass: \d+, fail: [1-9]"
 )
+# Other lines that say how many failed, and a count in a line of either kind.
+_SUMS_UP = re.compile(
+    rf"{_SHOWS_FAILED}|^Tests: \d+, Assertions: |^\d+ tests? completed, |tests run: |^# fail "
+)
+_COUNT = re.compile(
+    r"(?<!run with )\b(\d{1,9}) (?:tests? )?(?:failed|FAILED|failing|failures?|errors?|fails?)\b"
+    r"|\b(?:[Ff]ailures|[Ee]rrors|[Ff]ail(?:ed)?|FAIL)[:=]? *(\d{1,9})\b"
+)
+
 _SHOWS_PASSED = (
     r"(?m)\b[1-9]\d* passed\b[^\n]* in [\d.]+s|^Ran [1-9]\d* tests? (in|across|containing) "
     r"|^ok\s+\S+\s+[\d.(]|^test result: ok\. [1-9]|^\s*Tests:?\s+[^\n]*\b[1-9]\d* passed"
@@ -301,6 +310,18 @@ def judge_command(
     return PASSED if status == "ok" and (is_own or shown == PASSED) else NOT_KNOWN
 
 
+def count_failed(output: str) -> int:
+    """Return how many tests failed or ended in an error, as the last summary in an output says that
+    tells a number; 0 where none does."""
+    text = re.sub(r"\x1b\[[0-9;]*m", "", _cut_middle(output))
+    for line in reversed(text.splitlines()):
+        if _SUMS_UP.search(line):
+            counts = _COUNT.findall(line)
+            if total := sum(int(one or two) for one, two in counts):
+                return total
+    return 0
+
+
 def name_change(command: str, commands: Sequence[str] = ()) -> str:
     """Return what changes files in a command line after its last test run: the file it redirects
     into, or the command; "" where none does.
@@ -477,10 +498,15 @@ def _decides_exit(parts: Sequence[_Part], place: int, command: str) -> bool:
     return all(part.operator in ("&&", "", ")") for part in parts[place:])
 
 
+def _cut_middle(output: str) -> str:
+    """Return both ends of an output: a summary stands there, and what lies between may be long, and
+    hostile."""
+    return output if len(output) <= 2 * _READ else f"{output[:_READ]}\n{output[-_READ:]}"
+
+
 def _read_output(output: str) -> str | None:
     """Return what an output shows of the tests; None where no rule reads it."""
-    # A summary stands at an end; what lies between may be long, and hostile.
-    whole = output if len(output) <= 2 * _READ else f"{output[:_READ]}\n{output[-_READ:]}"
+    whole = _cut_middle(output)
     if whole.startswith("{"):  # members of an answer, each a text of its own
         whole = re.sub(r'":"|","', "\n", whole)
     text = re.sub(r"\x1b\[[0-9;]*m", "", whole.replace("\\n", "\n").replace("\\t", "\t"))

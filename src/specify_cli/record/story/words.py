@@ -12,7 +12,7 @@ import re
 
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 from doctrine.text import count, say
-from specify_cli.record.reading.checks import FAILED, judge_check
+from specify_cli.record.reading.checks import FAILED, count_failed, judge_check
 from specify_cli.record.reading.timeline import Entry
 from specify_cli.record.seal import erased_members
 
@@ -62,11 +62,6 @@ _PRINTED_KEYS = (
 NAMELESS = "a file whose name is not kept"
 # A file in the grammar of patches that models write.
 _PATCHED = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$", re.M)
-# How many tests failed: "2 failed", "Failures: 2".
-_COUNT = re.compile(
-    r"(?<!with )\b([1-9]\d*) (?:tests? )?(?:[Ff]ailed|FAILED|failing|failures?|errors?|fails?)\b"
-    r"|\b(?:Failures|[Ff]ail(?:ed)?|FAIL|FAILED \(failures)[:=]? *([1-9]\d*)"
-)
 # What Gemini CLI and Copilot write around an output themselves.
 _WRAPPED = re.compile(
     r"</?\w+>|Output: \(empty\)|Exit Code: \d+|Process Group PGID: \d+"
@@ -158,8 +153,8 @@ def name_call(entry: Entry, commands: Sequence[str], root: str) -> Act:
     output = read_printed(entry.end_fields.get("output"))
     outcome = read_outcome(entry)
     if shows is not None:
-        failed = _COUNT.search(_COLOURS.sub("", output)) if shows == FAILED else None
-        result = f"{failed[1] or failed[2]} failed" if failed else shows
+        failed = count_failed(output) if shows == FAILED else 0
+        result = f"{failed:,} failed" if failed else shows
         outcome = "failed" if shows == FAILED else outcome
     elif outcome == "unknown" and "inferred" in entry.end_fields:
         result = "its end was not told"

@@ -108,6 +108,16 @@ def test_what_was_kept_whole_reads_as_it_was_printed() -> None:
         ("dotnet test", "Failed!  - Failed:     2, Passed:     4", "2 failed"),
         ("swift test", "Test run with 3 tests failed after 0.001 seconds with 1 issue.", "failed"),
         ("npx ava", "  1 test failed\n", "1 failed"),
+        ("npx jest", "Test Suites: 1 failed, 1 passed, 2 total\nTests:       3 failed, 5 passed, 8 total", "3 failed"),
+        ("npx vitest", " Test Files  1 failed | 1 passed (2)\n      Tests  2 failed | 3 passed (5)", "2 failed"),
+        ("pytest -q", 'E   assert "12 errors" == x\n2 failed, 8 passed, 1 error in 0.12s', "3 failed"),
+        ("go test ./...", "a_test.go:5: expected 7 failures, got 3\n--- FAIL: TestA (0.00s)\nFAIL", "failed"),
+        ("python -m unittest", "Ran 3 tests in 0.001s\n\nFAILED (failures=1, errors=2)", "3 failed"),
+        ("mvn test", "Tests run: 5, Failures: 1, Errors: 2, Skipped: 0\nBUILD FAILURE", "3 failed"),
+        ("gradle test", "5 tests completed, 2 failed\nBUILD FAILED", "2 failed"),
+        ("swift test", "Executed 5 tests, with 2 failures (0 unexpected) in 0.1 (0.2) seconds", "2 failed"),
+        ("make test", "3 failed, 9 passed in 1.0s\nmake: *** [Makefile:2: test] Error 1", "3 failed"),
+        ("ctest", "50% tests passed, 1 tests failed out of 2\nErrors while running CTest", "1 failed"),
     ],
 )
 def test_how_many_tests_failed_is_read_from_many_runners(command: str, output: str, told: str) -> None:
