@@ -231,6 +231,29 @@ def read_story(page: Path) -> dict[str, object]:
     return story
 
 
+def test_a_page_says_of_what_the_work_tree_shows_what_the_terminal_says(browser: Browser, tmp_path: Path) -> None:
+    """A file that can have been moved has no new line; one whose mode alone changed no text; another day its date."""
+    tree = {"event": "patch_apply", "after": {"head": "one\ntwo\n", "size": 8}, "ok": True, "witness": "tree"}
+    bodies: list[dict[str, object]] = [
+        {"event": "started", "request_text": "move it", "started_at": "2026-11-20T12:00:00.000Z"},
+        {**tree, "path": "moved.py", "kind": "create", "at": "2026-11-22T12:00:00.000Z"},
+        {**tree, "path": "new.py", "kind": "create", "lines": "+0123456789+0123456789"},
+        {**tree, "path": "run.sh", "kind": "modify", "mode": "100755"},
+        {"event": "completed", "outcome": "done", "completed_at": "2026-11-22T12:00:01.000Z"},
+    ]
+    data, _ = chain(genesis_tip(), "01JD4Q3S0000000000000000A1", bodies)
+    path = tmp_path / "tree.html"
+    path.write_bytes(make_page(data.decode().removesuffix("\n").split("\n"), [], [], [], {}))
+
+    assert check(browser, path)[0] == "checked"
+    browser.value("document.querySelectorAll('#page details').forEach((part) => { part.open = true; })")
+    browser.value("new Promise((done) => setTimeout(done, 0))")
+    texts = "[...document.querySelectorAll('.part pre.diff')].map((part) => part.textContent)"
+    diffs = json.loads(browser.value(f"JSON.stringify({texts})"))
+    assert diffs == [" one\n two\n", "+one\n+two\n", " nothing but its mode changed\n"]
+    assert "22 Nov 2026" in browser.text(".part.change") and "after 48 h 0 min" in browser.text()
+
+
 def test_every_rendering_states_the_facts_of_one_story(browser: Browser, tmp_path: Path) -> None:
     """Page, terminal, JSON, the gate's comment and MCP: titles, sentences, files and numbers are equal."""
     shop = Shop(tmp_path)

@@ -7,6 +7,7 @@ import os
 import pty
 import subprocess
 import sys
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -155,3 +156,28 @@ def test_a_long_story_goes_through_the_pager_of_a_person(
     os.close(ours)
 
     assert marker.exists() == paged
+
+
+def test_show_counts_as_failed_what_its_story_marks_so(cli: Cli) -> None:
+    """Codex says no exit code: of its test runs the output alone tells that one failed."""
+    invocation_id: str = cli("do", "fix the login test", "--json").json()["invocation_id"]
+    events = [
+        {"event": "tool_call", "call_id": "c", "tool": "Bash", "args": {"command": "pytest -q"}},
+        {"event": "tool_result", "call_id": "c", "status": "unknown", "output": "1 failed, 4 passed in 0.12s"},
+    ]
+    lines = "".join(json.dumps(event) + "\n" for event in events).encode()
+    cli("profile-invocation", "record", "--invocation-id", invocation_id, stdin=lines)
+    shown = cli("invocations", "show", invocation_id).out
+
+    assert "✗ ran pytest -q: 1 failed" in shown and "1 call (1 failed or denied)" in shown
+
+
+def test_what_was_done_on_another_day_says_on_which() -> None:
+    begun = datetime(2026, 11, 22, 12).astimezone()
+    moments = {"started": begun, "prompt": begun + timedelta(hours=1), "turn": begun + timedelta(days=2)}
+    lines: list[dict[str, Any]] = [
+        {"seq": seq, "event": event, "started_at" if seq == 0 else "at": at.isoformat(), "text": {"head": "go on"}}
+        for seq, (event, at) in enumerate(moments.items())
+    ]
+
+    assert list(render_story(tell_story(lines))) == ["  13:00:00  asked: go on", "    11-24 12:00:00  answered: go on"]

@@ -167,7 +167,7 @@ def invocation_page(
     head = (value.get("profile_id"), value.get("action"), outcome, kind or None)
     yield paint(" · ".join(one_line(part) for part in head if part is not None), "head")
     yield f"request:  {one_line(value.get('request') or story.asked.missing, 400)}"
-    yield f"outcome:  {_describe_end(value, entries)}"
+    yield f"outcome:  {_describe_end(value, story, entries)}"
     yield f"asked by: {_describe_caller(value)} at {local_time(_text(value.get('started_at')))}"
     if story.asked.work:
         yield f"part of:  {one_line(story.asked.work)}"
@@ -234,7 +234,7 @@ def _text(value: object) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _describe_end(value: Mapping[str, object], entries: Sequence[Entry]) -> str:
+def _describe_end(value: Mapping[str, object], story: Story, entries: Sequence[Entry]) -> str:
     """Return how the invocation ended and what it took; of an open one when it was last heard
     of."""
     started, completed = _text(value.get("started_at")), _text(value.get("completed_at"))
@@ -245,11 +245,10 @@ def _describe_end(value: Mapping[str, object], entries: Sequence[Entry]) -> str:
         took = describe_span(measure(started, completed))
         end = f"{one_line(value.get('outcome') or 'closed')} at {local_time(completed)}"
         end += f", after {took}" if took else ""
-    calls = Counter(entry.bad for entry in entries if entry.kind == "tool_call")
-    if not calls:
+    if not story.calls:
         return end
-    bad = f" ({calls[True]} failed or denied)" if calls[True] else ""
-    return f"{end} · {count(calls.total(), 'call')}{bad}"
+    bad = f" ({story.failed} failed or denied)" if story.failed else ""
+    return f"{end} · {count(story.calls, 'call')}{bad}"
 
 
 def _render_timeline(entries: Sequence[Entry]) -> Iterator[str]:

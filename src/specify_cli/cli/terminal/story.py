@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import date, datetime
 
 from doctrine.text import count
 from specify_cli.cli.terminal.output import one_line, paint
@@ -30,8 +30,9 @@ def render_story(
     full = None if lines is None else {line.get("seq"): line for line in lines}
     if story.before:
         yield f"  earlier in this turn: {one_line(story.before, 400)}"
+    day = _read_day(story.asked.at)
     for part in story.done:
-        yield from _render_part(part, "  ", full)
+        yield from _render_part(part, "  ", full, day)
     if not story.done:
         yield "  nothing was recorded between the start and the end"
     for fact in story.left:
@@ -126,11 +127,14 @@ def _mark_rows(rows: Sequence[str], line: Mapping[str, object]) -> list[str]:
 
 
 def _render_part(
-    part: Part, indent: str, full: Mapping[object, Mapping[str, object]] | None
+    part: Part,
+    indent: str,
+    full: Mapping[object, Mapping[str, object]] | None,
+    day: date | None,
 ) -> Iterator[str]:
     if part.kind == "opening":
         for inner in part.parts:
-            yield from _render_part(inner, indent, full)
+            yield from _render_part(inner, indent, full, day)
         return
     is_bad = part.outcome in ("failed", "denied")
     title = one_line(part.title, 160)
@@ -141,7 +145,7 @@ def _render_part(
         title += " (no end is recorded)"
     took = f"  {describe_span(part.duration_ms)}" if part.duration_ms else ""
     limits = _say_limits(part.limits, part.title)
-    line = f"{indent}{local_clock(part.at)}  {title}{took}{limits}".rstrip()
+    line = f"{indent}{local_clock(part.at, day)}  {title}{took}{limits}".rstrip()
     yield paint(line, "head") if part.kind == "prompt" else line
     deeper = f"{indent}  "
     if full is not None and part.text:
@@ -163,7 +167,7 @@ def _render_part(
             output = read_printed(told.get("output", told.get("response")))
             yield from (f"{deeper}  | {row}" for row in output.split("\n") if output)
     for inner in part.parts:
-        yield from _render_part(inner, deeper, full)
+        yield from _render_part(inner, deeper, full, day)
 
 
 def describe_span(millis: int | None) -> str:
@@ -179,9 +183,18 @@ def describe_span(millis: int | None) -> str:
     return f"{minutes} min" if minutes < 100 else f"{minutes // 60} h {minutes % 60} min"
 
 
-def local_clock(moment: str | None) -> str:
-    """Return a recorded moment as the local time of day."""
+def local_clock(moment: str | None, day: date | None = None) -> str:
+    """Return a recorded moment as the local time of day, with its date where that is another than
+    `day`."""
     try:
-        return datetime.fromisoformat(moment or "").astimezone().strftime("%H:%M:%S")
+        there = datetime.fromisoformat(moment or "").astimezone()
     except (ValueError, OverflowError, OSError):
         return "        "
+    return there.strftime("%H:%M:%S" if day in (None, there.date()) else "%m-%d %H:%M:%S")
+
+
+def _read_day(moment: str | None) -> date | None:
+    try:
+        return datetime.fromisoformat(moment or "").astimezone().date()
+    except (ValueError, OverflowError, OSError):
+        return None

@@ -242,8 +242,11 @@ function printedOf(value, objects) {
 function diffOf(fields, objects) {
   const diff = textOf(fields.diff, objects);
   if (diff) return diff.split("\n").filter((line) => !/^(---|\+\+\+) /.test(line));
-  // Of a changed file whose text afterwards alone is kept, no line is said to be new.
-  const came = fields.kind === "create" || fields.before !== undefined ? "+" : " ";
+  if (fields.mode !== undefined) return [" nothing but its mode changed"];
+  // Of a changed file whose text afterwards alone is kept, no line is said to be new; nor of one that the work tree shows,
+  // which can have been moved there, unless each of its lines came.
+  const isMoved = fields.witness === "tree" && !/^(\+\w+)+$/.test(text(fields.lines ?? ""));
+  const came = (fields.kind === "create" && !isMoved) || fields.before !== undefined ? "+" : " ";
   const sides = [["-", fields.before], [came, fields.after]].map(([sign, value]) => [sign, textOf(value, objects)]);
   return sides.flatMap(([sign, value]) => (value ? value.replace(/\n$/, "").split("\n").map((line) => sign + line) : []));
 }
@@ -303,7 +306,9 @@ function detailsOf({ fields }) {
 function spanOf(millis) {
   if (millis === null || millis === undefined || Number.isNaN(millis)) return "";
   if (millis < 1000) return `${millis} ms`;
-  return millis < 100000 ? `${(millis / 1000).toFixed(1)} s` : `${Math.round(millis / 60000)} min`;
+  const minutes = Math.round(millis / 60000);
+  if (millis < 100000) return `${(millis / 1000).toFixed(1)} s`;
+  return minutes < 100 ? `${minutes} min` : `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
 }
 
 function localTime(moment, form) {
@@ -452,7 +457,8 @@ function showPart(part, context) {
   const id = `at-${part.seqs[0] ?? `p${context.count}`}`;
   context.count += 1;
   const approval = own[0] && sayApproval(own[0]);
-  const took = [localTime(part.at, CLOCK), spanOf(part.duration_ms), approval ? sayHeld(own) : own.some((line) => line.claim) ? "a claim" : "", ...part.limits].filter(Boolean).join(" · ");
+  const isSameDay = new Date(part.at).toDateString() === new Date(context.began).toDateString();
+  const took = [localTime(part.at, isSameDay ? CLOCK : DAY), spanOf(part.duration_ms), approval ? sayHeld(own) : own.some((line) => line.claim) ? "a claim" : "", ...part.limits].filter(Boolean).join(" · ");
   const head = [shown(`${bad ? "✗ " : ""}${approval ?? part.title}${part.outcome === "open" && !part.parts.length && part.kind !== "step" ? " (no end is recorded)" : ""}`), " ", make("span", { class: "quiet" }, shown(took))];
   let element;
   if (isWords) {
@@ -826,7 +832,7 @@ function show(lines, annexes, objects, images, said, proofs, story) {
   const actor = isObject(started.actor) ? started.actor : {};
   const numbered = numberLines(lines, annexes);
   const context = { lines: numbered, bySeq: new Map(numbered.map((line) => [line.fields.seq, line])), objects, images, said, story,
-    parts: [], elements: new Map(), count: 0 };
+    parts: [], elements: new Map(), count: 0, began: started.started_at };
   const page = find("page");
   // Of a long record only what is in sight is laid out.
   if (all.length > LINES_AT_ONCE) document.documentElement.dataset.long = "";
