@@ -222,6 +222,13 @@ function textOf(value, objects) {
 
 const PRINTED = ["stdout", "stderr", "output", "content", "text", "llmContent", "text_result_for_llm"];
 
+function joinTexts(value) {
+  // A text, or the texts that a list of parts holds.
+  if (!Array.isArray(value)) return typeof value === "string" ? value : undefined;
+  const parts = value.filter((part) => isObject(part) && "text" in part);
+  return parts.length ? parts.map((part) => text(part.text)).join("\n") : undefined;
+}
+
 function printedOf(value, objects) {
   // What a tool printed: programs wrap it in JSON of their own, which may be cut.
   const kept = textOf(value, objects);
@@ -231,8 +238,9 @@ function printedOf(value, objects) {
   if (!/^[{[]/.test(kept)) return kept;
   try {
     const parsed = JSON.parse(kept);
-    const parts = PRINTED.map((name) => parsed[name]).filter((part) => typeof part === "string" && part);
-    if (parts.length) return parts.join("\n");
+    const told = isObject(parsed.file) ? parsed.file : parsed;
+    const parts = (Array.isArray(parsed) ? [parsed] : PRINTED.map((name) => told[name])).map(joinTexts).filter((part) => part !== undefined);
+    if (parts.length) return parts.filter(Boolean).join("\n");
   } catch { /* it was cut */ }
   const found = /"(?:stdout|output|content|text|llmContent|text_result_for_llm)":\s*"((?:[^"\\]|\\.)*)/.exec(kept);
   if (found) try { return JSON.parse(`"${found[1].replace(/[\n\t\r]/g, " ")}"`); } catch { return found[1]; }

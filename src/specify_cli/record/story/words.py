@@ -35,7 +35,7 @@ _DEEDS = {
     "run": "bash shell runshellcommand execcommand localshell terminal runterminalcmd runcommand "
     "powershell runinterminal exec bashoutput writestdin",
     "ask": "agent task invokeagent delegate spawnagent codebaseinvestigator",
-    "plan": "todowrite updateplan todo writetodos todoread exitplanmode enterplanmode",
+    "plan": "todowrite updateplan todo updatetodo writetodos todoread exitplanmode enterplanmode",
     "fetch": "webfetch websearch fetch googlewebsearch browse webrun",
 }
 _DEED_OF = {name: deed for deed, names in _DEEDS.items() for name in names.split()}
@@ -45,6 +45,11 @@ _VALUES = re.compile(
 )
 # What a search looks for: its folder comes before it in a call, whose names are sorted.
 _SOUGHT = re.compile(r'"(?:pattern|query)":\s*"((?:[^"\\]|\\.)*)')
+# What was fetched, rather than what was to be done with it.
+_FETCHED = re.compile(r'"(?:query|url)":\s*"((?:[^"\\]|\\.)*)')
+# The steps of a plan, as six programs call them, and the sign of one that is done.
+_STEP = re.compile(r'"(?:content|step|description)":\s*"((?:[^"\\]|\\.)*)')
+_STEP_DONE = re.compile(r'"status":\s*"completed"')
 _PLACE = re.compile(r'"(?:dir_path|path)":\s*"((?:[^"\\]|\\.)*)')
 _PRINTED = re.compile(
     r'"(?:stdout|output|content|text|llmContent|text_result_for_llm)":\s*"((?:[^"\\]|\\.)*)'
@@ -150,6 +155,10 @@ def name_call(entry: Entry, commands: Sequence[str], root: str) -> Act:
         what = ", ".join(_PATCHED.findall(what)) or what
     if deed == "search":
         what = _name_search(head, root) or what
+    elif deed == "fetch" and (fetched := _FETCHED.search(head)):
+        what = _unescape(fetched[1])
+    elif deed == "plan":
+        what = _name_plan(head) or what
     output = read_printed(entry.end_fields.get("output"))
     outcome = read_outcome(entry)
     if shows is not None:
@@ -252,10 +261,23 @@ def read_printed(value: object) -> str:
     except (ValueError, RecursionError):
         parsed = None
     if isinstance(parsed, dict):
-        parts = [parsed.get(name) for name in _PRINTED_KEYS]
-        return "\n".join(part for part in parts if isinstance(part, str) and part) or text
+        told = parsed["file"] if isinstance(parsed.get("file"), dict) else parsed
+        parts = [_join_texts(told.get(name)) for name in _PRINTED_KEYS]
+        if any(part is not None for part in parts):
+            return "\n".join(filter(None, parts))
+    joined = _join_texts(parsed)
+    if joined is not None:
+        return joined
     match = _PRINTED.search(text)
     return _unescape(match[1]) if match else text
+
+
+def _join_texts(value: object) -> str | None:
+    """Return a text, or the texts that a list of parts holds; None where it is neither."""
+    if isinstance(value, list):
+        texts = [part["text"] for part in value if isinstance(part, dict) and "text" in part]
+        return "\n".join(map(say, texts)) if texts else None
+    return value if isinstance(value, str) else None
 
 
 def describe_work(mission: object, packages: object) -> str:
@@ -313,6 +335,14 @@ def _name_search(head: str, root: str) -> str:
     if sought is None or folder in (".", "./", ""):
         return _unescape(sought[1]) if sought is not None else ""
     return f"{_unescape(sought[1])} in {folder}"
+
+
+def _name_plan(head: str) -> str:
+    """Return the steps of a plan, and how many of them are done; nothing where it has none."""
+    steps = [_unescape(step) for step in _STEP.findall(head)]
+    done = len(_STEP_DONE.findall(head))
+    whole = head.endswith("}")  # of a call that was cut not all are known
+    return "; ".join(steps) + (f" ({done} of {len(steps)} done)" if steps and whole else "")
 
 
 def _unescape(text: str) -> str:

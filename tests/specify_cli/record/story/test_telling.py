@@ -91,6 +91,44 @@ def test_a_search_is_named_by_what_was_looked_for_and_where() -> None:
     ]
 
 
+def test_a_plan_is_named_by_its_steps_and_a_page_by_its_address() -> None:
+    def steps(name: str) -> list[dict[str, str]]:
+        return [{name: "Fix it", "status": "completed"}, {"activeForm": "Testing", name: "Test", "status": "pending"}]
+
+    named = {
+        "planned: Fix it; Test (1 of 2 done)": [
+            ("TodoWrite", {"todos": steps("content")}),
+            (
+                "update_plan",
+                {"explanation": "x", "plan": steps("step")},
+            ),
+            ("write_todos", {"todos": steps("description")}),
+        ],
+        "planned: - [x] Fix it": [("update_todo", {"todos": "- [x] Fix it"})],
+        "fetched https://example.org/": [("WebFetch", {"prompt": "sum it up", "url": "https://example.org/"})],
+        "fetched Sum up https://example.org/": [("web_fetch", {"prompt": "Sum up https://example.org/"})],
+    }
+    for title, calls in named.items():
+        for tool, args in calls:
+            assert [part.title for part in tell_story(call(1, tool, args)).done[0].parts] == [title]
+
+    (cut_off,) = tell_story(
+        [line(1, "tool_call", call_id="c", tool="todo", args={"head": '{"todos":[{"content":"Fix'})]
+    ).done
+    assert cut_off.parts[0].title == "planned: Fix"
+
+
+def test_what_programs_wrap_in_json_reads_as_it_was_printed() -> None:
+    for wrapped, printed in (
+        ({"file": {"content": "x = 1\n", "filePath": "/w/a.py"}, "type": "text"}, "x = 1\n"),
+        ({"interrupted": False, "stderr": "", "stdout": ""}, ""),
+        ([{"text": "hello", "type": "text"}, {"type": "image"}], "hello"),
+        ({"content": [{"text": "one", "type": "text"}], "isError": False}, "one"),
+        ({"filenames": ["a.py"]}, '{"filenames": ["a.py"]}'),
+    ):
+        assert read_printed({"head": json.dumps(wrapped)}) == printed
+
+
 def test_what_was_kept_whole_reads_as_it_was_printed() -> None:
     begun = line(1, "tool_call", call_id="c1", tool="fetch", args=json.dumps("the page"))
     ended = line(2, "tool_result", call_id="c1", status="error", output=json.dumps("no answer:\ntimed out\n"))
