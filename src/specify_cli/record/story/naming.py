@@ -134,9 +134,12 @@ def name_event(entry: Entry) -> str:
 
 
 def _name_session_change(entry: Entry) -> str:
+    return "" if entry.fields.get("change") in _QUIET else describe_session(entry)
+
+
+def describe_session(entry: Entry) -> str:
+    """Return how a session changed, and why where that is told."""
     change, reason = say(entry.fields.get("change")), entry.fields.get("reason")
-    if change in _QUIET:
-        return ""
     why = f" ({say(reason)})" if reason else ""
     return f"the session: {change.replace('_', ' ')}{why}"
 
@@ -165,10 +168,12 @@ def _name_gap(entry: Entry) -> str:
 def _name_approval(entry: Entry) -> str:
     fields = entry.fields
     verb = "allowed" if fields.get("decision") == "allow" else "denied"
-    by = say(fields.get("approver") or "somebody")
+    approver = fields.get("approver")
+    # Programs tell that a call was allowed or denied, and some do so themselves.
+    by = f" by {say(approver)}" if approver else ", by whom is not recorded"
     # "allow signed": what the approval is worth stands behind the decision.
     worth = (entry.status or "").partition(" ")[2]
-    return f"{verb} by {by} {worth} {say(fields.get('reason') or '')}".strip()
+    return f"{verb}{by} {worth} {say(fields.get('reason') or '')}".strip()
 
 
 def _name_gate(entry: Entry) -> str:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 from doctrine.text import count, say
 from specify_cli.record.reading.timeline import Entry, make_timeline, moment_of
-from specify_cli.record.story.naming import join_acts
+from specify_cli.record.story.naming import describe_session, join_acts
 from specify_cli.record.story.story import Part, Story
 from specify_cli.record.story.telling import Telling, tell_asked, tell_story
 from specify_cli.record.story.words import Act, cut
@@ -164,6 +164,8 @@ def _name_quiet(entry: Entry) -> str:
     if kind == "retrieval_response":
         hits = line.get("hits")
         return f"{count(len(hits), 'rule')} found" if isinstance(hits, list) else "rules found"
+    if kind == "session_change":
+        return describe_session(entry)
     known = {
         "policy_snapshot_ref": "the rules in force were noted", "turn": "tokens were counted",
         "retrieval_request": "rules were looked for",

@@ -192,6 +192,8 @@ class Telling:
         # Edits that wait for their patch, by the id of the call.
         self._edits: dict[str, tuple[_Chapter, Act]] = {}
         self._open: list[Act] = []
+        # What each call did, for an approval that names it.
+        self._whats: dict[str, str] = {}
         self.changed: dict[str, Changed] = {}
         self.left: list[Fact] = []
         self.judged: list[Fact] = []
@@ -211,7 +213,9 @@ class Telling:
         if entry.kind == "tool_call":
             self._take_call(chapter, entry)
         elif entry.kind == "tool_result":  # of a call that nobody told
-            act = make_act(entry, name_deed(entry.name), entry.name, read_outcome(entry))
+            outcome = read_outcome(entry)
+            words = name_failure(read_printed(entry.fields.get("output")), outcome, self._root)
+            act = make_act(entry, name_deed(entry.name), entry.name, outcome, words)
             chapter.add(act)
             self._edits[say(entry.fields.get("call_id"))] = (chapter, act)
         elif entry.kind == "step_started":
@@ -267,6 +271,7 @@ class Telling:
     def _take_call(self, chapter: _Chapter, entry: Entry) -> None:
         """Put a call into a chapter; one that asks a subagent is a chapter of its own."""
         act = name_call(entry, self._commands, self._root)
+        self._whats[say(entry.fields.get("call_id"))] = act.what
         self.calls += 1
         self.failed += act.outcome in BAD
         if act.outcome == "open":
@@ -344,6 +349,8 @@ class Telling:
         if not text:
             return
         text = shorten_paths(text, self._root)
+        if entry.kind == "approval" and (what := self._whats.get(say(fields.get("call_id")))):
+            text = f"{text}: {what}"
         if entry.kind in ("approval", "gate_decision"):
             self.judged.append(Fact(text, (entry.seq,)))
         if fields.get("reason") == "unseen_change":

@@ -235,6 +235,28 @@ def test_a_run_in_a_few_words_joins_deeds_of_one_kind_wherever_they_stand() -> N
     assert told.judged == ("allowed by ann (claimed)",)
 
 
+def test_an_approval_says_which_call_it_is_of_and_names_nobody_whom_the_record_does_not() -> None:
+    lines = [
+        *call(1, "Bash", {"command": "rm -rf build"}, "Auto mode denied it", status="denied"),
+        line(3, "approval", decision="deny", identity="claim", call_id="c1"),
+        line(4, "approval", decision="allow", approver="ann", identity="claim", call_id="c1"),
+        line(5, "tool_result", call_id="c9", tool="Bash", status="denied", output={"head": "no folder may go"}),
+    ]
+    story = tell_story(lines)
+
+    assert [fact.text for fact in story.judged] == [
+        "denied, by whom is not recorded (claimed): rm -rf build",
+        "allowed by ann (claimed): rm -rf build",
+    ]
+    assert story.done[0].parts[-1].title == "ran Bash: no folder may go"
+
+
+def test_a_line_of_a_session_is_told_in_words() -> None:
+    (told,) = tell_lines([(line(1, "session_change", change="ended", reason="other"),)])
+
+    assert told.title == "the session: ended (other)"
+
+
 def test_lines_are_told_one_by_one_in_the_words_of_the_story() -> None:
     lines = [
         line(0, "started", request_text="fix it", actor={"actor_id": "ann"}),
