@@ -95,7 +95,7 @@ def test_a_plan_is_named_by_its_steps_and_a_page_by_its_address() -> None:
     def steps(name: str) -> list[dict[str, str]]:
         return [{name: "Fix it", "status": "completed"}, {"activeForm": "Testing", name: "Test", "status": "pending"}]
 
-    named = {
+    named: dict[str, list[tuple[str, dict[str, Any]]]] = {
         "planned: Fix it; Test (1 of 2 done)": [
             ("TodoWrite", {"todos": steps("content")}),
             (
