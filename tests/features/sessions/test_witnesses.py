@@ -307,6 +307,31 @@ def test_what_a_turn_used_is_counted_whole_though_it_was_read_in_the_middle(agen
     assert [line.get("tokens") for line in turns] == [{"input": 200, "output": 20}] * 3
 
 
+def test_what_an_interrupted_turn_used_is_counted_once_though_it_ended_without_words(agent: Agent) -> None:
+    used = {"input_tokens": 100, "output_tokens": 10}
+    agent.ask("look")
+    agent.stop("I looked.")
+    agent.ask("build it")
+    agent.write(
+        "assistant", [{"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": "make"}}], usage=used
+    )
+    agent.tell("PreToolUse", tool_name="Bash", tool_input={"command": "make"}, tool_use_id="t1")
+    agent.write("user", [{"type": "text", "text": "[Request interrupted by user for tool use]"}])
+    for text in ("go on", "and on"):
+        agent.ask(text)
+        agent.stop(text)
+    agent.tell("SessionEnd", reason="other")
+
+    turns = [(line.get("text", {}).get("head"), line.get("tokens")) for line in agent.read() if line["event"] == "turn"]
+    assert turns == [
+        ("I looked.", {"input": 5}),
+        (None, {"input": 100, "output": 10}),
+        ("go on", {"input": 5}),
+        ("and on", {"input": 5}),
+    ]
+    assert agent.verify() == []
+
+
 def test_the_tokens_of_a_turn_are_not_given_to_the_one_a_moment_before(agent: Agent) -> None:
     agent.ask("look")
     agent.transcript.write_bytes(b"")

@@ -123,6 +123,7 @@ class SessionReader:
         self._words: str | None = None
         self._ended = Turn(dialect)
         self._turn_at = self._lines = 0
+        self._has_prompt = False
         self.begin(data)
         for raw in data.split(b"\n"):
             line = parse_json(raw)
@@ -201,7 +202,8 @@ class SessionReader:
 
     def add_prompt(self, text: str) -> None:
         """Add what a person asked; the turn before it ends."""
-        self.end_turn()
+        self.end_turn(is_over=self._has_prompt)
+        self._has_prompt = True
         if not self.agent:
             self.add_event("UserPromptSubmit", prompt=text, prompt_id=f"{self.at}")
 
@@ -211,18 +213,19 @@ class SessionReader:
         self.turn = read_line(self.dialect, self.turn, line, self._lines)
         self._turn_at = self.at
 
-    def end_turn(self) -> None:
-        """Add what the turn was that ends here, if there was one."""
+    def end_turn(self, *, is_over: bool = False) -> None:
+        """Add what the turn was that ends here, if there was one. One without words counts where
+        it `is_over`, as the next prompt says: else its words may still come."""
         facts = self.turn
         if not facts.text and not facts.requests:
             return  # what was told so far is of the turn that begins
         self.turn = self.turn.begin_next()
         self._ended.add_turn(facts)
         self._words = facts.text or self._words
-        # else nobody was told an end of it
-        if not self.agent and facts.text and facts.error is None:
+        if not self.agent and (facts.text or is_over) and facts.error is None:
             at = self._turn_at
-            payload = self._name("Stop", {"last_assistant_message": facts.text, "turn_id": f"{at}"})
+            said = {"last_assistant_message": facts.text} if facts.text else {}
+            payload = self._name("Stop", {**said, "turn_id": f"{at}"})
             self.events.append(TranscriptEvent(at, payload, facts))
 
     def _name(self, event: str, payload: dict[str, Any]) -> dict[str, Any]:

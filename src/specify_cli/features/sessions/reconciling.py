@@ -325,7 +325,7 @@ class _Comparison:
                 self._add(item)
             return
         body = self._compose(item.event).body
-        same = self._find_moment(body, item.at if item.is_dated else None)
+        same = self._find_moment(body, item)
         if same is None:
             self._add(item)
             return
@@ -342,10 +342,13 @@ class _Comparison:
             self._add(item._replace(event=item.event._replace(payload=missing)))
             self._counts["filled"] += 1
 
-    def _find_moment(self, body: Fields, at: int | None) -> Fields | None:
-        """Return the line that tells a moment: one with its words, before one that is only near."""
-        text = body.get("text_hash")
+    def _find_moment(self, body: Fields, item: Told) -> Fields | None:
+        """Return the line that tells a moment: one with its words, before one that is only near; of
+        a turn that ended without words only one that used as much."""
+        text, at = body.get("text_hash"), item.at if item.is_dated else None
         lines = [line for line in self._moments if _is_same_moment(line, body, at)]
+        if item.event.event == "turn" and "text" not in item.event.payload:
+            lines = [line for line in lines if line.get("tokens") == body.get("tokens")]
         equal = (line for line in lines if text is not None and line.get("text_hash") == text)
         return next(equal, next(iter(lines), None))
 
