@@ -74,6 +74,12 @@ def test_a_file_whose_lines_no_record_tells_did_not_change_by_no_line() -> None:
     assert "y.py  1 run, +1 −0" in told
 
 
+def test_a_run_that_tells_no_tokens_did_not_use_none() -> None:
+    markdown = list(render_markdown(add_up_runs([make_run("a", tokens=None)]), "7d"))
+
+    assert "| ada | 1 | 0 |  |  |" in markdown
+
+
 def test_text_markdown_and_json_tell_the_same_of_real_records_and_nothing_in_them_runs(cli: Cli, project: Path) -> None:
     first = cli("do", TRICK, "--json").json()["invocation_id"]
     events = [

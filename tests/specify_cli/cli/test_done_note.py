@@ -29,7 +29,7 @@ def closed(cli: Cli) -> tuple[str, str]:
 def test_closing_says_what_stands_out(closed: tuple[str, str], cli: Cli) -> None:
     again = cli("profile-invocation", "complete", "--invocation-id", closed[0], "--json").json()
 
-    assert f"note: {SAID} (seq 4, 6)\n" in closed[1]
+    assert f"note: {SAID} (lines 4, 6)\n" in closed[1]
     assert again["note"] == [{"code": "EDITED_AFTER_CHECK", "text": SAID, "seqs": [4, 6]}]
 
 
@@ -37,6 +37,6 @@ def test_showing_and_the_page_say_the_same(closed: tuple[str, str], cli: Cli, pr
     shown = cli("invocations", "show", closed[0])
     cli("invocations", "export", closed[0], "--html", "run.html")
 
-    assert f"note:     {SAID} (seq 4, 6)\n" in shown.out
+    assert f"note:     {SAID} (lines 4, 6)\n" in shown.out
     assert cli("invocations", "show", closed[0], "--json").json()["note"][0]["seqs"] == [4, 6]
-    assert f"{SAID} (seq 4, 6)" in (project / "run.html").read_text().replace("\\", "")
+    assert f"{SAID} (lines 4, 6)" in (project / "run.html").read_text().replace("\\", "")

@@ -19,6 +19,7 @@ from doctrine.text import count
 from specify_cli.cli.terminal.output import one_line, paint, terminal_width
 from specify_cli.cli.terminal.story import describe_span, local_clock, render_story
 from specify_cli.record import layout
+from specify_cli.record.reading.done_note import Remark
 from specify_cli.record.reading.evidence import Evidence
 from specify_cli.record.reading.printed import UNREAD, describe_printed
 from specify_cli.record.reading.timeline import Entry, make_timeline, measure
@@ -398,8 +399,8 @@ def _render_note(note: object) -> list[str]:
     lines: list[str] = []
     for item in _filter_objects(note):
         seqs = item["seqs"] if isinstance(item["seqs"], list) else []
-        cited = f" (seq {', '.join(map(str, seqs))})" if seqs else ""
-        lines.append(f"{'' if lines else 'note:':<9} {one_line(item['text'], 400)}{cited}")
+        remark = Remark("", one_line(item["text"], 400), tuple(seqs)).line
+        lines.append(f"{'' if lines else 'note:':<9} {remark}")
     return lines
 
 

@@ -49,7 +49,8 @@ def render_markdown(report: Report, since: str) -> Iterator[str]:
         yield "|---|---|---|---|---|"
         for one in shares:
             cost = "" if one.cost is None else f"${one.cost}"
-            yield f"| {_escape(one.name)} | {one.runs} | {one.bad} | {one.tokens:,} | {cost} |"
+            tokens = f"{one.tokens:,}" if one.tokens else ""  # a record that tells none used some
+            yield f"| {_escape(one.name)} | {one.runs} | {one.bad} | {tokens} | {cost} |"
     if report.files:
         yield from ("", "## Files changed most", "", "| file | runs | lines |", "|---|---|---|")
         for file in report.files[: 3 * _SHOWN]:

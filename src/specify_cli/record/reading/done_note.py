@@ -34,7 +34,8 @@ class Remark(NamedTuple):
     @property
     def line(self) -> str:
         """Return the remark as one line of text, with the lines of the record that it cites."""
-        return f"{self.text} (seq {', '.join(map(str, self.seqs))})" if self.seqs else self.text
+        lines = "line" if len(self.seqs) == 1 else "lines"
+        return f"{self.text} ({lines} {', '.join(map(str, self.seqs))})" if self.seqs else self.text
 
 
 def note_done(
@@ -256,10 +257,8 @@ def _compare_checks(shown: Shown) -> Iterator[Remark]:
                 (),
             )
         else:
-            text = (
-                f"no test run is recorded; the last of {count(len(changes), 'change')} is of "
-                f"{_name([last.name])}"
-            )
+            changed = count(len(changes), "change")
+            text = f"no test run is recorded, but {changed}, the last of {_name([last.name])}"
             yield Remark("NO_CHECK", text, (last.seq,))
         return
     check = checks[-1]
