@@ -181,3 +181,13 @@ def test_what_was_done_on_another_day_says_on_which() -> None:
     ]
 
     assert list(render_story(tell_story(lines))) == ["  13:00:00  asked: go on", "    11-24 12:00:00  answered: go on"]
+
+
+def test_a_file_that_was_read_twice_is_named_once_as_it_is_counted() -> None:
+    lines: list[dict[str, Any]] = []
+    for number, path in enumerate(("a.py", "b.py", "a.py")):
+        call = {"call_id": f"c{number}", "tool": "Read", "at": None}
+        lines.append({"seq": 2 * number, "event": "tool_call", **call, "args": {"head": json.dumps({"path": path})}})
+        lines.append({"seq": 2 * number + 1, "event": "tool_result", **call, "status": "ok"})
+
+    assert [line.strip() for line in render_story(tell_story(lines))] == ["read 2 files", "a.py", "b.py"]

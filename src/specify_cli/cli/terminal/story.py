@@ -151,6 +151,8 @@ def _render_part(
     if full is not None and part.text:
         yield from (f"{deeper}{row}" for row in part.text.split("\n"))
     names = part.acts if len({act.what for act in part.acts}) > 1 else ()
+    if part.kind == "read":  # the same file twice is one, as the title counts it
+        names = tuple({(act.what, act.result): act for act in names}.values())
     bad = [act for act in names[_NAMED:] if act.outcome in ("failed", "denied")]
     shown = names if full is not None else [*names[:_NAMED], *bad]
     for act in shown:
