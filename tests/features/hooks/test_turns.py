@@ -276,6 +276,42 @@ def test_the_last_words_after_each_close_of_a_session_are_told_where_the_program
     assert [[line["event"] for line in annexes(chartered, run)] for run in runs] == [["turn"], ["turn"]]
 
 
+def test_a_second_turn_in_equal_words_is_told_behind_the_close_where_the_transcript_alone_has_the_words(
+    cli: Cli, chartered: Path, tmp_path: Path
+) -> None:
+    """Copilot's end of a turn states no words, and its transcript holds lines before the first turn."""
+    cli("init")
+    transcript = tmp_path / "events.jsonl"
+
+    def tell(event: str, minute: int, **more: Any) -> None:
+        where = {"session_id": SESSION, "cwd": str(chartered), "transcript_path": str(transcript)}
+        payload = {"hook_event_name": event, "timestamp": f"2026-11-27T04:0{minute}:00.000Z", **where, **more}
+        cli("hook", "copilot", stdin=json.dumps(payload).encode())
+
+    def write(kind: str, minute: int, **data: Any) -> None:
+        line = {"type": kind, "data": data, "id": f"i{minute}", "timestamp": f"2026-11-27T04:0{minute}:00.000Z"}
+        with transcript.open("a") as file:
+            file.write(json.dumps(line) + "\n")
+
+    write("session.start", 0, sessionId=SESSION)
+    call = {"tool_name": "Bash", "tool_input": {"command": "spec-kitty do 'implement WP03'"}}
+    tell("UserPromptSubmit", 1, prompt="fix it")
+    tell("PreToolUse", 1, **call)
+    answer = cli("do", "implement WP03", "--json", env={"COPILOT_AGENT_SESSION_ID": SESSION})
+    tell("PostToolUse", 1, **call, tool_result={"result_type": "success", "text_result_for_llm": answer.out})
+    run = answer.json()["invocation_id"]
+    for minute in (2, 4):
+        tell("UserPromptSubmit", minute, prompt=f"fix it {minute}")
+        write("user.message", minute, content=f"fix it {minute}")
+        write("assistant.message", minute + 1, content=LAST_WORDS)
+        if minute == 4:
+            cli("profile-invocation", "complete", run)
+        tell("Stop", minute + 1, stop_reason="end_turn")
+
+    told = [line for line in (*events(chartered, run), *annexes(chartered, run)) if line["event"] == "turn"]
+    assert [line["text"]["head"] for line in told] == [LAST_WORDS] * 2
+
+
 def test_the_last_words_are_of_the_record_that_was_closed_last(tell: Tell, cli: Cli, chartered: Path) -> None:
     """A record that began inside another and was closed before it gets no answer of the session's."""
     tell("UserPromptSubmit", prompt="fix it", prompt_id="p1")

@@ -374,7 +374,7 @@ def _is_told(
     moment, agent, there = call.moment, call.subagent, 1
     if agent is None and moment is not None:
         is_cut = _is_cut(moment.transcript)
-        there = 0 if is_cut else sum(turn.text == moment.text for turn in turns)
+        there = 0 if is_cut else sum(turn.text == payload.get("text") for turn in turns)
     if text_hash is None or not there:
         return False
     root, session = at.root, call.session_id or ""
