@@ -69,6 +69,16 @@ def test_a_command_of_codex_that_was_interrupted_is_told_as_its_hook_is() -> Non
     assert session is not None and session.events[1].payload["tool_input"] == {"command": "make"}
 
 
+def test_what_a_turn_of_codex_used_is_told_though_it_was_aborted_without_a_word() -> None:
+    used = {"type": "token_count", "info": {"last_token_usage": {"input_tokens": 7, "output_tokens": 2}}}
+    aborted = {"type": "turn_aborted", "reason": "interrupted"}
+    session = read_session("codex", codex(used, aborted, kind="event_msg"), {})
+
+    assert [name for name, _, _ in told(session)] == ["UserPromptSubmit", "Stop", "Interrupt"]
+    assert session is not None and session.events[1].facts is not None
+    assert (session.events[1].facts.text, session.events[1].facts.tokens) == (None, {"input": 7, "output": 2})
+
+
 def test_a_patch_of_codex_without_its_text_is_made_of_its_changes() -> None:
     changes = {"/p/a.py": {"type": "add", "content": "x = 1\n"}, "/p/b.py": {"type": "delete"}}
     item = {"type": "FileChange", "id": "f1", "changes": changes, "status": "completed"}

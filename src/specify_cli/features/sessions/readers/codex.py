@@ -110,7 +110,8 @@ class CodexReader(SessionReader):
             self.add_prompt(join_texts(payload["item"].get("content"), "text"))
         self.add_to_turn(line)
         if kind in ("task_complete", "turn_aborted"):
-            self.end_turn()  # what comes before the next prompt is of its turn
+            # what comes before the next prompt is of its turn
+            self.end_turn(is_over=kind == "turn_aborted")
         if kind == "turn_aborted":
             self.add_event("Interrupt", reason=payload.get("reason"))
         elif line.get("type") == "compacted":
