@@ -43,7 +43,7 @@ class Evidence(NamedTuple):
         else:
             told += f", the transcript {self.transcript}, both {self.both}"
         if self.tree:
-            told += f", the work tree what {count(self.tree, 'call')} changed"
+            told += f"; the work tree showed what {count(self.tree, 'call')} changed"
         noted = [
             (self.contradictions, "contradiction"),
             (self.gaps, "gap"),
