@@ -249,12 +249,16 @@ def _tell_checked(
         for item in judge_approvals(list(record.entries), signers)
         if item.signed and item.problem is None
     }
-    texts: dict[tuple[int, ...], str] = {
-        (entry.seq,): name_event(entry._replace(status=f"approval {_CHECKED}"))
+    worth: dict[tuple[int, ...], tuple[str, str]] = {
+        (entry.seq,): (name_event(entry), name_event(entry._replace(status=f"approval {_CHECKED}")))
         for entry in make_timeline(lines)
         if entry.kind == "approval" and entry.seq in proven
     }
-    judged = (fact._replace(text=texts.get(fact.seqs, fact.text)) for fact in story.judged)
+    # Which call it was for stands behind it.
+    judged = (
+        fact._replace(text=fact.text.replace(*worth.get(fact.seqs, ("", "")), 1))
+        for fact in story.judged
+    )
     return story._replace(judged=tuple(judged))
 
 
