@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 
 _MAX_CONFIG = 256 * 1024
 _MAX_ANNEX = 1024 * 1024
+_LAST = 4 * 1024 * 1024
 
 
 def _compose_items(
@@ -157,7 +158,8 @@ def find_earlier(at: Site, invocation_id: str, call: HookInput) -> str | None:
     holds all its events, or something of the call was said behind its end, or it ended with a part
     of the session and holds the call.
 
-    Then a hook tells the call again, or behind what came next.
+    Then a hook tells the call again, or behind what came next. Of a long record the last 4 MiB are
+    looked at: every call would wait for the rest.
     """
     keys, session = list_keys(at.harness, call), call.session_id or ""
     named = json.dumps(call.events[0].payload.get("call_id"), ensure_ascii=False)
@@ -169,7 +171,8 @@ def find_earlier(at: Site, invocation_id: str, call: HookInput) -> str | None:
                 continue
             place = place_of(binding.profile_id, binding.invocation_id)
             try:
-                data = FileRecordStore(at.root).read(place)
+                held = FileRecordStore(at.root).hold(place)
+                data = held(max(0, held.measure() - _LAST), _LAST)
                 told = read_annexes(at.root, binding.invocation_id)
             except (OSError, InvocationError):
                 continue
