@@ -135,7 +135,8 @@ class Group(NamedTuple):
 class Feature(NamedTuple):
     """A room: what it is for, what it needs, and what it brings.
 
-    `needs` are other rooms by name, `libraries` those of `specify_cli/libraries`. `direct` maps a
+    `needs` are other rooms by name, `libraries` those of `specify_cli/libraries`, `extra` is the
+    name of its optional dependencies in pyproject.toml. `direct` maps a
     first word of the command line to a function that takes the rest of it and answers for
     everything itself. `shapes` is the module with `SHAPES`, the JSON of its commands, `findings`
     the one with `FINDINGS`, what verify can find of it; `errors` maps its error codes to what they

@@ -41,8 +41,9 @@ def run(command: Command, values: Values) -> int:
         missing = find_extra(error, command.path[0]) if isinstance(error, ImportError) else None
         if missing is not None:
             return fail(missing, 1)
-        if not is_own(choose_run(command, values)):
-            return fail(_room_failed(choose_run(command, values), error), 1)
+        blamed = _find_blamed(error) or choose_run(command, values)
+        if not is_own(blamed):
+            return fail(_room_failed(blamed, error), 1)
         where = error.__traceback__
         while where is not None and where.tb_next is not None:
             where = where.tb_next
@@ -81,6 +82,22 @@ def find_extra(error: ImportError, group: str) -> EnvironmentFault | None:
         f"this needs the extra `{extra}`; {package} is not installed",
         advise_install(extra),
     )
+
+
+def _find_blamed(error: Exception) -> str | None:
+    """Return the function of another package that an error came out of, if it did."""
+    # for an error that nobody expected
+    from specify_cli.cli.tables.points import read_tables
+
+    rows = read_tables("points", look=False)["POINTS"].values()
+    foreign = {fill[1] for fills in rows for fill in fills if not is_own(fill[1])}
+    where = error.__traceback__
+    while where is not None:
+        code = where.tb_frame.f_code.co_name
+        if (run := f"{where.tb_frame.f_globals.get('__name__')}:{code}") in foreign:
+            return run
+        where = where.tb_next
+    return None
 
 
 def _room_failed(run: str, error: Exception) -> EnvironmentFault:

@@ -10,10 +10,18 @@ import sys
 import sysconfig
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
-from support import environment
+from specify_cli.cli.app import _get_command
+from specify_cli.cli.tables.points import FoundFill, call_fill
+from specify_cli.cli.tables.strangers import find_strangers
+from specify_cli.features.doctor.doctor import _guard
+from specify_cli.features.gate.evidence import _ask_custom
+from specify_cli.features.gate.rules import parse_gate
+from specify_cli.project.checks import Finding
+from support import Cli, environment
 
 ROOT = Path(__file__).parents[3]
 Run = Callable[..., subprocess.CompletedProcess[str]]
@@ -270,3 +278,146 @@ def test_what_is_kept_of_rooms_is_read_by_its_owner_alone(run: Run, home: Path) 
 
     assert run("route", "implement WP03").returncode == 0
     assert os.stat(kept).st_mode & 0o022
+
+
+Bring = Callable[..., None]
+
+
+@pytest.fixture
+def bring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bring]:
+    """Put a package of somebody else on the path of this process: its declaration, and its module `work`."""
+
+    def write(name: str, members: str, work: str = "", folder: Path = tmp_path / "elsewhere") -> None:
+        package = folder / f"kitty_{name}"
+        package.mkdir(parents=True)
+        (package / "__init__.py").touch()
+        words = "Command, Feature, Fill, Form, Group, Marks, argument, flag, option"
+        feature = f"FEATURE = Feature('{name}', 'It is odd.', 'README.md', {members})\n"
+        (package / "feature.py").write_text(f"from specify_cli.room import {words}\nprint('imported')\n{feature}")
+        (package / "work.py").write_text(work)
+        about = folder / f"kitty_{name}-1.dist-info"
+        about.mkdir()
+        (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: kitty-{name}\nVersion: 1\n")
+        (about / "entry_points.txt").write_text(f"[spec_kitty.features]\n{name} = kitty_{name}.feature:FEATURE\n")
+        monkeypatch.syspath_prepend(folder)
+
+    yield write
+    _get_command.cache_clear()
+
+
+COUNT = "commands=(Command(('count',), 'work:count', 'Count.', ({}), (), '0'),)"
+
+
+@pytest.mark.parametrize(
+    ("name", "members", "why"),
+    [
+        ("lost", COUNT.replace("('count',)", "('lost', 'count')").format(""), "no group is declared for lost count"),
+        ("word", COUNT.replace("('count',)", "'count'").format(""), "Command.path: expected tuple"),
+        ("json", COUNT.format("flag('json', 'Twice.'),"), "declared twice: count json"),
+        ("short", COUNT.format("option('x', 'X', short='-h'),"), "declared twice: count -h"),
+        ("path", COUNT.format("option('x', 'X', __import__('pathlib').Path()),"), "not JSON serializable"),
+        ("group", "groups=(Group('invocations', 'Mine.'),)", "declared twice: invocations"),
+        ("leads", "groups=(Group('do', 'Mine.'),)", "declared twice: do"),
+        ("marks", "harnesses={'crow': {'session': ('CROW',)}}", "Feature.harnesses: expected Mapping"),
+        ("over", "forms=(Form(('do',), ('',), 'work:do'),)", "`do` runs a form for 'everything'"),
+        ("takes", "forms=(Form(('invocations', 'list'), ('json',), 'work:do'),)", "runs a form for 'json'"),
+    ],
+)
+def test_a_declaration_that_would_break_the_command_line_is_left_out(
+    bring: Bring, capsys: pytest.CaptureFixture[str], name: str, members: str, why: str
+) -> None:
+    bring(name, members)
+
+    found, _ = find_strangers()
+
+    assert why in found.broken[f"{name} of kitty-{name}"]
+    assert (found.tables, capsys.readouterr().out) == (None, "")
+
+
+def test_of_two_packages_that_bring_one_room_the_second_is_named(bring: Bring, tmp_path: Path) -> None:
+    bring("twin", "")
+    bring("other", "", folder=tmp_path / "second")
+    points = tmp_path / "second/kitty_other-1.dist-info/entry_points.txt"
+    points.write_text(points.read_text().replace("other = ", "twin = "))
+    feature = tmp_path / "second/kitty_other/feature.py"
+    feature.write_text(feature.read_text().replace("'other'", "'twin'"))
+
+    [(left_out, why)] = find_strangers()[0].broken.items()
+
+    assert (left_out, why) == ("twin of kitty-twin", "ValueError: another room is named 'twin'")
+
+
+def test_a_package_on_the_path_below_the_work_tree_runs_nothing_there(
+    bring: Bring, chartered: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As `setup.py develop` and PYTHONPATH put it there, without a word of PEP 610."""
+    monkeypatch.chdir(chartered)
+    bring("here", "", folder=chartered / "vendored")
+
+    found, is_whole = find_strangers()
+
+    assert ("developed in this work tree" in found.broken["here of kitty-here"], is_whole) == (True, False)
+
+
+def test_a_function_of_others_that_prints_leaves_or_raises_costs_only_itself(
+    bring: Bring, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bring("rude", "", "import sys\ndef leave(): sys.exit(7)\ndef speak(): print('ha')\ndef give():\n yield 1\n 1/0\n")
+    words = ("leave", "speak", "give")
+
+    answers = [call_fill(FoundFill("", f"kitty_rude.work:{word}", "")) for word in words]
+
+    said = capsys.readouterr()
+    assert (answers, said.out) == ([None, None, None], "")
+
+
+def test_a_check_of_others_that_prints_leaves_or_errs_is_a_finding(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def leave(_: object) -> Iterator[Finding]:
+        print("ha")
+        raise SystemExit(7)
+        yield
+
+    def find_nonsense(_: object) -> Iterator[Any]:
+        yield 42
+
+    found = [item for check in (leave, find_nonsense) for item in _guard("rude", check, None)]
+
+    assert [item.code for item in found] == ["CHECK_FAILED", "CHECK_FAILED"]
+    assert capsys.readouterr().out == ""
+
+
+def test_a_merge_rule_of_others_that_fails_or_finds_nonsense_is_not_known(bring: Bring) -> None:
+    fills = "Fill('merge_rules', 'work:stumble', 'stumble'), Fill('merge_rules', 'work:mumble', 'mumble')"
+    bring("judge", f"fills=({fills})", "def stumble(_):\n yield {}\n 1/0\ndef mumble(_):\n yield 'no good'\n")
+    gate = parse_gate(b"rules:\n  custom:\n    stumble: {level: fail}\n    mumble: {level: fail}\n")
+
+    assert dict(_ask_custom(gate, cast("Any", None))) == {"stumble": None, "mumble": None}
+
+
+def test_a_filter_of_others_that_fails_is_named(bring: Bring, cli: Cli) -> None:
+    forms = "forms=(Form(('invocations', 'list'), (), params=(option('like', 'Like.'),)),)"
+    bring("like", f"{forms}, fills=(Fill('list_filters', 'work:find', 'like'),)", "def find(*_): 1/0\n")
+    assert "like" in find_strangers()[0].sources
+
+    error = cli("invocations", "list", "--like", "x", "--json").error()
+
+    assert error["error_code"] == "ROOM_FAILED" and "kitty_like.work:find" in error["message"]
+
+
+def test_what_fails_of_others_at_the_end_of_a_turn_stands_where_doctor_finds_it(
+    bring: Bring, cli: Cli, chartered: Path
+) -> None:
+    bring("late", "fills=(Fill('turn_over', 'work:look'),)", "def look(*_):\n print('ha')\n 1/0\n")
+    assert cli("hooks", "install", "--harness", "claude-code").code == cli("doctor").code == 0
+    told = {"session_id": "s-1", "cwd": str(chartered), "prompt": "fix the login"}
+
+    ends = [
+        cli("hook", "claude-code", stdin=json.dumps({**told, "hook_event_name": event}).encode())
+        for event in ("UserPromptSubmit", "Stop")
+    ]
+
+    assert [(end.code, end.out) for end in ends] == [(0, ""), (0, "")]
+    failures = (chartered / ".kittify/local/hook-failures.jsonl").read_text()
+    assert "kitty_late.work:look of another package failed: ZeroDivisionError" in failures

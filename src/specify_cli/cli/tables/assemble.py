@@ -11,6 +11,7 @@ notices).
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
 from types import MappingProxyType
@@ -22,11 +23,13 @@ from doctrine.load import replace_file
 from specify_cli.cli.tables.core_commands import CORE
 from specify_cli.cli.tables.params import JSON
 from specify_cli.errors import CODES
-from specify_cli.room import EXAMPLES_OF_FORMS, Command, Feature, Form, Group, Marks, Param
+from specify_cli.room import EXAMPLES_OF_FORMS, Command, Feature, Form, Group, Marks, Param, flag
 
 FEATURES = "specify_cli.features"
 # A choice that stands for the names of everything that fills a point.
 _NAMES_OF = "*"
+# What every command has besides its params.
+_HELP = flag("help", "Show this message and exit.")._replace(short="-h")
 
 
 class Room(NamedTuple):
@@ -107,20 +110,7 @@ def assemble(rooms: Sequence[Room]) -> Tables:
     )
     forms = [(room, form) for room in rooms for form in room.feature.forms]
     declared = [(room, command) for room in rooms for command in room.feature.commands]
-    paths = [command.path for _, command in declared]
-    # A value such as `format=csv` chooses one form, an option stands once, and what fills a point
-    # under a name is found by it.
-    paths += [(fill.point, fill.name) for _, fill in fills if fill.name]
-    paths += [("marks of", name) for room in rooms for name in room.feature.harnesses]
-    paths += [(*command.path, one.name) for _, command in declared for one in command.params]
-    paths += [
-        (*form.path, said)
-        for _, form in forms
-        for said in (*(by for by in form.by if "=" in by), *(one.name for one in form.params))
-    ]
-    twice = {" ".join(path) for path in paths if paths.count(path) > 1}
-    if twice:
-        raise ValueError(f"declared twice: {', '.join(sorted(twice))}")
+    _refuse_twice(rooms)
     commands = tuple(
         _make_row(room, command, [pair for pair in forms if pair[1].path == command.path], names)
         for room, command in sorted(declared, key=lambda pair: pair[1].rank)
@@ -136,8 +126,36 @@ def assemble(rooms: Sequence[Room]) -> Tables:
         if one.section
     }
     helps = {group.path: group.help for group in groups}
+    words = [" ".join(command.path) for _, command in declared]
+    lost = [path for path in words if path.rpartition(" ")[0] not in {"", *helps}]
+    if lost:
+        raise ValueError(f"no group is declared for {', '.join(lost)}")
     harnesses = {name: marks for room in rooms for name, marks in room.feature.harnesses.items()}
     return Tables(helps, commands, points, direct, sections, harnesses)
+
+
+def _refuse_twice(rooms: Sequence[Room]) -> None:
+    """Raise ValueError where two rooms bring the same command, group, option, value or name."""
+    paths: list[tuple[str, ...]] = []
+    groups: set[Group] = set()  # several rooms may declare one, in the same words
+    for feature in (room.feature for room in rooms):
+        own = [command.path for command in feature.commands]
+        # a word may be a command and a group of one room, such as `gate`
+        groups |= {one for one in feature.groups if tuple(one.path.split()) not in own}
+        paths += own
+        # A value such as `format=csv` chooses one form, an option stands once, and what fills a
+        # point under a name is found by it.
+        paths += [(fill.point, fill.name) for fill in feature.fills if fill.name]
+        paths += [("marks of", name) for name in feature.harnesses]
+        options = [(command.path, (*command.params, JSON, _HELP)) for command in feature.commands]
+        options += [(form.path, form.params) for form in feature.forms]
+        for path, params in options:
+            paths += [(*path, word) for one in params for word in (one.name, one.short) if word]
+        paths += [(*form.path, by) for form in feature.forms for by in form.by if "=" in by]
+    paths += [tuple(group.path.split()) for group in groups]
+    twice = {" ".join(path) for path, number in Counter(paths).items() if number > 1}
+    if twice:
+        raise ValueError(f"declared twice: {', '.join(sorted(twice))}")
 
 
 def read_errors() -> dict[str, str]:

@@ -117,18 +117,22 @@ def read_harnesses() -> dict[str, Marks]:
 
 def call_fill(fill: FoundFill, *arguments: object) -> Any:
     """Call what fills a point; a room of another package that fails is named on stderr and returns
-    None.
+    None. What one yields comes as a list.
 
     Raises whatever a room of ours raises.
     """
-    try:
+    if is_own(fill.run):
         return load(fill.run)(*arguments)
-    except Exception as error:
-        if is_own(fill.run):
-            raise
+    answers, sys.stdout = sys.stdout, sys.stderr  # nothing of theirs stands among our answers
+    try:
+        value = load(fill.run)(*arguments)
+        return list(value) if hasattr(value, "__next__") else value
+    except (Exception, SystemExit) as error:
         text = f"warning: {fill.run} of another package failed: {type(error).__name__}: {error}\n"
         os.write(2, text.encode("utf-8", "replace"))
         return None
+    finally:
+        sys.stdout = answers
 
 
 def is_own(run: str) -> bool:

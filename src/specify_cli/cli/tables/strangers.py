@@ -14,6 +14,7 @@ What is kept is read in `specify_cli.brought`.
 from __future__ import annotations
 
 import json
+import sys
 
 from doctrine import os
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple
@@ -107,30 +108,35 @@ def find_strangers() -> tuple[Strangers, bool]:
         return Strangers({}, {}, None), True
     from specify_cli.cli.tables.assemble import assemble, compose_files, read_rooms
 
-    rooms, sources, broken, tables = read_rooms(), dict[str, str](), dict[str, str](), None
-    is_whole = True
+    rooms, sources, broken = read_rooms(), dict[str, str](), dict[str, str]()
+    tables: Mapping[str, Mapping[str, Any]] | None = None
+    is_whole, answers = True, sys.stdout
     for point in points:
         source = _find_source(point)
+        name = point.name if point.dist is None else f"{point.name} of {point.dist.name}"
         if _is_ours_to_judge(source):
-            broken[point.name] = (
-                "it is developed in this work tree, which must not say what is run here"
-            )
+            broken[name] = "it is developed in this work tree, which must not say what is run here"
             is_whole = False
             continue
         try:
+            sys.stdout = sys.stderr  # nothing of theirs stands among our answers
             room = _load_room(point, [room.feature.name for room in rooms])
-            tables = assemble([*rooms, room])
+            made = compose_files(assemble([*rooms, room]), None)
+            json.dumps(made)
         # whatever a package of others does costs only itself
         except (Exception, SystemExit) as error:
-            broken[point.name] = f"{type(error).__name__}: {error}"[:300]
+            broken[name] = f"{type(error).__name__}: {error}"[:300]
             continue
+        finally:
+            sys.stdout = answers
         rooms.append(room)
+        tables = made
         sources[point.name] = source
     brought = [room.feature for room in rooms if room.feature.name in sources]
     return Strangers(
         sources,
         broken,
-        None if tables is None or not sources else compose_files(tables, None),
+        tables,
         [(rule_id, mask) for feature in brought for rule_id, mask in feature.masks.items()],
         [name for feature in brought for name in feature.backends],
     ), is_whole
@@ -147,10 +153,11 @@ def _load_room(point: EntryPoint, taken: Sequence[str]) -> Room:
         raise TypeError(
             f"{point.value}: expected a specify_cli.room.Feature, found {type(feature).__name__}"
         )
-    if feature.name != point.name or feature.name in taken:
-        raise ValueError(
-            f"the room is named {feature.name!r}: expected {point.name!r}, and a name that is free"
-        )
+    _refuse_types(feature)
+    if feature.name != point.name:
+        raise ValueError(f"the room is named {feature.name!r}: expected {point.name!r}")
+    if feature.name in taken:
+        raise ValueError(f"another room is named {feature.name!r}")
     missing = sorted(set(feature.needs) - set(taken))
     if missing or feature.direct:
         what = (
@@ -159,8 +166,37 @@ def _load_room(point: EntryPoint, taken: Sequence[str]) -> Room:
             else "`direct` is for rooms of spec-kitty alone"
         )
         raise ValueError(what)
+    _refuse_forms(feature)
     _refuse_masks(feature)
     return Room(feature, point.module.rpartition(".")[0] or point.module)
+
+
+def _refuse_types(value: Any) -> None:
+    """Raise TypeError where a member of a declaration is not of the type that it states."""
+    kinds: dict[str, type] = {"str": str, "int": int, "bool": bool, "tuple": tuple, "Mapping": dict}
+    for name, stated in type(value).__annotations__.items():
+        kind, _, inner = stated.partition("[")
+        held: Any = getattr(value, name)
+        whole = kinds.get(kind, object)
+        of = inner.partition(",")[0] if whole is tuple else inner[:-1].rpartition(" ")[2]
+        if not isinstance(getattr(value, name), whole):
+            raise TypeError(f"{type(value).__name__}.{name}: expected {stated}, found {held!r}")
+        items = held if whole is tuple else held.values() if whole is dict else ()
+        for one in items:
+            if type(one).__name__ != of:
+                raise TypeError(f"{type(value).__name__}.{name}: expected {stated}, found {one!r}")
+            if of != "str":
+                _refuse_types(one)
+
+
+def _refuse_forms(feature: Feature) -> None:
+    """Raise ValueError for a form that takes a command of others over: one runs for an option or a
+    value that the room brings."""
+    brought = {(form.path, param.name) for form in feature.forms for param in form.params}
+    for form in feature.forms:
+        if form.run and any("=" not in by and (form.path, by) not in brought for by in form.by):
+            what = f"`{' '.join(form.path)}` runs a form for {form.by[0] or 'everything'!r}"
+            raise ValueError(f"{what}: expected an option or a value that this room adds")
 
 
 def _refuse_masks(feature: Feature) -> None:
@@ -176,14 +212,19 @@ def _refuse_masks(feature: Feature) -> None:
 
 
 def _find_source(point: EntryPoint) -> str:
-    """Return the folder that an editable package is developed in (direct_url.json, PEP 610); "" for
-    another."""
+    """Return the folder that an editable package is developed in (direct_url.json, PEP 610), or the
+    one on `sys.path` that is no place of installed packages; "" for another."""
+    import site  # as above
     from urllib.parse import unquote, urlsplit  # as above
 
     text = None if point.dist is None else point.dist.read_text("direct_url.json")
     stated = json.loads(text or "{}")
     editable = stated.get("dir_info", {}).get("editable")
-    return unquote(urlsplit(stated.get("url", "")).path) if editable else ""
+    if editable:
+        return unquote(urlsplit(stated.get("url", "")).path)
+    folder = "" if point.dist is None else str(point.dist.locate_file(""))
+    installed = (*site.getsitepackages(), site.getusersitepackages())
+    return "" if os.path.realpath(folder) in map(os.path.realpath, installed) else folder
 
 
 def _is_ours_to_judge(source: str) -> bool:

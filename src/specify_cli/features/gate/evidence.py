@@ -507,8 +507,10 @@ def _lay_out(branch: _Branch, folder: str) -> None:
 def _ask_custom(
     gate: GateFile, origin: Origin
 ) -> Iterator[tuple[str, Sequence[Mapping[str, object]] | None]]:
-    """Yield what the rules of other packages find, by their names."""
+    """Yield what the rules of other packages find, by their names; None of one that failed, or
+    found what is no finding."""
     fills = {fill.name: fill for fill in list_fills("merge_rules")}
     for name in gate.rules.custom:
         found: Any = call_fill(fills[name], origin) if name in fills else None
-        yield name, None if found is None else [item for item in found if isinstance(item, dict)]
+        known = isinstance(found, list) and all(isinstance(item, dict) for item in found)
+        yield name, found if known else None

@@ -430,7 +430,7 @@ def _judge_custom(finder: _Finder) -> Findings:
     for name, rule in sorted(finder.rules.custom.items()):
         found = finder.evidence.custom.get(name)
         if found is None:
-            said = f"{name}: it is not installed"
+            said = f"{name}: it is not installed, or it failed"
             yield from _make("CUSTOM_NOT_KNOWN", rule, name, _NOWHERE, said)
             continue
         for item in found:

@@ -41,7 +41,9 @@ def list_foreign(*, look: bool) -> Iterator[FoundFill]:
 @contextmanager
 def blame_package(what: str, run: str, passes: tuple[type[Exception], ...] = ()) -> Iterator[None]:
     """Raise what fails of another package as its failure, but for what `passes`, which says what to
-    do; what fails of ours as it is. Raises EnvironmentFault ROOM_FAILED."""
+    do; what fails of ours as it is. What it prints goes to stderr: an agent may read our stdout.
+    Raises EnvironmentFault ROOM_FAILED."""
+    answers, sys.stdout = sys.stdout, sys.stderr
     try:
         yield
     except (Exception, SystemExit) as error:
@@ -51,6 +53,8 @@ def blame_package(what: str, run: str, passes: tuple[type[Exception], ...] = ())
         raise EnvironmentFault(
             "ROOM_FAILED", failure[:500], "tell those who made the package, or uninstall it"
         ) from error
+    finally:
+        sys.stdout = answers
 
 
 def load_foreign(fill: FoundFill) -> Dialect:

@@ -15,7 +15,7 @@ from doctrine import os
 from doctrine.light_imports import TYPE_CHECKING
 from doctrine.text import make_encodable
 from specify_cli import durable
-from specify_cli.cli.tables.points import call_fill, list_fills
+from specify_cli.cli.tables.points import list_fills, load
 from specify_cli.errors import InvocationError
 from specify_cli.features.hooks.conversation.take_in import read_prompt_time
 from specify_cli.features.hooks.direct import ends_part, name_writer
@@ -45,6 +45,7 @@ from specify_cli.features.hooks.search import (
     find_recorder,
     is_first_telling,
 )
+from specify_cli.features.hooks.strangers import blame_package
 from specify_cli.features.hooks.worktree.gate import look_after
 from specify_cli.invocation.bindings import digest_of_names, list_bindings, short_digest
 from specify_cli.invocation.ends.activity import read_moment
@@ -172,7 +173,8 @@ def _merge_transcript(
     )
     for fill in list_fills("turn_over", look=False):
         try:
-            call_fill(fill, project, cache, over)
+            with blame_package(f"{fill.run} of another package failed", fill.run):
+                load(fill.run)(project, cache, over)
         except (InvocationError, OSError) as error:
             from specify_cli.features.hooks.losses import note_failure  # rare
 
