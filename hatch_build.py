@@ -58,13 +58,19 @@ class CompileDoctrine(BuildHookInterface):  # type: ignore[type-arg]
         sys.path.insert(0, str(source))
         try:
             from doctrine.load import write_compiled
-            from specify_cli.cli.tables.assemble import compose_tables, write_tables
+            from specify_cli.cli.tables.assemble import compose_stub, compose_tables, write_tables
             from specify_cli.cli.tables.points import read_stamp
 
             write_compiled(str(source / "doctrine"))
-            write_tables(compose_tables(None if for_good else read_stamp()))
+            tables = compose_tables(None if for_good else read_stamp())
+            write_tables(tables)
         finally:
             sys.path.remove(str(source))
+        # In a checkout mypy reads api.py itself.
+        stub = source / "specify_cli" / "api.pyi"
+        stub.unlink(missing_ok=True)
+        if for_good:
+            stub.write_text(compose_stub(tables), encoding="ascii")
         (source / "specify_cli" / "build.txt").unlink(missing_ok=True)
         return source
 

@@ -5,7 +5,7 @@
     with open_invocation(project, "fix the failing login test") as run:
         ...
 
-docs/api.md lists the names. A name of a room that is not here is an ImportError.
+`dir(specify_cli.api)` lists the names. A name of a room that is not here is an ImportError.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def __getattr__(name: str) -> Any:
     for fill in list_fills("api"):
         if fill.name == name:
             return load(fill.run)
-    raise AttributeError(f"no room offers {name!r}; docs/api.md lists the names")
+    raise AttributeError(f"no room offers {name!r}; there are {', '.join(__dir__())}")
 
 
 def __dir__() -> list[str]:

@@ -7,13 +7,15 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import zipfile
 from pathlib import Path
 
+from specify_cli import api
 from support import unpack
 
 ROOT = Path(__file__).parents[2]
 SKIPPED = (".git", ".venv*", "dist", "build", "node_modules", "__pycache__", ".hypothesis", ".*_cache", ".benchmarks",
-           "compiled.json", "build.txt")  # fmt: skip
+           "compiled.json", "build.txt", "api.pyi")  # fmt: skip
 
 
 def build(folder: Path, out: Path, *kinds: str) -> list[Path]:
@@ -40,3 +42,9 @@ def test_the_wheel_of_the_sdist_equals_the_wheel_of_the_checkout(tmp_path: Path)
     compiled = checkout / "src/specify_cli/cli/tables/compiled/commands.json"
     assert json.loads(compiled.read_text())["STAMP"] is not None
     assert not (checkout / "src/specify_cli/build.txt").exists()
+    # Type checkers read the names of the API there; api.py looks them up when it runs.
+    with zipfile.ZipFile(ours) as wheel:
+        stub = wheel.read("specify_cli/api.pyi").decode()
+    assert sorted(line.rpartition(" ")[2] for line in stub.splitlines()) == dir(api)
+    assert "from specify_cli.features.programs.run import open_invocation as open_invocation\n" in stub
+    assert not (checkout / "src/specify_cli/api.pyi").exists()

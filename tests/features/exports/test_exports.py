@@ -407,3 +407,8 @@ def test_what_came_behind_the_close_does_not_make_a_run_longer(cli: Cli, project
     assert [one["dur"] for one in slices] == [5_000_000] * 2
     assert "held" in str(spans[0]["events"])
     assert json.loads((project / "run.agent-trace").read_text())["timestamp"].startswith("2026-09-15T00:00:05")
+
+
+def test_a_document_that_is_bytes_is_written_as_it_is() -> None:
+    """So that a format that is no JSON, such as CSV, is a module and a row."""
+    assert (encode_document(b"id,tool\r\n"), encode_document({"id": 1})) == (b"id,tool\r\n", b'{"id":1}\n')

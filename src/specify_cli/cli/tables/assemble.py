@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import specify_cli
 from doctrine import os
@@ -253,6 +253,15 @@ def compose_files(tables: Tables, stamp: object) -> dict[str, dict[str, object]]
         },
         "points": {"STAMP": stamp, "POINTS": tables.points, "DIRECT": tables.direct},
     }
+
+
+def compose_stub(tables: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return what type checkers read in place of `specify_cli/api.py`: from where each of its names
+    comes."""
+    names = sorted(tables["points"]["POINTS"].get("api", ()))
+    places = [(name, *run.split(":")) for name, run, _ in names]
+    lines = [f"from {module} import {held} as {name}" for name, module, held in places]
+    return "\n".join(lines) + "\n"
 
 
 def write_tables(tables: Mapping[str, Mapping[str, object]]) -> None:

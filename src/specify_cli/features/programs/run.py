@@ -81,8 +81,13 @@ def open_invocation(
     """Return a governed run of this request: `with open_invocation(repo, "fix the login test") as
     run: …`.
 
-    The record is durable when this returns. `default` says of a value that is no JSON what stands
-    for it.
+    The record is durable when this returns. `repo` is a folder of the project. Without `profile`
+    the router chooses one; `verb` is do, ask (with a profile) or advise. `caller` says who asks
+    (the environment is not read), `capture` how much is kept of each side: {"tool": "full"},
+    `limits` what the run may spend: {"steps": 4, "tool_calls": 9, "tokens": 5000, "seconds": 60}.
+    `tools` and `program` are SHA-256 digests of the code, which a resumed run is held against.
+    `trail=False` records no content, `rules` are its gate rules (else `gates.RULES`), and
+    `home` is the user's home folder. `default` says of a value that is no JSON what stands for it.
 
     Raises InvocationError; nothing is recorded then.
     """

@@ -153,7 +153,10 @@ def read_captured(value: object) -> str | None:
 
 
 def encode_document(document: object) -> bytes:
-    """Return a document as JSON on one line; what UTF-8 cannot hold becomes a question mark."""
+    """Return a document as JSON on one line, and bytes as they are; what UTF-8 cannot hold becomes
+    a question mark."""
+    if isinstance(document, bytes):
+        return document
     return (
         json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
         + b"\n"
