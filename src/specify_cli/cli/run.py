@@ -33,6 +33,11 @@ def run(command: Command, values: Values) -> int:
         # The reader took what it wanted. What was promised is on disk.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 0
+    except SystemExit as error:
+        blamed = _find_blamed(error)
+        if blamed is None:
+            raise
+        return fail(_room_failed(blamed, error), 1)
     except Exception as error:
         if os.environ.get("SPEC_KITTY_DEBUG"):
             raise
@@ -84,7 +89,7 @@ def find_extra(error: ImportError, group: str) -> EnvironmentFault | None:
     )
 
 
-def _find_blamed(error: Exception) -> str | None:
+def _find_blamed(error: BaseException) -> str | None:
     """Return the function of another package that an error came out of, if it did."""
     # for an error that nobody expected
     from specify_cli.cli.tables.points import read_tables
@@ -100,7 +105,7 @@ def _find_blamed(error: Exception) -> str | None:
     return None
 
 
-def _room_failed(run: str, error: Exception) -> EnvironmentFault:
+def _room_failed(run: str, error: BaseException) -> EnvironmentFault:
     """Return the error for a command of another package that broke."""
     return EnvironmentFault(
         "ROOM_FAILED",

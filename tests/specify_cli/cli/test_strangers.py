@@ -396,9 +396,10 @@ def test_a_merge_rule_of_others_that_fails_or_finds_nonsense_is_not_known(bring:
     assert dict(_ask_custom(gate, cast("Any", None))) == {"stumble": None, "mumble": None}
 
 
-def test_a_filter_of_others_that_fails_is_named(bring: Bring, cli: Cli) -> None:
+@pytest.mark.parametrize("work", ["1/0", "raise SystemExit(0)"])
+def test_a_filter_of_others_that_fails_is_named(bring: Bring, cli: Cli, work: str) -> None:
     forms = "forms=(Form(('invocations', 'list'), (), params=(option('like', 'Like.'),)),)"
-    bring("like", f"{forms}, fills=(Fill('list_filters', 'work:find', 'like'),)", "def find(*_): 1/0\n")
+    bring("like", f"{forms}, fills=(Fill('list_filters', 'work:find', 'like'),)", f"def find(*_): {work}\n")
     assert "like" in find_strangers()[0].sources
 
     error = cli("invocations", "list", "--like", "x", "--json").error()
