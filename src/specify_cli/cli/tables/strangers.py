@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from specify_cli.cli.tables.assemble import Room
-    from specify_cli.room import Feature
+    from specify_cli.room import Feature, Param
 
 GROUP = "spec_kitty.features"
 
@@ -166,6 +166,8 @@ def _load_room(point: EntryPoint, taken: Sequence[str]) -> Room:
             else "`direct` is for rooms of spec-kitty alone"
         )
         raise ValueError(what)
+    _refuse_params([param for command in feature.commands for param in command.params])
+    _refuse_params([param for form in feature.forms for param in form.params])
     _refuse_forms(feature)
     _refuse_masks(feature)
     return Room(feature, point.module.rpartition(".")[0] or point.module)
@@ -187,6 +189,19 @@ def _refuse_types(value: Any) -> None:
                 raise TypeError(f"{type(value).__name__}.{name}: expected {stated}, found {one!r}")
             if of != "str":
                 _refuse_types(one)
+
+
+def _refuse_params(params: Sequence[Param]) -> None:
+    """Raise ValueError for a param that Typer would refuse when help is asked for."""
+    from keyword import iskeyword  # once after an install
+
+    for param in params:
+        is_named = param.name.isidentifier() and not iskeyword(param.name)
+        is_short = not param.short or (len(param.short) == 2 and param.short[0] == "-")
+        is_chosen = not param.choices or param.default in (None, *param.choices)
+        if not (is_named and is_short and is_chosen):
+            what = "a name of Python, a short of the form -x, and a default among the choices"
+            raise ValueError(f"{param.name}: expected {what}")
 
 
 def _refuse_forms(feature: Feature) -> None:
