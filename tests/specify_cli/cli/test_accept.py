@@ -389,11 +389,11 @@ def test_what_was_decided_stands_on_the_next_record_and_on_no_other(cli: Cli, ch
     assert "http://127.0.0.1:9/" in cli("invocations", "show", ids[0]).out
 
 
-@pytest.mark.parametrize("words", [("init",), ("setup", "--yes")])  # room: charter_setup
+@pytest.mark.parametrize("words", [("init",), ("setup", "--yes")])
 def test_where_a_project_was_set_up_this_clone_works_whatever_is_recorded_above(
     cli: Cli, project: Path, words: tuple[str, ...]
 ) -> None:
-    inner = project / "packages/web"
+    inner = project / "packages/web"  # room: charter_setup
     (inner / ".kittify").mkdir(parents=True)
     assert cli(*words, cwd=inner).code == 0
     above = cli("do", "fix the login test", "--json", cwd=project).json()["invocation_id"]
