@@ -143,6 +143,8 @@ def serve(workers: int) -> None:
     with LocalCluster(n_workers=0, dashboard_address=None, silence_logs=50) as started:  # type: ignore[no-untyped-call]
         command = _describe_worker(started.scheduler_address)
         ran = [subprocess.Popen(command, stdout=sys.stderr) for _ in range(workers)]
+        if workers:
+            started.wait_for_workers(workers)  # who asks a cluster without workers is told so at once
         print(started.scheduler_address, flush=True)
         while not select.select([sys.stdin], [], [], 0.2)[0]:
             for place, one in enumerate(ran):
