@@ -93,6 +93,14 @@ class Form(NamedTuple):
     rank: int = 500
 
 
+# The points that the core and our rooms ask (docs/extending.md says what each takes and returns).
+POINTS = frozenset((
+    "after", "api", "checks", "closed", "config_keys", "gate_rules", "harness", "hooks_off",
+    "list_filters", "merge_rules", "opened", "page_rows", "proofs", "record_checks",
+    "record_streams", "send_otlp", "sources", "sweep", "transcripts", "turn_over",
+))  # fmt: skip
+
+
 class Fill(NamedTuple):
     """What a room does at a point of the core or of a library (docs/extending.md lists the points).
 

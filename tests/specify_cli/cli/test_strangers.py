@@ -323,6 +323,7 @@ COUNT = "commands=(Command(('count',), 'work:count', 'Count.', ({}), (), '0'),)"
         ("leads", "groups=(Group('do', 'Mine.'),)", "declared twice: do"),
         ("marks", "harnesses={'crow': {'session': ('CROW',)}}", "Feature.harnesses: expected Mapping"),
         ("over", "forms=(Form(('do',), ('',), 'work:do'),)", "`do` runs a form for 'everything'"),
+        ("point", "fills=(Fill('check', 'work:look'),)", "nothing asks the point 'check'"),
         ("takes", "forms=(Form(('invocations', 'list'), ('json',), 'work:do'),)", "runs a form for 'json'"),
     ],
 )

@@ -146,7 +146,7 @@ def _load_room(point: EntryPoint, taken: Sequence[str]) -> Room:
     """Return the room behind an entry point. Raises whatever importing it raises; TypeError where
     it is none."""
     from specify_cli.cli.tables.assemble import Room
-    from specify_cli.room import Feature
+    from specify_cli.room import POINTS, Feature
 
     feature = point.load()
     if not isinstance(feature, Feature):
@@ -170,6 +170,9 @@ def _load_room(point: EntryPoint, taken: Sequence[str]) -> Room:
     _refuse_params([param for form in feature.forms for param in form.params])
     _refuse_forms(feature)
     _refuse_masks(feature)
+    unasked = sorted({fill.point for fill in feature.fills} - POINTS)
+    if unasked:
+        raise ValueError(f"nothing asks the point {unasked[0]!r}: docs/extending.md lists them")
     return Room(feature, point.module.rpartition(".")[0] or point.module)
 
 

@@ -108,7 +108,8 @@ def test_evidence_says_which_witnesses_spoke_and_what_contradicts() -> None:
 
     assert evidence is not None
     assert evidence.describe() == (
-        "hooks told 2 calls, the transcript 3, both 2; the work tree showed what 1 call changed · 1 contradiction · 1 gap"
+        "hooks told 2 calls, the transcript 3, both 2; the work tree showed what 1 call changed"
+        " · 1 contradiction · 1 gap"
     )
     assert weigh_evidence({"actor": {"actor_type": "human", "actor_id": "ada"}}, lines) is None
 
