@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -27,7 +28,7 @@ def build(folder: Path, out: Path, *kinds: str) -> list[Path]:
     return sorted(out.iterdir(), key=lambda path: path.suffix != ".whl")
 
 
-def test_the_wheel_of_the_sdist_equals_the_wheel_of_the_checkout(tmp_path: Path) -> None:
+def test_the_wheel_of_the_sdist_equals_that_of_the_checkout_and_names_its_build(tmp_path: Path) -> None:
     checkout = tmp_path / "checkout"
     shutil.copytree(ROOT, checkout, ignore=shutil.ignore_patterns(*SKIPPED))
     ours, sdist = build(checkout, tmp_path / "ours", "sdist", "wheel")
@@ -48,3 +49,10 @@ def test_the_wheel_of_the_sdist_equals_the_wheel_of_the_checkout(tmp_path: Path)
     assert sorted(line.rpartition(" ")[2] for line in stub.splitlines()) == dir(api)
     assert "from specify_cli.features.programs.run import open_invocation as open_invocation\n" in stub
     assert not (checkout / "src/specify_cli/api.pyi").exists()
+
+    shutil.unpack_archive(ours, tmp_path / "installed", "zip")
+    asked = "from specify_cli.invocation.ends.opening import build_digest; print(build_digest())"
+    env = {**os.environ, "PYTHONPATH": str(tmp_path / "installed")}
+    named = subprocess.run([sys.executable, "-c", asked], env=env, capture_output=True, text=True, check=True)
+
+    assert named.stdout == (tmp_path / "installed/specify_cli/build.txt").read_text(encoding="utf-8")

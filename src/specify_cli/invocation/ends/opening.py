@@ -20,6 +20,7 @@ import sys
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 
+import specify_cli
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 from doctrine.load import GRAPH_FILE
 from doctrine.text import make_encodable, spell
@@ -380,9 +381,7 @@ def build_digest() -> str | None:
     It stands in the manifest, so a replay can say that other code decided.
     """
     try:
-        with open(
-            os.path.join(os.path.dirname(os.path.dirname(__file__)), "build.txt"), encoding="utf-8"
-        ) as file:
+        with open(f"{os.path.dirname(specify_cli.__file__)}/build.txt", encoding="utf-8") as file:
             return file.read().strip() or None
     except OSError:
         return None

@@ -22,6 +22,7 @@ import specify_cli
 from doctrine import os
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 from specify_cli.errors import CallerError, EnvironmentFault, InvocationError
+from specify_cli.invocation.ends.opening import build_digest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
@@ -264,12 +265,8 @@ def _run_checked(build: str, act: Act[T, R], part: Sequence[T]) -> list[R] | _Re
 
 def read_build() -> tuple[str, str]:
     """Return which spec-kitty this process runs, and on which machine."""
-    folder = os.path.dirname(specify_cli.__file__)
-    try:
-        with open(f"{folder}/build.txt", encoding="utf-8") as file:
-            return file.read().strip(), os.uname().nodename
-    except OSError:
-        return f"the checkout in {folder}", os.uname().nodename
+    checkout = f"the checkout in {os.path.dirname(specify_cli.__file__)}"
+    return build_digest() or checkout, os.uname().nodename
 
 
 def _ask_builds(client: Any, address: str) -> dict[str, tuple[str, str]]:

@@ -165,7 +165,10 @@ def _describe_ground(point: Json | None, otherwise: str) -> str:
 
 def _render_versions(code: Json) -> str:
     return _render_text(
-        ", ".join(f"{name} {str(version)[:12]}" for name, version in sorted(code.items()))
+        ", ".join(
+            f"{name} {'unknown' if version is None else str(version)[:12]}"
+            for name, version in sorted(code.items())
+        )
     )
 
 
