@@ -380,10 +380,35 @@ class TrailLog:
         for invocation_id, tip in _read_tips(home)[0].items():
             if invocation_id == own or len(cited) == _MAX_CITED:
                 continue
-            seal = _read_open_tip(tip) if tip.open else tip.seal
+            seal = self._read_open_tip(tip) if tip.open else tip.seal
             if not tip.cited or seal != tip.seal:
                 cited[invocation_id] = seal
         return dict(sorted(cited.items()))
+
+    def _read_open_tip(self, tip: _Tip) -> str:
+        """Return the seal of an open record's last line, on stable storage; the known one where
+        nothing follows it.
+
+        That one too where the record is gone, busy or torn. The path is absolute, for the record
+        may be in another worktree; in a copy of the clone it leads to the original's record.
+        """
+        own = f"{self.root}/{layout.RECORDS}/{tip.path.rpartition('/')[2]}"
+        try:
+            fd = os.open(own if os.path.lexists(own) else tip.path, os.O_RDONLY | durable.REGULAR)
+        except OSError:
+            return tip.seal
+        try:
+            seal = _read_last_seal(fd)
+            if seal is None or seal == tip.seal or not durable.try_lock(fd):
+                return tip.seal
+            # Whoever wrote it may have taken it back since.
+            seal = _read_last_seal(fd)
+            durable.sync_data(fd)
+            return seal or tip.seal
+        except OSError:
+            return tip.seal
+        finally:
+            os.close(fd)
 
 
 def open_log(project: Project) -> TrailLog:
@@ -604,30 +629,6 @@ def _find_published(root: str, invocation_id: str) -> str | None:
         ),
         None,
     )
-
-
-def _read_open_tip(tip: _Tip) -> str:
-    """Return the seal of an open record's last line, on stable storage; the known one where nothing
-    follows it.
-
-    That one too where the record is gone, busy or torn.
-    """
-    try:
-        fd = os.open(tip.path, os.O_RDONLY | durable.REGULAR)
-    except OSError:
-        return tip.seal
-    try:
-        seal = _read_last_seal(fd)
-        if seal is None or seal == tip.seal or not durable.try_lock(fd):
-            return tip.seal
-        # Whoever wrote it may have taken it back since.
-        seal = _read_last_seal(fd)
-        durable.sync_data(fd)
-        return seal or tip.seal
-    except OSError:
-        return tip.seal
-    finally:
-        os.close(fd)
 
 
 class _WrittenLine(NamedTuple):

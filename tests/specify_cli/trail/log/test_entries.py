@@ -72,6 +72,28 @@ def test_a_record_cites_the_ends_nobody_cited(root: Path) -> None:
     assert _first(root, three)["after_of"] == [one]
 
 
+def test_a_copy_of_a_clone_cites_its_own_copy_of_an_open_record(root: Path, tmp_path: Path) -> None:
+    one = _do(root)
+    shutil.copytree(root, tmp_path / "copy")
+    ProfileInvocationExecutor(root).record(one, [("error", {"error_code": "E", "message": "only in the original"})])
+    two = _do(tmp_path / "copy")
+
+    assert _first(tmp_path / "copy", two)["after_of"] == [one]
+    assert codes(verify(tmp_path / "copy")) == set()
+
+
+def test_hashes_of_the_log_that_are_damaged_are_made_anew_before_it_is_signed(root: Path) -> None:
+    _do(root)
+    sign(root)
+    generation = open_log(load(root)).current()
+    assert generation is not None
+    Path(generation.path, "level-0").write_bytes(bytes(32))
+    _do(root)
+
+    assert sign(root).size == 2
+    assert codes(verify(root)) == set()
+
+
 PROGRAM = """
     import os, signal, sys
     from specify_cli.invocation.executor import ProfileInvocationExecutor
