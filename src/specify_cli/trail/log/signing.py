@@ -92,12 +92,12 @@ class LevelFiles:
             )
         return data
 
-    def extend(self, size: int) -> None:
+    def extend(self, size: int, *, anew: bool = False) -> None:
         """Bring the levels up to `size` leaves, which are read back from the disk; under the lock
         of level 0.
 
-        What does not fit the leaves is made anew from the first one. Raises OSError,
-        StoredDataError LOG_DAMAGED.
+        What does not fit the leaves, and with `anew` everything, is made anew from the first one.
+        Raises OSError, StoredDataError LOG_DAMAGED.
         """
         path = self._generation.path
         with durable.folder(path) as folder:
@@ -106,7 +106,7 @@ class LevelFiles:
             try:
                 durable.lock(first, f"{path}/level-0")
                 at = os.fstat(first).st_size // merkle.HASH
-                if at > size or not self._are_whole(at):
+                if anew or at > size or not self._are_whole(at):
                     at = 0  # derived: what does not fit is made anew
                     os.ftruncate(first, 0)
                 while at < size:
@@ -206,6 +206,8 @@ def make_checkpoint(project: Project, clock: Callable[[], int] = time.time_ns) -
         with durable.folder(generation.home, wait=durable.LOCK_WAIT_SECONDS):
             levels, size = _hash(generation)
             known = read_checkpoint(generation)
+            if known is not None and not _continues(levels, size, known):
+                levels, size = _hash(generation, anew=True)  # perhaps they alone are damaged
             if known is not None and not _continues(levels, size, known):
                 raise _damaged(
                     generation,
@@ -375,10 +377,10 @@ def _derive(name: str, kind: int, seed: bytes) -> tuple[VerifierKey, Sign]:
     return VerifierKey(name, kind, long.public_key().public_bytes_raw()), long.sign
 
 
-def _hash(generation: Generation) -> tuple[LevelFiles, int]:
+def _hash(generation: Generation, *, anew: bool = False) -> tuple[LevelFiles, int]:
     """Return the hashes of a log as it is now, and how many leaves they are of."""
     levels, size = LevelFiles(generation), generation.count_leaves()
-    levels.extend(size)
+    levels.extend(size, anew=anew)
     return levels, size
 
 
