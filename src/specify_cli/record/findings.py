@@ -320,11 +320,12 @@ class TrailFacts(NamedTuple):
     """What a record says of its place in the trail: the seals a log holds, and the ends of other
     records it cites.
 
-    `linked` is whether its writer linked records at all, `approvals` how many signed ones it holds,
-    and `untouched_approvals` how many of these say of no touch of the key; nobody has looked where
-    it is 0. `narrowed` is whether its config had less recorded than a person accepted, `hooks_off`
-    whether its agent's hooks were taken out or switched off before it was closed. `told_once` is
-    how many calls of an agent's session one witness alone told, its hooks or its transcript.
+    `linked` is whether its writer linked records at all, `approvals` how many it holds that are no
+    mere claim, `unsigned_approvals` how many of these nobody signed, and `untouched_approvals` how
+    many say of no touch of the key; nobody has looked where it is 0. `narrowed` is whether its
+    config had less recorded than a person accepted, `hooks_off` whether its agent's hooks were
+    taken out or switched off before it was closed. `told_once` is how many calls of an agent's
+    session one witness alone told, its hooks or its transcript.
     """
 
     started: str | None = None
@@ -333,6 +334,7 @@ class TrailFacts(NamedTuple):
     linked: bool = False
     cites: tuple[Citation, ...] = ()
     approvals: int = 0
+    unsigned_approvals: int = 0
     untouched_approvals: int = 0
     narrowed: bool = False
     hooks_off: bool = False

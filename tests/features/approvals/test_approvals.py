@@ -266,6 +266,16 @@ def test_a_key_that_asks_for_no_touch_leaves_open_whether_a_person_was_there(pro
     assert said in project.verify().json()["not_proven"]
 
 
+def test_an_approval_without_a_signature_leaves_open_who_gave_it_whatever_keys_count(project: Project) -> None:
+    project.approve(key=None)
+    one = project.verify().json()["not_proven"]
+    every = project.run("invocations", "verify", "--all", "--allowed-signers", str(project.allowed), "--json")
+
+    said = "who gave 1 approval (not signed)"
+    assert said in one
+    assert said in every.json()["not_proven"]
+
+
 @pytest.mark.parametrize(("flags", "touched"), [(1, True), (5, True), (0, False), (4, False)])
 def test_the_flags_of_a_fido_key_say_whether_it_was_touched(flags: int, touched: bool) -> None:
     """PROTOCOL.sshsig, PROTOCOL.u2f: the signature of a security key ends in a byte of flags and a counter."""

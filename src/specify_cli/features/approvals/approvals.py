@@ -28,6 +28,8 @@ _HEAD = "spec-kitty approval v1\n"
 _UNSIGNED = frozenset(("v", "salt", "seq", "event", "prev", "at", "by", "dedupe", "signature", "~"))
 # What a line says of where and when it holds.
 _PLACED = frozenset(("approver", "by", "expires_at", "of", "refers_to", "signed_at"))
+# What `TrailFacts` counts of a record's approvals.
+APPROVAL_FACTS = ("approvals", "unsigned_approvals", "untouched_approvals")
 _SUBJECTS = {"call": "tool_call", "gate": "gate_decision", "request": "started"}
 _RAN = ("ok", "error", "unknown")
 
@@ -100,17 +102,21 @@ def find_end(entries: Iterable[Entry], call: Entry) -> Entry | None:
     return None
 
 
-def say_unchecked(number: int) -> str:
-    """Return what is not proven where nobody said whose keys count, as a sentence's end."""
-    return f"who gave {count(number, 'approval')} (--allowed-signers says whose keys count)"
+def say_unproven(counts: Mapping[str, int], signers: Signers | None) -> Iterator[str]:
+    """Yield what approvals leave open, as sentences' ends: who gave them, where they are not signed
+    or nobody said whose keys count, and whether a person was there.
 
-
-def say_untouched(number: int) -> str:
-    """Return what keys that ask for no touch leave open, as a sentence's end."""
-    return (
-        f"that a person was there for {count(number, 'approval')} (signed by a key that asks "
-        "for no touch)"
-    )
+    `counts` has the numbers of APPROVAL_FACTS.
+    """
+    approvals, unsigned, untouched = (counts[name] for name in APPROVAL_FACTS)
+    if approvals > unsigned and signers is None:
+        signed = count(approvals - unsigned, "approval")
+        yield f"who gave {signed} (--allowed-signers says whose keys count)"
+    if unsigned:
+        yield f"who gave {count(unsigned, 'approval')} (not signed)"
+    if untouched:
+        touched = "signed by a key that asks for no touch"
+        yield f"that a person was there for {count(untouched, 'approval')} ({touched})"
 
 
 def check_approvals(report: RecordReport, root: str, signers: Signers | None) -> RecordReport:

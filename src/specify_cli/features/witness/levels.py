@@ -17,7 +17,7 @@ from itertools import chain
 
 from doctrine.text import count
 from specify_cli import durable
-from specify_cli.features.approvals.approvals import check_approvals, say_unchecked, say_untouched
+from specify_cli.features.approvals.approvals import APPROVAL_FACTS, check_approvals, say_unproven
 from specify_cli.features.witness.completeness import Completeness, Missing, Reached
 from specify_cli.features.witness.elsewhere import (
     Committed,
@@ -163,7 +163,7 @@ class TrailWatch:
                 continue
             if report.trail.approvals or report.trail.annexes:
                 report = check_approvals(report, self._project.root, self._trust.signers)
-            for name in ("approvals", "untouched_approvals", "narrowed", "hooks_off", "told_once"):
+            for name in (*APPROVAL_FACTS, "narrowed", "hooks_off", "told_once"):
                 self._counts[name] += getattr(report.trail, name)
             if report.file.startswith(f"{layout.IMPORTED}/"):
                 self._counts["imported"] += 1
@@ -292,10 +292,7 @@ class TrailWatch:
             yield f"who wrote them, beyond the word of {names}, who vouched for the log"
         else:
             yield "who wrote them"
-        if counts["approvals"] and self._trust.signers is None:
-            yield say_unchecked(counts["approvals"])
-        if counts["untouched_approvals"]:
-            yield say_untouched(counts["untouched_approvals"])
+        yield from say_unproven(counts, self._trust.signers)
 
     def rank_records(self, invocation_ids: Iterable[str], judged: SetReport) -> dict[str, str]:
         """Return how far each of some whole records is proven, once all findings are there."""

@@ -13,7 +13,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from specify_cli.errors import CallerError, EnvironmentFault, InvocationError
-from specify_cli.features.approvals.approvals import check_approvals, say_unchecked, say_untouched
+from specify_cli.features.approvals.approvals import APPROVAL_FACTS, check_approvals, say_unproven
 from specify_cli.features.witness.levels import verify_trail
 from specify_cli.features.witness.log.proofs import Checked, check_proofs
 from specify_cli.features.witness.logs import Trust
@@ -102,11 +102,11 @@ def judge_reports(
     export."""
     judged = judge_set(examined.reports, examined.proofs.findings, anchored=anchored)
     not_proven = [*judged.not_proven]
-    signed = sum(report.trail.approvals for report in examined.reports)
-    if signed and signers is None:
-        not_proven.append(say_unchecked(signed))
-    if untouched := sum(report.trail.untouched_approvals for report in examined.reports):
-        not_proven.append(say_untouched(untouched))
+    counts = {
+        name: sum(getattr(report.trail, name) for report in examined.reports)
+        for name in APPROVAL_FACTS
+    }
+    not_proven.extend(say_unproven(counts, signers))
     proven = ", ".join(filter(None, (judged.proven, examined.proofs.proven)))
     return judged._replace(proven=proven, not_proven=tuple(not_proven))
 

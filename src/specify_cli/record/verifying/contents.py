@@ -185,7 +185,10 @@ class Contents:
         elif event == "capture_gap" and fields.get("reason") == "hooks_off":
             self.trail = self.trail._replace(hooks_off=True)
         elif event == "approval" and fields.get("identity") != "claim":
-            self.trail = self.trail._replace(approvals=self.trail.approvals + 1)
+            unsigned = self.trail.unsigned_approvals + (fields.get("identity") != "ssh")
+            self.trail = self.trail._replace(
+                approvals=self.trail.approvals + 1, unsigned_approvals=unsigned
+            )
 
     def _check_result(self, fields: dict[str, object], seq: int, offset: int) -> None:
         """Hold a result against its call: a result is the first, repeats it, contradicts it, or has
