@@ -46,6 +46,14 @@ def test_a_call_that_was_approved_and_ran_holds(project: Project) -> None:
     assert project.codes() == set()
 
 
+def test_show_names_the_calls_that_are_open(project: Project) -> None:
+    project.end("c1")
+    shown = project.run("invocations", "show", project.id, "--explain").out
+
+    assert "call c2" in shown
+    assert "call c1" not in shown
+
+
 @pytest.mark.parametrize(
     ("caller", "why"),
     [

@@ -272,12 +272,14 @@ def _render_entry(entry: Entry) -> str:
         status = paint(f"✗ {status}", "failed")
     by = entry.fields.get("by")
     writer = (by.get("session_id") or by.get("actor_id")) if isinstance(by, dict) else None
+    is_open = entry.kind == "tool_call" and status == "open"  # `approve --call` takes its id
     parts = (
         one_line(entry.name, 24),
         status,
         describe_span(entry.duration_ms),
         f"[{one_line(entry.agent, 20)}]" if entry.agent else "",
         one_line(entry.about, 100),
+        f"call {one_line(entry.fields.get('call_id'), 80)}" if is_open else "",
         f"(by {one_line(writer, 40)})" if isinstance(by, dict) else "",
     )
     return f"{entry.seq:>4}  {local_clock(entry.at)}  {'  '.join(filter(None, parts))}".rstrip()
