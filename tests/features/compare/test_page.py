@@ -71,3 +71,19 @@ def test_stories_part_at_the_first_deed_that_differs_and_not_at_tokens() -> None
     assert (parted.one[0].deeds, parted.two[0].deeds) == (("a.py", "b.py"), ("a.py", "c.py"))
     assert [row.depth for row in (*parted.alike, *parted.one)] == [0, 1, 1]
     assert (len(alone.alike), len(alone.one), len(alone.two), alone.left_out) == (0, 3, 0, 0)
+
+
+def test_a_run_in_an_archive_is_compared_like_one_that_is_here(
+    project: Path, chartered: Path, cli: Cli, tmp_path: Path
+) -> None:
+    one, two = record(project, "the first way"), record(project, "the second way")
+    single, both = str(tmp_path / "one.tar"), str(tmp_path / "both.tar")
+    cli("invocations", "export", one, "-o", single, cwd=chartered)
+    cli("invocations", "export", one, two, "-o", both, cwd=chartered)
+    same = cli("invocations", "compare", one, single, cwd=chartered)
+    other = cli("invocations", "compare", single, two, cwd=chartered)
+    several = cli("invocations", "compare", one, both, cwd=chartered)
+
+    assert (same.code, other.code, several.code) == (0, 1, 1), same.err
+    assert other.out == cli("invocations", "compare", one, two, cwd=chartered).out
+    assert "INVALID_VALUE" in several.err and "holds 2 records" in several.err

@@ -6,7 +6,9 @@ import json
 from typing import TYPE_CHECKING
 
 from doctrine import os
-from specify_cli.errors import InvocationError
+from doctrine.text import count
+from specify_cli.errors import CallerError, InvocationError
+from specify_cli.libraries.archive.unpacking import check_manifest, is_export, unpacked
 from specify_cli.libraries.comparison.receipts import Chain, read_chain
 from specify_cli.project.config import Project
 from specify_cli.record import layout
@@ -22,10 +24,24 @@ if TYPE_CHECKING:
 
 
 def run_chain(project: Project, target: str, side: str) -> Chain:
-    """Return the receipt chain of a record, given by id or file, once it is known to be intact.
+    """Return the receipt chain of a record, given by id, file or archive of it alone, once it is
+    known to be intact.
 
-    Raises StoredDataError CHAIN_BREAK.
+    Raises StoredDataError CHAIN_BREAK, CallerError INVALID_VALUE for an archive of several.
     """
+    if target.endswith(".tar") and is_export(target):
+        with unpacked(target) as contents:
+            if len(contents.records) != 1:
+                held = count(len(contents.records), "record")
+                raise CallerError(
+                    "INVALID_VALUE",
+                    f"{target} holds {held}; it is not said which to compare",
+                    f"spec-kitty invocations import {target}, then give ids",
+                )
+            [row] = contents.records.values()
+            place = Index(contents.project.root).resolve(str(row["invocation_id"]))
+            check_manifest(contents, place)
+            return run_chain(contents.project, place.invocation_id, side)
     roots = [project.root]
     source: Source = b""
     if os.sep in target or target.endswith(".jsonl"):
