@@ -38,6 +38,11 @@ FINDINGS: Mapping[str, FindingKind] = {
         "the very line that this one cites stands in another place: a worktree or a branch",
         "nothing to do; merge the branch or look in the worktree to see it",
     ),
+    "LINK_UNPUBLISHED": (
+        INFO,
+        "a record that this one cites is not here, and no log here says that it was published",
+        "nothing to do if it was open or private where it was written; else restore it",
+    ),
     "CLOCK_WENT_BACK": (
         WARNING,
         "a record says that it began before one that it cites",

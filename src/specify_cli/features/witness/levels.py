@@ -153,6 +153,8 @@ class TrailWatch:
         self._read = lru_cache(maxsize=1)(partial(read_with_annexes, project.root))
         self._loose = _Loose()
         self._unknown: list[Missing] = []
+        # Records that others cite and of which nothing here knows whether they were published.
+        self._unpublished: set[str] = set()
 
     def follow(self, reports: Iterable[RecordReport]) -> Iterator[RecordReport]:
         """Yield the reports as they come, each taken in, with what speaks against the approvals on
@@ -279,6 +281,9 @@ class TrailWatch:
                 f"what {gone} {are}: published, and not on this branch any more (doctor says how "
                 "it is again)"
             )
+        if self._unpublished:
+            cited = f"what is cited and not here ({count(len(self._unpublished), 'record')})"
+            yield f"that {cited} was open or private where it was written"
         if counts["told_once"]:
             yield say_told_once(counts["told_once"])
         if counts["hooks_off"]:
@@ -357,8 +362,8 @@ class TrailWatch:
             elif item.file.startswith(layout.RECORDS) or self._was_published(item.invocation_id):
                 yield finding("LINK_MISSING", item.file, detail, item.seq)
             else:
-                reason = f"{item.invocation_id} was open or private in the clone that wrote this"
-                yield finding("LINK_ELSEWHERE", item.file, reason, item.seq)
+                self._unpublished.add(item.invocation_id)
+                yield finding("LINK_UNPUBLISHED", item.file, detail, item.seq)
 
     def _explain_logged(self, logged: Iterable[Missing]) -> Iterator[Finding]:
         absent: dict[str, list[Missing]] = {}
