@@ -150,6 +150,19 @@ def test_files_beyond_the_eighth_are_counted_and_no_line_is_new_that_may_have_be
     assert " one\n two\n" in diffs and "+one\n+two\n" in diffs
 
 
+@pytest.mark.parametrize(("old", "new"), [(b"fix the login test", b"fix the logon test"), (b"E42", b"E43")])
+def test_only_the_line_that_was_changed_is_named(
+    browser: Browser, page: Path, tmp_path: Path, old: bytes, new: bytes
+) -> None:
+    data = page.read_bytes()
+    begin = data.index(b'<textarea id="lines" hidden="">') + 31
+    at = data.index(old, begin)
+    changed = tmp_path / "changed.html"
+    changed.write_bytes(data[:at] + new + data[at + len(old) :])
+
+    assert check(browser, changed) == ("bad", str(data[begin:at].count(b"\n") + 1))
+
+
 def test_a_changed_byte_turns_the_page_red_at_its_line(browser: Browser, page: Path, tmp_path: Path) -> None:
     data = page.read_bytes()
     begin = data.index(b'<textarea id="lines" hidden="">') + 31

@@ -68,10 +68,11 @@ async function checkLines(lines) {
     const seal = /,"~":"([0-9a-f]{64})"\}$/.exec(raw);
     if (!seal) wrong.push("it has no seal");
     else if (digests[number] !== seal[1] && !isObject(fields.erased)) wrong.push("its bytes are not those that were sealed");
-    if (!wrong.length) {
+    if (seal && "~" in fields) {
+      // A changed line is held against its neighbours as it stands, so that it alone is named.
       if (fields.prev !== (before ? before["~"] : GENESIS)) wrong.push("it does not follow the line before it");
       if (fields.seq !== (before ? before.seq + 1 : 0)) wrong.push("its number does not follow");
-      if (before && fields.invocation_id !== before.invocation_id) wrong.push("it is of another record");
+      if (before?.invocation_id && fields.invocation_id !== before.invocation_id) wrong.push("it is of another record");
       before = fields;
     }
     // What is left of a line with erased members: an annex has to say so of these very bytes.
