@@ -69,7 +69,7 @@ def verify_trail(
     """Return what every record, the links between them and the logs say, with the level that all of
     them reach.
 
-    Where the trust names a file to remember in and nothing is wrong, the states of the logs are
+    Where the trust names a file to remember in and no log is wrong, the states of the logs are
     kept there. `reports` are those of all records, in the order of their ids, where somebody has
     them already.
     """
@@ -78,7 +78,7 @@ def verify_trail(
     # Files that belong to no record are looked for, and the logs judged, when every record has been
     # read.
     judged = watch.assess(judge_set(reports, chain(strays(project), watch.findings())))
-    if trust.memory and not judged.count(ERROR):
+    if trust.memory and not _is_log_wrong(judged.findings):
         watch.remember()
     return judged
 
@@ -303,7 +303,7 @@ class TrailWatch:
         """Return how far each of some whole records is proven, once all findings are there."""
         watch = self._watch
         errors = [item for item in judged.findings if item.severity == ERROR]
-        forked = any(item.code.startswith("LOG_") for item in errors)
+        forked = _is_log_wrong(errors)
         apart = {item.invocation_id for item in self._unknown}
         apart |= {name for name in invocation_ids for item in errors if name in item.file}
         ranks = {}
@@ -436,6 +436,10 @@ class TrailWatch:
             for view in self.views
             for _, _, data in self._logs.read_segments(view.name)
         )
+
+
+def _is_log_wrong(findings: Iterable[Finding]) -> bool:
+    return any(item.severity == ERROR and item.code.startswith("LOG_") for item in findings)
 
 
 def _name_leaf(item: Missing) -> bytes:

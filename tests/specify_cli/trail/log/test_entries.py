@@ -383,6 +383,22 @@ def test_a_verifier_that_remembers_refuses_to_go_back(root: Path, home: Path, tm
     assert len(read_memory(str(memory))) == 1
 
 
+def test_a_damaged_record_keeps_no_verifier_from_remembering_the_log(root: Path, tmp_path: Path) -> None:
+    memory = tmp_path / "memory"
+    damaged = _do(root)
+    (path,) = (root / RECORDS).glob(f"*{damaged}.jsonl")
+    path.write_bytes(path.read_bytes().replace(b"login", b"logon", 1))
+    sign(root)
+    backup = Path(shutil.copytree(root, tmp_path / "backup", symlinks=True))
+    _do(root)
+    sign(root)
+    seen = verify(root, Trust(memory=str(memory)))
+    put_back = verify(backup, Trust(remembered=read_memory(str(memory)), memory=str(memory)))
+
+    assert codes(seen) == {"HASH_MISMATCH"}
+    assert "LOG_ROLLED_BACK" in codes(put_back)
+
+
 def test_a_level_that_is_not_reached_is_exit_4(root: Path, home: Path) -> None:
     argv = ["invocations", "verify", "--all", "--require"]
     _do(root)
