@@ -9,7 +9,7 @@ FEATURE = Feature(
     name="skills",
     about="Teach agents when to ask and when to close.",
     page="docs/hooks.md",
-    needs=("hooks",),
+    needs=("hooks", "replay"),
     groups=(Group("skills", "Teach agents when to ask and when to close.", 90, section="Set up"),),
     commands=(
         Command(
