@@ -34,6 +34,8 @@ MAX_BODY = 8 * 1024 * 1024
 BODY_SECONDS = 30.0
 _LARGE = 1024 * 1024
 LOG = logging.getLogger("specify_cli.features.collector.")
+# Besides each invocation's own, what a browser asks for: it is told in HTML, and asks for a token.
+PAGES = ("/", "/projects", "/pictures", "/report", "/rules", "/compare")
 _REALM = 'realm="spec-kitty collector"'
 
 
@@ -86,7 +88,7 @@ def answer_json(value: object, status: int = 200, media_type: str = "application
 
 def answer_refusal(request: Request, problem: Problem) -> Response:
     path = request.url.path
-    page = path in ("/", "/projects", "/pictures", "/compare") or path.startswith("/invocations/")
+    page = path in PAGES or path.startswith("/invocations/")
     if page:
         answer: Response = HTMLResponse(pages.problem(problem), problem.status)
     else:
