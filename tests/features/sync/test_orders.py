@@ -25,6 +25,7 @@ from specify_cli.features.collector.reception import Refused
 from specify_cli.features.forget import erasing, finding
 from specify_cli.features.forget.orders import Order
 from specify_cli.features.forget.targets import Query
+from specify_cli.libraries.archive.withholding import Search
 from specify_cli.project.config import load_project
 from support import FULL, Cli, accept, git
 
@@ -276,6 +277,29 @@ def test_orders_that_no_longer_go_at_a_lower_level_are_told(cli: Cli, collector:
     assert cli(*argv, env=ENV).code == 0
     assert push(cli)["orders"]["delivered"] == 1
     assert cli("sync", "status", "--json", env=ENV).json()["orders_pending"] == 0
+
+
+@pytest.mark.usefixtures("site")
+def test_an_object_that_many_erased_records_lead_to_is_judged_once_a_push(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judged: list[bytes] = []
+    judge = Search.judge_object
+
+    def note(search: Search, data: bytes) -> str | None:
+        judged.append(data)
+        return judge(search, data)
+
+    for _ in range(3):
+        tell(cli, NAME)
+    push(cli)
+    assert cli("forget", "--subject", NAME, "--yes").code == 0
+    monkeypatch.setattr(Search, "judge_object", note)
+    done = push(cli)
+
+    assert done["orders"]["delivered"] == 3
+    # Once for the orders, and once for the records that changed.
+    assert max(judged.count(data) for data in judged) == 2
 
 
 def test_a_token_that_only_sends_erases_nothing(cli: Cli, chartered: Path, tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from specify_cli.features.sync.sending.records import (
     read_parts,
 )
 from specify_cli.features.sync.sending.transport import parse_answer
+from specify_cli.libraries.archive.archive import Leaving
 from specify_cli.libraries.wire.contract import canonical
 from specify_cli.record.seal import open_line
 from specify_cli.record.verifying.erasures import read_rows
@@ -45,10 +46,10 @@ def deliver_orders(to: Receiver) -> OrdersDelivered:
     those that the record still leads to: both only where whole records are sent.
     """
     facts = to.outbox.facts()
-    done, newest = OrdersDelivered(), 0
+    done, newest, leaving = OrdersDelivered(), 0, Leaving(to.project, safe=True)
     for changed, invocation_id in list_folders(to.project.root, facts):
         due = list_due(to.project.root, invocation_id, facts)
-        for file, body in _compose(to, invocation_id, due):
+        for file, body in _compose(to, leaving, invocation_id, due):
             done = _deliver(done, to, invocation_id, file, body)
             if done.why is not None:
                 return done
@@ -81,7 +82,7 @@ def _deliver(
 
 
 def _compose(
-    to: Receiver, invocation_id: str, due: Mapping[str, Mapping[str, object]]
+    to: Receiver, leaving: Leaving, invocation_id: str, due: Mapping[str, Mapping[str, object]]
 ) -> Iterator[tuple[str, str | None]]:
     """Yield the request of each order; None for one that must not leave."""
     if not due:
@@ -90,7 +91,7 @@ def _compose(
         place = Index(to.project.root).resolve(invocation_id)
     except InvocationError:
         return  # an annex of a record that is not here
-    for _, sending in read_parts(to.project, [place], objects=to.objects):
+    for _, sending in read_parts(leaving, [place], objects=to.objects):
         if not isinstance(sending, Sending):
             return
         value = json.loads(sending.body)

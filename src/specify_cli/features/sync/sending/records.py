@@ -84,10 +84,13 @@ class Sending(NamedTuple):
 
 
 def read_parts(
-    project: Project, places: Iterable[Place], *, objects: bool
+    leaving: Leaving, places: Iterable[Place], *, objects: bool
 ) -> Iterator[tuple[Place, Sending | InvocationError]]:
-    """Yield each record as it would leave, alone or with its objects, or why it does not."""
-    leaving = Leaving(project, safe=True)
+    """Yield each record as it would leave, alone or with its objects, or why it does not.
+
+    One `Leaving` for all that a push reads: it remembers what was judged of an object.
+    """
+    project = leaving.project
     for place in places:
         try:
             part = leaving.compose_part(place)
@@ -121,13 +124,14 @@ def deliver_records(to: Receiver) -> RecordsDelivered:
     objects it leads to.
     """
     done, after, index = _deliver_logs(to), "", Index(to.project.root)
+    leaving = Leaving(to.project, safe=True)
     while done.why is None and (keys := to.outbox.due_records(_AT_A_TIME, after, whole=to.objects)):
         after = keys[-1].invocation_id
         places = [place for key in keys if (place := index.place(key)) is not None]
         if to.project.config.is_sealed:
             # A copy that leaves sealed is of the whole record: an open one waits for its close.
             places = [one for one in places if look_at(to.project.root, one).completed is not None]
-        for place, sending in read_parts(to.project, places, objects=to.objects):
+        for place, sending in read_parts(leaving, places, objects=to.objects):
             done = _deliver_record(done, place.invocation_id, sending, to)
             if done.why is not None:
                 break
@@ -324,7 +328,7 @@ def preview_record(project: Project) -> Preview:
     closed = (
         place for place, seen in looked_at if seen.excluded is None and seen.completed is not None
     )
-    for _, sending in read_parts(project, closed, objects=True):
+    for _, sending in read_parts(Leaving(project, safe=True), closed, objects=True):
         if isinstance(sending, Sending):
             value = json.loads(sending.body)
             lines = [json.loads(line) for line in value["lines"].split("\n")[:-1]]
