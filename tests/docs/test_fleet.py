@@ -89,7 +89,12 @@ def test_a_project_that_is_deleted_is_gone_and_may_begin_anew(postgres: Server) 
         before = {row[0] for row in connection.execute("SELECT actor_id FROM actor")}
         connection.execute(statements.replace("…", PROJECT))
         after = {row[0] for row in connection.execute("SELECT actor_id FROM actor")}
+        of_projects = connection.execute(
+            "SELECT table_name FROM information_schema.columns WHERE table_schema = 'retention'"
+            " AND column_name = 'project_uuid'"
+        ).fetchall()
 
+    assert {table for (table,) in of_projects} == set(re.findall(r"FROM (\w+) WHERE project_uuid", statements))
     assert {"only here"} == before - after
     assert Totals(1, 1, 1, 1) == ledger.storage.totals()
     assert [OTHER_PROJECT] == list(ledger.storage.phases(str(started(1)["subject"])))
