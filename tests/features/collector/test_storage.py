@@ -429,13 +429,20 @@ def test_a_text_may_hold_anything_and_be_of_any_length(storage: Storage) -> None
     odd = "a\x00b\uffffc\uffff\ufffed\\0"
     events = [
         started(1, profile_id=odd, action=odd, request_text=odd, actor={"actor_id": odd, "actor_type": "llm"}),
-        started(2, profile_id="\x00" * 9_000, action="x" * 9_000, actor={"actor_id": "ß\U0010ffff" * 9_000}),
+        started(
+            2,
+            profile_id="\x00" * 9_000,
+            action="x" * 9_000,
+            request_text="y" * 9_000,
+            actor={"actor_id": "ß\U0010ffff" * 9_000},
+        ),
     ]
     storage.accept(events, NOW)
 
     long, short = storage.rows(ALL, 9)
 
     assert (odd, odd, odd, odd) == (short.profile_id, short.action, short.request, short.actor_id)
+    assert long.request == "y" * 200 + "…"
     assert (200, 200, 200) == tuple(len(text or "") for text in (long.profile_id, long.action, long.actor_id))
     assert events == [storage.phases(id_of(n))[PROJECT][0].event for n in (1, 2)]
     assert [] == ids(storage, Filter(actor="\\1")) == ids(storage, Filter(actor="a0"))

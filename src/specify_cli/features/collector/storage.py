@@ -273,9 +273,7 @@ def row_of(started: StoredEvent | None, completed: StoredEvent | None) -> Row:
         OPEN if completed is None else CLOSED,
         _get_beginning(payload.get("profile_slug")),
         _get_beginning(payload.get("action")),
-        None
-        if started is None
-        else _get_beginning(_get_extension(started.event).get("request_text")),
+        None if started is None else _shorten(_get_extension(started.event).get("request_text")),
         _get_beginning(actor.get("actor_id")),
         _get_beginning(actor.get("actor_type")),
         str(_get_extension(first.event)["level"]),
@@ -296,6 +294,12 @@ def _get_member(value: Event, *path: str) -> Event:
 def _get_extension(event: Event) -> Event:
     stored: dict[str, object] = json.loads(str(event[EXTENSION]))
     return stored
+
+
+def _shorten(request: object) -> str | None:
+    """Return what the list shows of a request: where it is cut, an ellipsis says so."""
+    beginning = _get_beginning(request)
+    return f"{beginning}…" if beginning is not None and beginning != request else beginning
 
 
 def _get_beginning(value: object) -> str | None:
