@@ -279,6 +279,13 @@ def test_a_signature_is_asked_for_where_a_secret_is_set(tmp_path: Path) -> None:
     assert ["stored"] == statuses(taken)
 
 
+def test_the_list_leads_to_the_projects_and_each_of_them_to_its_invocations(collector: Collector) -> None:
+    collector.post([started(1)])
+
+    assert 'href="/projects"' in collector.get("/").body.decode()
+    assert f'href="/?project={PROJECT}"' in collector.get("/projects").body.decode()
+
+
 def test_the_list_is_filtered_and_paged(collector: Collector) -> None:
     collector.post([started(n) for n in range(50)])
     collector.post([completed(n, outcome="failed") for n in range(0, 50, 5)])
