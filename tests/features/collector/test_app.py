@@ -7,18 +7,21 @@ import json
 import logging
 import re
 from collections.abc import Mapping, Sequence
+from datetime import date
 from typing import Any, cast
 
 import anyio
 import pytest
 from starlette.types import ASGIApp, Message
 
+from collecting import record_of
 from envelopes import PROJECT, TOKEN, completed, id_of, started
 from memory_storage import MemoryStorage
 from specify_cli.features.collector.engines.sql_storage import SqlStorage
 from specify_cli.features.collector.reception import cursor_of, read_wanted
+from specify_cli.features.collector.server import pages
 from specify_cli.features.collector.server.app import build_app
-from specify_cli.features.collector.storage import Place, StorageError
+from specify_cli.features.collector.storage import Filter, Place, StorageError
 from specify_cli.features.collector.tokens import Token
 from specify_cli.libraries.web.markup import shown
 from specify_cli.libraries.wire.contract import CONTENT_TYPE
@@ -110,6 +113,27 @@ def test_what_a_clock_ahead_sent_comes_last_and_once_on_every_way_through_the_li
 
     assert walks == [expected] * 5
     assert json.loads(until)["items"][0]["invocation_id"] == id_of(73 * 365 * day + 2)
+
+
+def test_pages_of_many_say_that_older_whole_records_were_left_out() -> None:
+    storage, bodies = MemoryStorage(), {}
+    for number in (2, 1):
+        piece, events = record_of(number)
+        storage.accept(events, NOW)
+        bodies[Place(id_of(number), PROJECT)] = piece.body
+    rows = storage.rows(Filter(), 9)
+
+    def draw(room: int) -> list[str]:
+        def hold() -> pages.Held:
+            return pages.Held(lambda places: {one: bodies[one] for one in places}, list(bodies), room)
+
+        today = date(2026, 11, 21)
+        rules = pages.rules([], rows, hold(), lambda *_: b"")
+        return [pages.report([], rows, hold()), rules, pages.pictures([], rows, hold(), today)]
+
+    said = "Older ones were left out"
+    assert [True] * 3 == [said in page for page in draw(len(max(bodies.values(), key=len)))]
+    assert [False] * 3 == [said in page for page in draw(pages.ROOM)]
 
 
 def test_a_body_that_does_not_come_is_a_408() -> None:

@@ -7,7 +7,7 @@ logged.
 
 import json
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from inspect import iscoroutinefunction
 from traceback import walk_tb
@@ -84,8 +84,6 @@ from specify_cli.record.reading.checks import read_commands
 # A body is held from its first byte until it is answered, so memory is bounded by how many are;
 # `reception` refuses one that would become many times its size.
 _BODIES_AT_ONCE, _PARSED_AT_ONCE = 12, 2
-# So many characters of whole records are read for one page of pictures.
-_PICTURED = 16 * 1024 * 1024
 
 
 def build_app(
@@ -409,20 +407,9 @@ def _show_many(
         if name not in ("limit", "cursor")
     ]
     rows, _, _ = _list(setting, request, [*query, ("limit", str(MAX_LIMIT))])
-    return HTMLResponse(draw_page(query, rows, _read_bodies(setting.storage, rows)))
-
-
-def _read_bodies(storage: SqlStorage, rows: Sequence[Row]) -> Iterator[tuple[Place, str]]:
-    """Yield the whole records that are held of some invocations, as far as a page has room for
-    them."""
-    room = _PICTURED
-    for row in rows:
-        for body in storage.bodies([row.place]).values():
-            room -= len(body)
-            if room >= 0:
-                yield row.place, body
-        if room < 0:
-            return
+    return HTMLResponse(
+        draw_page(query, rows, pages.Held(setting.storage.bodies, [row.place for row in rows]))
+    )
 
 
 def _show_comparison(setting: Setting, request: Request) -> Response:

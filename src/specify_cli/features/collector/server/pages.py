@@ -7,7 +7,7 @@ of its own script.
 """
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date
 from functools import partial
 from pathlib import Path
@@ -38,12 +38,37 @@ from specify_cli.record.reading.usage import add_up, describe_usage, sum_usage
 from specify_cli.record.story.telling import number_lines, tell_story
 from specify_cli.record.story.words import describe_work
 
-Held = Iterable[tuple[Place, str]]
-"""Whole records, each at its place."""
 _PAGES = build_environment(Path(__file__).parent / "templates", "spec-kitty collector")
 # A picture names so many rules.
 _SHARES = 12
 _HOW = "its project can send whole records: spec-kitty sync enable --level records"
+
+
+# So many characters of whole records are read for one page.
+ROOM = 16 * 1024 * 1024
+
+
+class Held:
+    """The whole records that are held of some places, as far as a page has room for them; `note`
+    says whether it had none for some."""
+
+    def __init__(
+        self,
+        read: Callable[[Sequence[Place]], Mapping[Place, str]],
+        places: Sequence[Place],
+        room: int = ROOM,
+    ) -> None:
+        self._read, self._places, self._room, self.note = read, places, room, ""
+
+    def __iter__(self) -> Iterator[tuple[Place, str]]:
+        room = self._room
+        for place in self._places:
+            for body in self._read([place]).values():
+                room -= len(body)
+                if room < 0:
+                    self.note = " Older ones were left out: together they are too large for a page."
+                    return
+                yield place, body
 
 
 def link_of(row: Row) -> str:
@@ -172,6 +197,7 @@ def pictures(
     runs = ((row.started_at, row.profile_id, row.outcome) for row in rows)
     return _PAGES.get_template("pictures.html").render(
         counted=len(rows),
+        note=held.note,
         filtered=sorted((name, value) for name, value in query if value),
         back="/?" + urlencode(query) if query else "/",
         pictures=draw_overview(runs, shares, whole, today),
@@ -193,7 +219,7 @@ def report(
     caveats = [
         f"The newest {len(rows)} are added up{f', only with {only}' if only else ''}.",
         f"Calls, tests, files, rules and costs are known of {len(told)}, whose whole records are "
-        "held.",
+        f"held.{held.note}",
     ]
     shown = lay_out_report(add_up_runs(runs), dates[0] if dates else "the beginning", links)
     back = "/?" + urlencode(query) if query else "/"
@@ -230,6 +256,7 @@ def rules(query: Query, rows: Sequence[Row], held: Held, get: Callable[[str, str
     requests = {row.invocation_id: row.request for row in rows}
     back = "/?" + urlencode(query) if query else "/"
     caveats = [f"Known of {len(uses)} of the newest {len(rows)}, whose whole records are held."]
+    caveats[0] += held.note
     shown = lay_out_rules(judge_rules(uses, (), ()), links, requests)
     return _PAGES.get_template("rules.html").render(shown, caveats=caveats, back=back)
 
