@@ -14,6 +14,8 @@ from collecting import Collector, serving
 from delivering import ENV, endpoint, project_of, push, run
 from envelopes import id_of, started
 from specify_cli.features.collector.engines.ledger import open_database
+from specify_cli.features.sync.sending.push import push as deliver
+from specify_cli.project.config import load_project
 from specify_cli.record.findings import LEVELS
 from specify_cli.trail.log.notes import ED25519_COSIGNATURE, VerifierKey
 from support import Cli, git
@@ -77,6 +79,18 @@ def test_a_whole_record_has_the_viewers_pictures_its_page_and_a_comparison(
     assert pair.status == 200 and b'class="same"' in pair.body and b"implement WP01" in pair.body
     assert missing.status == 404 and b"no whole record" in missing.body
     assert 404 == collector.get("/compare").status == collector.get(f"/invocations/{bare}/page").status
+
+
+def test_progress_is_told_of_whole_records_as_of_events(cli: Cli, enabled: Path) -> None:
+    run(cli)
+    run(cli)
+    told: list[tuple[int, int]] = []
+    project, _ = load_project(str(enabled))
+
+    deliver(project, ENV, progress=lambda *values: told.append(values))
+
+    assert told[0] == (0, 6)
+    assert {(4, 6), (5, 6), (6, 6)} <= set(told) and told[-1] == (6, 6)
 
 
 def test_a_record_that_is_not_held_is_a_gap_and_no_level_claims_it(

@@ -142,7 +142,8 @@ def push(
     progress: Callable[[int, int], None] | None = None,
     held: int | None = None,
 ) -> Pushed:
-    """Deliver everything that is due. `progress` is told (phases done, phases in all).
+    """Deliver everything that is due. `progress` is told (phases, orders and whole
+    records done, of how many at least).
 
     `held` is a descriptor that holds the lock already.
 
@@ -212,17 +213,20 @@ class _Push:
     endpoint: Endpoint
     delivered: int = 0
     refused: int = 0
+    whole: int = 0
+    total: int = 0
 
     def run(self) -> Pushed:
         try:
             self.outbox.scan()
-            total = self.outbox.counts().pending
-            self._tell(total)
+            left = self.outbox.count_left(self.consent)
+            self.total = left.pending + (left.records or 0)
+            self._tell()
             while due := self.outbox.due(MAX_EVENTS):
                 events = self._compose_events(due)
                 if events:
                     self._send(events)
-                self._tell(total)
+                self._tell()
             witness = ask_cosignature(self.project, self.consent, self.endpoint)
             self._note_witness(witness)
             orders = self._deliver_orders()
@@ -280,10 +284,13 @@ class _Push:
 
         def send(path: str, content: bytes) -> Answer:
             url = f"{base}/v1/projects/{self.consent.project_uuid}/{path}"
-            return self._insist(
+            answer = self._insist(
                 lambda: self.endpoint.exchange("PUT", url, content),
                 lambda answer: is_passing(answer[0]),
             )
+            self.whole += path.startswith(("records/", "orders/"))
+            self._tell()
+            return answer
 
         whole = self.consent.level == RECORDS
         objects = whole and bool(self.consent.whole)
@@ -334,9 +341,10 @@ class _Push:
         except EnvironmentFault as error:
             raise _Halt("stopped", f"{error.code}: {error.message}") from error
 
-    def _tell(self, total: int) -> None:
+    def _tell(self) -> None:
         if self.progress is not None:
-            self.progress(self.delivered + self.refused, total)
+            done = self.delivered + self.refused + self.whole
+            self.progress(done, max(done, self.total))  # an order makes its record due again
 
     def _compose_events(self, due: Sequence[Due]) -> list[Members]:
         """Return the events of the next request: what the contract allows, at most a request's
