@@ -112,11 +112,13 @@ def test_a_conflict_is_logged_and_listed_and_what_came_first_stays(tmp_path: Pat
     with serving(tmp_path) as collector:
         collector.post([completed(2)])
         answer = collector.post([completed(2, outcome="failed"), completed(3)])
-        (conflict,) = collector.get("/v1/conflicts").json()["items"]
+        listed = collector.get("/v1/conflicts").json()
+        (conflict,) = listed["items"]
         held = collector.get(f"/v1/invocations/{id_of(2)}").json()
 
     assert ["refused", "stored"] == statuses(answer)
     assert (id_of(2), "completed", 1) == (conflict["invocation_id"], conflict["phase"], conflict["times"])
+    assert listed["total"] == 1
     assert completed(2) == held["phases"]["completed"]["event"]
     assert '"refused": 1' in shown(tmp_path)
 

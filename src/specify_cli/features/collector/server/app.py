@@ -304,9 +304,10 @@ def _show_projects(setting: Setting, request: Request) -> Response:
 
 
 def _list_conflicts(setting: Setting, request: Request) -> Response:
-    """GET /v1/conflicts: the newest ones."""
-    conflicts = setting.storage.conflicts(MAX_LIMIT, request.state.token.projects)
-    return answer_json({"items": conflicts})
+    """GET /v1/conflicts: the newest ones, and how many there are."""
+    projects = request.state.token.projects
+    total = setting.storage.totals(projects).conflicts
+    return answer_json({"items": setting.storage.conflicts(MAX_LIMIT, projects), "total": total})
 
 
 async def _answer_health(_: Setting, __: Request) -> Response:
