@@ -58,7 +58,8 @@ class Command(NamedTuple):
     params.
 
     The lists of help show commands by `rank`, then in the order they are declared in; those of one
-    word under their `section`: Begin, Close, Read, Prove, Replay, Share, Keep or Set up.
+    word under their `section`: Begin, Close, Read, Prove, Replay, Share, Keep or Set up. `guesses`
+    are what people type who do not know its words: they run nothing, the answer names the command.
     """
 
     path: tuple[str, ...]
@@ -69,6 +70,7 @@ class Command(NamedTuple):
     exits: str
     rank: int = 500
     section: str = ""
+    guesses: tuple[str, ...] = ()
 
 
 class Form(NamedTuple):

@@ -6,6 +6,7 @@ import enum
 import functools
 import inspect
 import re
+import shlex
 from collections.abc import Callable, Iterator
 from typing import Annotated, Any
 
@@ -14,8 +15,15 @@ from typer.core import TyperGroup
 from typer.exceptions import TyperException
 
 from specify_cli import VERSION
+from specify_cli.cli.mistakes import correct, find_guessed
 from specify_cli.cli.run import run
-from specify_cli.cli.tables.command_table import Command, list_commands, list_groups, list_sections
+from specify_cli.cli.tables.command_table import (
+    Command,
+    list_commands,
+    list_groups,
+    list_guesses,
+    list_sections,
+)
 from specify_cli.cli.terminal.output import write_error, write_text
 from specify_cli.errors import CallerError
 from specify_cli.room import Param
@@ -114,26 +122,22 @@ def run_typer(argv: list[str]) -> int:
         paths = (one.path for one in list_commands() if argv[: len(one.path)] == [*one.path])
         words = ("spec-kitty", *max(paths, key=len, default=()))
         path = " ".join(words) if context is None else context.command_path
-        deeper = _find_deeper(message) if path == "spec-kitty" else []
-        if deeper:
-            message = f"{message.split('.')[0]}. Did you mean {' or '.join(map(repr, deeper))}?"
-        path = f"{path} {deeper[0]}" if deeper else path
-        write_error(CallerError("USAGE", _reword(message), f"{path} --help"), as_json)
+        # Beside a word that no command has stands what it may mean.
+        guessed = find_guessed(argv) if message.startswith("No such command") else []
+        meant = correct(argv)
+        if not guessed and meant == ["do", " ".join(argv)]:
+            guessed = ["do"]
+        if guessed and (path == "spec-kitty" or " ".join(argv[:2]) in list_guesses()):
+            message = f"{message.split('.')[0]}. Did you mean {' or '.join(map(repr, guessed))}?"
+            path = f"spec-kitty {guessed[0]}"
+        next_command = f"{path} --help" if meant is None else shlex.join(("spec-kitty", *meant))
+        write_error(CallerError("USAGE", _reword(message), next_command), as_json)
         return 2
     except typer.Exit as error:
         return error.exit_code
     except (typer.Abort, KeyboardInterrupt):
         write_error(CallerError("INTERRUPTED", "interrupted", "run the command again"), as_json)
         return 130
-
-
-def _find_deeper(message: str) -> list[str]:
-    """Return the commands of a group that have the name for which there is no command at the top,
-    those of records first."""
-    match = re.match(r"No such command '([\w-]+)'", message)
-    paths = (command.path for command in list_commands() if len(command.path) > 1)
-    found = (" ".join(path) for path in paths if match is not None and path[-1] == match[1])
-    return sorted(found, key=lambda words: not words.startswith("invocations "))
 
 
 def _reword(message: str) -> str:
@@ -144,6 +148,10 @@ def _reword(message: str) -> str:
         r"Input should be a valid (integer|number)[^.]*", r"expected a whole number", message
     )
     message = re.sub(r"Input should be ([^.]+)", r"expected a value \1", message)
+    message = re.sub(
+        r"Got unexpected extra argument(?:s|\(s\))? \((.*)\)", r"unexpected argument: \1", message
+    )
+    message = message.replace("'ID'.", "'ID': expected an id, a part of one, last or @N.")
     return message.replace("Value error, ", "")
 
 
@@ -176,12 +184,9 @@ def _make_callback(command: Command, *, leads: bool = False) -> Callable[..., in
                 values[param.name] = values[param.name] or spelled
                 if values[param.name] is None:
                     path = " ".join(("spec-kitty", *command.path))
-                    write_error(
-                        CallerError(
-                            "USAGE", f"Missing argument '{param.metavar}'.", f"{path} --help"
-                        ),
-                        False,
-                    )
+                    message = _reword(f"Missing argument '{param.metavar}'.")
+                    error = CallerError("USAGE", message, f"{path} --help")
+                    write_error(error, bool(values.get("json")))
                     return 2
         return run(command, values)
 

@@ -52,6 +52,8 @@ _MAX_STAMP = 256 * 1024
 _APPENDED = 8 * 1024 * 1024
 _DAY_MILLIS = 24 * 3600 * 1000
 _PART = re.compile(r"[0-9A-HJKMNP-TV-Z]{1,26}")
+# What `do` prints of a record: its file, which ends with its id.
+_FILE = re.compile(rf"(?:.*[/\\-])?({ULID_PATTERN})\.JSONL", re.DOTALL)
 _ORDINAL = re.compile(r"LAST|@([1-9][0-9]{0,8})")
 _LINE = re.compile(
     (
@@ -221,13 +223,12 @@ class Index:
         The place is `last` or `@N`, the Nth row of `invocations list`. A part is how exactly one id
         begins; where none begins so, how one ends; else what one contains. Where several files hold
         the id, the one among the records, named by its profile, is meant; verify names the others.
+        Case, blanks around it and the dots of a short id do not matter; a record's file names its
+        id. The steps: the index, then one listing, then parts in the middle of an id.
         Raises CallerError INVALID_ID, INVOCATION_NOT_FOUND, INVOCATION_AMBIGUOUS and
         StoredDataError DUPLICATE_ID.
-
-        The steps: the index, then one listing, then parts in the middle of an id. Case does not
-        matter, and blanks around the text are left out.
         """
-        sought = text.strip().upper()
+        sought = _FILE.sub(r"\1", text.strip().rstrip(".…").upper())
         ordinal = _ORDINAL.fullmatch(sought)
         if ordinal is None and _PART.fullmatch(sought) is None:
             raise CallerError(

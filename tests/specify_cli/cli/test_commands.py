@@ -465,8 +465,8 @@ def test_init_is_idempotent_and_follows_a_new_trail_setting(cli: Cli, project: P
 @pytest.mark.parametrize(
     ("word", "told", "next_command"),
     [
-        ("list", "Did you mean 'invocations list' or 'profiles list'", "spec-kitty invocations list --help"),
-        ("verify", "Did you mean 'invocations verify' or 'packs verify'", "spec-kitty invocations verify --help"),
+        ("list", "Did you mean 'invocations list' or 'profiles list'", "spec-kitty invocations list --json"),
+        ("verify", "Did you mean 'invocations verify' or 'packs verify'", "spec-kitty invocations verify --json"),
         ("sweep", "No such command 'sweep'", "spec-kitty --help"),
         ("lint", "Did you mean 'charter lint'?", "spec-kitty charter lint --help"),
         ("lisst", "No such command 'lisst'", "spec-kitty --help"),

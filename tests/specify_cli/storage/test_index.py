@@ -238,7 +238,8 @@ def test_an_id_a_prefix_or_lower_case_names_a_record(tmp_path: Path, agreed: boo
     index = Index(str(tmp_path))
     wanted = keys[1].invocation_id
 
-    for text in (wanted, wanted[:8], wanted[:9].lower(), f" {wanted} "):
+    named = f".kittify/events/profile-invocations/builder-bea-{wanted}.jsonl"
+    for text in (wanted, wanted[:8], wanted[:9].lower(), f" {wanted} ", f"{wanted[:9]}…", named, f"{wanted}.jsonl"):
         assert index.resolve(text).invocation_id == wanted
 
 

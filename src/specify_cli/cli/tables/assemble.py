@@ -44,7 +44,7 @@ class Tables(NamedTuple):
 
     `commands` are rows of `Command` with the forms behind them; `points` maps each point to (name,
     function, marker), `sections` each first word to where help lists it, `harnesses` each by name
-    to its `Marks`.
+    to its `Marks`, `guesses` what newcomers type to the command it is meant for.
     """
 
     groups: dict[str, str]
@@ -53,6 +53,7 @@ class Tables(NamedTuple):
     direct: dict[str, str]
     sections: Mapping[str, str] = MappingProxyType({})
     harnesses: Mapping[str, Marks] = MappingProxyType({})
+    guesses: Mapping[str, str] = MappingProxyType({})
 
 
 def read_rooms() -> list[Room]:
@@ -131,7 +132,8 @@ def assemble(rooms: Sequence[Room]) -> Tables:
     if lost:
         raise ValueError(f"no group is declared for {', '.join(lost)}")
     harnesses = {name: marks for room in rooms for name, marks in room.feature.harnesses.items()}
-    return Tables(helps, commands, points, direct, sections, harnesses)
+    guesses = {guess: " ".join(one.path) for _, one in declared for guess in one.guesses}
+    return Tables(helps, commands, points, direct, sections, harnesses, guesses)
 
 
 def _refuse_twice(rooms: Sequence[Room]) -> None:
@@ -250,6 +252,7 @@ def compose_files(tables: Tables, stamp: object) -> dict[str, dict[str, object]]
             "COMMANDS": tables.commands,
             "SECTIONS": dict(tables.sections),
             "HARNESSES": dict(tables.harnesses),
+            "GUESSES": dict(tables.guesses),
         },
         "points": {"STAMP": stamp, "POINTS": tables.points, "DIRECT": tables.direct},
     }

@@ -46,6 +46,11 @@ def list_sections() -> dict[str, str]:
     return dict(read_tables("commands", look=True).get("SECTIONS", {}))
 
 
+def list_guesses() -> dict[str, str]:
+    """Return the words that newcomers type for a command, each with the command's own."""
+    return dict(read_tables("commands", look=True).get("GUESSES", {}))
+
+
 def _make_command(row: Sequence[Any]) -> Command:
     path, run, help, params, examples, exits, forms = row
     made = [Param(*param)._replace(choices=tuple(param[_CHOICES])) for param in params]

@@ -44,6 +44,7 @@ CORE = Feature(
             "0 initialised or already so · 1 refused · 2 usage",
             rank=20,
             section="Set up",
+            guesses=("config set",),
         ),
         Command(
             ("config", "accept"),
@@ -70,6 +71,7 @@ CORE = Feature(
             ANSWER,
             rank=40,
             section="Begin",
+            guesses=("start", "begin", "new"),
         ),
         Command(
             ("ask",),
@@ -123,6 +125,7 @@ CORE = Feature(
             ("spec-kitty profiles list", "spec-kitty profiles list --json"),
             "0 ok · 2 usage",
             rank=80,
+            guesses=("agents",),
         ),
         Command(
             ("profiles", "show"),
@@ -159,6 +162,7 @@ CORE = Feature(
             ),
             "0 ok · 1 refused · 2 usage",
             rank=100,
+            guesses=("rules", "charter show"),
         ),
         Command(
             ("profile-invocation", "complete"),
@@ -172,6 +176,15 @@ CORE = Feature(
             ),
             "0 closed, or already closed so · 1 refused, nothing written · 2 usage",
             rank=140,
+            guesses=(
+                "complete",
+                "close",
+                "done",
+                "finish",
+                "end",
+                "profile-invocation done",
+                "profile-invocation finish",
+            ),
         ),
         Command(
             ("profile-invocation", "close"),
@@ -238,6 +251,7 @@ CORE = Feature(
             ("spec-kitty invocations list", "spec-kitty invocations list --status open --json"),
             READ,
             rank=180,
+            guesses=("list", "ls", "log", "history", "status", "records", "runs"),
         ),
         Command(
             ("invocations", "show"),

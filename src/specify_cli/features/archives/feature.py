@@ -35,6 +35,7 @@ FEATURE = Feature(
             ("spec-kitty invocations export ID OTHER_ID --safe -o runs.tar",),
             "0 written · 1 refused, nothing written · 2 usage",
             rank=310,
+            guesses=("html",),
         ),
         Command(
             ("invocations", "import"),

@@ -58,6 +58,7 @@ FEATURE = Feature(
             ("spec-kitty charter synthesize", "spec-kitty charter synthesize --defaults --dry-run"),
             "0 written, or nothing to write · 1 refused · 2 usage",
             rank=110,
+            guesses=("charter new", "charter init", "charter create"),
         ),
         Command(
             ("charter", "lint"),

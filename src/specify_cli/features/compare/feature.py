@@ -39,6 +39,7 @@ FEATURE = Feature(
             ),
             "0 match · 1 no match, or refused · 2 usage",
             rank=290,
+            guesses=("diff",),
         ),
     ),
     forms=(

@@ -57,6 +57,14 @@ FEATURE = Feature(
             _EXIT,
             rank=700,
             section="Keep",
+            guesses=(
+                "delete",
+                "rm",
+                "erase",
+                "invocations delete",
+                "invocations rm",
+                "invocations forget",
+            ),
         ),
         Command(
             ("hold", "add"),

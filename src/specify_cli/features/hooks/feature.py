@@ -68,6 +68,7 @@ FEATURE = Feature(
             ),
             "0 installed, or was already · 1 a settings file was refused and left alone · 2 usage",
             rank=430,
+            guesses=("install", "hooks add"),
         ),
         Command(
             ("hooks", "status"),

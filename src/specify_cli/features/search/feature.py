@@ -37,6 +37,7 @@ FEATURE = Feature(
             ),
             READ,
             rank=190,
+            guesses=("find", "grep"),
         ),
         Command(
             ("why",),
@@ -53,6 +54,7 @@ FEATURE = Feature(
             "0 told, also where nothing is known · 1 no such file or line · 2 usage",
             rank=350,
             section="Read",
+            guesses=("blame",),
         ),
     ),
     fills=tuple(Fill("list_filters", "commands:list_rows", param.name) for param in NARROW),

@@ -53,6 +53,7 @@ FEATURE = Feature(
             ),
             "0 enabled · 1 refused or not agreed to · 2 usage",
             rank=500,
+            guesses=("login", "sync on"),
         ),
         Command(
             ("sync", "disable"),
@@ -62,6 +63,7 @@ FEATURE = Feature(
             ("spec-kitty sync disable",),
             "0 disabled, or was not enabled · 1 refused · 2 usage",
             rank=510,
+            guesses=("logout", "sync off"),
         ),
         Command(
             ("sync", "status"),

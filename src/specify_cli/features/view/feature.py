@@ -28,6 +28,7 @@ FEATURE = Feature(
             "0 stopped by a signal · 1 refused · 2 usage",
             rank=360,
             section="Read",
+            guesses=("open", "web", "ui"),
         ),
     ),
     forms=(

@@ -32,7 +32,7 @@ def open_export(
     if not ids and not of_all:
         raise CallerError("USAGE", "Missing argument 'ID'.", _HELP)
     if values[target] is None:
-        raise CallerError("USAGE", f"nothing says where to: expected --{target}", _HELP)
+        raise CallerError("USAGE", f"expected --{target} FILE, the file to write", _HELP)
     if target != "output" and values["output"] is not None:
         raise CallerError("USAGE", f"--output and --{target} exclude each other", _HELP)
     return project, ids

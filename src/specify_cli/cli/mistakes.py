@@ -1,0 +1,130 @@
+"""Find what a mistaken command line most likely meant: a pure look into the table of commands.
+
+    correct(["show", "last"])  # ["invocations", "show", "last"]
+
+Only a command line that can run as it stands is returned, for the reader to type.
+"""
+
+from __future__ import annotations
+
+from difflib import SequenceMatcher, get_close_matches
+from itertools import takewhile
+
+from specify_cli.cli.tables.command_table import (
+    Command,
+    list_commands,
+    list_guesses,
+    parse_plain,
+)
+
+# How alike two words are that differ by a slip of the hand.
+_ALIKE = 0.8
+# Fewer words than these may be a command of another program; so many are a request.
+_REQUEST = 3
+_OF_ALL = {"-v": "--version", "-V": "--version", "version": "--version", "help": "--help"}
+
+
+def find_guessed(argv: list[str]) -> list[str]:
+    """Return the commands that the first words may mean, as texts: the one that declares the guess,
+    then those of a group that have this name, those of records first."""
+    names = [word for word in argv if not word.startswith("-")]
+    declared = list_guesses()
+    guessed = [declared[text] for text in (" ".join(names[:2]), *names[:1]) if text in declared]
+    paths = (command.path for command in list_commands() if len(command.path) > 1)
+    deeper = [" ".join(path) for path in paths if path[-1:] == tuple(names[:1])]
+    deeper.sort(key=lambda words: not words.startswith("invocations "))
+    return list(dict.fromkeys([*guessed, *deeper]))
+
+
+def correct(argv: list[str]) -> list[str] | None:
+    """Return the command line that was most likely meant; None where nothing is likely."""
+    if argv[:1] == ["help"] and argv[1:]:
+        return [*argv[1:], "--help"]
+    if argv and argv[0] in _OF_ALL:
+        return [_OF_ALL[argv[0]]]
+    names = [word for word in argv if not word.startswith("-")]
+    for command, count in _list_meant(names):
+        rest = _leave_out(argv, names[:count])
+        words = [*command.path, *_correct_rest(command, rest)]
+        if parse_plain(words) is not None:
+            return words
+    heads = {command.path[0] for command in list_commands()}
+    request = " ".join(argv)
+    if names == argv and names[:1] and names[0] not in heads and len(request.split()) >= _REQUEST:
+        return ["do", request]
+    return None
+
+
+def _list_meant(names: list[str]) -> list[tuple[Command, int]]:
+    """Return the commands that these words may name, each with the number of words it takes: the
+    longest that is named exactly, then a declared guess or one of records, then the most alike."""
+    guesses, found = list_guesses(), []
+    for command in list_commands():
+        size, text = len(command.path), " ".join(command.path)
+        pairs = [_compare(one, other) for one, other in zip(names, command.path, strict=False)]
+        if len(pairs) == size and min(pairs) >= _ALIKE:
+            found.append((sum(pairs) / size + (names[:size] == [*command.path]), command, size))
+        for count in (2, 1):
+            if len(names) >= count and guesses.get(" ".join(names[:count])) == text:
+                found.append((1 + count / 10, command, count))
+        if command.path[0] == "invocations" and names[:1] == [command.path[-1]]:
+            found.append((1, command, 1))
+    found.sort(key=lambda one: (-one[0], -one[2]))
+    return [(command, count) for _, command, count in found]
+
+
+def _compare(one: str, other: str) -> float:
+    """Return how alike two words are; 0 where their lengths alone tell them apart."""
+    matcher = SequenceMatcher(None, one.lower(), other)
+    return matcher.ratio() if matcher.real_quick_ratio() >= _ALIKE else 0.0
+
+
+def _leave_out(argv: list[str], names: list[str]) -> list[str]:
+    """Return the words behind a command's name; options that stood before it follow them."""
+    rest = list(argv)
+    for name in names:
+        rest.remove(name)
+    before = len(list(takewhile(lambda word: word not in names, argv)))
+    return rest[before:] + rest[:before]
+
+
+def _correct_rest(command: Command, rest: list[str]) -> list[str]:
+    """Return the words behind a command with its own options and values in place of similar ones,
+    and an option before a value that only it takes."""
+    options = {param.option: param for param in command.params if param.kind != "argument"}
+    room = sum(param.kind == "argument" for param in command.params)
+    words: list[str] = []
+    asked = None  # the option whose value comes next
+    for word in rest:
+        if asked is not None:
+            words.append(_find_choice(asked.choices, word))
+            asked = None
+        elif word.startswith("-") and word != "-":
+            name, equals, value = word.partition("=")
+            name = name if name in options else _find_option([*options], name)
+            param = options.get(name)
+            asked = param if param is not None and param.kind != "flag" and not equals else None
+            choices = param.choices if param is not None else ()
+            words.append(f"{name}={_find_choice(choices, value)}" if equals and value else name)
+        else:
+            taking = [name for name, param in options.items() if word in param.choices]
+            words += [taking[0], word] if taking and room <= 0 else [word]
+            room -= 1
+    return words
+
+
+def _find_option(names: list[str], name: str) -> str:
+    """Return the option that a word is like; the word itself where none or, by its letter, several
+    are."""
+    if len(name) == 2:
+        begun = [one for one in names if one.startswith(f"-{name}")]
+        return begun[0] if len(begun) == 1 else name
+    return next(iter(get_close_matches(name, names, 1, _ALIKE)), name)
+
+
+def _find_choice(choices: tuple[str, ...], value: str) -> str:
+    """Return the choice that a value is like or begins; else the value."""
+    if not choices or value in choices:
+        return value
+    begun = [one for one in choices if value and one.startswith(value.lower())]
+    return next(iter([*begun, *get_close_matches(value.lower(), choices, 1, _ALIKE)]), value)

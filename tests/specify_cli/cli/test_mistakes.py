@@ -1,0 +1,81 @@
+"""What a newcomer types by guess is answered with the command line that was meant."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+
+import pytest
+
+from specify_cli.cli.tables.command_table import list_commands
+from support import Cli
+
+MEANT = {
+    "a command of a group, typed without the group": {"show last": "invocations show last"},
+    "words of other programs": {
+        "log": "invocations list",
+        "status": "invocations list",
+        "start tidy": "do tidy",
+        "blame a.py": "why a.py",
+        "close last": "profile-invocation complete last",
+        "profile-invocation done last": "profile-invocation complete last",
+        "install": "hooks install",
+    },
+    "a command that needs more than was typed": {
+        "finish": "profile-invocation complete --help",
+        "delete last": "forget --help",
+        "config set trail committed": "init --help",
+    },
+    "slips of the hand": {
+        "doo tidy": "do tidy",
+        "Do tidy": "do tidy",
+        "hoks instal": "hooks install",
+        "invocation lst --limt 3": "invocations list --limit 3",
+        "do tidy -p builder-bea": "do tidy --profile builder-bea",
+        "do tidy --profle=builder-bea": "do tidy --profile=builder-bea",
+    },
+    "a value": {
+        "invocations list --status Open": "invocations list --status open",
+        "hooks install --harness claude": "hooks install --harness claude-code",
+        "hooks install claude-code --dry-run": "hooks install --harness claude-code --dry-run",
+        "profile-invocation complete last failed": "profile-invocation complete last --outcome failed",
+    },
+    "options at another place": {"invocations --all list": "invocations list --all"},
+    "a request without `do`": {
+        "fix the bug": "do 'fix the bug'",
+        "'fix the bug'": "do 'fix the bug'",
+    },
+    "what other programs have as options or commands": {
+        "-v": "--version",
+        "version": "--version",
+        "help": "--help",
+        "help do": "do --help",
+    },
+    "what erases is never filled in from its last word alone": {"run": "retention run --help"},
+    "what nothing is like": {"frobnicate": "--help", "--limit 3 invocations list": "--help"},
+}
+
+
+@pytest.mark.parametrize("kind", MEANT)
+def test_the_next_command_is_the_one_that_was_meant(cli: Cli, project: Path, kind: str) -> None:
+    words = {command.path[0] for command in list_commands()}
+    for typed, meant in MEANT[kind].items():
+        if not meant.startswith("-") and meant.split()[0] not in words:
+            continue  # its room was taken out of this tree
+        ran = cli(*shlex.split(typed))
+
+        assert ran.code == 2 and ran.err.splitlines()[-1] == f"next: spec-kitty {meant}", typed
+    assert not (project / ".kittify").exists()
+
+
+def test_json_asked_for_too_early_is_answered_as_json(cli: Cli) -> None:
+    told = cli("--json", "invocations", "list").error()
+    missing = json.loads(cli("profile-invocation", "complete", "--json").err)
+
+    assert told["suggestion"] == "spec-kitty invocations list --json"
+    assert missing["message"] == "Missing argument 'ID': expected an id, a part of one, last or @N."
+
+
+def test_a_long_word_is_answered_at_once(cli: Cli) -> None:
+    assert cli("x" * 200_000).err.endswith("next: spec-kitty --help\n")
