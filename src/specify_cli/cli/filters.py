@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from specify_cli.cli import shell
+from specify_cli.errors import CallerError
 from specify_cli.room import Values
 from specify_cli.storage.queries import COUNTED, Filters, parse_moment
 
@@ -16,13 +17,13 @@ def read_filters(values: Values) -> Filters:
     """Return which rows a command line asks for."""
     texts = {name: None if values.get(name) is None else str(values[name]) for name in _TEXTS}
     since, until = shell.get_text(values, "since"), shell.get_text(values, "until")
+    begin = None if since is None else parse_moment(since)
+    end = None if until is None else parse_moment(until, option="--until")
+    if begin is not None and end is not None and begin > end:
+        problem = f"--since {since} is later than --until {until}: nothing lies between them"
+        raise CallerError("INVALID_VALUE", problem, f"for example --since {until} --until {since}")
     replays = bool(values["all"]) or texts["parent"] is not None
-    return Filters(
-        **texts,
-        since=None if since is None else parse_moment(since),
-        until=None if until is None else parse_moment(until, option="--until"),
-        replays=replays,
-    )
+    return Filters(**texts, since=begin, until=end, replays=replays)
 
 
 def say_number(unread: int) -> str:

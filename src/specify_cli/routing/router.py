@@ -311,6 +311,7 @@ class _Router:
 
         by_id = {p.profile_id: p for p in self.profiles}
         close = difflib.get_close_matches(fold(hint)[:64], list(by_id), n=3, cutoff=0.6)
+        close = close or [name for name in by_id if hint and fold(hint)[:64] in name]
         order = [*close, *(name for name in by_id if name not in close)]
         return RouterAmbiguityError(
             "PROFILE_NOT_FOUND",

@@ -77,5 +77,19 @@ def test_json_asked_for_too_early_is_answered_as_json(cli: Cli) -> None:
     assert missing["message"] == "Missing argument 'ID': expected an id, a part of one, last or @N."
 
 
+def test_a_time_that_ends_before_it_begins_is_refused(cli: Cli) -> None:
+    told = cli("invocations", "list", "--since", "1h", "--until", "2h", "--json").error()
+
+    assert told["message"] == "--since 1h is later than --until 2h: nothing lies between them"
+    assert told["suggestion"] == "for example --since 2h --until 1h"
+
+
+def test_a_part_of_a_profiles_id_proposes_that_profile_first(cli: Cli) -> None:
+    told = cli("do", "fix it", "--profile", "bea", "--json").error()
+
+    assert told["candidates"][0]["profile_id"] == "builder-bea"
+    assert told["suggestion"] == "Did you mean builder-bea?"
+
+
 def test_a_long_word_is_answered_at_once(cli: Cli) -> None:
     assert cli("x" * 200_000).err.endswith("next: spec-kitty --help\n")

@@ -27,7 +27,9 @@ def compare(values: Values) -> int:
         )
     else:
         raise CallerError(
-            "USAGE", f"expected two records, or -, found {len(targets)}", "invocations compare A B"
+            "USAGE",
+            f"expected two records, or -, found {len(targets)}",
+            f"spec-kitty invocations compare {targets[0] if targets else '@2'} last",
         )
     tolerance = values["tolerance_ms"]
     result = verify_replay(one, two, tolerance if isinstance(tolerance, int) else None)
