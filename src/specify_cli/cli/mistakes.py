@@ -16,11 +16,14 @@ from specify_cli.cli.tables.command_table import (
     list_guesses,
     parse_plain,
 )
+from specify_cli.errors import CallerError
+from specify_cli.storage.queries import parse_moment
 
 # How alike two words are that differ by a slip of the hand.
 _ALIKE = 0.8
 # Fewer words than these may be a command of another program; so many are a request.
 _REQUEST = 3
+_SINCE = "--since"
 _OF_ALL = {"-v": "--version", "-V": "--version", "version": "--version", "help": "--help"}
 
 
@@ -108,9 +111,19 @@ def _correct_rest(command: Command, rest: list[str]) -> list[str]:
             words.append(f"{name}={_find_choice(choices, value)}" if equals and value else name)
         else:
             taking = [name for name, param in options.items() if word in param.choices]
+            if _SINCE in options and _is_moment(word):
+                taking.append(_SINCE)
             words += [taking[0], word] if taking and room <= 0 else [word]
             room -= 1
     return words
+
+
+def _is_moment(word: str) -> bool:
+    """Return whether a word says a time, as --since takes it."""
+    try:
+        return parse_moment(word) is not None
+    except CallerError:
+        return False
 
 
 def _find_option(names: list[str], name: str) -> str:

@@ -21,6 +21,7 @@ MEANT = {
         "close last": "profile-invocation complete last",
         "profile-invocation done last": "profile-invocation complete last",
         "install": "hooks install",
+        "hooks remove cursor": "hooks uninstall --harness cursor",
     },
     "a command that needs more than was typed": {
         "finish": "profile-invocation complete --help",
@@ -41,6 +42,7 @@ MEANT = {
         "hooks install claude-code --dry-run": "hooks install --harness claude-code --dry-run",
         "profile-invocation complete last failed": "profile-invocation complete last --outcome failed",
     },
+    "a time": {"report today": "report --since today", "invocations list 7d": "invocations list --since 7d"},
     "options at another place": {"invocations --all list": "invocations list --all"},
     "a request without `do`": {
         "fix the bug": "do 'fix the bug'",

@@ -92,6 +92,7 @@ FEATURE = Feature(
             "0 taken out, or was not there · 1 a settings file was refused and left alone · 2 "
             "usage",
             rank=450,
+            guesses=("hooks remove",),
         ),
         Command(
             ("hooks", "test"),
