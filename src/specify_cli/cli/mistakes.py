@@ -95,7 +95,9 @@ def _correct_rest(command: Command, rest: list[str]) -> list[str]:
     """Return the words behind a command with its own options and values in place of similar ones,
     and an option before a value that only it takes."""
     options = {param.option: param for param in command.params if param.kind != "argument"}
-    room = sum(param.kind == "argument" for param in command.params)
+    arguments = [param for param in command.params if param.kind == "argument"]
+    # An argument that is taken as often as wanted leaves no word over.
+    room = len(rest) if any(param.multiple for param in arguments) else len(arguments)
     words: list[str] = []
     asked = None  # the option whose value comes next
     for word in rest:

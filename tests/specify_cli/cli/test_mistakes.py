@@ -43,6 +43,7 @@ MEANT = {
         "profile-invocation complete last failed": "profile-invocation complete last --outcome failed",
     },
     "a time": {"report today": "report --since today", "invocations list 7d": "invocations list --since 7d"},
+    "a word that an argument takes": {"hold add last 2026 --reasn x": "hold add last 2026 --reason x"},
     "options at another place": {"invocations --all list": "invocations list --all"},
     "a request without `do`": {
         "fix the bug": "do 'fix the bug'",
