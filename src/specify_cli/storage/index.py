@@ -52,8 +52,9 @@ _MAX_STAMP = 256 * 1024
 _APPENDED = 8 * 1024 * 1024
 _DAY_MILLIS = 24 * 3600 * 1000
 _PART = re.compile(r"[0-9A-HJKMNP-TV-Z]{1,26}")
-# What `do` prints of a record: its file, which ends with its id.
-_FILE = re.compile(rf"(?:.*[/\\-])?({ULID_PATTERN})\.JSONL", re.DOTALL)
+# What `do` prints of a record: its file, which ends with its id. A `do` itself looks for none, and
+# would wait for a pattern that is compiled here.
+_FILE = rf"(?s:(?:.*[/\\-])?({ULID_PATTERN})\.JSONL)"
 _ORDINAL = re.compile(r"LAST|@([1-9][0-9]{0,8})")
 _LINE = re.compile(
     (
@@ -228,7 +229,7 @@ class Index:
         Raises CallerError INVALID_ID, INVOCATION_NOT_FOUND, INVOCATION_AMBIGUOUS and
         StoredDataError DUPLICATE_ID.
         """
-        sought = _FILE.sub(r"\1", text.strip().rstrip(".…").upper())
+        sought = re.sub(_FILE, r"\1", text.strip().rstrip(".…").upper())
         ordinal = _ORDINAL.fullmatch(sought)
         if ordinal is None and _PART.fullmatch(sought) is None:
             raise CallerError(
