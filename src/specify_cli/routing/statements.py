@@ -35,7 +35,7 @@ _COMPARED = read_cell("higher lower larger bigger smaller longer shorter better 
 _PERCEIVED = read_cell("see show list read print display sort group track detect count collect")
 _CONCERNS = read_cell("to of for with in")
 _CIRCUMSTANCES = read_cell("when while if before after although though despite instead")
-_KNOWN_FAULT = re.compile(r"[45]\d\d|CVE-\d+-\d+")
+_KNOWN_FAULT = r"[45]\d\d|CVE-\d+-\d+"
 _WHERE = read_cell("on from in at for when while if after under error errors")
 
 
@@ -223,7 +223,7 @@ def _find_signals(parsed: Clauses, start: int, end: int) -> Iterator[Reading]:
         token = parsed.tokens[i]
         match = parsed.find_phrase("signals", i, end)
         # "KeyError in the parser", "500 on /api/users", "CVE-2024-1234 in our lodash"
-        is_known = _KNOWN_FAULT.fullmatch(token.raw) and parsed.word(i + 1) in _WHERE
+        is_known = parsed.word(i + 1) in _WHERE and re.fullmatch(_KNOWN_FAULT, token.raw)
         if is_known or token.raw.endswith(("Error", "Exception")):
             match = Phrase((token.raw,), "implement", "signal"), i + 1
         is_denied = match and match[0].action != "implement" and i in parsed.negated

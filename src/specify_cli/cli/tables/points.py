@@ -123,16 +123,16 @@ def call_fill(fill: FoundFill, *arguments: object) -> Any:
     """
     if is_own(fill.run):
         return load(fill.run)(*arguments)
-    answers, sys.stdout = sys.stdout, sys.stderr  # nothing of theirs stands among our answers
+    from contextlib import redirect_stdout  # for packages of others alone
+
     try:
-        value = load(fill.run)(*arguments)
-        return list(value) if hasattr(value, "__next__") else value
+        with redirect_stdout(sys.stderr):  # nothing of theirs stands among our answers
+            value = load(fill.run)(*arguments)
+            return list(value) if hasattr(value, "__next__") else value
     except (Exception, SystemExit) as error:
         text = f"warning: {fill.run} of another package failed: {type(error).__name__}: {error}\n"
         os.write(2, text.encode("utf-8", "replace"))
         return None
-    finally:
-        sys.stdout = answers
 
 
 def is_own(run: str) -> bool:

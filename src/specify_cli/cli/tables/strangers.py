@@ -106,11 +106,13 @@ def find_strangers() -> tuple[Strangers, bool]:
     points = sorted(entry_points(group=GROUP), key=lambda point: point.name)
     if not points:
         return Strangers({}, {}, None), True
+    from contextlib import redirect_stdout  # as above
+
     from specify_cli.cli.tables.assemble import assemble, compose_files, read_rooms
 
     rooms, sources, broken = read_rooms(), dict[str, str](), dict[str, str]()
     tables: Mapping[str, Mapping[str, Any]] | None = None
-    is_whole, answers = True, sys.stdout
+    is_whole = True
     for point in points:
         source = _find_source(point)
         name = point.name if point.dist is None else f"{point.name} of {point.dist.name}"
@@ -119,16 +121,14 @@ def find_strangers() -> tuple[Strangers, bool]:
             is_whole = False
             continue
         try:
-            sys.stdout = sys.stderr  # nothing of theirs stands among our answers
-            room = _load_room(point, [room.feature.name for room in rooms])
-            made = compose_files(assemble([*rooms, room]), None)
-            json.dumps(made)
+            with redirect_stdout(sys.stderr):  # nothing of theirs stands among our answers
+                room = _load_room(point, [room.feature.name for room in rooms])
+                made = compose_files(assemble([*rooms, room]), None)
+                json.dumps(made)
         # whatever a package of others does costs only itself
         except (Exception, SystemExit) as error:
             broken[name] = f"{type(error).__name__}: {error}"[:300]
             continue
-        finally:
-            sys.stdout = answers
         rooms.append(room)
         tables = made
         sources[point.name] = source

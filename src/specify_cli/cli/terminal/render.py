@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from doctrine.text import count
 from specify_cli.cli.terminal.output import one_line, paint, terminal_width
-from specify_cli.cli.terminal.story import describe_span, local_clock, render_story
+from specify_cli.cli.terminal.story import describe_span, local_clock, read_local, render_story
 from specify_cli.record import layout
 from specify_cli.record.reading.done_note import Remark
 from specify_cli.record.reading.evidence import Evidence
@@ -133,9 +133,8 @@ def shown_width() -> int:
 def local_time(moment: str | None) -> str:
     """Return a moment as local time: the minute, the day where it is not today, the year where it
     is not this one."""
-    try:
-        there = datetime.fromisoformat(moment or "").astimezone()
-    except (ValueError, OverflowError, OSError):
+    there = read_local(moment)
+    if there is None:
         return one_line(moment or "", 16)
     now = datetime.now()
     if there.date() == now.date():

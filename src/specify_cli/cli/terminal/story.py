@@ -30,7 +30,8 @@ def render_story(
     full = None if lines is None else {line.get("seq"): line for line in lines}
     if story.before:
         yield f"  earlier in this turn: {one_line(story.before, 400)}"
-    day = _read_day(story.asked.at)
+    began = read_local(story.asked.at)
+    day = None if began is None else began.date()
     for part in story.done:
         yield from _render_part(part, "  ", full, day)
     if not story.done:
@@ -188,15 +189,15 @@ def describe_span(millis: int | None) -> str:
 def local_clock(moment: str | None, day: date | None = None) -> str:
     """Return a recorded moment as the local time of day, with its date where that is another than
     `day`."""
-    try:
-        there = datetime.fromisoformat(moment or "").astimezone()
-    except (ValueError, OverflowError, OSError):
+    there = read_local(moment)
+    if there is None:
         return "        "
     return there.strftime("%H:%M:%S" if day in (None, there.date()) else "%m-%d %H:%M:%S")
 
 
-def _read_day(moment: str | None) -> date | None:
+def read_local(moment: str | None) -> datetime | None:
+    """Return a recorded moment in local time; None where it states none."""
     try:
-        return datetime.fromisoformat(moment or "").astimezone().date()
+        return datetime.fromisoformat(moment or "").astimezone()
     except (ValueError, OverflowError, OSError):
         return None

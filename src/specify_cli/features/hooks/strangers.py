@@ -8,7 +8,7 @@ that names it.
 from __future__ import annotations
 
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 
 from doctrine.light_imports import TYPE_CHECKING
 from specify_cli.cli.tables.points import FoundFill, is_own, list_fills, load
@@ -43,9 +43,9 @@ def blame_package(what: str, run: str, passes: tuple[type[Exception], ...] = ())
     """Raise what fails of another package as its failure, but for what `passes`, which says what to
     do; what fails of ours as it is. What it prints goes to stderr: an agent may read our stdout.
     Raises EnvironmentFault ROOM_FAILED."""
-    answers, sys.stdout = sys.stdout, sys.stderr
     try:
-        yield
+        with redirect_stdout(sys.stderr):
+            yield
     except (Exception, SystemExit) as error:
         if is_own(run) or isinstance(error, passes):
             raise
@@ -53,8 +53,6 @@ def blame_package(what: str, run: str, passes: tuple[type[Exception], ...] = ())
         raise EnvironmentFault(
             "ROOM_FAILED", failure[:500], "tell those who made the package, or uninstall it"
         ) from error
-    finally:
-        sys.stdout = answers
 
 
 def load_foreign(fill: FoundFill) -> Dialect:

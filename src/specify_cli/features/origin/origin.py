@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from doctrine.text import count, make_encodable, say
 from specify_cli.errors import InvocationError, StoredDataError
-from specify_cli.features.approvals.approvals import judge_approvals
+from specify_cli.features.approvals.approvals import Approval, judge_approvals
 from specify_cli.features.origin.attributing import KeptText, attribute_file
 from specify_cli.features.origin.git_range import read_log, read_versions
 from specify_cli.features.origin.report import (
@@ -224,10 +224,14 @@ def read_writer(project: Project, place: Place, reading: Reading = Reading()) ->
         commands = read_commands(record.started, FileObjectStore(project.root).get)
     annexes: Sequence[Mapping[str, object]] = annex_events(project.root, place.invocation_id)
     report = verify_place(project, place)
-    approvals = tuple(_list_approvals(record, reading.signers))
+    given = _judge_given(record, reading.signers)
+    approvals = tuple(_list_approvals(given, reading.signers))
     numbered = number_lines(fields_of(record), annexes)
     story = tell_story(numbered, commands, os.path.realpath(project.root))
-    story = _tell_checked(story, numbered, record, reading.signers)
+    proven = {
+        item.fields.get("seq") for item, by in zip(given, approvals, strict=True) if by.signed
+    }
+    story = _tell_checked(story, numbered, proven)
     writer = describe_writer(
         place.invocation_id, record, annexes, commands, report, approvals, summarize_story(story)
     )
@@ -238,17 +242,12 @@ def read_writer(project: Project, place: Place, reading: Reading = Reading()) ->
 
 
 def _tell_checked(
-    story: Story, lines: Sequence[Mapping[str, object]], record: Record, signers: Signers | None
+    story: Story, lines: Sequence[Mapping[str, object]], proven: Collection[object]
 ) -> Story:
-    """Return a story that says of each approval which a trusted key signed that it did: a story
-    itself checks no signature."""
-    if signers is None or not any(entry.event == "approval" for entry in record.entries):
+    """Return a story that says of each approval which a trusted key signed (`proven` are the
+    numbers of their lines) that it did: a story itself checks no signature."""
+    if not proven:
         return story
-    proven = {
-        item.fields.get("seq")
-        for item in judge_approvals(list(record.entries), signers)
-        if item.signed and item.problem is None
-    }
     worth: dict[tuple[int, ...], tuple[str, str]] = {
         (entry.seq,): (name_event(entry), name_event(entry._replace(status=f"approval {_CHECKED}")))
         for entry in make_timeline(lines)
@@ -262,13 +261,19 @@ def _tell_checked(
     return story._replace(judged=tuple(judged))
 
 
-def _list_approvals(record: Record, signers: Signers | None) -> Iterator[ApprovedBy]:
-    if any(entry.event == "approval" for entry in record.entries):
-        for item in judge_approvals(list(record.entries), signers):
-            yield ApprovedBy(
-                say(item.fields.get("approver") or "unknown"),
-                say(item.fields.get("refers_to")),
-                item.allows,
-                item.signed and signers is not None and item.problem is None,
-                item.problem,
-            )
+def _judge_given(record: Record, signers: Signers | None) -> list[Approval]:
+    """Return the approvals of a record, judged once: a program is started for each signature."""
+    if not any(entry.event == "approval" for entry in record.entries):
+        return []
+    return list(judge_approvals(list(record.entries), signers))
+
+
+def _list_approvals(given: Iterable[Approval], signers: Signers | None) -> Iterator[ApprovedBy]:
+    for item in given:
+        yield ApprovedBy(
+            say(item.fields.get("approver") or "unknown"),
+            say(item.fields.get("refers_to")),
+            item.allows,
+            item.signed and signers is not None and item.problem is None,
+            item.problem,
+        )

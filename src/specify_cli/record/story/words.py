@@ -39,21 +39,26 @@ _DEEDS = {
     "fetch": "webfetch websearch fetch googlewebsearch browse webrun",
 }
 _DEED_OF = {name: deed for deed, names in _DEEDS.items() for name in names.split()}
-_VALUES = re.compile(
-    r'"(?:absolute_path|file_path|filePath|path|target_file|notebook_path|command|cmd|pattern|query|'
-    r'url|description|subagent_type|prompt)":\s*"((?:[^"\\]|\\.)*)'
+
+
+def _compile_member(names: str) -> re.Pattern[str]:
+    """Return a pattern of a text that is a member of JSON with one of these names, which the JSON
+    may hold anywhere and cut."""
+    return re.compile(rf'"(?:{names.replace(" ", "|")})":\s*"((?:[^"\\]|\\.)*)')
+
+
+_VALUES = _compile_member(
+    "absolute_path file_path filePath path target_file notebook_path command cmd pattern query url "
+    "description subagent_type prompt"
 )
-# What a search looks for: its folder comes before it in a call, whose names are sorted.
-_SOUGHT = re.compile(r'"(?:pattern|query)":\s*"((?:[^"\\]|\\.)*)')
+# What a search looks for, and in which folder: that comes first in a call, whose names are sorted.
+_SOUGHT, _PLACE = _compile_member("pattern query"), _compile_member("dir_path path")
 # What was fetched, rather than what was to be done with it.
-_FETCHED = re.compile(r'"(?:query|url)":\s*"((?:[^"\\]|\\.)*)')
+_FETCHED = _compile_member("query url")
 # The steps of a plan, as six programs call them, and the sign of one that is done.
-_STEP = re.compile(r'"(?:content|step|description)":\s*"((?:[^"\\]|\\.)*)')
+_STEP = _compile_member("content step description")
 _STEP_DONE = re.compile(r'"status":\s*"completed"')
-_PLACE = re.compile(r'"(?:dir_path|path)":\s*"((?:[^"\\]|\\.)*)')
-_PRINTED = re.compile(
-    r'"(?:stdout|output|content|text|llmContent|text_result_for_llm)":\s*"((?:[^"\\]|\\.)*)'
-)
+_PRINTED = _compile_member("stdout output content text llmContent text_result_for_llm")
 _PRINTED_KEYS = (
     "stdout",
     "stderr",

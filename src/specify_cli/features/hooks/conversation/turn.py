@@ -125,13 +125,12 @@ def record_moment(at: Site, call: HookInput, moment: SessionMoment) -> bool:
 def is_told_again(at: Site, call: HookInput, moment: SessionMoment) -> bool:
     """Return whether a record of the session tells a moment that is not of what is under way: a
     prompt that any of them holds, else one that a part of the session told which has ended."""
-    session = call.session_id or ""
+    session, key = call.session_id or "", _key(at, call.session_id or "", moment)
     for binding in list_bindings(at.root, at.harness, session, None) if moment.key else ():
         try:
             data = FileRecordStore(at.root).read(Index(at.root).resolve(binding.invocation_id))
         except (OSError, InvocationError):
             continue
-        key = _key(at, session, moment)
         if moment.kind == "prompt":
             keys = [name_prompt(str(key))]
         elif not ends_part(data):
