@@ -1,11 +1,13 @@
 """Find a worktree's git directory by reading files, and ask git safely where only git knows the
 answer.
 
-`run_git` is the one place that starts git: without discovery of other repositories, hooks, or
-anything the caller's environment points at, and without network unless that is asked for.
+`read_git` and `run_git` start git, and nothing else does: without discovery of other repositories,
+hooks, or anything the caller's environment points at, and without network unless that is asked for.
 """
 
 from __future__ import annotations
+
+import sys
 
 from doctrine import os
 from doctrine.light_imports import TYPE_CHECKING
@@ -19,6 +21,12 @@ DEFAULT_BASES = ("origin/HEAD", "origin/main", "origin/master", "main", "master"
 
 # So many bytes of blobs are read at once.
 _AT_ONCE = 32 * 1024 * 1024
+
+# An empty pipe takes so many bytes before anybody reads them.
+_PIPED = 4096
+
+# So many seconds a command has, and one that may reach a remote.
+_SECONDS, _SECONDS_REMOTE = 30, 300
 
 # Variables that make git look at another repository than the one that was found.
 _POINTERS = {
@@ -119,11 +127,72 @@ def _find_refs(top: str) -> frozenset[str]:
 
 def read_git(top: str, *words: str, given: bytes = b"") -> bytes | None:
     """Return the bytes a git command prints that reads what is `given`, as `ask_git` does."""
+    if sys.platform != "win32" and len(given) <= _PIPED:
+        command = _compose_command(top, words)
+        return None if command is None else _read_output(*command, given)
     try:
         answer = run_git(top, words, given=given)
     except TimeoutError:
         return None
     return answer.stdout if answer is not None and answer.returncode == 0 else None
+
+
+def _read_output(argv: list[str], variables: dict[str, str], given: bytes) -> bytes | None:
+    """Return what a program prints that reads at most `_PIPED` bytes; None where it fails or takes
+    too long. Raises OSError without the program.
+
+    `subprocess` does the same, but to load it takes a `do` longer than git takes to answer
+    (`tests/benchmarks/test_bench_retrieval.py`).
+    """
+    import select
+    import time
+
+    pid, output = _start_program(argv, variables, given)
+    chunks: list[bytes] = []
+    status = None
+    ends_at = time.monotonic() + _SECONDS
+    try:
+        poll = select.poll()
+        poll.register(output, select.POLLIN)
+        while status is None and poll.poll(max(0, 1000 * (ends_at - time.monotonic()))):
+            chunk = os.read(output, 1 << 16)
+            chunks.append(chunk)
+            status = None if chunk else _wait_for(pid)
+    finally:
+        os.close(output)
+        if status is None:
+            os.kill(pid, 9)
+            _wait_for(pid)
+    return b"".join(chunks) if status == 0 else None
+
+
+def _start_program(argv: list[str], variables: dict[str, str], given: bytes) -> tuple[int, int]:
+    """Return the id of a process that was started, and a descriptor of what it prints."""
+    # Where the caller closed standard streams, pipes have their numbers, the lowest first: in this
+    # order none is replaced in the child before it was used.
+    reads, feed = os.pipe()
+    output, writes = os.pipe()
+    actions = [
+        (os.POSIX_SPAWN_DUP2, reads, 0),
+        (os.POSIX_SPAWN_DUP2, writes, 1),
+        (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0),
+    ]
+    try:
+        os.write(feed, given)
+        return os.posix_spawnp(argv[0], argv, variables, file_actions=actions), output
+    except OSError:
+        os.close(output)
+        raise
+    finally:
+        for end in (reads, feed, writes):
+            os.close(end)
+
+
+def _wait_for(pid: int) -> int:
+    try:
+        return os.waitpid(pid, 0)[1]
+    except ChildProcessError:  # where SIGCHLD is ignored the system keeps no status
+        return 0
 
 
 def read_contents(top: str, names: Sequence[str], *words: str) -> list[bytes | None] | None:
@@ -200,26 +269,37 @@ def run_git(
     """
     import subprocess  # slow to load, and most commands ask git nothing
 
-    directory = own_git_directory(top)
-    if directory is None:
+    command = _compose_command(top, words, network)
+    if command is None:
         return None
-    environment = {name: value for name, value in os.environ.items() if name not in _POINTERS}
-    environment |= {"GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", "GIT_NO_LAZY_FETCH": "1"}
-    environment |= {} if network else {"GIT_ALLOW_PROTOCOL": "none"}
-    argv = ["git", "-C", top, f"--git-dir={directory}", f"--work-tree={top}"]
-    argv += ["-c", "core.fsmonitor=false", "-c", "safe.bareRepository=explicit"]
-    argv += ["-c", "core.hooksPath=/dev/null"] if network else []  # a push has hooks
+    argv, variables = command
     try:
         return subprocess.run(
-            [*argv, *words],
-            env=environment | dict(more or {}),
+            argv,
+            env=variables | dict(more or {}),
             input=given,
             capture_output=True,
-            timeout=300 if network else 30,
+            timeout=_SECONDS_REMOTE if network else _SECONDS,
             check=False,
         )
     except subprocess.TimeoutExpired as error:
         raise TimeoutError(f"git {words[0]} took more than {error.timeout:.0f} seconds") from error
+
+
+def _compose_command(
+    top: str, words: Sequence[str], network: bool = False
+) -> tuple[list[str], dict[str, str]] | None:
+    """Return a git command and its variables; None where `top` is no worktree."""
+    directory = own_git_directory(top)
+    if directory is None:
+        return None
+    variables = {name: value for name, value in os.environ.items() if name not in _POINTERS}
+    variables |= {"GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", "GIT_NO_LAZY_FETCH": "1"}
+    variables |= {} if network else {"GIT_ALLOW_PROTOCOL": "none"}
+    argv = ["git", "-C", top, f"--git-dir={directory}", f"--work-tree={top}"]
+    argv += ["-c", "core.fsmonitor=false", "-c", "safe.bareRepository=explicit"]
+    argv += ["-c", "core.hooksPath=/dev/null"] if network else []  # a push has hooks
+    return [*argv, *words], variables
 
 
 def _read_small_text(path: str) -> str | None:

@@ -219,10 +219,14 @@ def read_all(fd: int, offset: int = 0) -> bytes:
     end.
     """
     out: list[bytes] = []
-    while chunk := os.pread(fd, max(os.fstat(fd).st_size - offset, 1 << 16), offset):
+    while True:
+        size = os.fstat(fd).st_size
+        # One byte more than there should be: a read that comes back short has met the end.
+        chunk = os.pread(fd, max(size - offset + 1, 1 << 12), offset)
         out.append(chunk)
         offset += len(chunk)
-    return out[0] if len(out) == 1 else b"".join(out)
+        if not chunk or offset == size:
+            return out[0] if len(out) == 1 else b"".join(out)
 
 
 def read_clock(clock: Callable[[], int]) -> int:

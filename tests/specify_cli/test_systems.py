@@ -203,6 +203,8 @@ OF_POSIX_MODULES = "fcntl pwd grp resource termios tty pty syslog readline spwd 
 BELOW_DESCRIPTORS = "dir_fd src_dir_fd dst_dir_fd preexec_fn start_new_session pass_fds process_group"
 # What stands outside the seam, and what becomes of it where a system does not have it.
 ALLOWED = {
+    ("doctrine/git.py", "os.posix_spawnp"): "below a condition: on Windows `subprocess` starts git",
+    ("doctrine/git.py", "os.waitpid"): "as posix_spawnp",
     ("cli/shell.py", "pwd"): "where it is missing the environment names the user",
     ("cli/terminal/person.py", "/proc/"): "asked of ps where it is missing",
     ("durable.py", "fcntl"): "below a condition: Windows has locks of its own",

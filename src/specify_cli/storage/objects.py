@@ -168,7 +168,7 @@ class FileObjectStore:
             same = (
                 stat.S_ISREG(state.st_mode)
                 and state.st_size == len(data)
-                and durable.read_all(fd) == data
+                and os.pread(fd, len(data) + 1, 0) == data
             )
             return state if same else None
         finally:

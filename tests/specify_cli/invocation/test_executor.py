@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -469,21 +470,19 @@ def test_a_commit_is_recorded_by_its_full_id(project: Path) -> None:
     assert _lines(_record(project))[4]["sha"] == sha
 
 
-def test_asking_git_needs_no_network_and_runs_no_transport(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[dict[str, str]] = []
-    real = subprocess.run
-
-    def spy(argv: list[str], **given: Any) -> Any:
-        seen.append(given["env"])
-        assert argv[:2] == ["git", "-C"]
-        return real(argv, **given)
-
-    monkeypatch.setattr(subprocess, "run", spy)
+def test_asking_git_needs_no_network_and_runs_no_transport(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spy, told = tmp_path / "bin/git", tmp_path / "told"
+    spy.parent.mkdir()
+    spy.write_text(f'#!/bin/sh\necho "$1 $GIT_ALLOW_PROTOCOL" >> {told}\nexec {shutil.which("git")} "$@"\n')
+    spy.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{spy.parent}:{os.environ['PATH']}")
     opened, one = _opened(project)
     with pytest.raises(InvocationError):
         opened.complete(one, commit="HEAD")
 
-    assert [env["GIT_ALLOW_PROTOCOL"] for env in seen] == ["none"]
+    assert told.read_text() == "-C none\n"
 
 
 def test_in_committed_mode_a_closed_record_is_published_and_read_once(project: Path) -> None:
