@@ -10,13 +10,14 @@ import shutil
 import sqlite3
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
 
-from collecting import Collector, add_token, serving
+from collecting import Collector, add_token, running, serve_command, serving
 from delivering import ENV, enable, endpoint, project_of, push, run
 from planting import make_values, write_record
 from postgres import Server
@@ -119,6 +120,56 @@ def test_what_is_erased_here_is_erased_there_and_never_comes_back(
     assert b"erased" in pages[2]
     assert collector.get(f"/v1/invocations/{other}").status == 200
     assert [row for row in collector.get("/v1/conflicts").json()["items"] if row["phase"] != "record"] == []
+
+
+def test_an_erasure_goes_before_the_envelopes_that_come_again_without_what_was_erased(
+    cli: Cli, site: Path, collector: Collector, database: str
+) -> None:
+    one = tell(cli, NAME)
+    push(cli)
+    for path in (site / ".git/kittify/sync").rglob("cursor-*"):
+        path.unlink()
+    assert cli("forget", "--subject", NAME, "--reason", "asked for it", "--yes").code == 0
+    done = push(cli)
+
+    assert (done["delivered"], done["refused"], done["orders"]["delivered"]) == (2, 0, 1)
+    assert collector.get("/v1/conflicts").json()["items"] == [] and list_holding(database) == []
+    assert collector.get(f"/v1/invocations/{one}").status == 200
+
+
+def test_a_collector_put_back_to_a_backup_is_given_again_what_it_lost(
+    cli: Cli, chartered: Path, tmp_path: Path
+) -> None:
+    """The next push behind a new record finds that the log there is shorter than was acknowledged."""
+    (tmp_path / "served").mkdir()
+    database = tmp_path / "served/events.db"
+    git(chartered, "init", "-q")
+    assert cli("init").code == 0
+    with serving(tmp_path / "served") as before:
+        enable(cli, before)
+        tell(cli, NAME)
+        push(cli)
+        with closing(sqlite3.connect(database)) as live, closing(sqlite3.connect(tmp_path / "copy.db")) as copy:
+            live.backup(copy)
+        run(cli)
+        assert cli("forget", "--subject", NAME, "--reason", "asked for it", "--yes").code == 0
+        push(cli)
+    for path in database.parent.glob("events.db*"):
+        path.unlink()
+    shutil.copy(tmp_path / "copy.db", database)
+    command = serve_command(tmp_path / "served", listen=f"{before.host}:{before.port}")
+    with running(tmp_path / "served", command) as after:
+        held = list_holding(str(database))
+        run(cli)
+        done, status = push(cli), cli("sync", "status", "--json", env=ENV).json()
+        again = push(cli)
+        project, conflicts = project_of(after), after.get("/v1/conflicts").json()["items"]
+
+    assert held and list_holding(str(database)) == [] == conflicts
+    assert (project["records"], project["verdict"], project["gaps"], project["errors"]) == (3, "intact", 0, 0)
+    assert (done["state"], done["refused"], done["left"]["pending"]) == ("delivered", 0, 0)
+    assert done["why"] == status["why"] and "less than it acknowledged" in done["why"]
+    assert (again["delivered"], again["why"]) == (0, None)
 
 
 def test_no_planted_value_is_left_on_the_collector(

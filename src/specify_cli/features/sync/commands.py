@@ -210,6 +210,7 @@ def _describe_push(done: Pushed) -> str:
     line = f"{done.delivered} delivered, {done.refused} refused, {done.left.pending} left"
     blocked = done.left.held
     line += f", {blocked} wait behind a refused Started" if blocked else ""
+    line += f"\nnote: {done.why}" if done.state == "delivered" and done.why else ""
     line += "" if done.witness is None else f"\nlog: {done.witness}"
     if done.orders is not None and done.orders.delivered + done.orders.refused:
         orders = done.orders

@@ -249,6 +249,7 @@ class Outbox:
         receiver = hashlib.sha256(endpoint.encode()).hexdigest()[:16]
         self.path = f"{folder}/cursor-{name_of(project.root)}-{receiver}.db"
         self._db = _open(self.path)
+        self.is_anew = False
 
     def close(self) -> None:
         """Let go of the file."""
@@ -370,6 +371,13 @@ class Outbox:
                 "invocation_id = ?",
                 values,
             )
+
+    def begin_anew(self) -> None:
+        """Forget what was acknowledged, so that everything is due after the next scan."""
+        with self._begin_transaction():
+            self._db.execute("DELETE FROM record")
+            self._db.execute("DELETE FROM fact WHERE name != 'last_success'")
+        self.is_anew = True
 
     def retry_refused(self) -> int:
         """Make every refused phase pending again; how many."""

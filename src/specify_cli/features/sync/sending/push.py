@@ -72,11 +72,15 @@ _PATIENCE = 10.0
 _SHORTEST_PAUSE, _GROWN_PAUSE = 15.0, 3600.0
 _BUSY_SECONDS = BACKGROUND_SECONDS + 15.0
 _MAX_LOG = 4 * 1024 * 1024
+_LOST = (
+    "the endpoint held less than it acknowledged, as after a backup was restored: everything was "
+    "delivered again"
+)
 
 
 class Pushed(NamedTuple):
     """What one push did. `state` is delivered (nothing is left to try), partial, unreachable,
-    stopped or disabled.
+    stopped or disabled; `why` says why, and of delivered why everything was delivered again.
 
     `witness` says what became of the log's state, where consent covers that and the endpoint is a
     witness; `records` of whole records, where they leave.
@@ -156,7 +160,7 @@ def push(
     consents.check_binding(folder, token, consent.endpoint)
     wanted_mark = wanted_path(folder, project.root)
     deadline = None if terms.seconds is None else time.monotonic() + terms.seconds
-    delivered = refused = 0
+    delivered, refused, why = 0, 0, None
     while True:
         with _hold_flight(lock_path(folder, project.root), terms.wait_for_other, held):
             with suppress(FileNotFoundError):
@@ -166,13 +170,16 @@ def push(
                 closing(_make_endpoint(consent.endpoint, token, secret)) as endpoint,
             ):
                 done = _Push(
-                    project, folder, consent, terms, deadline, progress, outbox, endpoint
+                    project, folder, consent, terms, deadline, progress, outbox, endpoint, why
                 ).run()
         delivered, refused = delivered + done.delivered, refused + done.refused
-        # A command that found the lock held has left its wish before it tried it.
-        if done.state != "delivered" or not os.path.exists(wanted_mark):
-            return done._replace(delivered=delivered, refused=refused)
         held = None
+        # What an endpoint lost goes again at once; one that loses it each time waits for a new push.
+        is_lost = outbox.is_anew and why is None
+        why = _LOST if outbox.is_anew else why
+        # A command that found the lock held has left its wish before it tried it.
+        if done.state != "delivered" or not (is_lost or os.path.exists(wanted_mark)):
+            return done._replace(delivered=delivered, refused=refused)
 
 
 @contextmanager
@@ -211,6 +218,7 @@ class _Push:
     progress: Callable[[int, int], None] | None
     outbox: Outbox
     endpoint: Endpoint
+    why: str | None = None
     delivered: int = 0
     refused: int = 0
     whole: int = 0
@@ -222,6 +230,8 @@ class _Push:
             left = self.outbox.count_left(self.consent)
             self.total = left.pending + (left.records or 0)
             self._tell()
+            # First, so that what an endpoint still holds is as it is here when its envelopes come.
+            orders = self._deliver_orders()
             while due := self.outbox.due(MAX_EVENTS):
                 events = self._compose_events(due)
                 if events:
@@ -229,14 +239,13 @@ class _Push:
                 self._tell()
             witness = ask_cosignature(self.project, self.consent, self.endpoint)
             self._note_witness(witness)
-            orders = self._deliver_orders()
             records = self._deliver_records()
         except _Halt as halt:
             self._note_failure(halt)
             return self._sum_up(halt.state, halt.why)
         taken = (records.records if records else 0) + (orders.delivered if orders else 0)
         self._note_success(taken)
-        done = self._sum_up("delivered", None)
+        done = self._sum_up("delivered", self.why)
         return done._replace(witness=witness, records=records, orders=orders)
 
     def _note_witness(self, said: str | None) -> None:
@@ -450,7 +459,7 @@ class _Push:
     def _note_success(self, taken: int) -> None:
         # Also where no event was due: what failed may have been a whole record, or another push
         # delivered it.
-        self.outbox.note({"failures": None, "failing_since": None, "why": None})
+        self.outbox.note({"failures": None, "failing_since": None, "why": self.why})
         if taken:
             self.outbox.note({"last_success": _read_now()})
         unpause(self.folder)

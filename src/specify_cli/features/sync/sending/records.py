@@ -276,9 +276,10 @@ def _deliver_log(
             return sent_leaves, 200, None
         if restarts > 1:
             return sent_leaves, 0, describe_answer(answer)
-        # What the endpoint holds counts, whatever was believed: a cursor may be new, and a
-        # collector restored.
+        # What the endpoint holds counts, whatever was believed: a cursor may be new.
         follows = size == delivered + len(piece)
+        if size < delivered:  # a collector was put back, and not the log alone
+            to.outbox.begin_anew()
         restarts += not follows
         sent_leaves += len(piece) if follows else 0
         for leaf in map(parse_leaf, piece if follows else ()):
