@@ -14,6 +14,7 @@ from collecting import Collector, serving
 from delivering import ENV, endpoint, project_of, push, run
 from envelopes import id_of, started
 from specify_cli.features.collector.engines.ledger import open_database
+from specify_cli.features.sync.consent import TOKEN_VARIABLE
 from specify_cli.features.sync.sending.push import push as deliver
 from specify_cli.project.config import load_project
 from specify_cli.record.findings import LEVELS
@@ -240,3 +241,31 @@ def test_a_record_the_endpoint_does_not_take_is_listed_and_tried_again_when_aske
     assert (standing["pending"], standing["refused"]) == (0, 1)
     assert (json.loads(listed)["phase"], json.loads(listed)["status"]) == ("record", 413)
     assert (again["records"], again["refused"]) == (0, 1)
+
+
+def test_a_token_that_ends_before_the_whole_records_is_named_as_what_stops_the_push(
+    cli: Cli, enabled: Path, collector: Collector
+) -> None:
+    invocation_id = run(cli)
+    push(cli)
+    cli("hold", "add", invocation_id, "--reason", "case 12")
+    ended = cli("sync", "push", env={TOKEN_VARIABLE: "a-token-that-ended"})
+    shown = cli("doctor", env=ENV).out
+    renewed = push(cli)
+
+    assert (ended.code, "stopped: status 401 for an order" in ended.err) == (1, True)
+    advice = f"sync enable --endpoint {endpoint(collector)} --level records --token-file FILE"
+    assert advice in ended.err and advice in shown
+    assert (renewed["state"], renewed["orders"]["delivered"]) == ("delivered", 1)
+
+
+def test_who_renews_a_token_without_a_yes_is_told_the_command_with_the_token(
+    cli: Cli, enabled: Path, collector: Collector, tmp_path: Path
+) -> None:
+    """Not one that agrees and keeps the token that ended."""
+    (tmp_path / "token").write_text("another-token")
+    argv = ("sync", "enable", "--endpoint", endpoint(collector), "--token-file", str(tmp_path / "token"))
+    asked = cli(*argv, "--json").error()
+
+    assert asked["error_code"] == "CONSENT_NEEDED"
+    assert asked["suggestion"].endswith(f"--token-file {tmp_path / 'token'} --yes")

@@ -313,6 +313,19 @@ def test_one_refused_envelope_holds_up_no_other(cli: Cli, receiver: Receiver) ->
     assert status(cli)["refused"] == 0
 
 
+@pytest.mark.usefixtures("enabled")
+def test_delivery_fails_since_the_last_delivery_and_not_since_before_it(cli: Cli, receiver: Receiver) -> None:
+    receiver.answer = lambda _: Answer(404)
+    cli("sync", "push", env=WITH_TOKEN)
+    before = status(cli)
+    receiver.answer = lambda request: Answer(404) if len(receiver.requests) > 2 else stored(request)
+    cli("sync", "push", env=WITH_TOKEN)
+    after = status(cli)
+
+    assert (after["pending"], after["delivered"]) == (1, 1)
+    assert before["failing_since"] < after["last_success"] <= after["failing_since"]
+
+
 @pytest.mark.parametrize("status_code", [401, 403, 404, 301])
 @pytest.mark.usefixtures("enabled")
 def test_an_endpoint_that_will_not_have_us_keeps_everything(cli: Cli, receiver: Receiver, status_code: int) -> None:

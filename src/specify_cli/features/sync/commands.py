@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
 from importlib import import_module
+from shlex import quote
 from types import ModuleType
 from typing import TYPE_CHECKING
 
@@ -72,18 +73,16 @@ def enable(values: Values) -> int:
         write_text(_describe_offer(offer) + _describe_credential(offer, where))
     if offer.token is not None and offer.bound_to and agreed and not values["reuse_token"]:
         consents.check_binding(offer.folder, offer.token, offer.endpoint)
+    command = f"spec-kitty sync enable --endpoint {offer.endpoint} --level {offer.level}"
+    command += f" --token-file {quote(str(token_file))}" if token_file else ""
     question = f"Send this to {offer.endpoint} from now on?"
     if not agreed and not shell.asks_yes(question, as_json=bool(values["json"])):
         raise CallerError(
             "CONSENT_NEEDED",
             "nobody agreed, so nothing is sent and nothing was changed",
-            f"spec-kitty sync enable --endpoint {offer.endpoint} --level {offer.level} --yes",
+            f"{command} --yes",
         )
-    require_person(
-        shell.caller().actor,
-        f"sending to {offer.endpoint}",
-        f"spec-kitty sync enable --endpoint {offer.endpoint} --level {offer.level}",
-    )
+    require_person(shell.caller().actor, f"sending to {offer.endpoint}", command)
     consent = accept(offer)
     shell.note_decision(project.git_dir, f"sync enable ({consent.endpoint}, {consent.level})")
     state = token_state(offer.folder, os.environ)

@@ -223,6 +223,7 @@ class _Push:
     refused: int = 0
     whole: int = 0
     total: int = 0
+    answered: int = 0
 
     def run(self) -> Pushed:
         try:
@@ -297,6 +298,7 @@ class _Push:
                 lambda: self.endpoint.exchange("PUT", url, content),
                 lambda answer: is_passing(answer[0]),
             )
+            self.answered = answer[0]
             self.whole += path.startswith(("records/", "orders/"))
             self._tell()
             return answer
@@ -308,7 +310,8 @@ class _Push:
     def _require_end(self, done: _Done) -> _Done:
         """Return what was delivered. Raises _Halt where something ended it."""
         if done.why is not None:
-            raise _Halt("unreachable", done.why)
+            stopped = self.answered >= 300 and not is_passing(self.answered)
+            raise _Halt("stopped" if stopped else "unreachable", done.why)
         return done
 
     def _insist(
@@ -399,7 +402,8 @@ class _Push:
         self.outbox.settle((*key_of(event), "delivered") for event in accepted)
         self.delivered += len(accepted)
         if accepted:  # also where the next request is not answered, or this push is ended
-            self.outbox.note({"last_success": _read_now()})
+            ended = dict.fromkeys(("failures", "failing_since"))
+            self.outbox.note({**ended, "last_success": _read_now()})
         for event in events:
             problem = verdict.results.get(str(event["id"]))
             if problem is not None:

@@ -295,7 +295,7 @@ def _deliver_log(
 def describe_failure(status: int, what: str, why: str) -> str:
     """Return why something was not taken; status 0 is an answer that never came, or that nobody
     understands."""
-    head = f"the endpoint answered {status}" if status else "the endpoint gave no usable answer"
+    head = f"status {status}" if status else "the endpoint gave no usable answer"
     return f"{head} for {what}: {why}"
 
 
