@@ -11,6 +11,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+import tracemalloc
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -977,3 +978,41 @@ def test_an_object_that_went_with_an_erasure_is_not_asked_for_again(storage: Sto
 
     assert storage.objects(PROJECT, [one, two]) == {one: "one"}
     assert (DUPLICATE, []) == storage.keep_record(PROJECT, piece, NOW, "")
+
+
+def test_an_object_that_another_record_names_stays_when_one_is_erased(storage: Storage) -> None:
+    """Whatever its lines say, and beside a record of before objects."""
+    one, two = (compute_digest(text) for text in ("one", "two"))
+    piece, events = record_of(1, objects=[one, two])
+    named, more = record_of(2, objects=[two])
+    value = {**json.loads(named.body), "withheld": {"d" * 64: '\0 "objects":[] ]'}}
+    older, others = record_of(3)
+    before = {key: text for key, text in json.loads(older.body).items() if key in ("annexes", "lines", "name")}
+    storage.accept(events + more + others, NOW)
+    storage.keep_record(PROJECT, piece, NOW, "")
+    storage.keep_record(PROJECT, named._replace(body=canonical(value)), NOW, "")
+    storage.keep_record(PROJECT, older._replace(body=canonical(before)), NOW, "")
+    storage.keep_objects(PROJECT, {one: "one", two: "two"})
+    lines = [json.loads(line) for line in json.loads(piece.body)["lines"].splitlines()]
+    storage.keep_order(PROJECT, id_of(1), order_of(lines, 1)._replace(objects=()), NOW, "")
+
+    assert storage.objects(PROJECT, [one, two]) == {two: "two"}
+
+
+def test_an_erasure_reads_no_bodies_of_other_records(tmp_path: Path) -> None:
+    with closing(open_file(tmp_path / "events.db")) as storage:
+        one = compute_digest("one")
+        pieces = [
+            record_of(number, steps=0 if number == 1 else 300, objects=[one][: number == 1]) for number in range(1, 20)
+        ]
+        for piece, events in pieces:
+            storage.accept(events, NOW)
+            storage.keep_record(PROJECT, piece, NOW, "")
+        lines = [json.loads(line) for line in json.loads(pieces[0][0].body)["lines"].splitlines()]
+        order = order_of(lines, 1)._replace(objects=())
+        tracemalloc.start()
+        storage.keep_order(PROJECT, id_of(1), order, NOW, "")
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+
+    assert peak < sum(len(piece.body) for piece, _ in pieces) / 3

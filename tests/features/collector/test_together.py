@@ -117,6 +117,15 @@ def test_a_file_that_another_process_holds_is_waited_for_once_by_all(database: S
     assert len(begun) <= 2
 
 
+def test_a_disk_without_room_for_a_body_is_not_ready(tmp_path: Path) -> None:
+    """The little that is written to find out may fit where a batch does not."""
+    path = str(tmp_path / "events.db")
+    with closing(SqliteDatabase(path, room=2**62)) as small, closing(SqliteDatabase(path)) as large:
+        SqlStorage(large).probe()
+        with pytest.raises(StorageError, match="the disk is full"):
+            SqlStorage(small).probe()
+
+
 def test_where_the_disk_is_full_each_sender_hears_what_became_of_its_own(database: SqliteDatabase) -> None:
     storage = SqlStorage(database)
     [(pages,)] = database._writer.run("PRAGMA page_count")

@@ -243,8 +243,9 @@ def test_a_record_the_endpoint_does_not_take_is_listed_and_tried_again_when_aske
     assert (again["records"], again["refused"]) == (0, 1)
 
 
+@pytest.mark.usefixtures("enabled")
 def test_a_token_that_ends_before_the_whole_records_is_named_as_what_stops_the_push(
-    cli: Cli, enabled: Path, collector: Collector
+    cli: Cli, collector: Collector
 ) -> None:
     invocation_id = run(cli)
     push(cli)
@@ -259,8 +260,9 @@ def test_a_token_that_ends_before_the_whole_records_is_named_as_what_stops_the_p
     assert (renewed["state"], renewed["orders"]["delivered"]) == ("delivered", 1)
 
 
+@pytest.mark.usefixtures("enabled")
 def test_who_renews_a_token_without_a_yes_is_told_the_command_with_the_token(
-    cli: Cli, enabled: Path, collector: Collector, tmp_path: Path
+    cli: Cli, collector: Collector, tmp_path: Path
 ) -> None:
     """Not one that agrees and keeps the token that ended."""
     (tmp_path / "token").write_text("another-token")

@@ -26,6 +26,8 @@ class Transaction(Protocol):
     An engine that finds rows by words writes those of `changed` at the end.
     """
 
+    OBJECTS: str
+    """The objects that the body of a record names, as JSON: bodies may be large."""
     changed: Changed
 
     def run(self, statement: str, values: Sequence[object] = ()) -> Rows:
@@ -53,6 +55,9 @@ class Database(Protocol):
 
     def read(self, act: Act[T]) -> T:
         """Run an act that changes nothing."""
+
+    def require_room(self) -> None:
+        """Raise StorageError where a disk of this machine has no room for what a request brings."""
 
     def purge(self) -> bool:
         """Let nothing of what was deleted be left in tables and the engine's own files; return

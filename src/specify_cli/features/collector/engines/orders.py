@@ -134,11 +134,11 @@ def _drop_objects(transaction: Transaction, place: Place, candidates: set[str]) 
     """Delete objects that no record of the project names any more."""
     if not candidates:
         return
-    for (body,) in transaction.run(
-        "SELECT body FROM record WHERE project_uuid = ? AND invocation_id <> ?",
+    for (named,) in transaction.run(
+        f"SELECT {transaction.OBJECTS} FROM record WHERE project_uuid = ? AND invocation_id <> ?",
         (place.project_uuid, place.invocation_id),
     ):
-        candidates -= set(json.loads(body).get("objects", ()))
+        candidates -= set(json.loads(named or "[]"))
     project, gone = place.project_uuid, sorted(candidates)
     held = dict(find_objects(transaction, project, gone, "1 = 1", "body IS NULL"))
     transaction.run_many(

@@ -63,6 +63,9 @@ def _unescape(value: object) -> object:
 class _Statements:
     """A Transaction on one connection."""
 
+    # A cast to JSON refuses a NUL anywhere in the body. Quotes within strings are escaped.
+    OBJECTS = r"""substring(body from '"objects":(\[[^]]*\])')"""
+
     def __init__(self, connection: "psycopg.Connection[Any]") -> None:
         self._connection = connection
         self.changed: Changed = []
@@ -167,6 +170,9 @@ class PostgresDatabase:
             return self._idle.pop()
         except IndexError:
             return self._connect()
+
+    def require_room(self) -> None:
+        """Do nothing: the disk is the server's, which refuses by itself."""
 
     def purge(self) -> bool:
         """Rewrite the tables, so that no dead row is left in them; the server's log and backups are

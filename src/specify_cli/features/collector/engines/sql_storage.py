@@ -114,12 +114,13 @@ class SqlStorage:
 
     def probe(self) -> None:
         """Write what is there already, durably. Raises StorageError where nothing can be
-        written."""
+        written, or no request's body."""
 
         def rewrite(transaction: Transaction) -> None:
             transaction.run("UPDATE totals SET open = open WHERE project_uuid = ''")
             transaction.run("UPDATE shard SET name = name")
 
+        self._database.require_room()
         self._database.write(rewrite)
 
     def accept(self, events: Sequence[Event], now: str, client: str = "") -> list[str]:

@@ -3,6 +3,7 @@
 database = SqliteDatabase("events.db")
 """
 
+import shutil
 import sqlite3
 import threading
 from collections import deque
@@ -28,6 +29,8 @@ T = TypeVar("T")
 _Asked = tuple[Act[Any], Future[Any]]
 _APPLICATION_ID = 0x534B4331  # "SKC1": another program's database is never written to
 _BUSY_MS = 10_000
+# The largest body a collector takes. What is smaller may find room in the log on a full disk.
+_ROOM = 8 * 1024 * 1024
 # So many acts are one transaction at most.
 _TOGETHER = 64
 
@@ -38,6 +41,8 @@ def _join_words(*values: str | None) -> str:
 
 class _Connection:
     """A SQLite connection that several threads take turns at."""
+
+    OBJECTS = "json_extract(body, '$.objects')"
 
     def __init__(self, path: str) -> None:
         # isolation_level None: transactions begin and end where they are written.
@@ -110,7 +115,8 @@ class SqliteDatabase:
 
     HAS_WORDS = True
 
-    def __init__(self, path: str, *, schema: str = "sqlite") -> None:
+    def __init__(self, path: str, *, schema: str = "sqlite", room: int = _ROOM) -> None:
+        self._path, self._room = path, room
         try:
             # Created for its owner alone; SQLite gives the log beside it the same mode. A witness's
             # key is no link.
@@ -170,6 +176,14 @@ class SqliteDatabase:
 
     def read(self, act: Act[T]) -> T:
         return self._reader.run_transaction("BEGIN", act)
+
+    def require_room(self) -> None:
+        try:
+            free = shutil.disk_usage(self._path).free
+        except OSError as error:
+            raise StorageError(f"{self._path}: {error.strerror}") from error
+        if free < self._room:
+            raise StorageError(f"the disk is full: it has {free} bytes left")
 
     def purge(self) -> bool:
         """Write the words anew, which keep what was deleted until then, and empty the log; a reader

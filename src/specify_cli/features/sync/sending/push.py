@@ -174,7 +174,7 @@ def push(
                 ).run()
         delivered, refused = delivered + done.delivered, refused + done.refused
         held = None
-        # What an endpoint lost goes again at once; one that loses it each time waits for a new push.
+        # What an endpoint lost goes again at once; what it loses each time waits for a new push.
         is_lost = outbox.is_anew and why is None
         why = _LOST if outbox.is_anew else why
         # A command that found the lock held has left its wish before it tried it.
