@@ -271,3 +271,15 @@ def test_who_renews_a_token_without_a_yes_is_told_the_command_with_the_token(
 
     assert asked["error_code"] == "CONSENT_NEEDED"
     assert asked["suggestion"].endswith(f"--token-file {tmp_path / 'token'} --yes")
+
+
+@pytest.mark.usefixtures("enabled")
+def test_the_status_counts_the_records_that_a_push_sends_again_behind_an_annex(cli: Cli) -> None:
+    closed = [run(cli) for _ in range(3)]
+    push(cli)
+    cli("hold", "add", *closed[:2], "--reason", "case 12")
+    before = cli("sync", "status", "--json", env=ENV).json()
+    sent = push(cli)["records"]["records"]
+    after = cli("sync", "status", "--json", env=ENV).json()
+
+    assert (before["records"], sent, after["records"]) == (2, 2, 0)

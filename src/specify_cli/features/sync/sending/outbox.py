@@ -9,6 +9,7 @@ others. Deleting it delivers everything again, which a receiver takes for duplic
 from __future__ import annotations
 
 import hashlib
+import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -47,6 +48,8 @@ from specify_cli.storage.checking import add_orders, differing_copies
 from specify_cli.storage.index import Index, Key
 from specify_cli.storage.objects import FileObjectStore
 from specify_cli.storage.store import FileRecordStore, Place
+from specify_cli.trail.log.entries import open_log
+from specify_cli.trail.log.leaves import ANNEX, OF_INVOCATION
 
 CURSOR_VERSION = 1
 Members = dict[str, object]
@@ -405,13 +408,29 @@ class Outbox:
             )
         )
         since = None if oldest is None else rfc3339(ULID.from_str(oldest).milliseconds)
-        where = _WHOLE_PENDING if whole else _RECORD_PENDING
-        due = (
-            int(self._run(f"SELECT count(*) FROM record WHERE {where}")[0][0]) if records else None
-        )
+        due = None
+        if records:
+            where = _WHOLE_PENDING if whole else _RECORD_PENDING
+            annexed = json.dumps(sorted(self._list_annexed()))
+            [(due,)] = self._run(
+                f"SELECT count(*) FROM record WHERE ({where}) OR body IS NOT NULL AND "
+                "invocation_id IN (SELECT value FROM json_each(?))",
+                (annexed,),
+            )
         return Counts(
             int(pending), int(delivered), int(refused), int(waiting), excluded, since, due
         )
+
+    def _list_annexed(self) -> set[str]:
+        """Return the records that an annex makes due again as soon as the log is delivered."""
+        facts, found = self.facts(), set()
+        for generation in open_log(self._project).generations():
+            # Before its first leaf is delivered no record is.
+            if (mark := facts.get(f"leaves {generation.name}")) is not None:
+                for line in generation.read_lines(int(mark)):
+                    if line.startswith(ANNEX.encode()):
+                        found.add(line[OF_INVOCATION].decode("ascii", "replace"))
+        return found
 
     def count_left(self, consent: Consent) -> Counts:
         """Return the same with the whole records that a consent covers."""
