@@ -317,6 +317,15 @@ def test_a_hold_is_put_on_what_a_query_finds(cli: Cli, tmp_path: Path) -> None:
     assert cli("hold", "add", "--reason", "x", cwd=root).code == 2
 
 
+def test_a_hold_on_many_records_says_how_many_and_not_each(cli: Cli, tmp_path: Path) -> None:
+    root = tmp_path / "p"
+    plant(root, records=15)
+    done = [cli("hold", act, "--all", "--reason", "case 1", cwd=root).out.splitlines() for act in ("add", "release")]
+
+    assert [(len(lines), lines[-1]) for lines in done] == [(13, "and 3 more (15 in all): spec-kitty hold list")] * 2
+    assert len(cli("hold", "list", cwd=root).out.splitlines()) == 15
+
+
 def test_an_erasure_in_spite_of_a_hold_is_found(cli: Cli, tmp_path: Path) -> None:
     root = tmp_path / "p"
     one, _ = plant(root)

@@ -249,7 +249,9 @@ def _order_each(values: Values, event: str) -> int:
                 rows.append(_describe_hold(one, seal, given, event == "held"))
     why = "it was held already" if event == "held" else "it was not held"
     why = why if places else "no record fits what was asked for"
-    lines = [f"{row['invocation_id']} {event} {_say_row(row)}" for row in rows]
+    lines = [f"{row['invocation_id']} {event} {_say_row(row)}" for row in rows[:_LINES_SHOWN]]
+    if more := len(rows) - len(lines):
+        lines.append(f"and {more} more ({len(rows)} in all): spec-kitty hold list")
     _print_holds(rows, lines or [f"nothing changed: {why}"], values)
     return 0
 
