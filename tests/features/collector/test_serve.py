@@ -278,6 +278,7 @@ def test_a_signature_is_asked_for_where_a_secret_is_set(tmp_path: Path) -> None:
 
     assert [401] * len(refused) == [answer.status for answer in refused]
     assert "urn:spec-kitty:problem:bad-signature" == refused[0].json()["type"]
+    assert refused[2].json()["detail"].endswith("signature of this body: Message timestamp too old")
     assert ["stored"] == statuses(taken)
 
 

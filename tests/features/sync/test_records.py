@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import json
 import shutil
@@ -10,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from collecting import Collector, serving
-from delivering import ENV, endpoint, project_of, push, run
+from collecting import Collector, serving, token_file
+from delivering import ENV, enable, endpoint, project_of, push, run
 from envelopes import id_of, started
 from specify_cli.features.collector.engines.ledger import open_database
-from specify_cli.features.sync.consent import TOKEN_VARIABLE
+from specify_cli.features.sync.consent import SECRET_VARIABLE, TOKEN_VARIABLE
 from specify_cli.features.sync.sending.push import push as deliver
 from specify_cli.project.config import load_project
 from specify_cli.record.findings import LEVELS
@@ -283,3 +284,22 @@ def test_the_status_counts_the_records_that_a_push_sends_again_behind_an_annex(c
     after = cli("sync", "status", "--json", env=ENV).json()
 
     assert (before["records"], sent, after["records"]) == (2, 2, 0)
+
+
+def test_a_signature_that_does_not_fit_is_not_put_down_to_the_token(cli: Cli, chartered: Path, tmp_path: Path) -> None:
+    """Neither is one whose time is another than the collector's."""
+    git(chartered, "init", "-q")
+    assert cli("init").code == 0
+    secrets = [f"whsec_{base64.b64encode(text * 4).decode()}" for text in (b"one text", b"another ")]
+    folder = tmp_path / "served"
+    folder.mkdir()
+    secret = token_file(folder, secrets[0], "secret")
+    with serving(folder, "--secret-file", str(secret)) as collector:
+        enable(cli, collector)
+        run(cli)
+        ended = cli("sync", "push", env={**ENV, SECRET_VARIABLE: secrets[1]})
+        shown = cli("doctor", env=ENV).out
+
+    assert "signature of this body: No matching signature found" in ended.err
+    for text in (ended.err, shown):
+        assert "next: look at this machine's clock and the signing secret" in text and "--token-file" not in text

@@ -193,8 +193,11 @@ def advise_token(now: SyncStatus) -> str:
 
 def advise_failing(now: SyncStatus, why: str | None) -> str:
     """Return what to do where nothing can be delivered, and why not is known."""
-    unknown = (why or "").startswith("status 401")
-    return advise_token(now) if unknown else "spec-kitty sync push"
+    if not (why or "").startswith("status 401"):
+        return "spec-kitty sync push"
+    if "signature" in str(why):
+        return "look at this machine's clock and the signing secret, then spec-kitty sync push"
+    return advise_token(now)
 
 
 def check_delivery(project: Project, _: str | None) -> Iterator[Finding]:

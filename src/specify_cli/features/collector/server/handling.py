@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeVar
 
 import anyio
 import anyio.to_thread
-from standardwebhooks import Webhook
+from standardwebhooks import Webhook, WebhookVerificationError
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
@@ -159,6 +159,7 @@ def verify(signature: Webhook, body: bytes, headers: Mapping[str, str]) -> None:
         signature.verify(body, dict(headers), json_parse=False)
     except Exception as error:
         # A header of another form escapes the library as ValueError, TypeError or binascii.Error.
+        why = f": {error}" if isinstance(error, WebhookVerificationError) else ""
         raise Refused(
-            "bad-signature", "expected a Standard Webhooks signature of this body"
+            "bad-signature", f"expected a Standard Webhooks signature of this body{why}"
         ) from error
