@@ -96,7 +96,7 @@ class Receiver:
                 self.end_headers()
                 self.wfile.write(answer.body)
 
-            do_GET = do_CONNECT = do_POST
+            do_GET = do_PUT = do_CONNECT = do_POST
 
             def log_message(self, format: str, *args: object) -> None:
                 """Tests read `requests` instead."""

@@ -314,6 +314,19 @@ def test_one_refused_envelope_holds_up_no_other(cli: Cli, receiver: Receiver) ->
 
 
 @pytest.mark.usefixtures("enabled")
+def test_envelopes_leave_although_an_order_is_not_taken(cli: Cli, receiver: Receiver) -> None:
+    """Orders go first."""
+    receiver.answer = lambda request: Answer(401) if request.method == "PUT" else stored(request)
+    cli("hold", "add", cli("invocations", "list", "--json").json()[0]["invocation_id"], "--reason", "case 12")
+    done = cli("sync", "push", "--json", env=WITH_TOKEN).json()
+    now = status(cli)
+
+    assert [request.method for request in receiver.requests] == ["PUT", "POST", "POST"]
+    assert (done["state"], done["delivered"], done["why"][:24]) == ("stopped", 2, "status 401 for an order:")
+    assert (now["orders_pending"], now["pending"]) == (1, 0)
+
+
+@pytest.mark.usefixtures("enabled")
 def test_delivery_fails_since_the_last_delivery_and_not_since_before_it(cli: Cli, receiver: Receiver) -> None:
     receiver.answer = lambda _: Answer(404)
     cli("sync", "push", env=WITH_TOKEN)

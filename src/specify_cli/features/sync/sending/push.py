@@ -231,7 +231,8 @@ class _Push:
             left = self.outbox.count_left(self.consent)
             self.total = left.pending + (left.records or 0)
             self._tell()
-            # First, so that what an endpoint still holds is as it is here when its envelopes come.
+            # First, so that what an endpoint still holds is as it is here when its envelopes come,
+            # which leave also where an order does not.
             orders = self._deliver_orders()
             while due := self.outbox.due(MAX_EVENTS):
                 events = self._compose_events(due)
@@ -240,6 +241,8 @@ class _Push:
                 self._tell()
             witness = ask_cosignature(self.project, self.consent, self.endpoint)
             self._note_witness(witness)
+            if orders is not None:
+                self._require_end(orders)
             records = self._deliver_records()
         except _Halt as halt:
             self._note_failure(halt)
@@ -262,7 +265,7 @@ class _Push:
         return Pushed(state, self.delivered, self.refused, left, why)
 
     def _deliver_orders(self) -> OrdersDelivered | None:
-        """Deliver what was ordered of records."""
+        """Return what became of what was ordered of records."""
         base = self.consent.base
         if not self.consent.carries_orders or not base:
             return None
@@ -273,7 +276,7 @@ class _Push:
         # Loads what a safe export needs, where something was ordered.
         from specify_cli.features.sync.sending.orders import deliver_orders
 
-        return self._require_end(deliver_orders(self._make_receiver(base)))
+        return deliver_orders(self._make_receiver(base))
 
     def _deliver_records(self) -> RecordsDelivered | None:
         """Deliver whole records and their log, where consent covers that; it is asked for before
