@@ -114,7 +114,7 @@ def test_what_hooks_tell_behind_the_import_of_their_session_is_told_once(
 
 @each
 @pytest.mark.parametrize(
-    ("lost", "opens"), [("first half", False), ("second half", True), ("results", False), ("results", True)]
+    ("lost", "opens"), [("all", True), ("first half", False), ("second half", True), ("results", False), ("results", True)]
 )
 def test_what_hooks_tell_behind_their_transcript_is_told_once(
     harness: str, lost: str, opens: bool, chartered: Path, cli: Cli, home: Path

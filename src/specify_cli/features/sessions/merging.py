@@ -12,7 +12,7 @@ A transcript is a file that the agent's user can write: each line that comes of 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from functools import cached_property
 from itertools import chain
@@ -36,7 +36,7 @@ from specify_cli.features.sessions.reconciling import (
     compare_record,
 )
 from specify_cli.features.sessions.telling import iter_events
-from specify_cli.invocation.bindings import list_bindings
+from specify_cli.invocation.bindings import bind, list_bindings
 from specify_cli.invocation.events.event_body import Composed, gap
 from specify_cli.invocation.recorder import Recorder
 from specify_cli.project.config import Project
@@ -87,7 +87,9 @@ class SessionMerger:
         # One process at a time merges into a project's records.
         wait = durable.LOCK_WAIT_SECONDS
         with durable.folder(self._project.root, layout.TRANSCRIPTS, create=True, wait=wait):
-            records = list(self._read_records(session))
+            printed = dict(self._list_begun(session))
+            records = list(self._read_records(session, printed))
+            self._bind_printed(session, records, printed)
             told = [
                 item
                 for item in iter_events(session, self._project.root)
@@ -126,13 +128,12 @@ class SessionMerger:
 
     def has_records(self, session: Session) -> bool:
         """Return whether a record of a session is here and can be read."""
-        return any(True for _ in self._read_records(session))
+        return any(True for _ in self._read_records(session, dict(self._list_begun(session))))
 
-    def find_records(self, session: Session) -> list[str]:
+    def _find_records(self, session: Session, printed: Iterable[str]) -> list[str]:
         """Return the ids of the records that hooks or a `do` began for a session, the oldest
         first."""
-        ids = set(self._sessions.begun.get(session.session_id, ()))
-        ids |= set(self._list_begun(session))
+        ids = {*self._sessions.begun.get(session.session_id, ()), *printed}
         agents = {item.payload.get("agent_id") for item in session.events}
         for agent in (None, *(agent for agent in agents if isinstance(agent, str))):
             bound = list_bindings(self._project.root, session.harness, session.session_id, agent)
@@ -161,9 +162,9 @@ class SessionMerger:
                 begun.append(key.invocation_id)
         return sessions
 
-    def _list_begun(self, session: Session) -> Iterator[str]:
-        """Yield the records that a call of the session printed and that were begun while it ran:
-        anything may stand in an output."""
+    def _list_begun(self, session: Session) -> Iterator[tuple[str, str | None]]:
+        """Yield the records that a call of the session printed and that were begun while it ran,
+        each with the subagent whose call that was: anything may stand in an output."""
         began: dict[str, int] = {}
         for item in session.events:
             call = translate(session.harness, item.payload)
@@ -173,10 +174,30 @@ class SessionMerger:
             for printed in call.printed:
                 first = began.get(str(call.events[0].payload.get("call_id")), item.at)
                 if first - 1000 <= millis_of(printed) <= max(item.at, first + _BEGUN_MILLIS):
-                    yield printed
+                    yield printed, call.subagent
 
-    def _read_records(self, session: Session) -> Iterator[SessionRecord]:
-        for invocation_id in self.find_records(session):
+    def _bind_printed(
+        self,
+        session: Session,
+        records: Iterable[SessionRecord],
+        printed: Mapping[str, str | None],
+    ) -> None:
+        """Bind the agents of a session to the records that their calls printed and that name no
+        session, so that hooks which come late find them. Raises OSError, InvocationError."""
+        root, harness, named = self._project.root, session.harness, session.session_id
+        for record in records:
+            name = record.invocation_id
+            if name not in printed or record.lines[0].get("session") is not None:
+                continue
+            bound = list_bindings(root, harness, named, printed[name])
+            if all(binding.invocation_id != name for binding in bound):
+                profile = self._index.resolve(name).profile_id
+                bind(root, harness, named, printed[name], name, "transcript", profile)
+                if bound and bound[0].invocation_id > name:
+                    bind(root, harness, named, printed[name], *bound[0])
+
+    def _read_records(self, session: Session, printed: Iterable[str]) -> Iterator[SessionRecord]:
+        for invocation_id in self._find_records(session, printed):
             try:
                 place = self._index.resolve(invocation_id)
                 record = read_file(self._store.hold(place))
