@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import random
+import time
 from collections import Counter
 from functools import partial
 from pathlib import Path
@@ -10,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from features.sessions.test_import_sessions import forget, lay, play_with_transcript, read_lines
+from features.sessions.test_import_sessions import fill_database, forget, lay, play_with_transcript, read_lines
 from harness.importing import reduce
 from specify_cli.features.hooks.handler import run_hook
 from specify_cli.features.sessions.readers import list_names
@@ -114,7 +116,8 @@ def test_what_hooks_tell_behind_the_import_of_their_session_is_told_once(
 
 @each
 @pytest.mark.parametrize(
-    ("lost", "opens"), [("all", True), ("first half", False), ("second half", True), ("results", False), ("results", True)]
+    ("lost", "opens"),
+    [("all", True), ("first half", False), ("second half", True), ("results", False), ("results", True)],
 )
 def test_what_hooks_tell_behind_their_transcript_is_told_once(
     harness: str, lost: str, opens: bool, chartered: Path, cli: Cli, home: Path
@@ -134,8 +137,38 @@ def test_what_hooks_tell_behind_their_transcript_is_told_once(
     after = read_all(chartered)
 
     assert list_calls(after) == list_calls(merged)
-    # opencode keeps its transcript in a database, so the end of a turn is not held against it
-    once = ("prompt", "patch_apply", *(("turn",) if harness != "opencode" else ()))
+    once = ("prompt", "patch_apply", "turn")
     counts = [Counter(line["event"] for line in lines if line["event"] in once) for lines in (after, merged)]
     assert counts[0] == counts[1]
     assert [line for line in after if line.get("reason") == "contradiction"] == []
+
+
+def test_turns_of_opencode_that_end_in_equal_words_are_told_once_each(chartered: Path, cli: Cli, home: Path) -> None:
+    """No hook told the first one's end in time, the second one's was told when it was over."""
+    now, session = time.time_ns() // 1_000_000, "ses_1"
+    run = cli("do", "look", "--json", env={"SPEC_KITTY_OPENCODE_SESSION": session}).json()["invocation_id"]
+    rows: list[dict[str, Any]] = [{"table": "session", "id": session, "directory": str(chartered), "time_created": now}]
+
+    def say(role: str, text: str, at: int, **more: Any) -> None:
+        name = f"m{len(rows)}"
+        rows.append({"table": "message", "id": name, "time_created": at, "data": {"role": role, **more}})
+        part = {"type": "text", "text": text}
+        rows.append({"table": "part", "id": f"p{name}", "message_id": name, "time_created": at, "data": part})
+        fill_database(home / ".local/share/opencode/opencode.db", rows)
+
+    def tell(event: str, **more: Any) -> None:
+        payload = {"hook_event_name": event, "session_id": session, "cwd": str(chartered), **more}
+        run_hook("opencode", json.dumps(payload).encode(), str(chartered), str(home))
+
+    ends = [{"timestamp": f"{now + at}-1-{at}", "last_assistant_message": "Done."} for at in (-9_890, 10_110)]
+    for at, asked in ((-10_000, "look"), (10_000, "look again")):
+        say("user", asked, now + at)
+        tell("chat.message", prompt=asked, prompt_id=f"m{at}")
+        say("assistant", "Done.", now + at + 100, tokens={"input": 5})
+    tell("session.idle", **ends[1], tokens={"input": 70})
+    for end in (*ends, *ends):
+        tell("session.idle", **end, tokens={"input": 9})
+    (path,) = (chartered / layout.RECORDS).glob(f"*{run}.jsonl")
+    lines = [json.loads(line) for line in path.read_bytes().split(b"\n")[:-1]]
+
+    assert [line["tokens"]["input"] for line in lines if line["event"] == "turn"] == [5, 70]

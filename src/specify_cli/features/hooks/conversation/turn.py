@@ -373,28 +373,52 @@ def _is_told(
     transcript counts them, a subagent's once: then a hook tells one late, or again."""
     text_hash = recorder.compose("turn", payload).body.get("text_hash")
     moment, agent, there = call.moment, call.subagent, 1
-    if agent is None and moment is not None:
+    if text_hash is None or moment is None:
+        return False
+    if agent is None and moment.transcript is not None:
         is_cut = _is_cut(moment.transcript)
         there = 0 if is_cut else sum(turn.text == payload.get("text") for turn in turns)
-    if text_hash is None or not there:
+    if not there:
         return False
     root, session = at.root, call.session_id or ""
     bound = [one.invocation_id for one in list_bindings(root, at.harness, session, None)]
-    told = 0
+    lines: list[Mapping[str, object]] = []
     for invocation_id in dict.fromkeys((recorder.invocation_id, *bound)):
         try:
             record = read_file(FileRecordStore(root).hold(Index(root).resolve(invocation_id)))
         except (OSError, InvocationError):
             continue
-        lines = [] if record is None else fields_of(record)
-        told += sum(
-            line.get("event") == "turn"
-            and line.get("agent") == agent
-            and line.get("text_hash") == text_hash
-            and (agent is None or line.get("witness") == "transcript")
-            for line in (*lines, *annex_events(root, invocation_id))
-        )
-    return told >= there
+        lines += [] if record is None else fields_of(record)
+        lines += annex_events(root, invocation_id)
+    told = [
+        line
+        for line in lines
+        if line.get("event") == "turn"
+        and line.get("agent") == agent
+        and line.get("text_hash") == text_hash
+    ]
+    if agent is not None or moment.transcript is None:
+        told = [line for line in told if line.get("witness") == "transcript"]
+    if agent is None and moment.transcript is None:
+        return _was_last(told, lines, moment)
+    return len(told) >= there
+
+
+def _was_last(
+    told: Sequence[Mapping[str, object]],
+    lines: Sequence[Mapping[str, object]],
+    moment: SessionMoment,
+) -> bool:
+    """Return whether one of these turns was the last before a moment (opencode's key states it):
+    nothing was asked between."""
+    stamp = (moment.key or "").partition("-")[0]
+    until = rfc3339(int(stamp)) if stamp.isdigit() and len(stamp) == 13 else ""
+    ended = [str(line.get("claimed_at")) for line in told if str(line.get("claimed_at")) <= until]
+    return bool(ended) and not any(
+        line.get("event") == "prompt"
+        and max(ended) < str(line.get("claimed_at", line.get("at"))) <= until
+        for line in lines
+    )
 
 
 def _is_cut(transcript: str | None) -> bool:
