@@ -502,3 +502,86 @@ def test_a_call_under_way_at_the_end_of_a_turn_is_left_to_its_hook(chartered: Pa
     agent.tell("PreToolUse", tool_name="Bash", tool_input={"command": "make"}, tool_use_id="t1")
 
     assert (before, agent.list_calls()) == ([], [("t1", None)])
+
+
+class GeminiAgent(Agent):
+    """A session of Gemini CLI, whose hooks name no call."""
+
+    def __init__(self, root: Path, home: Path, cli: Cli) -> None:
+        self.root, self.home, self.cli = root, home, cli
+        self.transcript = home / ".gemini/tmp/project/chats/session-1.jsonl"
+        self.transcript.parent.mkdir(parents=True)
+        self.transcript.write_text(json.dumps({"sessionId": SESSION, "kind": "main"}) + "\n")
+        (home / ".gemini/tmp/project/.project_root").write_text(str(root))
+        self.run = cli("do", "fix the login test", "--json", env={"GEMINI_CLI": "1"}).json()["invocation_id"]
+
+    def write(self, kind: str, content: Any, **more: Any) -> None:
+        line = {"id": f"m{time.time_ns()}", "timestamp": self._now(), "type": kind, "content": content, **more}
+        with self.transcript.open("a") as file:
+            file.write(json.dumps(line) + "\n")
+
+    def tell(self, event: str, **more: Any) -> None:
+        payload = {"hook_event_name": event, "session_id": SESSION, "cwd": str(self.root), "timestamp": self._now()}
+        payload |= {"transcript_path": str(self.transcript), **more}
+        run_hook("gemini", json.dumps(payload).encode(), str(self.root), str(self.home))
+
+    def ask(self, text: str, *, hooks: bool = True) -> None:
+        self.write("user", [{"text": text}])
+        if hooks:
+            self.tell("BeforeAgent", prompt=text)
+
+    def call(self, name: str, command: str, output: str, *, hooks: bool = True, error: bool = False) -> None:
+        call = {"tool_name": "run_shell_command", "tool_input": {"command": command}}
+        text = f"Output: {output}\n" + ("Exit Code: 1\n" if error else "") + "Process Group PGID: 1"
+        at = self._now()
+        if hooks:
+            self.tell("BeforeTool", **call)
+            self.tell("AfterTool", **call, tool_response={"llmContent": text, "returnDisplay": output})
+        response: Any = {"functionResponse": {"id": name, "response": {"output": text}}}
+        kept: dict[str, Any] = {
+            "id": name,
+            "name": "run_shell_command",
+            "args": call["tool_input"],
+            "status": "success",
+        }
+        kept |= {"result": [response], "timestamp": self._now()}
+        self.write("gemini", "", toolCalls=[kept], timestamp=at)
+
+    def stop(self, text: str = "Done.") -> None:
+        self.write("gemini", text, tokens={"input": 5})
+        self.tell("AfterAgent", prompt_response=text)
+
+
+@pytest.fixture
+def gemini(chartered: Path, home: Path, cli: Cli) -> GeminiAgent:
+    return GeminiAgent(chartered, home, cli)
+
+
+def test_equal_calls_without_a_name_are_not_taken_for_those_of_earlier_turns(gemini: GeminiAgent) -> None:
+    gemini.ask("fix it")
+    gemini.call("do", "spec-kitty do 'fix the login test' --json", json.dumps({"invocation_id": gemini.run}))
+    gemini.stop("It begins.")
+    for number in range(6):
+        gemini.ask(f"turn {number}")
+        gemini.call(f"t{number}", "make test", "it ran", error=number < 3, hooks=number < 5)
+        gemini.stop(f"Done {number}.")
+
+    assert len([line for line in gemini.read() if line["event"] == "tool_call"]) == 7
+    assert gemini.verify() == []
+
+
+def test_a_call_without_a_name_that_began_a_record_is_told_once(gemini: GeminiAgent, cli: Cli) -> None:
+    """By the transcript it came before that record, when the one of its `do` was open."""
+    cli("hooks", "install", "--harness", "gemini", "--open")
+    gemini.write("user", [{"text": "fix it"}])
+    answer = json.dumps({"invocation_id": gemini.run})
+    gemini.call("do", "spec-kitty do 'fix the login test' --json", answer, hooks=False)
+    gemini.call("t1", "make test", "it ran")
+    gemini.stop()
+    records = (gemini.root / layout.RECORDS).glob("*.jsonl")
+    lines = [json.loads(raw) for path in records for raw in path.read_bytes().split(b"\n")[:-1]]
+
+    assert sorted(line["call_id"].partition(":")[0] for line in lines if line["event"] == "tool_call") == [
+        "do",
+        "run_shell_command",
+    ]

@@ -175,7 +175,7 @@ def _tell_apart(at: Site, source: str, call: HookInput) -> HookInput:
         from specify_cli.features.hooks.payload.transcript_end import fill_exit_status
 
         call = fill_exit_status(find_dialect(at.harness), call)
-    call = _key_stand_ins(call, at.git_dir)
+    call = key_stand_ins(call, at.git_dir)
     if call.call_id_is_synthetic:
         # for harnesses that name no call
         from specify_cli.features.hooks.conversation.late_calls import name_as_told
@@ -240,7 +240,7 @@ def _read_double(digits: str) -> float:
     return value
 
 
-def _key_stand_ins(call: HookInput, git_dir: str | None) -> HookInput:
+def key_stand_ins(call: HookInput, git_dir: str | None) -> HookInput:
     """Put what stands in for an id that a payload lacks under this clone's key.
 
     A bare digest would tell whoever reads the record whether a guess at the arguments is right.

@@ -12,9 +12,9 @@ A transcript is a file that the agent's user can write: each line that comes of 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing
-from functools import cached_property
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
+from functools import cached_property, partial
 from itertools import chain
 
 from doctrine.light_imports import NamedTuple
@@ -23,17 +23,26 @@ from specify_cli import durable
 from specify_cli.errors import InvocationError
 from specify_cli.features.hooks.conversation.take_in import list_keys, list_taken, note_taken
 from specify_cli.features.hooks.direct import dedupe_key, name_writer
+from specify_cli.features.hooks.handler import key_stand_ins
 from specify_cli.features.hooks.harnesses import find_dialect, translate
 from specify_cli.features.hooks.losses import logged
-from specify_cli.features.hooks.payload.values import HookEvent, TurnOver
+from specify_cli.features.hooks.payload.values import (
+    NOTHING,
+    HookEvent,
+    TurnOver,
+    compute_fingerprint,
+)
 from specify_cli.features.sessions.reading import Session, parse_time
 from specify_cli.features.sessions.reconciling import (
     Addition,
+    Match,
     Outcome,
     SessionRecord,
     Told,
     assign_events,
     compare_record,
+    match_unnamed,
+    sign_call,
 )
 from specify_cli.features.sessions.telling import iter_events
 from specify_cli.invocation.bindings import bind, list_bindings
@@ -99,15 +108,21 @@ class SessionMerger:
                 told = _leave_to_hook(told, over)
             if not records:
                 return Merged((), 0, session)
-            owned: dict[int | None, list[Told]] = defaultdict(list)
-            owners = assign_events(records, told, session.above)
-            for item, owner in zip(told, owners, strict=True):
-                owned[owner].append(item)
-            free = owned.pop(None, [])
-            added = sum(
-                self._merge_record(session, record, owned[place])
-                for place, record in enumerate(records)
-            )
+            with ExitStack() as stack:
+                open_recorder = partial(self._open_recorder, session)
+                recorders = [
+                    stack.enter_context(closing(open_recorder(record))) for record in records
+                ]
+                matched = self._match_unnamed(session, records, told, recorders)
+                owned: dict[int | None, list[Told]] = defaultdict(list)
+                owners = assign_events(records, told, session.above, matched)
+                for item, owner in zip(told, owners, strict=True):
+                    owned[owner].append(item)
+                free = owned.pop(None, [])
+                added = 0
+                for place, (record, recorder) in enumerate(zip(records, recorders, strict=True)):
+                    outcome = self._compare(session, record, recorder, owned[place], matched)
+                    added += _append(recorder, record, outcome)
         self.forget_orphans(session, chain.from_iterable(owned.values()))
         names = tuple(record.invocation_id for record in records)
         if not any(item.event.event == "tool_call" for item in free):
@@ -220,25 +235,53 @@ class SessionMerger:
                 [*fields_of(record), *annex_events(self._project.root, invocation_id)],
             )
 
-    def _merge_record(self, session: Session, record: SessionRecord, told: list[Told]) -> int:
-        """Write what a record lacks; how many lines that was."""
+    def _open_recorder(self, session: Session, record: SessionRecord) -> Recorder:
         writer = name_writer(session.harness, session.session_id)
         place = self._index.resolve(record.invocation_id)
-        recorder = Recorder(self._project, place, cache=self._cache, writer=writer)
+        return Recorder(self._project, place, cache=self._cache, writer=writer)
 
-        def compose(event: HookEvent) -> Composed:
-            try:
-                return recorder.compose(event.event, event.payload)
-            except InvocationError as error:
-                return Composed(gap("not_recordable", event.event, message=error.message))
+    def _match_unnamed(
+        self,
+        session: Session,
+        records: Sequence[SessionRecord],
+        told: Sequence[Told],
+        recorders: Sequence[Recorder],
+    ) -> dict[str, Match]:
+        """Return the calls that hooks named otherwise than the transcript does."""
+
+        def sign(place: int, begin: HookEvent) -> tuple[object, ...]:
+            line = _compose(recorders[place], begin).body
+            tool, args = str(begin.payload.get("tool")), begin.payload.get("args")
+            name = f"{tool[:64]}:{compute_fingerprint((tool, args))}"
+            event = begin._replace(payload={"tool": tool, "call_id": name}, call_id=name)
+            call = NOTHING._replace(session_id=session.session_id, events=(event,))
+            stand_in = key_stand_ins(call, self._project.git_dir).events[0].call_id
+            return sign_call(line), stand_in
+
+        other = find_dialect(session.harness).has_other_ids_in_transcript
+        return match_unnamed(records, told, sign, has_other_ids=other)
+
+    def _compare(
+        self,
+        session: Session,
+        record: SessionRecord,
+        recorder: Recorder,
+        told: Sequence[Told],
+        matched: Mapping[str, Match],
+    ) -> Outcome:
+        """Return what a record lacks of what is told of it."""
 
         def name(event: HookEvent) -> str | None:
             return dedupe_key(session.harness, session.session_id, event)
 
-        with closing(recorder):
-            other = find_dialect(session.harness).has_other_ids_in_transcript
-            outcome = compare_record(record.lines, told, compose, name, has_other_ids=other)
-            return _append(recorder, record, outcome)
+        return compare_record(record.lines, told, partial(_compose, recorder), name, matched)
+
+
+def _compose(recorder: Recorder, event: HookEvent) -> Composed:
+    try:
+        return recorder.compose(event.event, event.payload)
+    except InvocationError as error:
+        return Composed(gap("not_recordable", event.event, message=error.message))
 
 
 def _leave_to_hook(told: list[Told], over: TurnOver) -> list[Told]:

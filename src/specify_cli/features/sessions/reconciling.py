@@ -1,11 +1,12 @@
 """Hold what the transcript of a session tells against what its records hold, call by call.  [pure]
 
-    owners = assign_events(records, told, session.above)
-    outcome = compare_record(records[0].lines, [item for item in told if …], compose, key_of)
+    matched = match_unnamed(records, told, sign)
+    owners = assign_events(records, told, session.above, matched)
+    outcome = compare_record(records[0].lines, [item for …], compose, key_of, matched)
     outcome.additions           # the lines that the record lacks
 
-A call is known by the id its program gave it. Where the program's hooks name no calls, the nth call
-of a tool with equal arguments is the nth that the transcript tells. What a record holds is never
+A call is known by the id its program gave it. Where the program's hooks name no calls, the call of
+a tool with equal arguments that is nearest in time is meant. What a record holds is never
 changed: a missing line is added, a result that said nothing is followed by one that does, and where
 the two contradict each other a gap says both.
 """
@@ -21,7 +22,7 @@ from specify_cli.invocation.events.event_body import Composed, gap
 from specify_cli.record.ids import rfc3339
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from specify_cli.features.hooks.payload.values import HookEvent
 
@@ -97,8 +98,112 @@ class Outcome(NamedTuple):
         }
 
 
+class Match(NamedTuple):
+    """A call that hooks name otherwise than the transcript: the place of its record, its lines."""
+
+    place: int
+    lines: Sequence[Fields]
+
+
+def match_unnamed(
+    records: Sequence[SessionRecord],
+    told: Sequence[Told],
+    sign: Callable[[int, HookEvent], Sequence[object]],
+    *,
+    has_other_ids: bool = False,
+) -> dict[str, Match]:
+    """Return, by the transcript's ids, the calls that a record holds under another one.
+
+    `sign` returns for the begin of a call what its line holds in the record at a place, as
+    `sign_call` has it, and the id that stands in for it. With `has_other_ids` the program tells its
+    hooks other ids of calls than its transcript.
+
+    Of equal calls the nearest in time are taken for one another. What came before all that is told
+    is none of it: a part of a transcript was read.
+    """
+    calls: dict[str, dict[str, Told]] = defaultdict(dict)
+    for item in told:
+        if item.call_id:
+            calls[item.call_id].setdefault(item.event.event, item)
+    ids = set(calls)
+    first = min((item.at if item.is_dated else 0 for item in told), default=0)
+    unnamed: dict[tuple[int, object], list[Match]] = defaultdict(list)
+    for place, record in enumerate(records):
+        for call_id, equal in _group_calls(record.lines).items():
+            if call_id in ids:
+                calls.pop(call_id, None)
+                continue
+            is_named = not has_other_ids and _STANDS_IN.match(call_id) is None
+            for of in equal:
+                # Among them are those of which no hook told an end, though a transcript may have
+                # since: a program can name what it refused otherwise than what ran.
+                is_known = is_named and _has_ended(of)
+                if not is_known and _is_told_by_hooks(of) and _read_time(of) >= first:
+                    unnamed[place, _sign_lines(call_id, of)].append(Match(place, of))
+    near: list[tuple[int, int, int, str, Match]] = []
+    places = {place for place, _ in unnamed}
+    for number, (call_id, items) in enumerate(calls.items()):
+        begin, result = items.get("tool_call"), items.get("tool_result")
+        if begin is None:
+            continue
+        end = () if result is None else (_sign_end(result.event.payload),)
+        for place in places:
+            for one in (*sign(place, begin.event), *end):
+                for at, match in enumerate(unnamed.get((place, one), ())):
+                    same = begin if _find(match.lines, "tool_call") else result or begin
+                    away = abs(_read_time(match.lines) - same.at) if same.is_dated else 0
+                    near.append((away, number, at, call_id, match))
+    found: dict[str, Match] = {}
+    taken: set[int] = set()
+    for *_, call_id, match in sorted(near, key=lambda pair: pair[:3]):
+        if call_id not in found and id(match.lines) not in taken:
+            found[call_id] = match
+            taken.add(id(match.lines))
+    return found
+
+
+def _group_calls(lines: Iterable[Fields]) -> dict[str, list[list[Fields]]]:
+    """Return the lines of calls by their ids. Equal calls that stand-ins name have one id: each
+    that begins is a call of its own."""
+    calls: dict[str, list[list[Fields]]] = defaultdict(list)
+    for line in lines:
+        if line.get("event") in _OF_A_CALL:
+            equal = calls[str(line.get("call_id"))]
+            if not equal or (line.get("event") == "tool_call" and _find(equal[-1], "tool_call")):
+                equal.append([])
+            equal[-1].append(line)
+    return calls
+
+
+def _is_told_by_hooks(lines: Iterable[Fields]) -> bool:
+    """Return whether a hook told of a call: else its id is the transcript's."""
+    return any(line.get("witness") != "transcript" for line in lines)
+
+
+def _read_time(lines: Sequence[Fields]) -> int:
+    return parse_time(lines[0].get("at"))
+
+
+def _sign_lines(call_id: str, lines: Sequence[Fields]) -> object:
+    """Return what is equal in a call's lines and what `sign` says of it; where its begin was lost,
+    the id that stands in for it, else its tool and status."""
+    begin, result = _find(lines, "tool_call"), _find(lines, "tool_result")
+    if begin is not None:
+        return sign_call(begin)
+    if result is None or _STANDS_IN.match(call_id):
+        return call_id.partition("#")[0]
+    return _sign_end(result)
+
+
+def _sign_end(fields: Fields) -> tuple[object, ...]:
+    return fields.get("tool"), fields.get("status")
+
+
 def assign_events(
-    records: Sequence[SessionRecord], told: Sequence[Told], above: Mapping[str, str]
+    records: Sequence[SessionRecord],
+    told: Sequence[Told],
+    above: Mapping[str, str],
+    matched: Mapping[str, Match] = {},
 ) -> list[int | None]:
     """Return for each event the place of the record it belongs to; None where none is of its turn.
 
@@ -113,7 +218,7 @@ def assign_events(
         for place, record in reversed(list(enumerate(records)))
         for line in record.lines
         if isinstance(call_id := line.get("call_id"), str)
-    }
+    } | {call_id: match.place for call_id, match in matched.items()}
     prompts = [item.at for item in told if item.event.event == "prompt" and item.agent is None]
     found: list[int | None] = []
     for item in told:
@@ -165,12 +270,9 @@ def compare_record(
     told: Sequence[Told],
     compose: Callable[[HookEvent], Composed],
     key_of: Callable[[HookEvent], str | None],
-    *,
-    has_other_ids: bool = False,
+    matched: Mapping[str, Match] = {},
 ) -> Outcome:
     """Return what a record lacks of what a transcript tells of it, in the order it is told.
-
-    With `has_other_ids` the program tells its hooks other ids of calls than its transcript.
 
     `compose` makes the line of an event as this record keeps it; `key_of` gives its dedupe key.
     Only what is added or has no id is composed: masking a text is what costs time here.
@@ -179,7 +281,7 @@ def compare_record(
     for item in told:
         if item.call_id:
             calls[item.call_id].append(item)
-    work = _Comparison(lines, compose, key_of, calls.keys(), has_other_ids=has_other_ids)
+    work = _Comparison(lines, compose, key_of, matched)
     seen: set[tuple[int, str, str]] = set()
     for item in told:
         if not item.call_id:
@@ -201,44 +303,17 @@ class _Comparison:
         lines: Sequence[Fields],
         compose: Callable[[HookEvent], Composed],
         key_of: Callable[[HookEvent], str | None],
-        told_ids: Collection[str],
-        *,
-        has_other_ids: bool,
+        matched: Mapping[str, Match],
     ) -> None:
-        """`told_ids` are the calls that the transcript names."""
-        self._compose, self._key_of = compose, key_of
-        # Equal calls that stand-ins name have one id: each that begins is a call of its own.
-        self._calls: dict[str, list[list[Fields]]] = defaultdict(list)
+        self._compose, self._key_of, self._matched = compose, key_of, matched
+        self._calls = _group_calls(lines)
         self._moments: list[Fields] = []
         self._since = 0
         for line in lines:
-            if line.get("event") in _OF_A_CALL:
-                equal = self._calls[str(line.get("call_id"))]
-                if not equal or (
-                    line.get("event") == "tool_call" and _find(equal[-1], "tool_call")
-                ):
-                    equal.append([])
-                equal[-1].append(line)
-            elif line.get("event") == "reconciled":
+            if line.get("event") == "reconciled":
                 self._since = max(self._since, parse_time(line.get("until")))
-            else:
+            elif line.get("event") not in _OF_A_CALL:
                 self._moments.append(line)
-        # The calls whose ids the transcript does not know, by tool and arguments; where their
-        # begin was lost, by tool and status. Among them are those of which no hook told an end,
-        # though a transcript may have since: a program can name what it refused otherwise than
-        # what ran.
-        self._unnamed: dict[tuple[object, ...], list[list[Fields]]] = defaultdict(list)
-        for call_id, equal in self._calls.items():
-            is_named = not has_other_ids and _STANDS_IN.match(call_id) is None
-            for of in equal:
-                if call_id in told_ids or (is_named and _has_ended(of)):
-                    continue
-                if all(line.get("witness") == "transcript" for line in of):
-                    continue  # its id is the transcript's
-                if begin := _find(of, "tool_call"):
-                    self._unnamed[_sign(begin)].append(of)
-                elif result := _find(of, "tool_result"):
-                    self._unnamed[result.get("tool"), result.get("status")].append(of)
         self._told_gaps = {
             str(line.get("what")) for line in lines if line.get("reason") == "contradiction"
         }
@@ -249,11 +324,11 @@ class _Comparison:
         """Compare one call: its begin, its result, the files it changed."""
         begin = next((item for item in told if item.event.event == "tool_call"), None)
         is_new = told[0].at > self._since
-        known = next(iter(self._calls.get(call_id, ())), None)
-        if known is None and begin is not None and self._unnamed:
-            known = self._find_unnamed(begin, told)
-            call_id = call_id if known is None else str(known[0].get("call_id"))
-        if known is None or all(line.get("witness") == "transcript" for line in known):
+        known: Sequence[Fields] | None = next(iter(self._calls.get(call_id, ())), None)
+        if known is None and call_id in self._matched:
+            known = self._matched[call_id].lines
+            call_id = str(known[0].get("call_id"))
+        if known is None or not _is_told_by_hooks(known):
             before = len(self._additions)
             held = {(line.get("event"), line.get("path")) for line in known or ()}
             for item in told:
@@ -276,19 +351,7 @@ class _Comparison:
                 self._add(item, call_id)
                 self._counts["filled"] += 1
 
-    def _find_unnamed(self, begin: Told, told: list[Told]) -> list[Fields] | None:
-        """Return the first call with these arguments that no other was taken for."""
-        statuses = (
-            item.event.payload.get("status") for item in told if item.event.event == "tool_result"
-        )
-        tool = begin.event.payload.get("tool")
-        signs = (_sign(self._compose(begin.event).body), (tool, next(statuses, None)))
-        for equal in (self._unnamed.get(sign) for sign in signs):
-            if equal:
-                return equal.pop(0)
-        return None
-
-    def _compare_results(self, call_id: str, known: list[Fields], told: list[Told]) -> None:
+    def _compare_results(self, call_id: str, known: Sequence[Fields], told: list[Told]) -> None:
         results = [line for line in known if line.get("event") == "tool_result"]
         sure = [line["status"] for line in results if line.get("status") not in _UNSURE]
         ends = [item for item in told if item.event.event == "tool_result"]
@@ -382,7 +445,7 @@ def _has_ended(lines: Iterable[Fields]) -> bool:
     )
 
 
-def _sign(line: Fields) -> tuple[object, ...]:
+def sign_call(line: Fields) -> tuple[object, ...]:
     """Return what is equal in a call's line and in that of the same call from a transcript."""
     return line.get("tool"), line.get("args_hash"), line.get("args_size")
 
