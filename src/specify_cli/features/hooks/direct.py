@@ -156,7 +156,7 @@ def find_bound(at: Site, call: HookInput) -> Place | None:
 def find_earlier(at: Site, invocation_id: str, call: HookInput) -> str | None:
     """Return the record which a session worked on before this one and that may tell a call: it
     holds all its events, or something of the call was said behind its end, or it ended with a part
-    of the session and holds the call.
+    of the session and holds the call, or ended under the call's prompt.
 
     Then a hook tells the call again, or behind what came next. Of a long record the last 4 MiB are
     looked at: every call would wait for the rest.
@@ -176,13 +176,27 @@ def find_earlier(at: Site, invocation_id: str, call: HookInput) -> str | None:
                 told = read_annexes(at.root, binding.invocation_id)
             except (OSError, InvocationError):
                 continue
-            told += data if needle in data and ends_part(data) else b""
-            is_named = needle in told and not (call.call_id_is_synthetic or begins_or_closes)
-            if is_named or all(
+            is_named = needle in told
+            if ends_part(data):
+                is_named = is_named or needle in data
+                is_named = is_named or _has_ended(at, call, binding.invocation_id)
+            if (is_named and not (call.call_id_is_synthetic or begins_or_closes)) or all(
                 key is not None and find_line(data, key) is not None for key in keys
             ):
                 return binding.invocation_id
     return None
+
+
+def name_end(at: Site, call: HookInput, invocation_id: str) -> str:
+    """Return the name of the file in `.kittify/local/turns/` that is there once a record ended with
+    its session, or a part of it, under the prompt of a call."""
+    named = (at.harness, call.session_id or "", call.prompt_id or "", invocation_id)
+    return digest_of_names(*named, "ended")[:40]
+
+
+def _has_ended(at: Site, call: HookInput, invocation_id: str) -> bool:
+    path = f"{at.root}/{layout.LOCAL}/turns/{name_end(at, call, invocation_id)}"
+    return call.prompt_id is not None and os.path.lexists(path)
 
 
 def ends_part(data: bytes) -> bool:

@@ -61,7 +61,7 @@ def record_session(at: Site, call: HookInput, failed: Exception | None, *, large
             if begins:
                 session_record.begin_record(at, call)
             else:
-                session_record.end_records(at, call.session_id or "")
+                session_record.end_records(at, call)
     if not call.events:
         return
     mark: str | None = None

@@ -14,12 +14,13 @@ from doctrine.light_imports import TYPE_CHECKING, sha256
 from specify_cli import durable
 from specify_cli.errors import CallerError, InvocationError
 from specify_cli.features.hooks.conversation.turn import give_prompt, name_prompt, read_prompt
-from specify_cli.features.hooks.direct import ends_part, name_writer
+from specify_cli.features.hooks.direct import ends_part, name_end, name_writer
 from specify_cli.features.hooks.payload.compose import compose_events
 from specify_cli.features.hooks.search import (
     Orphan,
     find_imported,
     find_recorder,
+    is_first_telling,
     list_untold,
 )
 from specify_cli.features.hooks.worktree.gate import look_after
@@ -180,9 +181,10 @@ def _open(at: Site, session: str) -> None:
                 raise
 
 
-def end_records(at: Site, session: str) -> None:
+def end_records(at: Site, call: HookInput) -> None:
     """Close what hooks began for a session that is over; what its agent began stays open, and the
     next `do` says so."""
+    session = call.session_id or ""
     index, store = Index(at.root), FileRecordStore(at.root)
     left: list[Mapping[str, object]] = []
     for binding in list_bindings(at.root, at.harness, session, None):
@@ -203,3 +205,4 @@ def end_records(at: Site, session: str) -> None:
             closed_by="hook",
             caller=_name_caller(at, session),
         )
+        is_first_telling(at.root, name_end(at, call, binding.invocation_id))

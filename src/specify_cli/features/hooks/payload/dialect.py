@@ -117,6 +117,7 @@ class Dialect:
             parent_agent=match_first(payload, "parent_agent_id"),
             is_unknown=bool(hook_event) and not kind,
             session_transcript=match_first(payload, "transcript_path", "transcriptPath"),
+            prompt_id=match_first(payload, "prompt_id"),
         )
         if not kind:
             return call

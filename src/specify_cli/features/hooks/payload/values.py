@@ -100,6 +100,7 @@ class HookInput(NamedTuple):
     matches_permission: object = None
     is_unknown: bool = False  # whether nothing here reads the event
     session_transcript: str | None = None  # the path of the session's transcript
+    prompt_id: str | None = None  # the program's id of the prompt under which it works
 
 
 NOTHING = HookInput(None, None, "", None, (), None)
