@@ -585,3 +585,29 @@ def test_a_call_without_a_name_that_began_a_record_is_told_once(gemini: GeminiAg
         "do",
         "run_shell_command",
     ]
+
+
+@pytest.mark.parametrize("is_told", [True, False])
+def test_what_the_last_turn_of_a_session_used_is_counted_once_though_it_ended_without_words(
+    gemini: GeminiAgent, cli: Cli, is_told: bool
+) -> None:
+    gemini.ask("look")
+    gemini.call("do", "spec-kitty do 'fix the login test' --json", json.dumps({"invocation_id": gemini.run}))
+    gemini.stop("I looked.")
+    gemini.ask("build it")
+    gemini.write("gemini", "", tokens={"input": 70})
+    if is_told:
+        gemini.tell("SessionEnd", reason="exit")
+    for days in (2, 3):
+        os.utime(gemini.transcript, (time.time() - days * 24 * 3600,) * 2)
+        cli("import", "sessions", "--harness", "gemini")
+
+    def list_used() -> list[dict[str, int]]:
+        return [line["tokens"] for line in gemini.read() if line["event"] == "turn"]
+
+    at_the_end = list_used()
+    gemini.ask("go on")
+    gemini.stop("Done.")
+
+    assert at_the_end == [{"input": 5}, {"input": 70}]
+    assert list_used() == [{"input": 5}, {"input": 70}, {"input": 5}]

@@ -10,7 +10,7 @@ from doctrine.load import ParseCache
 from doctrine.text import count
 from specify_cli.errors import InvocationError
 from specify_cli.features.hooks.silence import find_installed
-from specify_cli.features.sessions.importer import AT_WORK_MILLIS
+from specify_cli.features.sessions.importer import AT_WORK_MILLIS, DAY_MILLIS
 from specify_cli.features.sessions.merging import SessionMerger
 from specify_cli.features.sessions.readers import find_transcripts, list_names, read_session
 from specify_cli.features.sessions.transcripts import Transcript, is_of_project
@@ -19,7 +19,6 @@ from specify_cli.project.config import Project
 from specify_cli.record.findings import INFO, WARNING
 
 _DAYS = 30
-_DAY_MILLIS = 24 * 3600 * 1000
 
 
 def check_sessions(project: Project, home: str | None) -> Iterator[Finding]:
@@ -63,7 +62,8 @@ def merge_sessions(project: Project, cache: ParseCache, home: str | None) -> Non
     now = time.time_ns() // 1_000_000
     for harness in list_names():
         for transcript in _iter_recent(project, harness, home, now):
-            session = read_session(harness, *transcript.read(), transcript.cwd)
+            is_over = now - transcript.changed > DAY_MILLIS
+            session = read_session(harness, *transcript.read(), transcript.cwd, is_over=is_over)
             if session is not None:
                 merger.merge(session)
 
@@ -73,7 +73,7 @@ def _iter_recent(project: Project, harness: str, home: str, now: int) -> Iterato
     they cannot be read, which `import sessions` names."""
     try:
         for transcript in find_transcripts(harness, home, os.environ):
-            is_recent = AT_WORK_MILLIS < now - transcript.changed < _DAYS * _DAY_MILLIS
+            is_recent = AT_WORK_MILLIS < now - transcript.changed < _DAYS * DAY_MILLIS
             if is_recent and is_of_project(transcript.cwd, project.root):
                 yield transcript
     except InvocationError:

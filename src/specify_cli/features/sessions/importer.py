@@ -51,6 +51,8 @@ from specify_cli.storage.store import Body, FileRecordStore
 
 # A transcript that was written to within this time may go on.
 AT_WORK_MILLIS = 5 * 60 * 1000
+# Behind this time its last turn has ended, as the sweep assumes too.
+DAY_MILLIS = 24 * 3600 * 1000
 _SHOWN = 500
 
 
@@ -117,7 +119,8 @@ class SessionImporter:
             return ImportResult("at_work")
         try:
             main, others = transcript.read()
-            session = read_session(harness, main, others, transcript.cwd)
+            is_over = self._now - transcript.changed > DAY_MILLIS
+            session = read_session(harness, main, others, transcript.cwd, is_over=is_over)
             if session is None:
                 return ImportResult("empty")
             # it states no time: then when it was written last is all that is known

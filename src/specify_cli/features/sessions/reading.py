@@ -60,14 +60,18 @@ def read_session_with(
     main: bytes,
     others: Mapping[str, bytes],
     cwd: str = "",
+    *,
+    is_over: bool = False,
 ) -> Session | None:
     """Return what the transcript of a session and those of its subagents, by their ids, tell; None
     where it is none.
 
     `read` is the class of the harness's reader. `cwd` is where the session worked, for a transcript
-    that does not say so.
+    that does not say so. Of one that `is_over` the last turn ended, though it says no word.
     """
     reader = read(dialect, "", main, cwd)
+    if is_over:
+        reader.end_last_turn()
     if not reader.session_id or not reader.events:
         return None
     items = list(reader.events)
@@ -134,7 +138,14 @@ class SessionReader:
                 self.read(line)
             except (AttributeError, KeyError, TypeError, ValueError, IndexError):
                 continue
+        self._last = self.turn
         self.end_turn()
+
+    def end_last_turn(self) -> None:
+        """Add the last turn of a session that is over, if it ended without a word."""
+        if self._has_prompt and not self._last.text:
+            self.turn = self._last
+            self.end_turn(is_over=True)
 
     def add_stages(self, kind: str, returns_to: str | None) -> None:
         """Add that this subagent begins and ends, and the type of the one that its end leads back

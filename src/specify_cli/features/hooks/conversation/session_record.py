@@ -205,4 +205,5 @@ def end_records(at: Site, call: HookInput) -> None:
             closed_by="hook",
             caller=_name_caller(at, session),
         )
-        is_first_telling(at.root, name_end(at, call, binding.invocation_id))
+        if call.prompt_id is not None:
+            is_first_telling(at.root, name_end(at, call, binding.invocation_id))

@@ -169,6 +169,7 @@ def _merge_transcript(
         at.home,
         moment.kind == "closing",
         moment.kind in ("end", "closing"),
+        moment.kind == "ended",
     )
     for fill in list_fills("turn_over", look=False):
         try:

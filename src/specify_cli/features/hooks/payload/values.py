@@ -69,6 +69,7 @@ class TurnOver(NamedTuple):
     home: str | None
     is_closing: bool = False
     tells_turn: bool = False
+    is_over: bool = False  # whether the session is over
 
 
 class HookInput(NamedTuple):

@@ -55,17 +55,22 @@ def locate_transcript(harness: str, sought: Sought) -> Transcript | None:
 
 
 def read_session(
-    harness: str, main: bytes, others: Mapping[str, bytes], cwd: str = ""
+    harness: str,
+    main: bytes,
+    others: Mapping[str, bytes],
+    cwd: str = "",
+    *,
+    is_over: bool = False,
 ) -> Session | None:
     """Return what the transcript of a session and those of its subagents, by their ids, tell; None
     where it is none.
 
-    `cwd` is where it worked, for a transcript that does not say so. Raises EnvironmentFault
-    ROOM_FAILED.
+    `cwd` is where it worked, for a transcript that does not say so; `is_over` says that it does not
+    go on. Raises EnvironmentFault ROOM_FAILED.
     """
     dialect, kept = find_dialect(harness), _find_kept(harness)
     with _blaming(harness, kept.reader.__module__):
-        return read_session_with(kept.reader, dialect, main, others, cwd)
+        return read_session_with(kept.reader, dialect, main, others, cwd, is_over=is_over)
 
 
 def _find_kept(harness: str) -> KeptSessions:
