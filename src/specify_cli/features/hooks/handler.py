@@ -105,7 +105,8 @@ def run_hook(
         # 3. The ordinary case: a call in a session that is bound, and nothing but its record has to
         # be read.
         large, failed = len(data) > LARGE, None
-        if not large and _is_ordinary(at, call):
+        is_tried = not large and _is_ordinary(at, call)
+        if is_tried:
             try:
                 if append_directly(at, place_events(call, at)):
                     return
@@ -115,7 +116,7 @@ def run_hook(
         # a third of what an ordinary call costs
         from specify_cli.features.hooks.conversation.session import record_session
 
-        record_session(at, call, failed, large=large)
+        record_session(at, call, failed, large=large, is_tried=is_tried)
     except BaseException as error:
         # A harness of another package fails before its payload says where it belongs.
         at = at or find_site(harness, NOTHING, (cwd, project), home)

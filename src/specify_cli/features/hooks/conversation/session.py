@@ -43,9 +43,11 @@ if TYPE_CHECKING:
     from specify_cli.features.hooks.payload.values import HookInput
 
 
-def record_session(at: Site, call: HookInput, failed: Exception | None, *, large: bool) -> None:
-    """Record what a payload tells of a session, and its events, whose append may have `failed`.
-    Raises what a write raises."""
+def record_session(
+    at: Site, call: HookInput, failed: Exception | None, *, large: bool, is_tried: bool
+) -> None:
+    """Record what a payload tells of a session, and its events, whose direct append may have been
+    tried, and `failed`. Raises what a write raises."""
     if call.is_unknown:
         record_unknown(at, call)
     call = follow_request(at, call)
@@ -72,7 +74,10 @@ def record_session(at: Site, call: HookInput, failed: Exception | None, *, large
     try:
         if failed is not None:
             raise failed
-        _append(at, placed)
+        if is_tried:
+            _find_and_append(at, placed)
+        else:
+            _append(at, placed)
     except Exception as error:
         _append_otherwise(error, at, call, placed)
     if mark is not None:

@@ -18,7 +18,7 @@ from specify_cli import durable
 from specify_cli.cli.tables.points import list_fills, load
 from specify_cli.errors import InvocationError
 from specify_cli.features.hooks.conversation.take_in import read_prompt_time
-from specify_cli.features.hooks.direct import ends_part, name_writer
+from specify_cli.features.hooks.direct import ends_part, name_writer, read_annexes
 from specify_cli.features.hooks.harnesses import find_dialect
 from specify_cli.features.hooks.payload.moments import spell_cost
 from specify_cli.features.hooks.payload.transcript_end import (
@@ -59,7 +59,6 @@ from specify_cli.record.record import dedupe_bytes
 from specify_cli.record.seal import open_line
 from specify_cli.redaction.redact import redact
 from specify_cli.storage.index import Index
-from specify_cli.storage.queries import annex_events
 from specify_cli.storage.store import FileRecordStore, small_file
 
 if TYPE_CHECKING:
@@ -383,14 +382,17 @@ def _is_told(
         return False
     root, session = at.root, call.session_id or ""
     bound = [one.invocation_id for one in list_bindings(root, at.harness, session, None)]
+    # most lines are of calls
+    needles = (f'"text_hash":"{text_hash}"'.encode(), b'"event":"prompt"')
     lines: list[Mapping[str, object]] = []
     for invocation_id in dict.fromkeys((recorder.invocation_id, *bound)):
         try:
-            record = read_file(FileRecordStore(root).hold(Index(root).resolve(invocation_id)))
+            data = FileRecordStore(root).read(Index(root).resolve(invocation_id))
+            data += read_annexes(root, invocation_id)
         except (OSError, InvocationError):
             continue
-        lines += [] if record is None else fields_of(record)
-        lines += annex_events(root, invocation_id)
+        told_of = (raw for raw in data.split(b"\n") if any(needle in raw for needle in needles))
+        lines += [open_line(raw).fields or {} for raw in told_of]
     told = [
         line
         for line in lines
