@@ -128,6 +128,19 @@ def test_a_session_of_gemini_that_is_one_object() -> None:
     assert session is not None and session.cwd == "/p"
 
 
+def test_the_last_turn_of_a_session_that_is_over_has_no_end_where_its_transcript_was_cut() -> None:
+    """What was cut may come back, and would be counted twice."""
+    asked = {"id": "1", "timestamp": AT.format(1), "type": "user", "content": "fix it", "sessionId": "s"}
+    answer = {"id": "2", "timestamp": AT.format(2), "type": "gemini", "content": "", "tokens": {"input": 5}}
+    data = lines(asked, answer)
+    sessions = [read_session("gemini", read, {}, is_over=True) for read in (data, data + b'{"id": "3", "ti')]
+
+    assert [[name for name, _, _ in told(session)] for session in sessions] == [
+        ["UserPromptSubmit", "Stop"],
+        ["UserPromptSubmit"],
+    ]
+
+
 def test_what_claude_code_writes_under_a_persons_name_is_no_prompt() -> None:
     head = {"type": "user", "sessionId": "s", "cwd": "/p", "timestamp": AT.format(0)}
     typed = [

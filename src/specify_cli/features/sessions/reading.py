@@ -70,7 +70,7 @@ def read_session_with(
     that does not say so. Of one that `is_over` the last turn ended, though it says no word.
     """
     reader = read(dialect, "", main, cwd)
-    if is_over:
+    if is_over and main.endswith(b"\n"):  # else it was cut, and its end may come back
         reader.end_last_turn()
     if not reader.session_id or not reader.events:
         return None
