@@ -1,4 +1,4 @@
-"""Calls of harnesses that name none, told late: each has the name that its transcript gives it."""
+"""What is told late and names no call or transcript: a transcript told it before."""
 
 from __future__ import annotations
 
@@ -141,3 +141,16 @@ def _sign_calls(at: Site, lines: Sequence[Fields], begin: HookEvent) -> list[str
         and ("imported" in lines[0] or line.get("witness") == "transcript")
         and all(line.get(name) == body.get(name) for name in names)
     ]
+
+
+def was_last(told: Sequence[Fields], lines: Sequence[Fields], key: str | None) -> bool:
+    """Return whether one of these turns was the last before the moment that a key begins with, as
+    those of opencode do: nothing was asked between."""
+    stamp = (key or "").partition("-")[0]
+    until = rfc3339(int(stamp)) if stamp.isdigit() and len(stamp) == 13 else ""
+    ended = [str(line.get("claimed_at")) for line in told if str(line.get("claimed_at")) <= until]
+    return bool(ended) and not any(
+        line.get("event") == "prompt"
+        and max(ended) < str(line.get("claimed_at", line.get("at"))) <= until
+        for line in lines
+    )

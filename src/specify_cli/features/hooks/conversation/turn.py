@@ -17,6 +17,7 @@ from doctrine.text import make_encodable
 from specify_cli import durable
 from specify_cli.cli.tables.points import list_fills, load
 from specify_cli.errors import InvocationError
+from specify_cli.features.hooks.conversation.late_calls import was_last
 from specify_cli.features.hooks.conversation.take_in import read_prompt_time
 from specify_cli.features.hooks.direct import ends_part, name_writer, read_annexes
 from specify_cli.features.hooks.harnesses import find_dialect
@@ -393,35 +394,15 @@ def _is_told(
             continue
         told_of = (raw for raw in data.split(b"\n") if any(needle in raw for needle in needles))
         lines += [open_line(raw).fields or {} for raw in told_of]
+    wanted = ("turn", agent, text_hash)
     told = [
-        line
-        for line in lines
-        if line.get("event") == "turn"
-        and line.get("agent") == agent
-        and line.get("text_hash") == text_hash
+        line for line in lines if tuple(map(line.get, ("event", "agent", "text_hash"))) == wanted
     ]
     if agent is not None or moment.transcript is None:
         told = [line for line in told if line.get("witness") == "transcript"]
     if agent is None and moment.transcript is None:
-        return _was_last(told, lines, moment)
+        return was_last(told, lines, moment.key)
     return len(told) >= there
-
-
-def _was_last(
-    told: Sequence[Mapping[str, object]],
-    lines: Sequence[Mapping[str, object]],
-    moment: SessionMoment,
-) -> bool:
-    """Return whether one of these turns was the last before a moment (opencode's key states it):
-    nothing was asked between."""
-    stamp = (moment.key or "").partition("-")[0]
-    until = rfc3339(int(stamp)) if stamp.isdigit() and len(stamp) == 13 else ""
-    ended = [str(line.get("claimed_at")) for line in told if str(line.get("claimed_at")) <= until]
-    return bool(ended) and not any(
-        line.get("event") == "prompt"
-        and max(ended) < str(line.get("claimed_at", line.get("at"))) <= until
-        for line in lines
-    )
 
 
 def _is_cut(transcript: str | None) -> bool:
