@@ -22,10 +22,10 @@ from specify_cli.features.collector.storage import (
     Filter,
     HeldLog,
     HeldRecord,
+    ListPosition,
     LogConflict,
     LogPiece,
     Order,
-    Place,
     ProjectRow,
     Projects,
     RecordPiece,
@@ -52,13 +52,13 @@ class MemoryStorage:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._held: dict[Place, dict[str, StoredEvent]] = {}
-        self._conflicts: dict[tuple[Place, str, str], Conflict] = {}
-        self._records: dict[Place, HeldRecord] = {}
+        self._held: dict[ListPosition, dict[str, StoredEvent]] = {}
+        self._conflicts: dict[tuple[ListPosition, str, str], Conflict] = {}
+        self._records: dict[ListPosition, HeldRecord] = {}
         self._logs: dict[tuple[str, str], HeldLog] = {}
         self._revisions: dict[str, int] = {}
         self._objects: dict[tuple[str, str], str | None] = {}
-        self._orders: dict[Place, list[Order]] = {}
+        self._orders: dict[ListPosition, list[Order]] = {}
         self._log_conflicts: dict[tuple[str, str, str, str], LogConflict] = {}
 
     def accept(self, events: Sequence[Mapping[str, object]], now: str, client: str = "") -> list[str]:
@@ -66,13 +66,14 @@ class MemoryStorage:
             canonical(event).encode()  # a batch is stored whole or not at all
         with self._lock:
             left = [
-                erase_event(event, self._orders.get(Place(key_of(event)[0], project_of(event)), ())) for event in events
+                erase_event(event, self._orders.get(ListPosition(key_of(event)[0], project_of(event)), ()))
+                for event in events
             ]
             return [self._accept(event, now, client) for event in left]
 
     def _accept(self, event: Mapping[str, object], now: str, client: str) -> str:
         invocation_id, phase = key_of(event)
-        place = Place(invocation_id, project_of(event))
+        place = ListPosition(invocation_id, project_of(event))
         phases = self._held.get(place, {})
         verdict = judge(phases, phase, event, client)
         if verdict == STORED:
@@ -83,14 +84,14 @@ class MemoryStorage:
         self._note_conflict(place, phase, stored, sent, now, client)
         return verdict
 
-    def _note_conflict(self, place: Place, phase: str, stored: str, sent: str, now: str, client: str) -> None:
+    def _note_conflict(self, place: ListPosition, phase: str, stored: str, sent: str, now: str, client: str) -> None:
         seen = self._conflicts.pop((place, phase, sent), None)
         first_at, times = (now, 0) if seen is None else (seen.first_at, seen.times)
         self._conflicts[place, phase, sent] = Conflict(
             place.project_uuid, place.invocation_id, phase, stored, sent, first_at, now, times + 1, client
         )
 
-    def rows(self, filters: Filter, limit: int, after: Place | None = None) -> list[Row]:
+    def rows(self, filters: Filter, limit: int, after: ListPosition | None = None) -> list[Row]:
         with self._lock:
             stored = sorted(self._held.items(), reverse=True)
         found: list[Row] = []
@@ -123,7 +124,7 @@ class MemoryStorage:
 
     def keep_record(self, project: str, piece: RecordPiece, now: str, client: str) -> tuple[str, list[str]]:
         with self._lock:
-            place = Place(piece.invocation_id, project)
+            place = ListPosition(piece.invocation_id, project)
             piece = erase_record(piece, self._orders.get(place, ()))
             held = self._records.get(place)
             report = None if held is None else decode_report(held.report)
@@ -144,7 +145,7 @@ class MemoryStorage:
 
     def keep_order(self, project: str, invocation_id: str, order: Order, now: str, client: str) -> tuple[str, bool]:
         with self._lock:
-            place = Place(invocation_id, project)
+            place = ListPosition(invocation_id, project)
             known = self._orders.setdefault(place, [])
             for one in known:
                 if one.file == order.file:
@@ -167,7 +168,7 @@ class MemoryStorage:
                 self._erase_record(place, known)
             return STORED, True
 
-    def _erase_record(self, place: Place, known: Sequence[Order]) -> None:
+    def _erase_record(self, place: ListPosition, known: Sequence[Order]) -> None:
         held = self._records[place]
         named = tuple(json.loads(held.body).get("objects", ()))
         piece = RecordPiece(place.invocation_id, held.body, decode_report(held.report), "", named)
@@ -182,7 +183,7 @@ class MemoryStorage:
             self._objects.pop((place.project_uuid, digest), None)
 
     def orders(self, project: str, invocation_id: str) -> list[Order]:
-        return list(self._orders.get(Place(invocation_id, project), ()))
+        return list(self._orders.get(ListPosition(invocation_id, project), ()))
 
     def keep_objects(self, project: str, objects: Mapping[str, str]) -> int:
         with self._lock:
@@ -233,7 +234,7 @@ class MemoryStorage:
         wanted = [one if bodies else one._replace(body="") for one in found if one.invocation_id > after]
         return wanted[:limit]
 
-    def bodies(self, places: Sequence[Place]) -> dict[Place, str]:
+    def bodies(self, places: Sequence[ListPosition]) -> dict[ListPosition, str]:
         return {place: self._records[place].body for place in places if place in self._records}
 
     def logs(self, project: str) -> list[HeldLog]:

@@ -45,7 +45,7 @@ CHARTER_YAML = ".kittify/charter/charter.yaml"
 POLICY_PATH = ".kittify/charter/policy.yaml"
 
 
-class Packed(NamedTuple):
+class PackDoctrine(NamedTuple):
     """What the packs of a project bring, the strongest pack first; `rules` are of their policies.
 
     `policy_error` says why no policy can be gone by: a rule that withholds may be missing.
@@ -87,7 +87,7 @@ def read_packed(
     unreadable: Mapping[str, tuple[str, str]],
     problems: list[Problem],
     cache: ParseCache,
-) -> Packed:
+) -> PackDoctrine:
     """Return what the pinned packs bring, from files that are as they are pinned.
 
     `by_path` maps paths to what was read, `unreadable` those that could not be to (reason,
@@ -96,12 +96,12 @@ def read_packed(
     """
     lock, error = by_path.get(LOCK_PATH), _find_lost_policy(unreadable)
     if lock is None:
-        return Packed(LOCK_PATH in unreadable, policy_error=error)
+        return PackDoctrine(LOCK_PATH in unreadable, policy_error=error)
     try:
         packs = parse_lock(lock.data)
     except PackError as broken:
         problems.append(Problem(LOCK_PATH, None, str(broken), suggest_repair(LOCK_PATH)))
-        return Packed(True, policy_error=f"policy lookup failed: {LOCK_PATH}: {broken}")
+        return PackDoctrine(True, policy_error=f"policy lookup failed: {LOCK_PATH}: {broken}")
     sections: list[Artifact] = []
     artifacts: list[Artifact] = []
     edges: list[Edge] = []
@@ -127,7 +127,7 @@ def read_packed(
             edges += _read_edges(source, problems, cache)
         found = _read_artifacts(files.get("rule", {}).values(), f"pack {pack.id}", problems, cache)
         artifacts += [_bind(artifact, artifact.uri in binding) for artifact in found]
-    return Packed(True, sections, artifacts, edges, rules, error)
+    return PackDoctrine(True, sections, artifacts, edges, rules, error)
 
 
 class _PolicyLost(Exception):

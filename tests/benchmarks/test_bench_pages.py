@@ -17,7 +17,7 @@ from envelopes import completed, started
 from specify_cli.features.collector.engines.database import Database
 from specify_cli.features.collector.engines.ledger import open_database
 from specify_cli.features.collector.engines.sql_storage import SqlStorage
-from specify_cli.features.collector.storage import CLOSED, Filter, Place
+from specify_cli.features.collector.storage import CLOSED, Filter, ListPosition
 from specify_cli.libraries.wire.contract import canonical
 from support import FULL
 
@@ -89,7 +89,7 @@ def _pair_filters() -> list[tuple[str, Filter, Filter]]:
     ]
 
 
-def _time_page(storage: SqlStorage, filters: Filter, after: Place | None) -> float:
+def _time_page(storage: SqlStorage, filters: Filter, after: ListPosition | None) -> float:
     begun = time.perf_counter()
     storage.rows(filters, 51, after)
     return time.perf_counter() - begun
@@ -118,10 +118,10 @@ def test_a_page_costs_the_same_at_any_size(
         database = open_database(address)
         _fill(database, engine, count)
         storages.append(SqlStorage(database))
-    pages: dict[str, list[tuple[SqlStorage, Filter, Place | None]]] = {}
+    pages: dict[str, list[tuple[SqlStorage, Filter, ListPosition | None]]] = {}
     for name, *both in _pair_filters():
         for page in ("", ", an older page"):
-            ends = [Place(_name_id(count // 2), "z") if page else None for count in (SMALL, LARGE)]
+            ends = [ListPosition(_name_id(count // 2), "z") if page else None for count in (SMALL, LARGE)]
             pages[name + page] = list(zip(storages, both, ends, strict=True))
     # The least of many that lie apart: what the engine needs, without what the machine did besides.
     least = {(name, size): math.inf for name in pages for size in (0, 1)}

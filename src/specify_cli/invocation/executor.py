@@ -43,8 +43,8 @@ from specify_cli.invocation.bindings import bind
 from specify_cli.invocation.caller import Caller
 from specify_cli.invocation.ends.opening import (
     PLAIN_TERMS,
-    Asked,
     InvocationPayload,
+    Request,
     Routed,
     Terms,
     bad_value,
@@ -58,7 +58,7 @@ from specify_cli.invocation.ends.opening import (
     make_tombstone,
     snapshot_of,
 )
-from specify_cli.invocation.told import choose_printed
+from specify_cli.invocation.printing import choose_printed
 from specify_cli.project.config import load_project
 from specify_cli.project.decisions import forget_untold
 from specify_cli.project.missions import find_work
@@ -142,7 +142,7 @@ class ProfileInvocationExecutor:
         # 3. Assemble the governance context; an invocation never marks the first load.
         context = _assemble_governance(routed)
         printed = choose_printed(project.root, caller, context, terms.show)
-        asked = Asked(
+        asked = Request(
             *(invocation_id, millis, verb, profile, caller, terms),
             capture_modes(project, terms.capture),
             printed.member if terms.trail else None,
@@ -179,8 +179,8 @@ class ProfileInvocationExecutor:
         routed: Routed,
         context: CharterContextResult,
         frozen: Snapshot,
-        asked: Asked,
-    ) -> Asked:
+        asked: Request,
+    ) -> Request:
         """Create the record; what was asked, under another id where the first one was taken."""
         log = open_log(routed.project)
         for _ in range(_DRAWS):
@@ -394,7 +394,7 @@ def _assemble_governance(routed: Routed) -> CharterContextResult:
     )
 
 
-def _freeze_inputs(routed: Routed, context: CharterContextResult, asked: Asked) -> Snapshot:
+def _freeze_inputs(routed: Routed, context: CharterContextResult, asked: Request) -> Snapshot:
     """Return the snapshot of everything the decision and its context depended on."""
     config = {
         "settings": dict(context.inputs.settings),

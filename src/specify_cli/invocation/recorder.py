@@ -32,8 +32,8 @@ from specify_cli.invocation.events import links
 from specify_cli.invocation.events.equal_calls import tell_apart
 from specify_cli.invocation.events.event_body import (
     STEP_EVENTS,
+    BatchState,
     Composed,
-    Known,
     PayloadError,
     change_gap,
     compose_event,
@@ -89,7 +89,7 @@ _TOLD = (
 LABEL = re.compile(r"(?!start$|[0-9]+$)[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
-class Written(NamedTuple):
+class AppendedLine(NamedTuple):
     """One line that was appended, or that a dry run would append.
 
     `seq` is None in a dry run. `body` is without the envelope.
@@ -109,7 +109,7 @@ class Batch(NamedTuple):
     """
 
     invocation_id: str
-    lines: tuple[Written, ...]
+    lines: tuple[AppendedLine, ...]
     duplicates: int
     durable: bool
     annexes: tuple[str, ...]
@@ -128,7 +128,7 @@ class Batch(NamedTuple):
         }
 
 
-def _describe_line(invocation_id: str, line: Written) -> dict[str, object]:
+def _describe_line(invocation_id: str, line: AppendedLine) -> dict[str, object]:
     if line.seq is None:
         return {"seq": None, "uri": None, **line.body}
     members = {key: line.body[key] for key in _TOLD if line.body.get(key) is not None}
@@ -336,7 +336,9 @@ class Recorder:
 
     def preview(self, items: Sequence[Composed]) -> Batch:
         """Return the lines that `append` would write, without their numbers; nothing is written."""
-        lines = tuple(Written(None, body) for item in items for body in (item.body, *item.gaps))
+        lines = tuple(
+            AppendedLine(None, body) for item in items for body in (item.body, *item.gaps)
+        )
         return Batch(self.invocation_id, lines, 0, False, (), ())
 
     def note_gap(self, body: Body) -> None:
@@ -365,7 +367,7 @@ class Recorder:
         sync = any(item.durable for item in items)
         # 2. The lines, decided and written under the record's lock.
         at = rfc3339(read_clock(self._clock))
-        lines: list[Written] = []
+        lines: list[AppendedLine] = []
         duplicates = 0
         # before the write; and the closing line that came first, if one did
         tips: dict[str, Tip] = {}
@@ -392,7 +394,9 @@ class Recorder:
             for body in self._compose_bodies(known, named, all_gaps, dedupe, grounds):
                 # Each is applied before the next is made: a checkpoint holds the state its
                 # predecessors left.
-                line = Written(locked.tip.seq + 1 + len(lines), {**body, "at": now, **self._by})
+                line = AppendedLine(
+                    locked.tip.seq + 1 + len(lines), {**body, "at": now, **self._by}
+                )
                 self._apply({**line.body, "seq": line.seq})
                 lines.append(line)
             duplicates = sum(known.events)
@@ -424,7 +428,7 @@ class Recorder:
                 ) from error
             raise
 
-    def _fix_tip(self, before: Tip | None, after: Tip, lines: Sequence[Written]) -> None:
+    def _fix_tip(self, before: Tip | None, after: Tip, lines: Sequence[AppendedLine]) -> None:
         """Fix the tip outside the record where that is due."""
         events = [str(line.body["event"]) for line in lines]
         if before is not None and is_tip_due(self.invocation_id, before, after, events):
@@ -449,7 +453,7 @@ class Recorder:
 
     def _compose_bodies(
         self,
-        known: Known,
+        known: BatchState,
         items: Sequence[Composed],
         gaps: Sequence[Body],
         dedupe: Sequence[str | None],

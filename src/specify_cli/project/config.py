@@ -23,8 +23,8 @@ from doctrine.load import ParseCache, SecretFinder, SourceError, cache_path, rea
 from doctrine.text import spell
 from doctrine.yaml_reader import YamlError
 from specify_cli import durable
-from specify_cli.brought import read_brought
 from specify_cli.errors import CallerError, StoredDataError
+from specify_cli.package_rules import read_brought
 from specify_cli.project.protection import (
     CAPTURE_SIDES,
     COMMITTED_SEALED,

@@ -48,7 +48,7 @@ _ALSO = read_cell("also too afterwards after finally")
 _GRAMMAR = ("stop_words", "determiners", "boundaries", "leadins", "wh", "aux", "negations")
 
 
-class Read(NamedTuple):
+class ParsedRequest(NamedTuple):
     """What a request says: its readings (more than one action: ambiguous), and what it forbids.
 
     `words` are those that could be a profile's own, without negated ones. `empty` is a text of
@@ -61,7 +61,7 @@ class Read(NamedTuple):
     empty: bool = False
 
 
-def read_request(request: str, table: RouterTable) -> Read:
+def read_request(request: str, table: RouterTable) -> ParsedRequest:
     """Return what a request says. Of steps 5 to 8 only the first that gives a reading counts.
 
     1. The text is cut to READ_CHARS and made plain; a tag such as "[BUG]" before it is blanked.
@@ -87,11 +87,11 @@ def read_request(request: str, table: RouterTable) -> Read:
     # 2
     tokens = _scan_unquoted(text, table)
     if _is_empty(tokens, table):
-        return Read(empty=True)
+        return ParsedRequest(empty=True)
     # 3
     command = _read_command(text, table)
     if command:
-        return Read((command,))
+        return ParsedRequest((command,))
     # 4
     parsed = Clauses(tokens, table)
     forbidden = _find_forbidden(parsed)
@@ -118,7 +118,7 @@ def read_request(request: str, table: RouterTable) -> Read:
     ):
         readings = _read_scope(text, tag, parsed) or readings
     words = (token.word for i, token in enumerate(tokens) if i not in parsed.negated)
-    return Read(readings, forbidden, tuple(word for word in words if word.isalnum()))
+    return ParsedRequest(readings, forbidden, tuple(word for word in words if word.isalnum()))
 
 
 def _is_empty(tokens: list[Token], table: RouterTable) -> bool:

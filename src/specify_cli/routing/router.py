@@ -38,7 +38,7 @@ from specify_cli.routing.choice import (
     judge_standing,
     stem_words,
 )
-from specify_cli.routing.parser import Read, read_request
+from specify_cli.routing.parser import ParsedRequest, read_request
 from specify_cli.routing.request_text import Reading
 from specify_cli.routing.table import RouterTable
 from specify_cli.routing.words import fold, list_lemmas
@@ -146,7 +146,9 @@ class _Router:
             "outright.",
         )
 
-    def decide_operation(self, read: Read, known: Reading) -> RouterDecision | RouterAmbiguityError:
+    def decide_operation(
+        self, read: ParsedRequest, known: Reading
+    ) -> RouterDecision | RouterAmbiguityError:
         """Return the refusal of what no action covers, unless a profile names the verb as its
         own."""
         owners = [p for p in self.allowed if known.lemma in map(fold, p.canonical_verbs)]
@@ -158,7 +160,7 @@ class _Router:
             f"'{known.token}' {asked if known.rule.startswith('question') else operates}."
         )
 
-    def decide_by_profiles(self, read: Read) -> RouterDecision | RouterAmbiguityError:
+    def decide_by_profiles(self, read: ParsedRequest) -> RouterDecision | RouterAmbiguityError:
         """Return the decision by words only the profiles know: their own verbs, then their domain
         keywords.
 
@@ -186,7 +188,7 @@ class _Router:
             read, owners, points[owners[0].profile_id][1][0], "domain keyword", "signal"
         )
 
-    def decide_named(self, read: Read, hint: str) -> RouterDecision | RouterAmbiguityError:
+    def decide_named(self, read: ParsedRequest, hint: str) -> RouterDecision | RouterAmbiguityError:
         """Return the decision for a profile that is named outright: only the action is read from
         the text.
 
@@ -226,7 +228,7 @@ class _Router:
         )
 
     def _nominate(
-        self, read: Read, owners: list[AgentProfile], token: str, rule: str, weight: str
+        self, read: ParsedRequest, owners: list[AgentProfile], token: str, rule: str, weight: str
     ) -> RouterDecision | RouterAmbiguityError:
         """Return the decision among profiles whose own words the request uses, each for its first
         role."""

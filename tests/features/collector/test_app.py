@@ -21,7 +21,7 @@ from specify_cli.features.collector.engines.sql_storage import SqlStorage
 from specify_cli.features.collector.reception import cursor_of, read_wanted
 from specify_cli.features.collector.server import pages
 from specify_cli.features.collector.server.app import build_app
-from specify_cli.features.collector.storage import Filter, Place, StorageError
+from specify_cli.features.collector.storage import Filter, ListPosition, StorageError
 from specify_cli.features.collector.tokens import Token
 from specify_cli.libraries.web.markup import shown
 from specify_cli.libraries.wire.contract import CONTENT_TYPE
@@ -120,12 +120,12 @@ def test_pages_of_many_say_that_older_whole_records_were_left_out() -> None:
     for number in (2, 1):
         piece, events = record_of(number)
         storage.accept(events, NOW)
-        bodies[Place(id_of(number), PROJECT)] = piece.body
+        bodies[ListPosition(id_of(number), PROJECT)] = piece.body
     rows = storage.rows(Filter(), 9)
 
     def draw(room: int) -> list[str]:
-        def hold() -> pages.Held:
-            return pages.Held(lambda places: {one: bodies[one] for one in places}, list(bodies), room)
+        def hold() -> pages.RecordBodies:
+            return pages.RecordBodies(lambda places: {one: bodies[one] for one in places}, list(bodies), room)
 
         today = date(2026, 11, 21)
         rules = pages.rules([], rows, hold(), lambda *_: b"")
@@ -187,7 +187,7 @@ def test_a_conflict_is_logged_by_the_events_id(caplog: pytest.LogCaptureFixture)
 
 
 def test_a_cursor_gives_back_its_place() -> None:
-    place = Place(id_of(7), PROJECT)
+    place = ListPosition(id_of(7), PROJECT)
 
     assert place == read_wanted([("cursor", cursor_of(place))]).after
 

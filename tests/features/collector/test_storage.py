@@ -47,9 +47,9 @@ from specify_cli.features.collector.storage import (
     STORED,
     UNKNOWN,
     Filter,
+    ListPosition,
     LogPiece,
     Order,
-    Place,
     Row,
     StorageError,
     StorageUnusable,
@@ -91,7 +91,7 @@ def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Storage]
     engine.close()
 
 
-def ids(storage: Storage, wanted: Filter = ALL, limit: int = 200, after: Place | None = None) -> list[str]:
+def ids(storage: Storage, wanted: Filter = ALL, limit: int = 200, after: ListPosition | None = None) -> list[str]:
     return [row.invocation_id for row in storage.rows(wanted, limit, after)]
 
 
@@ -160,8 +160,8 @@ def test_a_whole_record_is_kept_once_beside_its_events_and_only_annexes_are_adde
     assert [(one.phase, one.client) for one in storage.conflicts(9)] == [("record", "bob"), ("record", "ada")]
     assert row.conflicts == storage.totals().conflicts == 2
     assert storage.records(PROJECT, 9, piece.invocation_id) == storage.records(OTHER_PROJECT, 9) == []
-    here, elsewhere = Place(piece.invocation_id, PROJECT), Place(piece.invocation_id, OTHER_PROJECT)
-    assert storage.bodies([elsewhere, here, Place(id_of(7), PROJECT)]) == {here: grown.body}
+    here, elsewhere = ListPosition(piece.invocation_id, PROJECT), ListPosition(piece.invocation_id, OTHER_PROJECT)
+    assert storage.bodies([elsewhere, here, ListPosition(id_of(7), PROJECT)]) == {here: grown.body}
 
 
 def test_an_open_record_grows_and_what_does_not_continue_it_is_a_conflict(storage: Storage) -> None:
@@ -394,7 +394,7 @@ def test_an_actor_filter_that_many_actors_meet_finds_them_all(storage: Storage) 
     storage.accept([started(n, actor={"actor_id": f"agent {n}", "actor_type": "llm"}) for n in range(40)], NOW)
 
     assert [id_of(n) for n in reversed(range(40))] == ids(storage, Filter(actor="GENT"))
-    assert [id_of(n) for n in (5, 4)] == ids(storage, Filter(actor="agent"), 2, Place(id_of(6), PROJECT))
+    assert [id_of(n) for n in (5, 4)] == ids(storage, Filter(actor="agent"), 2, ListPosition(id_of(6), PROJECT))
 
 
 def test_a_question_of_more_lists_than_are_merged_is_answered_too(storage: Storage) -> None:
@@ -414,7 +414,7 @@ def test_pages_follow_one_another_while_events_arrive(storage: Storage) -> None:
     storage.accept([started(n, project=p) for n in range(10, 30, 2) for p in (PROJECT, OTHER_PROJECT)], NOW)
     before = [row.place for row in storage.rows(ALL, 200)]
 
-    seen: list[Place] = []
+    seen: list[ListPosition] = []
     late = iter(range(11, 60, 2))
     while page := storage.rows(ALL, 3, seen[-1] if seen else None):
         seen += [row.place for row in page]
@@ -460,7 +460,9 @@ def test_what_is_asked_of_some_projects_neither_shows_nor_counts_others(storage:
 
     assert {PROJECT} == {row.project_uuid for row in storage.rows(Filter(projects=ours), 99)}
     assert [PROJECT, third] * 4 == [row.project_uuid for row in storage.rows(Filter(projects=both), 99)]
-    assert [third] == [row.project_uuid for row in storage.rows(Filter(projects=both), 1, Place(id_of(3), PROJECT))]
+    assert [third] == [
+        row.project_uuid for row in storage.rows(Filter(projects=both), 1, ListPosition(id_of(3), PROJECT))
+    ]
     assert [] == storage.rows(Filter(projects=frozenset()), 99)
     assert [PROJECT] == list(storage.phases(id_of(2), ours))
     assert {} == storage.phases(id_of(2), frozenset())

@@ -28,7 +28,7 @@ from envelopes import OTHER_PROJECT, PROJECT, completed, id_of, started
 from postgres import Server, serving_postgres
 from specify_cli.features.collector.engines.ledger import open_database
 from specify_cli.features.collector.reception import cursor_of
-from specify_cli.features.collector.storage import Place, RecordPiece
+from specify_cli.features.collector.storage import ListPosition, RecordPiece
 from specify_cli.features.collector.tokens import RateLimit, Token, Tokens
 from specify_cli.libraries.wire.contract import CONTENT_TYPE
 from specify_cli.trail.log.notes import ED25519, VerifierKey
@@ -155,7 +155,7 @@ def test_one_tenant_learns_nothing_of_another(tenants: tuple[Collector, Ask]) ->
     collector, ask = tenants
 
     def learn() -> list[tuple[int, bytes]]:
-        cursor = cursor_of(Place(id_of(9), PROJECT))
+        cursor = cursor_of(ListPosition(id_of(9), PROJECT))
         paths = [
             *("/v1/projects", f"/v1/projects/{PROJECT}", f"/v1/projects?cursor={OTHER_PROJECT}", "/projects"),
             *("/v1/invocations", "/v1/conflicts", "/v1/logs", "/metrics", "/", "/?profile=builder", "/?status=open"),

@@ -16,7 +16,7 @@ from spec_kitty_events.conformance.validators import _EVENT_TYPE_TO_MODEL
 from spec_kitty_events.models import Event
 from spec_kitty_events.profile_invocation import PROFILE_INVOCATION_EVENT_TYPES, PROFILE_INVOCATION_RESERVED_TYPES
 
-from specify_cli.features.sync.sending.outbox import Seen, look_at
+from specify_cli.features.sync.sending.outbox import RecordSummary, look_at
 from specify_cli.libraries.wire import contract
 from specify_cli.libraries.wire.contract import (
     COMPLETED,
@@ -84,7 +84,7 @@ def both(level: str) -> dict[str, dict[str, object]]:
     }
 
 
-def seen(path: Path) -> Seen:
+def seen(path: Path) -> RecordSummary:
     root = path.parents[3]
     place = Place(".kittify/events/profile-invocations", path.name, path.name[-32:-6], None)
     return look_at(str(root), place)

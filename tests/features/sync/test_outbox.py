@@ -15,7 +15,7 @@ import pytest
 
 from specify_cli.errors import EnvironmentFault, InvocationError
 from specify_cli.features.sync.sending import outbox as outboxes
-from specify_cli.features.sync.sending.outbox import Due, Outbox
+from specify_cli.features.sync.sending.outbox import DuePhase, Outbox
 from specify_cli.features.what_if.current import replay_against
 from specify_cli.invocation.caller import Caller
 from specify_cli.invocation.ends.opening import PLAIN_TERMS
@@ -232,7 +232,7 @@ def test_a_record_damaged_between_scan_and_sending_is_not_sent(project: Path, bo
     assert box.phases() == [(one, STARTED)]
     path = record_of(project, one)
     path.write_bytes(path.read_bytes().replace(b"implement", b"inplement", 1))
-    assert box.event(Due(one, "builder-bea", STARTED), "7f1f3c0e-8a86-4d2c-9a3c-0d5b7f4d2a10", "full") is None
+    assert box.event(DuePhase(one, "builder-bea", STARTED), "7f1f3c0e-8a86-4d2c-9a3c-0d5b7f4d2a10", "full") is None
     assert box.phases() == []
 
 
@@ -251,7 +251,7 @@ def test_an_unchanged_record_is_not_read_again(project: Path, box: Box, monkeypa
     read: list[str] = []
     real = outboxes.look_at
 
-    def counted(root: str, place: outboxes.Place) -> outboxes.Seen:
+    def counted(root: str, place: outboxes.Place) -> outboxes.RecordSummary:
         read.append(place.invocation_id)
         return real(root, place)
 
@@ -367,7 +367,7 @@ def test_a_request_object_that_is_no_digest_is_an_error_of_its_own(project: Path
     name = f"{line.started['profile_id']}-01J00000000000000000000009.jsonl"
     record_of(project, one).with_name(name).write_bytes(chain(genesis_tip(), name[-32:-6], [forged])[0])
     box.scan()
-    due = Due(name[-32:-6], str(line.started["profile_id"]), STARTED)
+    due = DuePhase(name[-32:-6], str(line.started["profile_id"]), STARTED)
     with pytest.raises(InvocationError) as error:
         box.event(due, "7f1f3c0e-8a86-4d2c-9a3c-0d5b7f4d2a10", "full")
     assert error.value.code == "RECORD_DAMAGED"

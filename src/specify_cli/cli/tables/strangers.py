@@ -8,7 +8,7 @@ with what `assemble` makes of our rooms and theirs together, and read again whil
 `sys.path` are as they were. A package that lies in the work tree of the project is left out there:
 a branch must not decide what a command or a hook runs.
 
-What is kept is read in `specify_cli.brought`.
+What is kept is read in `specify_cli.package_rules`.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ import sys
 
 from doctrine import os
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple
-from specify_cli.brought import find_cache, read_cache, read_stamp
 from specify_cli.errors import InvocationError
+from specify_cli.package_rules import find_cache, read_cache, read_stamp
 from specify_cli.project.root import find_root
 
 if TYPE_CHECKING:

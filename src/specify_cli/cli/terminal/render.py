@@ -21,7 +21,7 @@ from specify_cli.cli.terminal.story import describe_span, local_clock, read_loca
 from specify_cli.record import layout
 from specify_cli.record.reading.done_note import Remark
 from specify_cli.record.reading.evidence import Evidence
-from specify_cli.record.reading.printed import UNREAD, describe_printed
+from specify_cli.record.reading.printed_context import UNREAD, describe_printed
 from specify_cli.record.reading.timeline import Entry, make_timeline, measure
 from specify_cli.record.reading.usage import describe_usage
 from specify_cli.record.reading.views import View, join

@@ -13,7 +13,7 @@ from specify_cli.record.reading.patch_lines import (
     digest_line,
     read_lines_member,
 )
-from specify_cli.record.story.story import Part, Story
+from specify_cli.record.story.story import Story, StoryPart
 from specify_cli.record.story.summary import ToldLine
 from specify_cli.record.story.words import NAMELESS, read_printed, read_text
 
@@ -128,7 +128,7 @@ def _mark_rows(rows: Sequence[str], line: Mapping[str, object]) -> list[str]:
 
 
 def _render_part(
-    part: Part,
+    part: StoryPart,
     indent: str,
     full: Mapping[object, Mapping[str, object]] | None,
     day: date | None,

@@ -12,7 +12,7 @@ from specify_cli.cli.terminal.output import one_line, write_json, write_lines, w
 from specify_cli.errors import CallerError, InvocationError
 from specify_cli.features.charter_setup.commands import Person, is_at_terminal, write_defaults
 from specify_cli.features.charter_setup.undo import (
-    Known,
+    SetupState,
     foresee,
     list_files,
     note_before,
@@ -44,7 +44,7 @@ from specify_cli.record import layout
 from specify_cli.room import Values
 
 
-class _Done(NamedTuple):
+class _SetupResult(NamedTuple):
     """What each part did; `opening` is whether sessions begin records by themselves from now on;
     warnings are for a person."""
 
@@ -87,7 +87,7 @@ def setup(values: Values) -> int:
     for line in render_foreseen(foreseen):
         write_note(line)
     before = list_files(root)
-    noted = Known({}, [], [], {})
+    noted = SetupState({}, [], [], {})
     try:
         done = _set_up(root, values, agrees, blocks, noted)
     finally:  # interrupted too, it can be taken back
@@ -122,8 +122,8 @@ def _write(value: object, lines: Iterator[str], values: Values) -> None:
 
 
 def _set_up(
-    root: str, values: Values, agrees: Callable[..., bool], blocks: list[str], noted: Known
-) -> _Done:
+    root: str, values: Values, agrees: Callable[..., bool], blocks: list[str], noted: SetupState
+) -> _SetupResult:
     """Go through the parts in order; what is there is kept. What is written outside .kittify/ is
     noted at once."""
     # 1. Settings.
@@ -178,14 +178,14 @@ def _set_up(
             "no agent's harness is seen here, so no hook is installed; "
             "once one is: spec-kitty hooks install"
         )
-    return _Done(config, sorted(written), done, refused, files, opening, warnings)
+    return _SetupResult(config, sorted(written), done, refused, files, opening, warnings)
 
 
 def _is_plain_file(path: str) -> bool:
     return os.path.isfile(path) and not os.path.islink(path)
 
 
-def _render(done: _Done) -> Iterator[str]:
+def _render(done: _SetupResult) -> Iterator[str]:
     """Yield the summary: one line for what stands where."""
     yield f"settings  {layout.CONFIG} (trail: {done.config['trail']})"
     yield from (f"charter   {path}" for path in done.charter)

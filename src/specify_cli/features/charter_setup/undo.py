@@ -64,7 +64,7 @@ class Undone(NamedTuple):
     records: int
 
 
-class Known(NamedTuple):
+class SetupState(NamedTuple):
     """What setups wrote: files with their digests, harnesses by name, skills by path; and by path
     what a file of others held before, with the digest of what it held after."""
 
@@ -127,7 +127,7 @@ def list_files(root: str) -> dict[str, str]:
 
 
 def note_before(
-    root: str, noted: Known, changes: Sequence[Change], skills: Sequence[SkillFile]
+    root: str, noted: SetupState, changes: Sequence[Change], skills: Sequence[SkillFile]
 ) -> None:
     """Note what settings and rule files held before a setup, where taking out what is ours does not
     give it back byte for byte: `{}` would be a file that says nothing, and go."""
@@ -146,12 +146,12 @@ def note_before(
             noted.before[path] = (before, _digest(now))
 
 
-def remember(root: str, before: Mapping[str, str], written: Known) -> None:
+def remember(root: str, before: Mapping[str, str], written: SetupState) -> None:
     """Keep what a setup wrote, beside what earlier ones did; of files those that differ from
     `before`. Raises EnvironmentFault."""
     known = _read_note(root)
     new = {path: name for path, name in list_files(root).items() if before.get(path) != name}
-    value = Known(
+    value = SetupState(
         files={**known.files, **new},
         hooks=sorted({*known.hooks, *written.hooks}),
         skills=sorted({*known.skills, *written.skills}),
@@ -223,7 +223,7 @@ def render_undone(done: Undone, *, dry_run: bool = False) -> Iterator[str]:
         yield "nothing to take back: no setup of this clone is noted"
 
 
-def _read_note(root: str) -> Known:
+def _read_note(root: str) -> SetupState:
     try:
         value = json.loads(durable.read_below(root, f"{layout.LOCAL}/{_NOTE}", 1_048_576))
     except (OSError, ValueError, InvocationError):
@@ -245,7 +245,7 @@ def _read_note(root: str) -> Known:
         for path, pair in (before.items() if isinstance(before, dict) else ())
         if isinstance(pair, list) and len(pair) == 2
     }
-    return Known(inside, hooks, skills, texts)
+    return SetupState(inside, hooks, skills, texts)
 
 
 def _encode(text: str) -> bytes:

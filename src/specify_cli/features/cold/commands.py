@@ -12,7 +12,7 @@ from specify_cli.durable import read_clock
 from specify_cli.errors import CallerError
 from specify_cli.features.cold.packing import (
     Month,
-    Packed,
+    PackedMonth,
     pack_months,
     survey,
     unpack_month,
@@ -103,7 +103,7 @@ def _say_month(month: Month) -> str:
     return f"{month.month}  {'; '.join(parts)}{'' if month.is_over else '; not over yet'}"
 
 
-def _say_packed(one: Packed) -> list[str]:
+def _say_packed(one: PackedMonth) -> list[str]:
     moved = f"{count(one.records, 'record')} and {count(one.objects, 'object')}"
     sizes = f"{one.before:,} bytes; its archive has {one.after:,}"
     return [

@@ -84,7 +84,7 @@ class Month(NamedTuple):
     is_over: bool
 
 
-class Packed(NamedTuple):
+class PackedMonth(NamedTuple):
     """What packing a month did: the records and objects moved, why others stay, and the bytes
     before and after."""
 
@@ -160,7 +160,7 @@ def _measure(root: str, month: str, of: Sequence[Place], beside: set[str], is_ov
     )
 
 
-def pack_months(project: Project, months: Sequence[Month]) -> list[Packed]:
+def pack_months(project: Project, months: Sequence[Month]) -> list[PackedMonth]:
     """Move the closed and sound records of months, with their annexes and the objects that only
     they name, into their archives.
 
@@ -191,11 +191,11 @@ def remove_cut_short(root: str) -> None:
             remove_with_second_names(root, layout.COLD, names)
 
 
-def _pack_month(project: Project, month: Month, of: _Sorted) -> Packed:
+def _pack_month(project: Project, month: Month, of: _Sorted) -> PackedMonth:
     root, records, annexed = project.root, of.going[month.month], of.annexed[month.month]
     stay = tuple(of.stay[month.month])
     if not records and not annexed:
-        return Packed(month.month, 0, 0, stay, 0, month.packed_bytes)
+        return PackedMonth(month.month, 0, 0, stay, 0, month.packed_bytes)
     objects = FileObjectStore(root, project.config.trail).folder
     names = [
         name
@@ -215,7 +215,7 @@ def _pack_month(project: Project, month: Month, of: _Sorted) -> Packed:
     assert archive is not None
     _remove_files(root, files, archive)
     _remove_objects(root, objects, names)
-    return Packed(
+    return PackedMonth(
         month.month, len(records), len(names), stay, before, os.stat(archive.path).st_size
     )
 

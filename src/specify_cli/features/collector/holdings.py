@@ -304,7 +304,7 @@ def decode_report(text: str) -> RecordReport:
 # --- what it proves
 
 
-class Seen(NamedTuple):
+class WitnessState(NamedTuple):
     """What a witness has seen: its name, the newest state it cosigned of each log, and states that
     contradict others.
 
@@ -315,19 +315,19 @@ class Seen(NamedTuple):
     cosigned: tuple[Checkpoint, ...] = ()
     forked: tuple[Checkpoint, ...] = ()
 
-    def narrow(self, origins: frozenset[str]) -> "Seen":
+    def narrow(self, origins: frozenset[str]) -> "WitnessState":
         """Return what it has seen of some logs."""
         cosigned, forked = (
             tuple(one for one in group if one.origin in origins) for group in self[1:]
         )
-        return Seen(self.witness, cosigned, forked)
+        return WitnessState(self.witness, cosigned, forked)
 
 
 def judge_trail(
     reports: Iterable[RecordReport],
     logs: Sequence[HeldLog],
     read_body: Callable[[str], str | None],
-    seen: Seen = Seen(),
+    seen: WitnessState = WitnessState(),
     policy: Policy | None = None,
 ) -> Judged:
     """Judge the records of a project, in the order of their ids, beside its logs and what a witness
@@ -380,7 +380,7 @@ def _holds(body: str | None, seal: str) -> bool:
     )
 
 
-def _say_unseen(logs: Sequence[HeldLog], seen: Seen, policy: Policy | None) -> str:
+def _say_unseen(logs: Sequence[HeldLog], seen: WitnessState, policy: Policy | None) -> str:
     """Return in brackets why no witness proves that a log was not put back."""
     if not logs:
         return " (no log of them is here)"
@@ -391,7 +391,7 @@ def _say_unseen(logs: Sequence[HeldLog], seen: Seen, policy: Policy | None) -> s
     return f" ({seen.witness} has not cosigned all of it)"
 
 
-def view_log(log: HeldLog, seen: Seen, policy: Policy | None = None) -> LogView:
+def view_log(log: HeldLog, seen: WitnessState, policy: Policy | None = None) -> LogView:
     """Return a log with the states that its own keys signed: its clone's newest, and what a witness
     has of it."""
     keys = parse_keys(log.keys)

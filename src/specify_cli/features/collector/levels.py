@@ -14,7 +14,7 @@ from specify_cli.features.collector.engines.sql_storage import SqlStorage
 from specify_cli.features.collector.holdings import (
     LISTED,
     Judged,
-    Seen,
+    WitnessState,
     check_bodies,
     decode_report,
     judge_trail,
@@ -23,8 +23,8 @@ from specify_cli.features.collector.holdings import (
 from specify_cli.features.collector.reception import Json
 from specify_cli.features.collector.storage import (
     HeldLog,
+    ListPosition,
     LogConflict,
-    Place,
     ProjectRow,
     StorageError,
     read_state,
@@ -87,14 +87,14 @@ def _check_objects(
 
 
 def _read_body(storage: SqlStorage, project: str, invocation_id: str) -> str | None:
-    place = Place(invocation_id, project)
+    place = ListPosition(invocation_id, project)
     return storage.bodies([place]).get(place)
 
 
-def read_seen(witness: Witness | None, origins: Iterable[str]) -> Seen:
+def read_seen(witness: Witness | None, origins: Iterable[str]) -> WitnessState:
     """Return what a witness has seen of some logs. Raises StorageError."""
     if witness is None:
-        return Seen()
+        return WitnessState()
     wanted, forked = sorted(origins), []
     for fork in witness.find_forks(wanted):
         for note in (fork.held, fork.sent):
@@ -102,16 +102,16 @@ def read_seen(witness: Witness | None, origins: Iterable[str]) -> Seen:
                 forked.append(parse_checkpoint(note.encode()))
             except NoteError:
                 continue  # only what was one is kept
-    return Seen(witness.key.name, tuple(witness.find_states(wanted)), tuple(forked))
+    return WitnessState(witness.key.name, tuple(witness.find_states(wanted)), tuple(forked))
 
 
-class _Known(NamedTuple):
+class _JudgedProject(NamedTuple):
     """A project as it was judged: at which revision, beside what a witness had seen, with its logs
     in words."""
 
     revision: int
     origins: frozenset[str]
-    seen: Seen
+    seen: WitnessState
     judged: Judged
     logs: tuple[Json, ...]
     conflicts: tuple[LogConflict, ...]
@@ -124,9 +124,9 @@ class Levels:
     def __init__(self, storage: SqlStorage, witness: Witness | None) -> None:
         self._storage, self._witness = storage, witness
         self._lock = threading.Lock()
-        self._known: dict[str, _Known] = {}
+        self._known: dict[str, _JudgedProject] = {}
 
-    def _find(self, row: ProjectRow) -> _Known:
+    def _find(self, row: ProjectRow) -> _JudgedProject:
         known = self._known.get(row.project_uuid)
         if (
             known is not None
@@ -146,7 +146,7 @@ class Levels:
         with self._lock:
             if len(self._known) >= _REMEMBERED:
                 self._known.clear()
-            entry = _Known(row.revision, origins, seen, judged, described, conflicts)
+            entry = _JudgedProject(row.revision, origins, seen, judged, described, conflicts)
             self._known[row.project_uuid] = entry
         return entry
 
@@ -179,7 +179,7 @@ class Levels:
         }
 
 
-def _describe_seen(seen: Seen, origin: str) -> Json:
+def _describe_seen(seen: WitnessState, origin: str) -> Json:
     """Return how far a witness has cosigned a log, under which name, and how often the log
     contradicted that."""
     own = seen.narrow(frozenset({origin}))

@@ -15,8 +15,8 @@ from specify_cli.features.collector.engines.sql_storage import SqlStorage
 from specify_cli.features.collector.engines.sqlite import SqliteDatabase
 from specify_cli.features.collector.holdings import decode_report
 from specify_cli.features.collector.levels import verify_again
-from specify_cli.features.collector.storage import Place as Where
 from specify_cli.features.collector.storage import (
+    ListPosition,
     StorageError,
     StorageUnusable,
 )
@@ -150,7 +150,7 @@ def _read_held(
     storage: SqlStorage, project: str, place: Place, known: Mapping[str, str]
 ) -> tuple[HeldRecord, dict[str, str]]:
     """Return a record with its objects, and these by their digests. Raises StorageError."""
-    where = Where(place.invocation_id, project)
+    where = ListPosition(place.invocation_id, project)
     body = storage.bodies([where]).get(where)
     if body is None:
         raise StorageError("it is not held any more")

@@ -16,7 +16,7 @@ from specify_cli.features.collector.storage import (
     OPEN,
     OWNED,
     Filter,
-    Place,
+    ListPosition,
 )
 from specify_cli.libraries.wire.contract import CONTENT_TYPE, MAX_EVENTS
 from specify_cli.libraries.wire.validation import Fault, faults
@@ -97,12 +97,12 @@ class Refused(Exception):
         self.problem = Problem(kind, detail, errors, retry_after)
 
 
-class Wanted(NamedTuple):
+class ListRequest(NamedTuple):
     """What a list request asks for."""
 
     filter: Filter
     limit: int
-    after: Place | None
+    after: ListPosition | None
 
 
 class Received(NamedTuple):
@@ -254,7 +254,7 @@ def results(
 # --- lists
 
 
-def read_wanted(parameters: Query) -> Wanted:
+def read_wanted(parameters: Query) -> ListRequest:
     """Filters, limit and cursor from a query; an empty value is none. Raises Refused naming every
     bad parameter."""
     query: dict[str, str] = {}
@@ -283,15 +283,15 @@ def read_wanted(parameters: Query) -> Wanted:
     assert isinstance(limit, int)
     project = read.pop("project", None)
     read["projects"] = None if project is None else frozenset({project})
-    return Wanted(Filter(**read), limit, after if isinstance(after, Place) else None)  # type: ignore[arg-type]
+    return ListRequest(Filter(**read), limit, after if isinstance(after, ListPosition) else None)  # type: ignore[arg-type]
 
 
-def cursor_of(place: Place) -> str:
+def cursor_of(place: ListPosition) -> str:
     """Return the opaque text by which a client asks for what follows a place."""
     return base64.urlsafe_b64encode(" ".join(place).encode("ascii")).decode("ascii").rstrip("=")
 
 
-def _parse_cursor(value: str) -> Place:
+def _parse_cursor(value: str) -> ListPosition:
     try:
         text = base64.b64decode(
             value + "=" * (-len(value) % 4), altchars=b"-_", validate=True
@@ -301,7 +301,7 @@ def _parse_cursor(value: str) -> Place:
     invocation_id, _, project = text.partition(" ")
     if not _ULID.fullmatch(invocation_id) or not _UUID.fullmatch(project):
         raise ValueError("is not a cursor this collector gave")
-    return Place(invocation_id, project)
+    return ListPosition(invocation_id, project)
 
 
 def _parse_limit(value: str) -> int:

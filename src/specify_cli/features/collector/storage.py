@@ -56,7 +56,7 @@ class StorageUnreachable(StorageUnusable):
     """No server answers at the engine's place: it may be starting."""
 
 
-class Place(NamedTuple):
+class ListPosition(NamedTuple):
     """Where an invocation stands in the order of the list: newest first by id, then by project."""
 
     invocation_id: str
@@ -101,8 +101,8 @@ class Row(NamedTuple):
     received_at: str
 
     @property
-    def place(self) -> Place:
-        return Place(self.invocation_id, self.project_uuid)
+    def place(self) -> ListPosition:
+        return ListPosition(self.invocation_id, self.project_uuid)
 
 
 class StoredEvent(NamedTuple):
@@ -133,7 +133,7 @@ class Conflict(NamedTuple):
 
 
 def make_conflict(
-    place: Place, phase: str, held: str, sent: str, now: str, client: str
+    place: ListPosition, phase: str, held: str, sent: str, now: str, client: str
 ) -> Conflict:
     """Return a conflict that is seen for the first time."""
     return Conflict(place.project_uuid, place.invocation_id, phase, held, sent, now, now, 1, client)
@@ -463,24 +463,24 @@ class Changes(NamedTuple):
     replaces."""
 
     verdicts: list[str]
-    stored: list[tuple[Place, StoredEvent]]
+    stored: list[tuple[ListPosition, StoredEvent]]
     rows: list[tuple[Row, Row | None]]
     conflicts: list[Conflict]
 
 
 def decide(
     events: Sequence[Event],
-    stored: Mapping[Place, Mapping[str, StoredEvent]],
+    stored: Mapping[ListPosition, Mapping[str, StoredEvent]],
     now: str,
     client: str,
 ) -> Changes:
     """Return what a batch does to what is held of its invocations, phases by their names."""
     changes = Changes([], [], [], [])
-    after: dict[Place, dict[str, StoredEvent]] = {}
-    changed: dict[Place, None] = {}
+    after: dict[ListPosition, dict[str, StoredEvent]] = {}
+    changed: dict[ListPosition, None] = {}
     for event in events:
         invocation_id, phase = key_of(event)
-        place = Place(invocation_id, project_of(event))
+        place = ListPosition(invocation_id, project_of(event))
         phases = after.setdefault(place, dict(stored.get(place, {})))
         verdict = judge(phases, phase, event, client)
         changes.verdicts.append(verdict)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from specify_cli.record.story.story import Part, Story
+from specify_cli.record.story.story import Story, StoryPart
 
 # So many groups of a run are shown, and so many characters of a text.
 _MOST, _TEXT = 2000, 4000
@@ -45,7 +45,7 @@ def part_stories(one: Story, two: Story) -> Parted:
     return Parted(tuple(rows[0][:cut][:_MOST]), first, second, left_out)
 
 
-def _list_rows(parts: Iterable[Part], depth: int = 0) -> Iterator[Row]:
+def _list_rows(parts: Iterable[StoryPart], depth: int = 0) -> Iterator[Row]:
     for part in parts:
         inner = depth + (part.kind != "opening")
         if part.kind != "opening":

@@ -16,7 +16,7 @@ from specify_cli.storage.queries import parse_moment
 _SHOWN = 20
 
 
-class Told(NamedTuple):
+class EffectReport(NamedTuple):
     """How rules fared, and the records that could not be asked."""
 
     effect: Effect
@@ -29,7 +29,7 @@ def effect(values: Values) -> int:
     since = shell.get_text(values, "since")
     unread: list[str] = []
     uses = list(read_uses(project, None if since is None else parse_moment(since), unread))
-    told = Told(judge_in_force(project, cache, uses), tuple(unread))
+    told = EffectReport(judge_in_force(project, cache, uses), tuple(unread))
     if values["json"]:
         write_json(told)
     else:
@@ -37,7 +37,7 @@ def effect(values: Values) -> int:
     return 1 if unread else 0
 
 
-def _render(told: Told, *, every: bool) -> Iterator[str]:
+def _render(told: EffectReport, *, every: bool) -> Iterator[str]:
     found = told.effect
     yield f"{count(found.invocations, 'invocation')}: {_describe(found.all)}"
     yield ""

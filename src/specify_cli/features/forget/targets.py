@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Set
 from functools import lru_cache
 from typing import NamedTuple
 
-from specify_cli.libraries.words.said import add_derived, list_kept, list_said
+from specify_cli.libraries.words.content_members import add_derived, list_kept, list_said
 from specify_cli.record.seal import canonical
 
 SHORTEST = 4

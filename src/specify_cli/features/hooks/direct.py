@@ -13,7 +13,6 @@ import time
 from doctrine.git import find_worktree
 from doctrine.light_imports import TYPE_CHECKING
 from specify_cli import durable
-from specify_cli.brought import read_brought
 from specify_cli.errors import InvocationError
 from specify_cli.features.hooks.payload.values import HookEvent, HookInput
 from specify_cli.invocation.bindings import binding_of, digest_of_names, list_bindings
@@ -27,6 +26,7 @@ from specify_cli.invocation.events.event_body import (
     other_writer,
 )
 from specify_cli.invocation.events.settings import settings_of
+from specify_cli.package_rules import read_brought
 from specify_cli.project.protection import (
     CAPTURE_SIDES,
     DEFAULTS,

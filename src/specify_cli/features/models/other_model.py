@@ -87,7 +87,7 @@ class ModelReplay(NamedTuple):
         return sum(call.verdict == verdict for call in self.calls)
 
 
-class _Due(NamedTuple):
+class _RecordedCall(NamedTuple):
     """A recorded call that can be asked again."""
 
     prompt: object
@@ -217,7 +217,7 @@ def _select_calls(
 
 def _prepare(
     fields: Mapping[str, object], history: History, model: str, dialect: str, rules: RuleSet
-) -> _Due | str:
+) -> _RecordedCall | str:
     """Return a recorded call ready to be asked, or why it cannot be."""
     if fields.get("ok") is False:
         return "the model gave no answer then"
@@ -236,10 +236,10 @@ def _prepare(
     body = foreign_text(write_question(question, model, dialect), rules)
     if body.counts:
         return f"today's rules mask something in it: {', '.join(sorted(body.counts))}"
-    return _Due(prompt, body.text.encode(), recorded)
+    return _RecordedCall(prompt, body.text.encode(), recorded)
 
 
-def _ask(due: _Due, send: Send, rules: RuleSet) -> tuple[Answer, object] | str:
+def _ask(due: _RecordedCall, send: Send, rules: RuleSet) -> tuple[Answer, object] | str:
     """Return an endpoint's answer, masked, and its body; or why there is none."""
     try:
         masked: Any = parse_foreign(foreign_text(json.loads(send(due.body)), rules).text)

@@ -14,7 +14,7 @@ from doctrine.text import say
 from specify_cli.record.findings import ERROR, RecordReport
 from specify_cli.record.reading.done_note import CheckState, judge_tests
 from specify_cli.record.reading.evidence import weigh_evidence
-from specify_cli.record.reading.printed import is_in_front
+from specify_cli.record.reading.printed_context import is_in_front
 from specify_cli.record.reading.timeline import Entry, make_timeline
 from specify_cli.record.reading.usage import find_model
 from specify_cli.record.reading.views import fields_of, join

@@ -24,7 +24,7 @@ from specify_cli.features.packs.content import (
     read_content,
     write_manifest,
 )
-from specify_cli.features.packs.fetching import Fetched, Place, fetch_pack, refetch_pack
+from specify_cli.features.packs.fetching import Fetched, PackLocation, fetch_pack, refetch_pack
 from specify_cli.features.packs.verifying import (
     NAMESPACE,
     PackState,
@@ -68,7 +68,7 @@ class PackStates(NamedTuple):
     packs: tuple[PackState, ...]
 
 
-class Taken(NamedTuple):
+class PackChange(NamedTuple):
     """What adding or updating a pack does: `written` is false where it was only shown.
 
     `decided_otherwise` is what past records would have decided under it, as `backtest` counts.
@@ -106,7 +106,7 @@ class Built(NamedTuple):
 def add(values: Values) -> int:
     """Pin a pack."""
     root = load_project(shell.here(), shell.home())[0].root
-    place = Place(
+    place = PackLocation(
         str(values["source"]), shell.get_text(values, "rev"), shell.get_text(values, "path")
     )
     fetched = fetch_pack(place, root)
@@ -248,7 +248,7 @@ def build(values: Values) -> int:
     for name in (MANIFEST, SIGNATURE):
         if os.path.lexists(f"{folder}/{name}"):
             os.unlink(f"{folder}/{name}")
-    fetched = fetch_pack(Place(folder), folder)
+    fetched = fetch_pack(PackLocation(folder), folder)
     source = {**fetched.source, "path": os.path.basename(folder)}
     content = read_content(fetched.files, fetched.passed_over, source, shipped_bundle())
     manifest, key = write_manifest(content.pack), shell.get_text(values, "key")
@@ -281,7 +281,9 @@ def _find(pinned: Sequence[Pack], name: str) -> Pack:
     )
 
 
-def _describe(fetched: Fetched, values: Values, before: Sequence[Rule]) -> tuple[Taken, Content]:
+def _describe(
+    fetched: Fetched, values: Values, before: Sequence[Rule]
+) -> tuple[PackChange, Content]:
     """Return what taking these files would do, once they are signed as asked."""
     content = read_content(fetched.files, fetched.passed_over, fetched.source, shipped_bundle())
     pack = content.pack
@@ -292,7 +294,7 @@ def _describe(fetched: Fetched, values: Values, before: Sequence[Rule]) -> tuple
         pack.id,
     )
     changes = tuple(compare_rules(before, content.rules))
-    return Taken(
+    return PackChange(
         pack.id,
         pack.version,
         pack.licence,
@@ -335,14 +337,14 @@ def _copy_rules(root: str, folder: str) -> None:
 # --- what a person reads
 
 
-def _write_taken(taken: Taken, values: Values) -> None:
+def _write_taken(taken: PackChange, values: Values) -> None:
     if values["json"]:
         write_json(taken)
     else:
         write_lines(_render_taken(taken))
 
 
-def _render_taken(taken: Taken) -> Iterator[str]:
+def _render_taken(taken: PackChange) -> Iterator[str]:
     done = "pinned" if taken.written else "not written yet"
     yield f"{taken.id} {one_line(taken.version, 40)} (licence: {one_line(taken.licence)}): {done}"
     yield f"from {_describe_source(taken.source)}; {_describe_signature(taken)}"
@@ -373,7 +375,7 @@ def _describe_source(source: Mapping[str, object]) -> str:
     return one_line(" ".join(filter(None, (*words, commit and f"({commit})"))))
 
 
-def _describe_signature(state: Taken | PackState) -> str:
+def _describe_signature(state: PackChange | PackState) -> str:
     return {
         "none": "not signed",
         "unknown": "signed; whose key it is, --allowed-signers says",

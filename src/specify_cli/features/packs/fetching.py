@@ -35,7 +35,7 @@ class Fetched(NamedTuple):
     source: Mapping[str, str]
 
 
-class Place(NamedTuple):
+class PackLocation(NamedTuple):
     """Where a pack lies, as a person says it: `text`, a git revision, a folder below."""
 
     text: str
@@ -43,7 +43,7 @@ class Place(NamedTuple):
     path: str | None = None
 
 
-def fetch_pack(place: Place, root: str) -> Fetched:
+def fetch_pack(place: PackLocation, root: str) -> Fetched:
     """Return the files of a pack. `root` is the project, from which the path of a folder, or of a
     repository here, is told.
 
@@ -74,11 +74,11 @@ def refetch_pack(source: Mapping[str, object], rev: str | None, root: str) -> Fe
             "spec-kitty packs remove ID, then packs add",
         )
     if kind == "git":
-        place = Place(texts["url"], rev or texts.get("rev"), texts.get("path") or None)
+        place = PackLocation(texts["url"], rev or texts.get("rev"), texts.get("path") or None)
         return _fetch_git(place, root)
     if kind == "package":
         return _fetch_package(texts["name"])
-    return fetch_pack(Place(os.path.join(root, texts["path"])), root)
+    return fetch_pack(PackLocation(os.path.join(root, texts["path"])), root)
 
 
 def _sort_files(found: Iterator[tuple[str, bytes]], source: Mapping[str, str]) -> Fetched:
@@ -144,7 +144,7 @@ def _fetch_package(name: str) -> Fetched:
     return _sort_files(_read_folder(os.path.join(folders[0], *rest.split("."))), source)
 
 
-def _fetch_git(place: Place, root: str) -> Fetched:
+def _fetch_git(place: PackLocation, root: str) -> Fetched:
     rev, below = place.rev or "HEAD", (place.path or "").strip("/")
     here = os.path.join(root, place.text)
     url = here if os.path.isdir(here) else place.text

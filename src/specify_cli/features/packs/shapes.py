@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from specify_cli.cli.schemas.shapes import shape_of
-from specify_cli.features.packs.commands import Built, PackList, PackStates, Removed, Taken
+from specify_cli.features.packs.commands import Built, PackChange, PackList, PackStates, Removed
 
 SHAPES: dict[str, Any] = {
-    "pack-taken": shape_of(Taken),
+    "pack-taken": shape_of(PackChange),
     "pack-list": shape_of(PackList),
     "pack-removed": shape_of(Removed),
     "pack-states": shape_of(PackStates),

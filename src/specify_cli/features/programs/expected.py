@@ -7,7 +7,7 @@ from array import array
 from collections.abc import Iterator, Mapping, Sequence
 
 from specify_cli.errors import StoredDataError
-from specify_cli.features.programs.asked import Fields, Place, place_of
+from specify_cli.features.programs.event_places import Fields, Place, place_of
 from specify_cli.record.event_table import EVENTS
 
 
@@ -23,7 +23,7 @@ def determinism_violation(what: str, body: Fields) -> StoredDataError:
     )
 
 
-class Watch:
+class ExpectedEvents:
     """The events of a run that its re-execution has to come to again.
 
     What the order of the program places comes in that order; what ran beside other work comes at

@@ -9,7 +9,7 @@ _API = {
     "run": ("open_invocation", "Run", "GateResult"),
     "work.calls": ("ToolCall",),
     "work.refusals": ("LimitExceeded",),
-    "work.course": ("Past",),
+    "work.course": ("EarlierRun",),
     "resume": ("plan_resume", "resume", "run_program", "program_digest"),
 }
 

@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from specify_cli.errors import StoredDataError
-from specify_cli.features.programs.asked import (
+from specify_cli.features.programs.event_places import (
     ASKS,
     OF_THE_RUN,
     TOP,

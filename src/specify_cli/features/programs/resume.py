@@ -17,13 +17,13 @@ from typing import Any, NamedTuple
 from charter.inputs import load_inputs
 from doctrine.load import ParseCache
 from specify_cli.errors import CallerError, InvocationError, StoredDataError
-from specify_cli.features.programs.asked import Fields
-from specify_cli.features.programs.expected import Watch
+from specify_cli.features.programs.event_places import Fields
+from specify_cli.features.programs.expected import ExpectedEvents
 from specify_cli.features.programs.history import History, NotKept, Recorded
 from specify_cli.features.programs.identity import Program, program_digest
 from specify_cli.features.programs.run import Repo, Run, open_invocation
 from specify_cli.features.programs.values import Default
-from specify_cli.features.programs.work.course import Past
+from specify_cli.features.programs.work.course import EarlierRun
 from specify_cli.features.programs.work.refusals import in_doubt_error, side_effects_not_allowed
 from specify_cli.features.replay.judge import execution_hash_of
 from specify_cli.invocation import gates
@@ -212,7 +212,7 @@ def resume(
         _check_unchanged(plan)
         _check_consent(rerun, opened)
         # 2. Go on: same record, same trace, the seam before the first new line.
-        past = Past(
+        past = EarlierRun(
             history=opened.history,
             trace_id=str(opened.record.started.get("trace_id", "")),
             spent_seconds=spent_seconds(opened.record),
@@ -494,10 +494,10 @@ def reexecute(
         home=home,
         program=program_digest(program),
     )
-    watch = None if models else Watch(lines)
+    watch = None if models else ExpectedEvents(lines)
 
     def begin() -> Run:
-        past = Past(
+        past = EarlierRun(
             history=History(lines, FileObjectStore(project.root).get, whole=True),
             trace_id=str(started.get("trace_id", "")),
             again=f"inv://{place.invocation_id}",

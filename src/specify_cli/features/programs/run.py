@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 from doctrine import os
 from specify_cli.errors import CallerError
-from specify_cli.features.programs.asked import ASKS, Fields
+from specify_cli.features.programs.event_places import ASKS, Fields
 from specify_cli.features.programs.history import History
 from specify_cli.features.programs.retrieval import Retrieved, recall, search
 from specify_cli.features.programs.values import Default, make_plain
@@ -26,7 +26,7 @@ from specify_cli.features.programs.work.calls import (
     ToolCall,
     include_if_given,
 )
-from specify_cli.features.programs.work.course import Course, Past, Scope
+from specify_cli.features.programs.work.course import Course, EarlierRun, Scope
 from specify_cli.features.programs.work.refusals import (
     LimitExceeded,
     describe_error,
@@ -133,7 +133,7 @@ class Run(Course):
         payload: InvocationPayload | None,
         rules: gates.RuleRegistry | None = None,
         *,
-        past: Past | None = None,
+        past: EarlierRun | None = None,
         claim: int | None = None,
         caller: Caller | None = None,
         default: Default | None = None,

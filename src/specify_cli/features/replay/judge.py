@@ -337,7 +337,7 @@ def _report_drift(
 # --- gates
 
 
-class Asked(NamedTuple):
+class RejudgedGate(NamedTuple):
     """A gate asked again: `reproduced`, `differs`, or `not_reevaluated` and why."""
 
     fields: Fields
@@ -349,15 +349,15 @@ class Asked(NamedTuple):
 
 def ask_gate(
     fields: Fields, rule: GateRule | None, get: Get, *, any_version: bool = False
-) -> Asked:
+) -> RejudgedGate:
     """Return a recorded gate decision put to its rule again, if that is the same rule and its
     inputs are held.
 
     `any_version` asks the rule of that name, whichever it is now.
     """
 
-    def not_again(why: str) -> Asked:
-        return Asked(fields, "not_reevaluated", why, None, None)
+    def not_again(why: str) -> RejudgedGate:
+        return RejudgedGate(fields, "not_reevaluated", why, None, None)
 
     name, recorded = str(fields.get("rule_ref")), fields.get("rule_digest")
     if recorded is None and not any_version:
@@ -384,10 +384,10 @@ def ask_gate(
     same = (outcome, reason) == (fields.get("outcome"), fields.get("reason_code"))
     if not same and fields.get("redactions"):
         return not_again("its inputs hold masked secrets, so it was not asked the same")
-    return Asked(fields, "reproduced" if same else "differs", "", outcome, reason)
+    return RejudgedGate(fields, "reproduced" if same else "differs", "", outcome, reason)
 
 
-def judge_gate(asked: Asked) -> Findings:
+def judge_gate(asked: RejudgedGate) -> Findings:
     """Return where a gate decides otherwise."""
     if asked.status != "differs":
         return []
@@ -484,7 +484,7 @@ def _list_states_unknown(past: SortedRecord) -> Iterator[NotEvaluated]:
 def list_not_evaluated(
     past: SortedRecord,
     reruns: Sequence[Rerun],
-    gates: Sequence[Asked],
+    gates: Sequence[RejudgedGate],
     patches: Sequence[Applied],
     tools: Iterable[tuple[Fields, Fields | None, str]],
     get: Get,
@@ -571,7 +571,7 @@ class Replayed(NamedTuple):
     integrity: Integrity
     router: tuple[Fields, Fields]
     reruns: tuple[Rerun, ...]
-    gates: tuple[Asked, ...]
+    gates: tuple[RejudgedGate, ...]
     patches: tuple[Applied, ...]
     tools: Sequence[tuple[Fields, Fields | None, str]]
     models: Sequence[tuple[Fields, Sequence[dict[str, object]]]]

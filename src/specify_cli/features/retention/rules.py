@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from specify_cli.errors import CallerError
 from specify_cli.features.forget.targets import list_erasable, list_governance
-from specify_cli.libraries.words.said import list_said
+from specify_cli.libraries.words.content_members import list_said
 from specify_cli.record.findings import LEVELS
 from specify_cli.record.record import OUTCOMES
 

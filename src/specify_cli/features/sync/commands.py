@@ -45,7 +45,7 @@ from specify_cli.redaction.json_values import ForeignError, parse_foreign
 from specify_cli.room import Values
 
 if TYPE_CHECKING:
-    from specify_cli.features.sync.sending.push import Pushed
+    from specify_cli.features.sync.sending.push import PushResult
 
 
 # More lines of a record are counted by their events.
@@ -205,7 +205,7 @@ def _push(project: Project, values: Values) -> int:
     return 1
 
 
-def _describe_push(done: Pushed) -> str:
+def _describe_push(done: PushResult) -> str:
     line = f"{done.delivered} delivered, {done.refused} refused, {done.left.pending} left"
     blocked = done.left.held
     line += f", {blocked} wait behind a refused Started" if blocked else ""

@@ -61,7 +61,7 @@ class SyncDisabled(Shape):
     was_enabled: bool
 
 
-@derived(push.Pushed)
+@derived(push.PushResult)
 class SyncPushed:
     """Printed by sync push and sync retry."""
 

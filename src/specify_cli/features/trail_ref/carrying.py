@@ -60,7 +60,7 @@ Progress = Callable[[int, int], None]
 MAX_ARCHIVE = 64 * 1024 * 1024
 
 
-class Pushed(NamedTuple):
+class RefPush(NamedTuple):
     """What a push did: records that are new in the ref, how many files it holds, and what could
     not go."""
 
@@ -69,7 +69,7 @@ class Pushed(NamedTuple):
     left_out: tuple[str, ...]
 
 
-class TakenIn(NamedTuple):
+class RefFetch(NamedTuple):
     """What a fetch brought: records that are new here, how many were here already, what could not
     be taken in, files that the remote does not hold any more, and which projects of a source are
     others and were left alone."""
@@ -82,7 +82,7 @@ class TakenIn(NamedTuple):
     others: tuple[str, ...] = ()
 
 
-def push_trail(project: Project, remote: str, progress: Progress | None = None) -> Pushed:
+def push_trail(project: Project, remote: str, progress: Progress | None = None) -> RefPush:
     """Add every closed record of this clone to the remote's ref, or to the folder that git tracks
     where `trail: committed` leaves encrypted, each as a safe export. `progress` is told how many
     records were looked at, of how many.
@@ -130,7 +130,7 @@ def push_trail(project: Project, remote: str, progress: Progress | None = None) 
         state = _list_branch(project)
     else:
         state = push_files(top, ref, remote, compose_new(), known)
-    return Pushed(tuple(sorted(added)), len(state.files), tuple(left_out))
+    return RefPush(tuple(sorted(added)), len(state.files), tuple(left_out))
 
 
 def _list_branch(project: Project) -> Fetched:
@@ -160,7 +160,7 @@ def _write_files(project: Project, files: Iterable[tuple[str, bytes]]) -> None:
             durable.create_exclusive(fd, name, data, durable.SHARED)
 
 
-def fetch_trail(project: Project, remote: str, progress: Progress | None = None) -> TakenIn:
+def fetch_trail(project: Project, remote: str, progress: Progress | None = None) -> RefFetch:
     """Bring in every record of the remote's ref, or of the branch, that is not here; `progress` is
     told how many archives were, of how many. Raises EnvironmentFault REMOTE_FAILED."""
     if project.config.trail == COMMITTED_SEALED:
@@ -175,7 +175,7 @@ def fetch_trail(project: Project, remote: str, progress: Progress | None = None)
     return taken
 
 
-def fetch_source(project: Project, sources: list[Source]) -> TakenIn:
+def fetch_source(project: Project, sources: list[Source]) -> RefFetch:
     """Bring in this project's records of other sources, such as a collector's database."""
     records: list[str] = []
     refused: list[str] = []
@@ -198,7 +198,7 @@ def fetch_source(project: Project, sources: list[Source]) -> TakenIn:
                         continue
                     records += new
                     present += not new
-    return TakenIn(tuple(records), present, tuple(refused), (), False, tuple(others))
+    return RefFetch(tuple(records), present, tuple(refused), (), False, tuple(others))
 
 
 def _is_of_another(project: Project, source: Source) -> bool:
@@ -227,7 +227,7 @@ def _take_in(
     found: Fetched,
     read: Callable[[Sequence[str]], Iterable[bytes | Exception | None]],
     progress: Progress | None,
-) -> TakenIn:
+) -> RefFetch:
     """Import archives, which `read` gives in order.
 
     The git directory remembers which this worktree took in: the tip of the ref does not tell, for a
@@ -264,7 +264,7 @@ def _take_in(
         os.makedirs(folder, mode=0o700, exist_ok=True)  # private, as everything of ours there
         with durable.folder(folder) as fd:
             durable.replace(fd, _TAKEN, "\n".join(sorted(taken)).encode(), durable.PRIVATE)
-    return TakenIn(
+    return RefFetch(
         tuple(records), len(present - set(records)), tuple(refused), found.lost, found.rewritten
     )
 

@@ -9,7 +9,7 @@ from specify_cli.cli import shell
 from specify_cli.cli.terminal.output import one_line, write_json, write_lines
 from specify_cli.cli.terminal.render import bar_when_long
 from specify_cli.features.trail_ref.carrying import (
-    TakenIn,
+    RefFetch,
     fetch_source,
     fetch_trail,
     push_trail,
@@ -47,7 +47,7 @@ def fetch(values: Values) -> int:
     return 1 if done.refused or done.lost or done.rewritten else 0
 
 
-def _render(done: TakenIn) -> Iterator[str]:
+def _render(done: RefFetch) -> Iterator[str]:
     yield f"{count(len(done.records), 'record')} came, {done.present} were here already"
     yield from (f"refused: {one_line(text)}" for text in done.refused)
     if done.others:

@@ -5,6 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from specify_cli.cli.schemas.shapes import shape_of
-from specify_cli.features.trail_ref.carrying import Pushed, TakenIn
+from specify_cli.features.trail_ref.carrying import RefFetch, RefPush
 
-SHAPES: dict[str, Any] = {"trail-pushed": shape_of(Pushed), "trail-fetched": shape_of(TakenIn)}
+SHAPES: dict[str, Any] = {"trail-pushed": shape_of(RefPush), "trail-fetched": shape_of(RefFetch)}

@@ -328,7 +328,7 @@ def _find_cause(
 # --- all records
 
 
-class Asked(NamedTuple):
+class SourceReport(NamedTuple):
     """What was found of one source: its report, or why there is none."""
 
     source: str
@@ -336,7 +336,7 @@ class Asked(NamedTuple):
     failure: Failure | None = None
 
 
-class _Terms(NamedTuple):
+class _Question(NamedTuple):
     """How each record is asked; on a cluster its workers' own threads need the network."""
 
     candidate: Candidate
@@ -374,11 +374,11 @@ def backtest_sources(
     since: int | None = None,
     rules: str | None = None,
     engine: Engine = HERE,
-) -> Iterator[Asked]:
+) -> Iterator[SourceReport]:
     """Yield what was found of each source, in their order. Raises EnvironmentFault, CallerError
     RULES_NOT_FOUND."""
     items = [[item for item in list_items(source) if _is_wanted(item, since)] for source in sources]
-    terms = _Terms(candidate, since, rules, engine.scheduler is not None)
+    terms = _Question(candidate, since, rules, engine.scheduler is not None)
     judged = share_out(
         engine, partial(_judge_items, terms), [item for group in items for item in group], _lose
     )
@@ -386,7 +386,7 @@ def backtest_sources(
         answers = [answer for answered in islice(judged, len(group)) for answer in answered]
         broken = next((answer.failure for answer in answers if answer.failure is not None), None)
         if broken is not None:
-            yield Asked(source.name, None, broken)
+            yield SourceReport(source.name, None, broken)
             continue
         here = {place.invocation_id for item in group for place in item.places}
         log: tuple[LogState | None, str | None] = (None, "an archive brings no log of its own")
@@ -395,7 +395,7 @@ def backtest_sources(
                 log = _read_log(source, here, since)
             except InvocationError as error:
                 log = None, f"{error.code}: {error.message}"
-        yield Asked(source.name, _make_report(answers, *log))
+        yield SourceReport(source.name, _make_report(answers, *log))
 
 
 def _make_report(answers: Sequence[Answer], log: LogState | None, unsigned: str | None) -> Backtest:
@@ -430,7 +430,7 @@ def _fail(failure: Failure) -> Answer:
     return Answer(asked=False, failure=failure)
 
 
-def _judge_items(terms: _Terms, items: Iterable[Item]) -> Iterator[list[Answer]]:
+def _judge_items(terms: _Question, items: Iterable[Item]) -> Iterator[list[Answer]]:
     """Ask some records, in this process or another."""
     if terms.on_cluster:
         spare_running_threads()

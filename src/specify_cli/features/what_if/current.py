@@ -36,7 +36,7 @@ from specify_cli.invocation import gates
 from specify_cli.invocation.caller import Caller
 from specify_cli.invocation.ends.closing import make_projections
 from specify_cli.invocation.ends.opening import (
-    Asked,
+    Request,
     Routed,
     Terms,
     compose_opening,
@@ -347,7 +347,7 @@ def _compose_child(
     )
     verb, modes = str(started.get("verb")), get_object(started, "capture")
     hint = _get_text(started.get("requested_profile"))
-    asked = Asked(invocation_id, millis, verb, hint, caller, terms, modes)
+    asked = Request(invocation_id, millis, verb, hint, caller, terms, modes)
     bodies = compose_opening(routed, context, frozen, asked)
     # A child cites the record it replays and nothing else, so that whoever makes it again makes the
     # same bytes.

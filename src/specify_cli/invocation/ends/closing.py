@@ -54,7 +54,7 @@ class Completion(NamedTuple):
         }
 
 
-class Named(NamedTuple):
+class ClosingContents(NamedTuple):
     """What a close names: the evidence's masked bytes, what the closing line says of it, artifacts,
     a commit.
 
@@ -82,7 +82,7 @@ def gather(
     artifacts: Sequence[str],
     commit: str | None,
     allow_outside: bool,
-) -> Named:
+) -> ClosingContents:
     """Read and check what a close names. Raises CallerError; nothing is written.
 
     `evidence` and `artifacts` are paths as the caller gave them; `commit` is a name git knows.
@@ -107,10 +107,10 @@ def gather(
         fields |= {"evidence_size": len(data), **({"redactions": masks} if masks else {})}
     linked = [links.artifact_link(project.root, path, rules) for path in artifacts]
     sha = None if commit is None else links.known_commit(project.root, commit)
-    return Named(data, fields, {str(body["ref"]): body for body in linked}, sha)
+    return ClosingContents(data, fields, {str(body["ref"]): body for body in linked}, sha)
 
 
-def compose_closing(named: Named, *, outcome: str, closed_by: str, at: str) -> list[Body]:
+def compose_closing(named: ClosingContents, *, outcome: str, closed_by: str, at: str) -> list[Body]:
     """Return the bodies that close a record: its links, then the closing line.
 
     `at` is RFC 3339 and the same for all of them. `completed` is the last; nothing may follow it.
@@ -146,7 +146,7 @@ def check_outcome(place: Place, completed: Mapping[str, object], outcome: str) -
         )
 
 
-def check_held(place: Place, record: Record, named: Named) -> None:
+def check_held(place: Place, record: Record, named: ClosingContents) -> None:
     """Refuse to close a record again with what it does not hold. Raises CallerError
     ALREADY_COMPLETED.
 

@@ -125,7 +125,7 @@ PLAIN_TERMS = Terms()
 LIMITS = ("steps", "tool_calls", "tokens", "seconds")
 
 
-class Asked(NamedTuple):
+class Request(NamedTuple):
     """One request's own side: its id and moment, how it was asked and by whom, its terms and
     capture modes by side, and the mission it is part of.
 
@@ -429,7 +429,7 @@ def make_tombstone(started: Body) -> Body:
 
 
 def compose_opening(
-    routed: Routed, context: CharterContextResult, frozen: snapshot.Snapshot, asked: Asked
+    routed: Routed, context: CharterContextResult, frozen: snapshot.Snapshot, asked: Request
 ) -> list[Body]:
     """Return the bodies of a record's first lines (docs/format.md §4): started, policy, retrieval
     and its response.
@@ -463,7 +463,7 @@ def _compose_started(
     routed: Routed,
     context: CharterContextResult,
     frozen: snapshot.Snapshot,
-    asked: Asked,
+    asked: Request,
     policy_hash: str | None,
 ) -> Body:
     decision, rules = routed.decision, routed.project.config.redaction
@@ -506,7 +506,7 @@ def _compose_started(
     return {**started, **{name: value for name, value in stated.items() if value is not None}}
 
 
-def _compose_optional(routed: Routed, asked: Asked, request_object: bytes | None) -> Body:
+def _compose_optional(routed: Routed, asked: Request, request_object: bytes | None) -> Body:
     """Return the fields of `started` that are left out where they are None."""
     rules, terms, session = routed.project.config.redaction, asked.terms, asked.caller.session
     tools = {_redact_tool_name(name, rules): value for name, value in terms.tools.items()}
@@ -585,7 +585,9 @@ def trace_id_of(traceparent: str | None, invocation_id: str) -> str:
     return f"{number_of(invocation_id):032x}"
 
 
-def build_payload(routed: Routed, context: CharterContextResult, asked: Asked) -> InvocationPayload:
+def build_payload(
+    routed: Routed, context: CharterContextResult, asked: Request
+) -> InvocationPayload:
     """Return what the host agent receives for a request.
 
     Warnings are those of project, context and profiles, then TRAIL_OFF. Nothing is read or

@@ -257,7 +257,7 @@ def _spell_side(value: object) -> str:
     return "nothing" if value is None else say(value)[:80]
 
 
-class Known(NamedTuple):
+class BatchState(NamedTuple):
     """What a record holds of a batch: of each event whether it does, the lines that say where a
     body differs, and the line that says that less is kept than before, where it is not there
     yet."""
@@ -273,7 +273,7 @@ def find_known(
     items: Sequence[Composed],
     keys: Sequence[str | None],
     change: dict[str, object] | None,
-) -> Known:
+) -> BatchState:
     """Say what of a batch a record holds already, by the events' dedupe keys; a key None is never
     held.
 
@@ -292,7 +292,7 @@ def find_known(
     conflicts = [conflict_gap(data, str(key), item.body) for item, key, there in described if there]
     if is_said or all(events):
         change = None
-    return Known(tuple(events), tuple(body for body in conflicts if body is not None), change)
+    return BatchState(tuple(events), tuple(body for body in conflicts if body is not None), change)
 
 
 def change_gap(started: Mapping[str, object], settings: Settings) -> dict[str, object] | None:

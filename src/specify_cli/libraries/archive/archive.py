@@ -90,19 +90,19 @@ class Exported(NamedTuple):
         }
 
 
-class Held(NamedTuple):
+class ByteSource(NamedTuple):
     """So many bytes of a file, read a part at a time."""
 
     read: ReadAt
     size: int
 
 
-class Part(NamedTuple):
+class OutgoingRecord(NamedTuple):
     """A record as it leaves: its bytes, its annexes, the objects both name, its row in the
     manifest; of a copy that a key opens the annexes made for it, and their objects."""
 
     path: str
-    data: Held
+    data: ByteSource
     annexes: dict[str, bytes]
     named: tuple[NamedObject, ...]
     row: Row
@@ -140,7 +140,7 @@ def export(
     # behind too.
     contents, left_out = leaving.gather_objects(parts)
     # 3. One file, created whole.
-    files: dict[str, bytes | Held] = {}
+    files: dict[str, bytes | ByteSource] = {}
     for part in parts:
         files |= {part.path: part.data, **part.annexes}
     for name, content in contents.items():
@@ -199,7 +199,9 @@ class Leaving:
         cache = ParseCache(self.project.parse_cache_path)
         return (load_inputs(self.project.root, cache).policy,)
 
-    def gather_objects(self, parts: Sequence[Part]) -> tuple[dict[str, bytes], dict[str, str]]:
+    def gather_objects(
+        self, parts: Sequence[OutgoingRecord]
+    ) -> tuple[dict[str, bytes], dict[str, str]]:
         """Return the objects that leave, and why each other one does not."""
         search, judged = self._search, self._judged
         if len(judged) > _JUDGED:
@@ -236,7 +238,7 @@ class Leaving:
             {name: why for name, why in left_out.items() if name in seen},
         )
 
-    def _read(self, place: Place) -> tuple[Held, SealedCopy]:
+    def _read(self, place: Place) -> tuple[ByteSource, SealedCopy]:
         """Return the lines of a record, or of its sealed copy, and what stands beside them."""
         project = self.project
         data = _hold(FileRecordStore(project.root).hold(place))
@@ -248,9 +250,9 @@ class Leaving:
         if self._search is None or not project.config.is_sealed:
             return data, SealedCopy(b"", annexes, frozenset(), {})
         copy = seal_copy(place, data.read(0, data.size), annexes, self.reach, self._keys)
-        return Held(reader_of(copy.data), len(copy.data)), copy
+        return ByteSource(reader_of(copy.data), len(copy.data)), copy
 
-    def compose_part(self, place: Place) -> Part:
+    def compose_part(self, place: Place) -> OutgoingRecord:
         """Return a record as it leaves, under the rules of a safe export or whole. Raises
         StoredDataError."""
         project, search = self.project, self._search
@@ -304,7 +306,7 @@ class Leaving:
             "status": checked.status,
             "withheld": withheld.rows,
         }
-        return Part(path, data, annexes, tuple(named), row, beside.made, beside.objects)
+        return OutgoingRecord(path, data, annexes, tuple(named), row, beside.made, beside.objects)
 
 
 def require_whole(report: RecordReport, place: Place) -> None:
@@ -322,13 +324,13 @@ def _not_exported(place: Place, item: Finding) -> StoredDataError:
     )
 
 
-def _hold(file: HeldFile) -> Held:
+def _hold(file: HeldFile) -> ByteSource:
     """Return a file as long as it is now: an open record may grow meanwhile."""
     size = file.measure()
-    return Held(lambda offset, wanted: file(offset, max(0, min(wanted, size - offset))), size)
+    return ByteSource(lambda offset, wanted: file(offset, max(0, min(wanted, size - offset))), size)
 
 
-def _spool(pieces: Iterable[bytes]) -> Held:
+def _spool(pieces: Iterable[bytes]) -> ByteSource:
     """Keep what is long in a temporary file until it leaves."""
     with tempfile.TemporaryFile(prefix="spec-kitty-") as file:
         file.writelines(pieces)
@@ -355,7 +357,7 @@ def make_header(path: str, size: int) -> bytes:
     return member.tobuf(tarfile.USTAR_FORMAT, "utf-8", "strict")
 
 
-def _iter_archive(files: Mapping[str, bytes | Held]) -> Iterator[bytes]:
+def _iter_archive(files: Mapping[str, bytes | ByteSource]) -> Iterator[bytes]:
     """Yield a tar archive that depends on nothing but its contents, a part at a time."""
     written = 0
     for path in sorted(files, key=order):

@@ -29,7 +29,7 @@ from specify_cli import durable
 from specify_cli.errors import CallerError, EnvironmentFault, StoredDataError
 from specify_cli.installation import advise_install
 from specify_cli.libraries.archive.orders import place_order
-from specify_cli.libraries.words.said import list_said, list_unknown
+from specify_cli.libraries.words.content_members import list_said, list_unknown
 from specify_cli.project.protection import PER_SUBJECT
 from specify_cli.record import layout
 from specify_cli.record.ids import new_ulid
@@ -247,7 +247,7 @@ def seal_copy(
     key, order = keys.make(place.invocation_id), place_order(place, data, {})
     copied, made, sealed = dict[str, bytes](), dict[str, bytes](), dict[str, bytes]()
     for path, content in {place.path: data, **annexes}.items():
-        taken = _Taken(key)
+        taken = _SealedFile(key)
         copied[path] = b"".join(map(taken.seal, whole_lines(content)))
         if taken.lines:
             ciphertext = _encrypt(taken, key, place.invocation_id, reach)
@@ -259,7 +259,7 @@ def seal_copy(
     return SealedCopy(record, {**copied, **made}, frozenset(made), sealed)
 
 
-def _encrypt(taken: _Taken, key: bytes, invocation_id: str, reach: Reach) -> bytes:
+def _encrypt(taken: _SealedFile, key: bytes, invocation_id: str, reach: Reach) -> bytes:
     """Return what was taken, with the objects that only it leads to, as the text of an object."""
     kept = {item.digest for item in reach.of(taken.left)}
     gone = {item.digest for item in reach.of(taken.named) if item.code is None} - kept
@@ -274,7 +274,7 @@ def _encrypt(taken: _Taken, key: bytes, invocation_id: str, reach: Reach) -> byt
 
 
 def _make_annex(
-    order: Mapping[str, object], taken: _Taken, name: str, key: bytes
+    order: Mapping[str, object], taken: _SealedFile, name: str, key: bytes
 ) -> dict[str, object]:
     """Return the members of the annex that says what was taken and where it is."""
     return {
@@ -298,7 +298,7 @@ def _name_annex(annex: Mapping[str, object], key: bytes, name: str) -> str:
     return f"{folder}/{new_ulid(round(moment * 1000), entropy)}.jsonl"
 
 
-class _Taken:
+class _SealedFile:
     """What was taken out of the lines of one file: the lines as they were by their seals, the rows
     of the annex, the objects that they named, and those that they name still."""
 

@@ -4,8 +4,8 @@
     match_query("login -test")
 
 Reading order: `words.py` (the text and the marks of a line: file, tool, commit, rule; the query in
-the form that SQLite's full-text search reads; the snippet around a hit), `said.py` (which members
-hold what people and tools said: what an erasure takes).
+the form that SQLite's full-text search reads; the snippet around a hit), `content_members.py`
+(which members hold what people and tools said: what an erasure takes).
 
 It does no I/O and never raises for what a person typed: None says that a query asks for nothing.
 The rooms search, capsule and collector import it, so a word is found alike in all three.

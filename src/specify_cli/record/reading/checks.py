@@ -191,7 +191,7 @@ _CHANGERS = (
 _COMMAND_KEY = re.compile(r'"(?:command|cmd|commands|script|code|args)":')
 
 
-class _Part(NamedTuple):
+class _SimpleCommand(NamedTuple):
     """One simple command of a command line, the operator that follows it, and the file its output
     goes to."""
 
@@ -213,7 +213,7 @@ class _Command(NamedTuple):
     """What a command line says by itself: its parts, which of them is the last test run, whether
     what stands behind that only reads, and what changes files behind it ("" where nothing does)."""
 
-    parts: Sequence[_Part]
+    parts: Sequence[_SimpleCommand]
     test: int | None
     ends_reading: bool
     change: str
@@ -383,7 +383,7 @@ def _cut_word(match: re.Match[str]) -> str:
     return word if len(word) < _LONGEST_WORD else word[: _LONGEST_WORD // 2] + word[-100:]
 
 
-def _split(command: str) -> list[_Part]:
+def _split(command: str) -> list[_SimpleCommand]:
     """Return the simple commands of a command line in order; of a shell that is given one, those
     inside.
 
@@ -396,7 +396,7 @@ def _split(command: str) -> list[_Part]:
     text = _LONG_WORD.sub(_cut_word, text).replace("\n", " ; ")
     lexer = shlex.shlex(text, posix=True, punctuation_chars=_OPERATORS)
     lexer.whitespace_split, lexer.commenters = True, ""
-    parts: list[_Part] = []
+    parts: list[_SimpleCommand] = []
     words: list[str] = []
     target, awaits = "", False
     try:
@@ -412,15 +412,15 @@ def _split(command: str) -> list[_Part]:
             elif set(token) <= set("<>&") and set(token) & set("<>"):
                 continue
             else:
-                parts.append(_Part(tuple(words), token, target))
+                parts.append(_SimpleCommand(tuple(words), token, target))
                 words, target = [], ""
     except ValueError:  # an open quote: a text that was cut
         words = text.split()
-    parts.append(_Part(tuple(words), "", target))
+    parts.append(_SimpleCommand(tuple(words), "", target))
     return [inner for part in parts if part.words for inner in _open_shell(part)]
 
 
-def _open_shell(part: _Part) -> Iterator[_Part]:
+def _open_shell(part: _SimpleCommand) -> Iterator[_SimpleCommand]:
     words = _strip(part.words)
     flag = next((at for at, word in enumerate(words) if re.fullmatch(r"-\w*c", word)), None)
     if (
@@ -462,7 +462,7 @@ def _unwrap_json(command: str) -> str:
     return inner if isinstance(inner, str) else command
 
 
-def _is_test(part: _Part, commands: Sequence[str]) -> bool:
+def _is_test(part: _SimpleCommand, commands: Sequence[str]) -> bool:
     words = part.words[1:] if part.first in _KEYWORDS else part.words
     text = " ".join(_strip(words))
     bare = _RUNNERS.sub("", text).removeprefix("./")
@@ -480,7 +480,7 @@ def _is_test(part: _Part, commands: Sequence[str]) -> bool:
     )
 
 
-def _decides_exit(parts: Sequence[_Part], place: int, command: str) -> bool:
+def _decides_exit(parts: Sequence[_SimpleCommand], place: int, command: str) -> bool:
     """Return whether the exit code of the whole is the test run's where that failed.
 
     Behind `|`, `;`, `&` and `||` the shell reports another command's code: a pipe does so unless
@@ -520,7 +520,7 @@ def _read_output(output: str) -> str | None:
     return None
 
 
-def _changes_files(part: _Part) -> bool:
+def _changes_files(part: _SimpleCommand) -> bool:
     words = part.words
     if part.redirected_to:
         return True

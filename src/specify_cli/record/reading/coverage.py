@@ -11,7 +11,7 @@ does not is named beside it.
 from __future__ import annotations
 
 from doctrine.light_imports import TYPE_CHECKING
-from specify_cli.record.reading.printed import UNREAD
+from specify_cli.record.reading.printed_context import UNREAD
 from specify_cli.record.record import is_stand_in
 
 if TYPE_CHECKING:

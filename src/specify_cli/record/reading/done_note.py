@@ -141,7 +141,7 @@ class _Change(NamedTuple):
     place: int
 
 
-class Shown:
+class RemarkSources:
     """The entries that remarks are made of, picked in one pass: each entry of a long record is read
     anew.
 
@@ -226,14 +226,14 @@ class Shown:
             self.newest[entry.name, entry.about] = entry
 
 
-def _show(lines: Sequence[Mapping[str, object]], commands: Sequence[str]) -> Shown:
-    shown = Shown(commands)
+def _show(lines: Sequence[Mapping[str, object]], commands: Sequence[str]) -> RemarkSources:
+    shown = RemarkSources(commands)
     for at, entry in enumerate(make_timeline(lines)):
         shown.take(at, entry)
     return shown
 
 
-def _iter_remarks(shown: Shown) -> Iterator[Remark]:
+def _iter_remarks(shown: RemarkSources) -> Iterator[Remark]:
     yield from _compare_checks(shown)
     yield from _find_failures(shown)
     yield from _find_changed_artifacts(shown.links, shown.edits)
@@ -244,7 +244,7 @@ def _iter_remarks(shown: Shown) -> Iterator[Remark]:
         )
 
 
-def _compare_checks(shown: Shown) -> Iterator[Remark]:
+def _compare_checks(shown: RemarkSources) -> Iterator[Remark]:
     changes, checks, last = shown.changes, shown.checks, shown.find_last()
     unseen = {gap.seq for gap in shown.gaps}
     if last is None or all(change.seq in unseen for change in changes):
@@ -281,7 +281,7 @@ def _compare_checks(shown: Shown) -> Iterator[Remark]:
             yield Remark("EDITED_SINCE_GREEN", text, (green.seq, *_cite(since)))
 
 
-def _find_failures(shown: Shown) -> Iterator[Remark]:
+def _find_failures(shown: RemarkSources) -> Iterator[Remark]:
     """Yield the commands whose last run failed; what only reads is none, nor tests that ended well
     in another form."""
     green = max((check.seq for check in shown.checks if check.shows == PASSED), default=-1)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from doctrine.light_imports import TYPE_CHECKING
 from doctrine.text import count, say
 from specify_cli.record.reading.timeline import measure
-from specify_cli.record.story.story import Part
+from specify_cli.record.story.story import StoryPart
 from specify_cli.record.story.words import BAD, cut, read_text
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ _MOST_NAMES, _NAME_LENGTH = 3, 30
 _QUIET = ("started", "ended", "instructions_loaded")
 
 
-def join_acts(acts: Sequence[Act]) -> Part:
+def join_acts(acts: Sequence[Act]) -> StoryPart:
     """Return a group of deeds of one kind, named by how many there are, or by the one there is.
 
     The acts are of one deed, in order, at least one. It failed or was denied where any of them did.
@@ -63,7 +63,7 @@ def join_acts(acts: Sequence[Act]) -> Part:
         took = first.duration_ms
     else:
         took = (measure(first.at, last.at) or 0) + (last.duration_ms or 0)
-    return Part(
+    return StoryPart(
         kind=first.deed,
         title=_name_group(acts) + _count_lines(acts) + _describe_end(acts, bad),
         outcome=outcome,

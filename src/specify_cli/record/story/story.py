@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from specify_cli.record.story.words import Act
 
 
-class Part(NamedTuple):
+class StoryPart(NamedTuple):
     """A part of the story: a chapter (`prompt`, `subagent`, `step`), an `answer`, a group of deeds
     of one kind (`read`, `edit`, `run`, `test`, …) or a `note`.
 
@@ -30,10 +30,10 @@ class Part(NamedTuple):
     limits: tuple[str, ...] = ()
     seqs: tuple[int, ...] = ()
     acts: tuple[Act, ...] = ()
-    parts: tuple[Part, ...] = ()
+    parts: tuple[StoryPart, ...] = ()
 
 
-class Asked(NamedTuple):
+class StoryRequest(NamedTuple):
     """Who asked for what, and who was chosen for it and why; `missing` says why no request is
     there, where that is known, `work` which work package of which mission it is."""
 
@@ -61,7 +61,7 @@ class Bearing(NamedTuple):
     by_kind: bool
 
 
-class Told(NamedTuple):
+class StoryContext(NamedTuple):
     """The rules that were put before the agent: their uris, those in front first; `bearing` are
     those of which the record says that a file or the kind of work brought them."""
 
@@ -93,9 +93,9 @@ class Story(NamedTuple):
     closed_by: str | None
     ended_at: str | None
     duration_ms: int | None
-    asked: Asked
-    told: Told
-    done: tuple[Part, ...]
+    asked: StoryRequest
+    told: StoryContext
+    done: tuple[StoryPart, ...]
     changed: tuple[Changed, ...]
     calls: int
     failed: int

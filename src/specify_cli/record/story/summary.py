@@ -13,7 +13,7 @@ from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 from doctrine.text import count, say
 from specify_cli.record.reading.timeline import Entry, make_timeline, moment_of
 from specify_cli.record.story.naming import describe_session, join_acts
-from specify_cli.record.story.story import Part, Story
+from specify_cli.record.story.story import Story, StoryPart
 from specify_cli.record.story.telling import Telling, tell_asked, tell_story
 from specify_cli.record.story.words import Act, cut
 
@@ -105,7 +105,7 @@ def tell_before(started: Line, above: Sequence[Line]) -> str:
     return f"{summarize_story(story).done} (in {say(first.get('invocation_id'))})"
 
 
-def _walk(parts: Iterable[Part]) -> Iterator[Part]:
+def _walk(parts: Iterable[StoryPart]) -> Iterator[StoryPart]:
     for part in parts:
         yield part
         yield from _walk(part.parts)
@@ -144,7 +144,7 @@ def tell_lines(
         while part is not None and part.kind in ("opening", "subagent") and part.parts:
             part = part.parts[-1]
         if part is None or part.kind == "opening":
-            part = Part("note", _name_quiet(entries[-1]))
+            part = StoryPart("note", _name_quiet(entries[-1]))
         seq = line.get("seq")
         yield ToldLine(
             seq if isinstance(seq, int) else -1, moment_of(line),

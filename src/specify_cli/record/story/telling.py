@@ -13,15 +13,23 @@ from itertools import chain
 
 from doctrine.light_imports import TYPE_CHECKING
 from doctrine.text import count, say
-from specify_cli.record.reading.done_note import Shown
-from specify_cli.record.reading.printed import describe_printed, is_in_front
+from specify_cli.record.reading.done_note import RemarkSources
+from specify_cli.record.reading.printed_context import describe_printed, is_in_front
 from specify_cli.record.reading.timeline import Entry, make_timeline, measure
 from specify_cli.record.reading.usage import add_tokens
 from specify_cli.record.reading.views import join
 from specify_cli.record.seal import erased_members
 from specify_cli.record.story.choice import explain_choice
 from specify_cli.record.story.naming import VERBS, describe_error, join_acts, name_event
-from specify_cli.record.story.story import Asked, Bearing, Changed, Fact, Part, Story, Told
+from specify_cli.record.story.story import (
+    Bearing,
+    Changed,
+    Fact,
+    Story,
+    StoryContext,
+    StoryPart,
+    StoryRequest,
+)
 from specify_cli.record.story.words import (
     BAD,
     NAMELESS,
@@ -67,7 +75,7 @@ def tell_story(lines: Sequence[Line], commands: Sequence[str] = (), root: str = 
     session = started.get("session")
     # What a subagent did in a record of its own is done by nobody below it.
     own = _get_text(session, "agent_id") if isinstance(session, dict) else None
-    telling, shown = Telling(commands, find_root(lines, root), own), Shown(commands)
+    telling, shown = Telling(commands, find_root(lines, root), own), RemarkSources(commands)
     ended: Line = {}
     retrieved: Line = {}
     # Each entry of a long record is read anew: all that is told of it is found in one walk.
@@ -131,7 +139,7 @@ class _Chapter:
         # told.
         self.entry = entry
         self.text = ""
-        self.parts: list[Part | _Chapter] = []
+        self.parts: list[StoryPart | _Chapter] = []
         self.group: list[Act] = []
 
     def add(self, act: Act) -> None:
@@ -141,7 +149,7 @@ class _Chapter:
             self.close_group()
         self.group.append(act)
 
-    def put(self, part: Part | _Chapter) -> None:
+    def put(self, part: StoryPart | _Chapter) -> None:
         """Add a part, or a chapter that is still being written, behind the group."""
         self.close_group()
         self.parts.append(part)
@@ -152,7 +160,7 @@ class _Chapter:
             self.parts.append(join_acts(self.group))
             self.group = []
 
-    def finish(self) -> Part:
+    def finish(self) -> StoryPart:
         """Return the chapter as a part; a subagent's without anything in it is left out."""
         self.close_group()
         made = [part.finish() if isinstance(part, _Chapter) else part for part in self.parts]
@@ -160,9 +168,9 @@ class _Chapter:
         entry = self.entry
         if entry is None:
             at = parts[0].at if parts else None
-            return Part(self.kind, self.title, self.text, at=at, parts=parts)
+            return StoryPart(self.kind, self.title, self.text, at=at, parts=parts)
         limits = dict.fromkeys(list_limits(entry.fields) + list_limits(entry.end_fields))
-        return Part(
+        return StoryPart(
             self.kind,
             self.title,
             self.text,
@@ -335,7 +343,7 @@ class Telling:
         if used:
             title += f" · {used:,} tokens"
         kind = "answer" if is_answer else "asked"
-        chapter.put(Part(kind, title, text, at=entry.at, limits=limits, seqs=(entry.seq,)))
+        chapter.put(StoryPart(kind, title, text, at=entry.at, limits=limits, seqs=(entry.seq,)))
 
     def _take_note(self, chapter: _Chapter, entry: Entry) -> None:
         """Put any other event as a sentence; what judges, or is left undone, is also kept apart."""
@@ -355,7 +363,7 @@ class Telling:
             self.judged.append(Fact(text, (entry.seq,)))
         if fields.get("reason") == "unseen_change":
             self.left.append(Fact(text, (entry.seq,)))
-        part = Part(
+        part = StoryPart(
             "note",
             text,
             outcome=read_outcome(entry),
@@ -370,7 +378,7 @@ class Telling:
         for act in self._open:
             yield Fact(f"{VERBS[act.deed]} {act.what}: no end is recorded", act.seqs)
 
-    def finish(self) -> tuple[Part, ...]:
+    def finish(self) -> tuple[StoryPart, ...]:
         """Return the chapters; the first only where something came before the first prompt."""
         parts = [chapter.finish() for chapter in self._top]
         return tuple(part for part in parts if part.kind != "opening" or part.parts)
@@ -392,14 +400,14 @@ def _join_patch(call: Act, patch: Act) -> Act:
     )
 
 
-def tell_asked(started: Line) -> Asked:
+def tell_asked(started: Line) -> StoryRequest:
     """Return who asked for what, of the fields of `started`; a member that is not there is None or
     empty."""
     actor = started.get("actor")
     actor = actor if isinstance(actor, dict) else {"actor_id": actor}
     session = started.get("session")
     session = session if isinstance(session, dict) else {}
-    return Asked(
+    return StoryRequest(
         request=_get_text(started, "request_text"),
         missing="erased" if "request_text" in erased_members(started) else "",
         by=say(actor.get("actor_id") or "unknown"),
@@ -415,7 +423,7 @@ def tell_asked(started: Line) -> Asked:
     )
 
 
-def _tell_rules(started: Line, response: Line, changed: Iterable[str]) -> Told:
+def _tell_rules(started: Line, response: Line, changed: Iterable[str]) -> StoryContext:
     """Return which rules were put before the agent, of the `response` of a record's first
     retrieval; `changed` are the paths of files that changed."""
     hits = _list_objects(response.get("hits"))
@@ -426,17 +434,17 @@ def _tell_rules(started: Line, response: Line, changed: Iterable[str]) -> Told:
     bearing = tuple(_list_bearing(hits, tuple(changed)))
     if not started.get("governance_context_available"):
         summary = "no rules: there was no charter, or it is not kept"
-        return Told(summary, shown, offered, back, bearing)
+        return StoryContext(summary, shown, offered, back, bearing)
     if "opened_by" in started:
         summary = "no rules: a hook began the record, and its context was given to nobody"
-        return Told(summary, (), (), back, bearing)
+        return StoryContext(summary, (), (), back, bearing)
     summary = f"{count(len(shown), 'rule')} in front of the agent"
     if offered:
         summary += f", {len(offered)} on demand"
     printed = describe_printed(started.get("printed"))
     if printed:
         summary += f"; {printed}"
-    return Told(summary, shown, offered, back, bearing)
+    return StoryContext(summary, shown, offered, back, bearing)
 
 
 def _list_bearing(hits: Iterable[Line], changed: Sequence[str]) -> Iterator[Bearing]:

@@ -261,7 +261,7 @@ def test_the_note_on_a_run_that_was_closed_as_done(groups: tuple[list[Line], ...
 def test_a_command_is_split_once_for_all_that_is_asked_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
     command, split, seen = "pytest -q once.py > out.txt", checks._split, list[str]()
 
-    def see(text: str) -> list[checks._Part]:
+    def see(text: str) -> list[checks._SimpleCommand]:
         seen.append(text)
         return split(text)
 

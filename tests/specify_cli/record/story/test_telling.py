@@ -10,7 +10,7 @@ import pytest
 from specify_cli.record.reading import timeline
 from specify_cli.record.reading.views import View
 from specify_cli.record.story.choice import explain_choice
-from specify_cli.record.story.story import Part
+from specify_cli.record.story.story import StoryPart
 from specify_cli.record.story.summary import pair_calls, summarize_story, tell_lines
 from specify_cli.record.story.telling import tell_story
 from specify_cli.record.story.words import read_printed
@@ -32,7 +32,7 @@ def call(seq: int, tool: str, args: dict[str, Any], output: str | None = "", **f
     return [begun, line(seq + 1, "tool_result", call_id=f"c{seq}", status=status, output={"head": output}, **fields)]
 
 
-def titles(parts: tuple[Part, ...]) -> list[Any]:
+def titles(parts: tuple[StoryPart, ...]) -> list[Any]:
     return [[part.title, titles(part.parts)] if part.parts else part.title for part in parts]
 
 

@@ -35,8 +35,8 @@ from specify_cli.features.collector.storage import (
     ERASURE,
     HELD,
     STORED,
+    ListPosition,
     Order,
-    Place,
     RecordPiece,
     compute_digest,
     make_conflict,
@@ -48,9 +48,9 @@ from specify_cli.record.verifying.erasures import find_hold
 
 def read_orders(
     transaction: Transaction, keys: Sequence[tuple[str, str]]
-) -> dict[Place, list[Order]]:
+) -> dict[ListPosition, list[Order]]:
     """Return the orders of some invocations, each given with its project, the first one first."""
-    orders: dict[Place, list[Order]] = {}
+    orders: dict[ListPosition, list[Order]] = {}
     for at in range(0, len(keys), AT_ONCE):
         where, values = choose_places(keys[at : at + AT_ONCE])
         for invocation_id, project, file, body in transaction.run(
@@ -58,17 +58,19 @@ def read_orders(
             f" WHERE {where} ORDER BY file",
             values,
         ):
-            place = Place(invocation_id, project)
+            place = ListPosition(invocation_id, project)
             orders.setdefault(place, []).append(decode_order(file, body))
     return orders
 
 
-def read_orders_of(transaction: Transaction, place: Place) -> list[Order]:
+def read_orders_of(transaction: Transaction, place: ListPosition) -> list[Order]:
     """Return the orders of one invocation, the first one first."""
     return read_orders(transaction, [place]).get(place, [])
 
 
-def apply_order(transaction: Transaction, place: Place, order: Order, now: str, client: str) -> str:
+def apply_order(
+    transaction: Transaction, place: ListPosition, order: Order, now: str, client: str
+) -> str:
     """Keep an order and carry it out: STORED, DUPLICATE, CONFLICT, or HELD where a hold forbids
     it."""
     known = read_orders_of(transaction, place)
@@ -99,7 +101,7 @@ def apply_order(transaction: Transaction, place: Place, order: Order, now: str, 
     return STORED
 
 
-def _erase_phases(transaction: Transaction, place: Place, orders: Sequence[Order]) -> None:
+def _erase_phases(transaction: Transaction, place: ListPosition, orders: Sequence[Order]) -> None:
     where = "invocation_id = ? AND project_uuid = ?"
     held = read_phases(transaction, where, place).get(place, [])
     left = [one._replace(event=erase_event(one.event, orders)) for one in held]
@@ -130,7 +132,7 @@ def _erase_phases(transaction: Transaction, place: Place, orders: Sequence[Order
         )
 
 
-def _drop_objects(transaction: Transaction, place: Place, candidates: set[str]) -> None:
+def _drop_objects(transaction: Transaction, place: ListPosition, candidates: set[str]) -> None:
     """Delete objects that no record of the project names any more."""
     if not candidates:
         return

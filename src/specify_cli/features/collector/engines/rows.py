@@ -17,8 +17,8 @@ from specify_cli.features.collector.storage import (
     Changes,
     Conflict,
     HeldRecord,
+    ListPosition,
     LogConflict,
-    Place,
     RecordPiece,
     Row,
     StorageError,
@@ -58,9 +58,9 @@ def choose_places(keys: Sequence[tuple[str, str]]) -> tuple[str, list[str]]:
 
 def read_phases(
     transaction: Transaction, where: str, values: Sequence[str]
-) -> dict[Place, list[StoredEvent]]:
+) -> dict[ListPosition, list[StoredEvent]]:
     """Return the phases that meet a condition, Started first. Raises StorageError."""
-    phases: dict[Place, list[StoredEvent]] = {}
+    phases: dict[ListPosition, list[StoredEvent]] = {}
     for invocation_id, project, phase, received_at, body, client, digest in transaction.run(
         "SELECT invocation_id, project_uuid, phase, received_at, body, client, digest FROM "
         f"event WHERE {where}"
@@ -68,7 +68,7 @@ def read_phases(
         values,
     ):
         check_text(digest, body, invocation_id)
-        place = Place(invocation_id, project)
+        place = ListPosition(invocation_id, project)
         phases.setdefault(place, []).append(
             StoredEvent(phase, received_at, json.loads(body), client)
         )
@@ -150,7 +150,7 @@ def get_state(row: Row) -> str:
 def write_words(transaction: Transaction, changed: Sequence[tuple[Row, Row | None]]) -> None:
     """Write the words of all rows of a transaction in the order of their places, which makes one
     piece; delete those that ceased to hold."""
-    net: dict[Place, tuple[Row, Row | None]] = {}
+    net: dict[ListPosition, tuple[Row, Row | None]] = {}
     for row, before in changed:
         net[row.place] = (row, net.get(row.place, (row, before))[1])
     added: dict[int, set[str]] = {}
@@ -202,7 +202,7 @@ def write_record(
     )
 
 
-def read_record(transaction: Transaction, place: Place) -> tuple[HeldRecord | None, str]:
+def read_record(transaction: Transaction, place: ListPosition) -> tuple[HeldRecord | None, str]:
     """Return the whole record that is held of an invocation, and the digest it was written with."""
     for *row, digest in transaction.run(
         f"SELECT {', '.join(HeldRecord._fields)}, digest FROM record"

@@ -52,10 +52,10 @@ from specify_cli.features.collector.storage import (
     Filter,
     HeldLog,
     HeldRecord,
+    ListPosition,
     LogConflict,
     LogPiece,
     Order,
-    Place,
     ProjectRow,
     Projects,
     RecordPiece,
@@ -145,7 +145,7 @@ class SqlStorage:
             left, orders = events, read_orders(transaction, keys)
             if orders:
                 left = [
-                    erase_event(one, orders.get(Place(key_of(one)[0], project_of(one)), ()))
+                    erase_event(one, orders.get(ListPosition(key_of(one)[0], project_of(one)), ()))
                     for one in events
                 ]
             changes = decide(left, by_phase, now, client)
@@ -154,7 +154,7 @@ class SqlStorage:
 
         return self._database.write(store)
 
-    def rows(self, filters: Filter, limit: int, after: Place | None = None) -> list[Row]:
+    def rows(self, filters: Filter, limit: int, after: ListPosition | None = None) -> list[Row]:
         """At most `limit` invocations, newest first, those after a place if one is given."""
 
         def read(transaction: Transaction) -> list[Row]:
@@ -214,7 +214,7 @@ class SqlStorage:
         A record that came before is replaced where the new one adds lines or annexes to it. The
         digests are those of the objects it leads to that are not held yet, sorted.
         """
-        place = Place(sent.invocation_id, project)
+        place = ListPosition(sent.invocation_id, project)
 
         def store(transaction: Transaction) -> tuple[str, list[str]]:
             transaction.run(_LOCK, (project,))
@@ -261,7 +261,7 @@ class SqlStorage:
 
         def store(transaction: Transaction) -> str:
             transaction.run(_LOCK, (project,))
-            place = Place(invocation_id, project)
+            place = ListPosition(invocation_id, project)
             verdict = apply_order(transaction, place, order, now, client)
             transaction.run(
                 "UPDATE totals SET revision = revision + 1 WHERE project_uuid = ?", (project,)
@@ -273,7 +273,7 @@ class SqlStorage:
 
     def orders(self, project: str, invocation_id: str) -> list[Order]:
         """Return the orders of a record, the first one first."""
-        place = Place(invocation_id, project)
+        place = ListPosition(invocation_id, project)
         return self._database.read(lambda transaction: read_orders_of(transaction, place))
 
     def keep_objects(self, project: str, objects: Mapping[str, str]) -> int:
@@ -414,11 +414,11 @@ class SqlStorage:
             yield page
             after = page[-1].invocation_id
 
-    def bodies(self, places: Sequence[Place]) -> dict[Place, str]:
+    def bodies(self, places: Sequence[ListPosition]) -> dict[ListPosition, str]:
         """Return the whole records that are held of some invocations, as they were sent."""
 
-        def read(transaction: Transaction) -> dict[Place, str]:
-            bodies: dict[Place, str] = {}
+        def read(transaction: Transaction) -> dict[ListPosition, str]:
+            bodies: dict[ListPosition, str] = {}
             for place in places:
                 held, digest = read_record(transaction, place)
                 if held is not None:
@@ -494,7 +494,7 @@ class _Page(NamedTuple):
     wanted: dict[str, Sequence[str]]
     many_actors: bool
     limit: int
-    after: Place | None
+    after: ListPosition | None
 
     def bound(self, order: str) -> tuple[list[str], list[str]]:
         """Return the conditions that no column of equal values states, many actors and the ends of
@@ -509,7 +509,9 @@ class _Page(NamedTuple):
         if filters.since is not None:
             where.append(f"{order} >= ?")
             values.append(filters.since)
-        ends = [end for end in (self.after, filters.until and Place(filters.until, "")) if end]
+        ends = [
+            end for end in (self.after, filters.until and ListPosition(filters.until, "")) if end
+        ]
         if ends:
             # One bound: of two an engine begins at either, and walks from there to the other.
             where.append(f"({order}, project_uuid) < (?, ?)")

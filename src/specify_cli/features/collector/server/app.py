@@ -67,7 +67,7 @@ from specify_cli.features.collector.server.witness_routes import (
 )
 from specify_cli.features.collector.storage import (
     Conflict,
-    Place,
+    ListPosition,
     Row,
     StorageError,
     StoredEvent,
@@ -216,7 +216,7 @@ def _list(
 
 
 # Where what is ahead begins: before every invocation there can be.
-_LAST = Place("7" + "Z" * 25, "ffffffff-ffff-ffff-ffff-ffffffffffff")
+_LAST = ListPosition("7" + "Z" * 25, "ffffffff-ffff-ffff-ffff-ffffffffffff")
 
 
 def _show_invocation(setting: Setting, request: Request) -> Response:
@@ -240,7 +240,7 @@ def _show_invocation(setting: Setting, request: Request) -> Response:
     )
 
 
-def _find_one(setting: Setting, request: Request) -> tuple[Place, list[StoredEvent]]:
+def _find_one(setting: Setting, request: Request) -> tuple[ListPosition, list[StoredEvent]]:
     """Return the invocation a path names. Raises Refused for none, and for several without
     `?project=`."""
     project: str | None = None
@@ -263,7 +263,7 @@ def _find_one(setting: Setting, request: Request) -> tuple[Place, list[StoredEve
     if len(by_project) > 1:
         raise Refused("several-projects", f"add ?project= with one of {', '.join(by_project)}")
     [(project, stored)] = by_project.items()
-    return Place(invocation_id, project), stored
+    return ListPosition(invocation_id, project), stored
 
 
 def _list_projects(setting: Setting, request: Request) -> Response:
@@ -353,7 +353,7 @@ def _show_detail(setting: Setting, request: Request) -> Response:
     return HTMLResponse(pages.detail(place.project_uuid, stored, conflicts, whole))
 
 
-def _find_whole(setting: Setting, place: Place) -> Whole | None:
+def _find_whole(setting: Setting, place: ListPosition) -> Whole | None:
     """Return the whole record of an invocation that the token may read, if one is held."""
     bodies = setting.storage.bodies([place])
     return read_whole(bodies[place]) if place in bodies else None
@@ -400,7 +400,9 @@ def _show_rules(setting: Setting, request: Request) -> Response:
 
 
 def _show_many(
-    setting: Setting, request: Request, draw_page: Callable[[Query, Sequence[Row], pages.Held], str]
+    setting: Setting,
+    request: Request,
+    draw_page: Callable[[Query, Sequence[Row], pages.RecordBodies], str],
 ) -> Response:
     query = [
         (name, value)
@@ -409,7 +411,9 @@ def _show_many(
     ]
     rows, _, _ = _list(setting, request, [*query, ("limit", str(MAX_LIMIT))])
     return HTMLResponse(
-        draw_page(query, rows, pages.Held(setting.storage.bodies, [row.place for row in rows]))
+        draw_page(
+            query, rows, pages.RecordBodies(setting.storage.bodies, [row.place for row in rows])
+        )
     )
 
 
@@ -423,7 +427,7 @@ def _show_comparison(setting: Setting, request: Request) -> Response:
         if project not in phases:
             raise Refused("not-found", f"{name}: expected PROJECT/ID of an invocation that is held")
         by_phase = {one.phase: one for one in phases[project]}
-        whole = _find_whole(setting, Place(invocation_id, project))
+        whole = _find_whole(setting, ListPosition(invocation_id, project))
         sides.append((row_of(by_phase.get(STARTED), by_phase.get(COMPLETED)), whole))
     try:
         return HTMLResponse(pages.comparison(sides))
@@ -431,7 +435,7 @@ def _show_comparison(setting: Setting, request: Request) -> Response:
         raise Refused("not-found", f"{error.message}; {error.suggestion}") from error
 
 
-def _find_conflicts(setting: Setting, place: Place) -> list[Conflict]:
+def _find_conflicts(setting: Setting, place: ListPosition) -> list[Conflict]:
     """Return what was refused for one invocation of a project."""
     return setting.storage.conflicts(
         MAX_LIMIT, frozenset({place.project_uuid}), place.invocation_id

@@ -19,7 +19,7 @@ from markupsafe import Markup
 from specify_cli.errors import CallerError, InvocationError
 from specify_cli.features.collector.holdings import Whole, count_rules, read_whole
 from specify_cli.features.collector.reception import PARAMETERS, Problem, Query
-from specify_cli.features.collector.storage import Conflict, Place, Row, StoredEvent, Totals
+from specify_cli.features.collector.storage import Conflict, ListPosition, Row, StoredEvent, Totals
 from specify_cli.features.effect.facts import judge_rules
 from specify_cli.features.effect.page import lay_out_rules
 from specify_cli.features.effect.reading import read_use
@@ -48,19 +48,19 @@ _HOW = "its project can send whole records: spec-kitty sync enable --level recor
 ROOM = 16 * 1024 * 1024
 
 
-class Held:
+class RecordBodies:
     """The whole records that are held of some places, as far as a page has room for them; `note`
     says whether it had none for some."""
 
     def __init__(
         self,
-        read: Callable[[Sequence[Place]], Mapping[Place, str]],
-        places: Sequence[Place],
+        read: Callable[[Sequence[ListPosition]], Mapping[ListPosition, str]],
+        places: Sequence[ListPosition],
         room: int = ROOM,
     ) -> None:
         self._read, self._places, self._room, self.note = read, places, room, ""
 
-    def __iter__(self) -> Iterator[tuple[Place, str]]:
+    def __iter__(self) -> Iterator[tuple[ListPosition, str]]:
         room = self._room
         for place in self._places:
             for body in self._read([place]).values():
@@ -189,7 +189,7 @@ def _draw(whole: Whole) -> Markup:
 def pictures(
     query: Query,
     rows: Sequence[Row],
-    held: Held,
+    held: RecordBodies,
     today: date,
 ) -> str:
     """Return pictures of some invocations; rules are told by those whose whole records are held."""
@@ -207,7 +207,7 @@ def pictures(
 def report(
     query: Query,
     rows: Sequence[Row],
-    held: Held,
+    held: RecordBodies,
 ) -> str:
     """Return a report of some invocations; of those whose whole records are not held only what
     their two events say."""
@@ -241,7 +241,9 @@ def _tell_row(row: Row) -> Run:
     )  # fmt: skip
 
 
-def rules(query: Query, rows: Sequence[Row], held: Held, get: Callable[[str, str], bytes]) -> str:
+def rules(
+    query: Query, rows: Sequence[Row], held: RecordBodies, get: Callable[[str, str], bytes]
+) -> str:
     """Return how rules fared in those invocations whose whole records are held; `get` returns an
     object by project and digest."""
     uses = []

@@ -35,7 +35,7 @@ from specify_cli.features.hooks.search import (
 )
 from specify_cli.features.hooks.worktree.gate import look_after
 from specify_cli.invocation.bindings import opens_by_itself, unlink_below, write_small
-from specify_cli.invocation.told import forget_told
+from specify_cli.invocation.printing import forget_told
 from specify_cli.record import layout
 from specify_cli.record.ids import rfc3339
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
 from specify_cli.errors import CallerError
-from specify_cli.features.programs.asked import TOP, Fields, place_of
+from specify_cli.features.programs.event_places import TOP, Fields, place_of
 from specify_cli.features.programs.history import Recorded
 from specify_cli.features.programs.work.course import Course, Scope
 from specify_cli.features.programs.work.refusals import (

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple, NoReturn, cast
 from doctrine import os
 from specify_cli import durable
 from specify_cli.errors import CallerError, EnvironmentFault, InvocationError, StoredDataError
-from specify_cli.features.programs.asked import (
+from specify_cli.features.programs.event_places import (
     AGREED,
     ASKS,
     OF_THE_RUN,
@@ -34,7 +34,7 @@ from specify_cli.features.programs.asked import (
     Place,
     place_of,
 )
-from specify_cli.features.programs.expected import Watch
+from specify_cli.features.programs.expected import ExpectedEvents
 from specify_cli.features.programs.history import History, Recorded
 from specify_cli.features.programs.values import Default, make_plain
 from specify_cli.features.programs.work.refusals import LimitExceeded, divergence
@@ -104,7 +104,7 @@ class Scope:
             _HERE.set(outer)
 
 
-class Past(NamedTuple):
+class EarlierRun(NamedTuple):
     """What an earlier process did of this run, or another run of its program, and how that is
     taken.
 
@@ -121,7 +121,7 @@ class Past(NamedTuple):
     live_tools: bool = False
     allow_external: bool = False
     models: Mapping[str, Callable[[Any], Any]] = {}
-    watch: Watch | None = None
+    watch: ExpectedEvents | None = None
     seam: Body | None = None
 
     def allows(self, call: Recorded) -> bool:
@@ -149,7 +149,7 @@ class Course:
     def __init__(
         self,
         recorder: Recorder,
-        past: Past | None,
+        past: EarlierRun | None,
         claim: int | None,
         default: Default | None,
     ) -> None:
@@ -161,7 +161,7 @@ class Course:
         self.open_steps: list[Scope] = []
         # Of the idempotency keys that calls have, their hashes: a long run has many.
         self._is_fresh = past is None
-        self.past = past or Past(History((), recorder.objects.get), self.trace_id)
+        self.past = past or EarlierRun(History((), recorder.objects.get), self.trace_id)
         self._keys = self.past.history.keys
         self._began = time.monotonic()
         self._seam_body, self._watched = self.past.seam, self.past.watch

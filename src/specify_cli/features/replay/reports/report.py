@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from doctrine.text import count, say
-from specify_cli.features.replay.judge import Asked, Replayed, Rerun, plain
+from specify_cli.features.replay.judge import RejudgedGate, Replayed, Rerun, plain
 from specify_cli.features.replay.outcomes import ERROR, Fields, Outcome, Point
 from specify_cli.record.reading.views import change, find_places, join, json_pieces, pick
 
@@ -179,7 +179,7 @@ def _describe_hit(hit: Fields | None) -> Json | None:
     return None if hit is None else {name: hit.get(name) for name in names}
 
 
-def _describe_gate(asked: Asked) -> Json:
+def _describe_gate(asked: RejudgedGate) -> Json:
     fields = asked.fields
     return {
         **{name: fields.get(name) for name in ("seq", "gate", "rule_ref", "blocking", "override")},

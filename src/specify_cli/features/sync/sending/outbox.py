@@ -114,7 +114,7 @@ PRAGMA user_version = {CURSOR_VERSION};
 """
 
 
-class Seen(NamedTuple):
+class RecordSummary(NamedTuple):
     """What a record's bytes say to sync: its two lines with their seals, or why no envelope of it
     is sent.
 
@@ -129,7 +129,7 @@ class Seen(NamedTuple):
     kind: str = LIVE
 
 
-class Due(NamedTuple):
+class DuePhase(NamedTuple):
     """One phase that is to be delivered next for its invocation."""
 
     invocation_id: str
@@ -153,7 +153,7 @@ class Counts(NamedTuple):
     records: int | None = None
 
 
-def look_at(root: str, place: Place) -> Seen:
+def look_at(root: str, place: Place) -> RecordSummary:
     """Return what one record is to sync.
 
     Damage is every error of its own lines but a torn tail, which a crash leaves.
@@ -163,12 +163,12 @@ def look_at(root: str, place: Place) -> Seen:
         if layout.is_imported(place.folder):
             first = open_line(store.head(place)).fields or {}
             if not first.get("imported"):
-                return Seen(None, None, "imported")
+                return RecordSummary(None, None, "imported")
         data = store.read(place)
     except FileNotFoundError:
-        return Seen(None, None, "missing")
+        return RecordSummary(None, None, "missing")
     except (OSError, InvocationError):
-        return Seen(None, None, "unreadable")
+        return RecordSummary(None, None, "unreadable")
     end = data.rfind(b"\n") + 1
     lines = [raw + b"\n" for _, raw in split_lines(data)]
     report = verify_record(
@@ -184,15 +184,15 @@ def look_at(root: str, place: Place) -> Seen:
     ]
     record = fold(data)
     if record is not None and not record.sealed and not wrong:
-        return Seen(None, None, "unsealed")
+        return RecordSummary(None, None, "unsealed")
     if wrong or record is None or any(differing_copies(root, place)):
-        return Seen(None, None, "damaged")
+        return RecordSummary(None, None, "damaged")
     if record.started.get("v") not in VERSIONS:
-        return Seen(None, None, "newer")
+        return RecordSummary(None, None, "newer")
     kind = kind_of(record.started)
     excluded = None if kind == LIVE else IMPORTED_SESSION if kind == IMPORTED else kind
     if record.started.get("tombstone") is True:
-        return Seen(None, None, "tombstone")
+        return RecordSummary(None, None, "tombstone")
     seals = {id(entry.fields): entry.seal for entry in record.entries}
 
     def sealed(fields: Members) -> Members:
@@ -201,10 +201,10 @@ def look_at(root: str, place: Place) -> Seen:
     completed = None if record.completed is None else sealed(record.completed)
     is_own = place.folder in (layout.RECORDS, layout.IMPORTED) or layout.is_cold(place.folder)
     origin = None if is_own else "merged"
-    return Seen(sealed(record.started), completed, excluded, origin, kind)
+    return RecordSummary(sealed(record.started), completed, excluded, origin, kind)
 
 
-def envelope(project: Project, uuid: str, level: str, seen: Seen, phase: str) -> Members:
+def envelope(project: Project, uuid: str, level: str, seen: RecordSummary, phase: str) -> Members:
     """Return the CloudEvent of one phase; its texts go through today's redaction once more.
 
     Where what was said leaves encrypted alone, none of it is in there.
@@ -301,10 +301,14 @@ class Outbox:
     def _shipped(self) -> frozenset[str]:
         return shipped_records(self._project.root)
 
-    def _read_seen(self, place: Place | None) -> Seen:
-        return Seen(None, None, "missing") if place is None else look_at(self._project.root, place)
+    def _read_seen(self, place: Place | None) -> RecordSummary:
+        return (
+            RecordSummary(None, None, "missing")
+            if place is None
+            else look_at(self._project.root, place)
+        )
 
-    def due(self, limit: int) -> list[Due]:
+    def due(self, limit: int) -> list[DuePhase]:
         """Return the next phases to deliver, oldest first, at most one for each invocation:
         Completed after Started."""
         rows = self._run(
@@ -313,11 +317,11 @@ class Outbox:
             (limit,),
         )
         return [
-            Due(key, profile, STARTED if state == _PENDING else COMPLETED)
+            DuePhase(key, profile, STARTED if state == _PENDING else COMPLETED)
             for key, profile, state in rows
         ]
 
-    def event(self, due: Due, uuid: str, level: str) -> Members | None:
+    def event(self, due: DuePhase, uuid: str, level: str) -> Members | None:
         """Return the CloudEvent of a phase, read from its record now; None if the record may not be
         sent any more.
 

@@ -29,7 +29,7 @@ from specify_cli.features.sync import consent as consents
 from specify_cli.features.sync.consent import Consent
 from specify_cli.features.sync.sending.cosigning import REFUSED, ask_cosignature
 from specify_cli.features.sync.sending.orders_due import UNTIL
-from specify_cli.features.sync.sending.outbox import Counts, Due, Members, Outbox
+from specify_cli.features.sync.sending.outbox import Counts, DuePhase, Members, Outbox
 from specify_cli.features.sync.sending.transport import (
     Answer,
     Endpoint,
@@ -78,7 +78,7 @@ _LOST = (
 )
 
 
-class Pushed(NamedTuple):
+class PushResult(NamedTuple):
     """What one push did. `state` is delivered (nothing is left to try), partial, unreachable,
     stopped or disabled; `why` says why, and of delivered why everything was delivered again.
 
@@ -145,7 +145,7 @@ def push(
     terms: RetryTerms = RetryTerms(),
     progress: Callable[[int, int], None] | None = None,
     held: int | None = None,
-) -> Pushed:
+) -> PushResult:
     """Deliver everything that is due. `progress` is told (phases, orders and whole
     records done, of how many at least).
 
@@ -225,7 +225,7 @@ class _Push:
     total: int = 0
     answered: int = 0
 
-    def run(self) -> Pushed:
+    def run(self) -> PushResult:
         try:
             self.outbox.scan()
             left = self.outbox.count_left(self.consent)
@@ -260,9 +260,9 @@ class _Push:
                 self._write_refusal("", "log", None, Problem(409, "the log was refused", refused))
             self.outbox.note({"refused witness": refused})
 
-    def _sum_up(self, state: str, why: str | None) -> Pushed:
+    def _sum_up(self, state: str, why: str | None) -> PushResult:
         left = self.outbox.count_left(self.consent)
-        return Pushed(state, self.delivered, self.refused, left, why)
+        return PushResult(state, self.delivered, self.refused, left, why)
 
     def _deliver_orders(self) -> OrdersDelivered | None:
         """Return what became of what was ordered of records."""
@@ -361,7 +361,7 @@ class _Push:
             done = self.delivered + self.refused + self.whole
             self.progress(done, max(done, self.total))  # an order makes its record due again
 
-    def _compose_events(self, due: Sequence[Due]) -> list[Members]:
+    def _compose_events(self, due: Sequence[DuePhase]) -> list[Members]:
         """Return the events of the next request: what the contract allows, at most a request's
         size."""
         events: list[Members] = []
@@ -411,7 +411,7 @@ class _Push:
             problem = verdict.results.get(str(event["id"]))
             if problem is not None:
                 invocation_id, phase = key_of(event)
-                self._refuse(Due(invocation_id, "", phase), event, problem)
+                self._refuse(DuePhase(invocation_id, "", phase), event, problem)
 
     def _measure_rest(self) -> float:
         """Return the seconds this push may still take. Raises _Halt where there are none."""
@@ -422,7 +422,7 @@ class _Push:
             )
         return rest
 
-    def _refuse(self, due: Due, event: Members | None, problem: Problem) -> None:
+    def _refuse(self, due: DuePhase, event: Members | None, problem: Problem) -> None:
         """Note what was refused and why before it is passed over, so nothing is passed over
         unsaid."""
         self._write_refusal(due.invocation_id, due.phase, event, problem)

@@ -23,7 +23,7 @@ from specify_cli.invocation.bindings import (
 )
 from specify_cli.record import layout
 from specify_cli.record.ids import number_of
-from specify_cli.record.reading.printed import read_held
+from specify_cli.record.reading.printed_context import read_held
 from specify_cli.record.seal import open_line
 from specify_cli.storage.store import digest
 
@@ -39,7 +39,7 @@ _MOST = 256 * 1024
 _OPENING_LINES = 4
 
 
-class Printed(NamedTuple):
+class PrintedContext(NamedTuple):
     """The text a `do` prints, and the member of its record that says so where it is not all.
 
     The member is `printed` of docs/format.md §4.
@@ -61,7 +61,9 @@ def forget_told(root: str, harness: str, session: str) -> None:
         return  # without a mark nothing counts as told
 
 
-def choose_printed(root: str, caller: Caller, context: CharterContextResult, show: str) -> Printed:
+def choose_printed(
+    root: str, caller: Caller, context: CharterContextResult, show: str
+) -> PrintedContext:
     """Return what is printed of a context: `whole`, what is `new` to the session, or `titles`.
 
     `show` is one of the three words; `titles` is for a person at a terminal. The context itself is
@@ -69,7 +71,7 @@ def choose_printed(root: str, caller: Caller, context: CharterContextResult, sho
     member of a text that is whole is None.
     """
     if show == "titles":
-        return Printed(context.text, {"form": "titles"})
+        return PrintedContext(context.text, {"form": "titles"})
     told = _list_told(root, caller) if show == "new" and context.page is not None else {}
     held = [
         {"uri": hit["uri"], "invocation_id": told[key]}
@@ -77,9 +79,9 @@ def choose_printed(root: str, caller: Caller, context: CharterContextResult, sho
         if (key := (str(hit["uri"]), str(hit["digest"]), str(hit["shown"]))) in told
     ]
     if not held or context.page is None:
-        return Printed(context.text, None)
+        return PrintedContext(context.text, None)
     text = join_page(context.page, {entry["uri"]: entry["invocation_id"] for entry in held})
-    return Printed(text, {"form": "new", "held": held, "hash": digest(text.encode("utf-8"))})
+    return PrintedContext(text, {"form": "new", "held": held, "hash": digest(text.encode("utf-8"))})
 
 
 def _mark_name(harness: str, session: str) -> str:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _FORMAT = 3
 
 
-class Brought(NamedTuple):
+class PackageRules(NamedTuple):
     """Rules as (id, RE2 pattern), whose matches are masked in every project, and the values of
     `memory_backend` that a package takes."""
 
@@ -31,15 +31,15 @@ class Brought(NamedTuple):
     backends: tuple[str, ...] = ()
 
 
-def read_brought() -> Brought:
+def read_brought() -> PackageRules:
     """Return what the installed packages bring, as far as it was looked for; `spec-kitty doctor`
     looks."""
     path = find_cache()
     value = None if path is None else read_cache(path, read_stamp())
     if value is None:
-        return Brought()
+        return PackageRules()
     masks = tuple((str(rule_id), str(pattern)) for rule_id, pattern in value["masks"])
-    return Brought(masks, tuple(map(str, value["backends"])))
+    return PackageRules(masks, tuple(map(str, value["backends"])))
 
 
 def find_cache() -> str | None:
