@@ -331,7 +331,7 @@ def test_the_ordinary_hook_loads_what_an_append_takes_and_no_more(chartered: Pat
     assert not loaded & {"typing", "contextlib", "hashlib", "_hashlib", "dataclasses", "collections.abc", "inspect"}
     assert {name.removeprefix("specify_cli.") for name in loaded if name.startswith("specify_cli.")} == {
         *(
-            "brought",
+            "package_rules",
             "cli",
             "cli.main",
             "errors",
