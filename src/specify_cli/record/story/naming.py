@@ -27,6 +27,7 @@ VERBS = {
     "run": "ran",
     "test": "ran",
     "ask": "asked",
+    "wait": "waited for",
     "plan": "planned:",
     "fetch": "fetched",
     "use": "used",

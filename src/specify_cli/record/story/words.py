@@ -35,6 +35,7 @@ _DEEDS = {
     "run": "bash shell runshellcommand execcommand localshell terminal runterminalcmd runcommand "
     "powershell runinterminal exec bashoutput writestdin",
     "ask": "agent task invokeagent delegate spawnagent codebaseinvestigator",
+    "wait": "waitagent",
     "plan": "todowrite updateplan todo updatetodo writetodos todoread exitplanmode enterplanmode",
     "fetch": "webfetch websearch fetch googlewebsearch browse webrun",
 }
@@ -53,8 +54,11 @@ _VALUES = _compile_member(
 )
 # What a search looks for, and in which folder: that comes first in a call, whose names are sorted.
 _SOUGHT, _PLACE = _compile_member("pattern query"), _compile_member("dir_path path")
-# What was fetched, rather than what was to be done with it.
-_FETCHED = _compile_member("query url")
+# What was fetched, rather than what was to be done with it; what a subagent was asked.
+_NAMED = {
+    "fetch": _compile_member("query url"),
+    "ask": _compile_member("description prompt message"),
+}
 # The steps of a plan, as six programs call them, and the sign of one that is done.
 _STEP = _compile_member("content step description")
 _STEP_DONE = re.compile(r'"status":\s*"completed"')
@@ -72,10 +76,14 @@ _PRINTED_KEYS = (
 NAMELESS = "a file whose name is not kept"
 # A file in the grammar of patches that models write.
 _PATCHED = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$", re.M)
-# What Gemini CLI and Copilot write around an output themselves.
+# What Gemini CLI, Qwen Code and Copilot write around an output themselves: the lines behind it, and
+# what stands before it.
 _WRAPPED = re.compile(
-    r"</?\w+>|Output: \(empty\)|Exit Code: \d+|Process Group PGID: \d+"
-    r"|<shellId: \d+ completed with exit code \d+>"
+    r"</?\w+>|\(empty\)|(?:Error|Exit Code|Signal|Process Group PGID): \(none\)|Background PIDs: .*"
+    r"|(?:Exit Code|Process Group PGID): \d+|<shellId: \d+ completed with exit code \d+>"
+)
+_BEFORE_OUTPUT = re.compile(
+    r"\A(?:<untrusted_context>\n)?(?:Command: .*?\nDirectory: .*?\n)?Output: ", re.DOTALL
 )
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _HOME = re.compile(r"(?<![\w.])/(?:home|Users)/[^/\s\"']+(?=/)")
@@ -133,14 +141,15 @@ def find_root(lines: Iterable[Mapping[str, object]], root: str) -> str:
 
 
 def name_deed(tool: str) -> str:
-    """Return what a tool does: read, search, edit, run, ask, plan, fetch, or use.
+    """Return what a tool does: read, search, edit, run, ask, wait, plan, fetch, or use.
 
     A tool that no list knows is `use`, and so is every tool of an MCP server.
     """
     if tool.startswith("mcp__"):
         return "use"
     name = re.sub(r"[^a-z]", "", tool.lower())
-    return "ask" if name.endswith("spawnagent") else _DEED_OF.get(name, "use")
+    agents = re.search(r"(spawn|wait)agent$", name)  # Codex puts a space of names before them
+    return _DEED_OF.get(agents[0] if agents else name, "use")
 
 
 def name_call(entry: Entry, commands: Sequence[str], root: str) -> Act:
@@ -160,8 +169,10 @@ def name_call(entry: Entry, commands: Sequence[str], root: str) -> Act:
         what = ", ".join(_PATCHED.findall(what)) or what
     if deed == "search":
         what = _name_search(head, root) or what
-    elif deed == "fetch" and (fetched := _FETCHED.search(head)):
-        what = _unescape(fetched[1])
+    elif deed in _NAMED and (named := _NAMED[deed].search(head)):
+        what = _unescape(named[1])
+    elif deed == "wait":
+        what = "a subagent"
     elif deed == "plan":
         what = _name_plan(head) or what
     output = read_printed(entry.end_fields.get("output"))
@@ -359,6 +370,7 @@ def _unescape(text: str) -> str:
 
 def name_failure(output: str, outcome: str, root: str) -> str:
     """Return the last words of what failed or was denied; nothing of anything else."""
-    lines = map(str.strip, reversed(_COLOURS.sub("", output).splitlines()))
+    output = _BEFORE_OUTPUT.sub("", _COLOURS.sub("", output))
+    lines = map(str.strip, reversed(output.splitlines()))
     last = next((line for line in lines if line and not _WRAPPED.fullmatch(line)), "")
     return shorten_paths(last, root) if outcome in BAD else ""

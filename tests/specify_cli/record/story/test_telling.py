@@ -366,13 +366,27 @@ def test_changed_files_add_up_and_a_failed_patch_changes_nothing() -> None:
 
 def test_a_failed_command_is_told_by_its_own_last_words() -> None:
     around = "<untrusted_context>\nOutput: {}\nExit Code: 3\nProcess Group PGID: 41\n</untrusted_context>"
+    about = "Command: cat <<E\nOutput: no\nE\nDirectory: (root)\nOutput: {}\nError: (none)\nExit Code: {}\nSignal: {}\n"
+    about += "Background PIDs: 7, 8\nProcess Group PGID: (none)"
     outputs = [around.format("no such host"), around.format("(empty)"), "gone\n<shellId: 2 completed with exit code 3>"]
+    outputs += [about.format("gone wrong", 3, "(none)"), about.format("(empty)", "(none)", 9)]
     lines = [part for at, text in enumerate(outputs) for part in (
         *call(4 * at, "Bash", {"command": f"run {at}"}, text, status="error"), line(4 * at + 2, "commit_anchor"),
     )]  # fmt: skip
 
     told = [act.result for part in tell_story(lines).done[0].parts for act in part.acts if act.deed == "run"]
-    assert told == ["Output: no such host", "", "gone"]
+    assert told == ["no such host", "", "gone", "gone wrong", "Signal: 9"]
+
+
+def test_a_subagent_is_asked_by_its_words_alone_and_waited_for_under_every_name() -> None:
+    asked = {"fork_turns": "none", "message": "look at the login code", "task_name": "look"}
+    named: list[tuple[str, dict[str, Any]]] = [("collaborationspawn_agent", asked)]
+    named += [("collaborationwait_agent", {"timeout_ms": 10_000})]
+    named += [("multi_agent_v1wait_agent", {"targets": ["01a2022a"], "timeout_ms": 10_000})]
+    lines = [part for at, (tool, args) in enumerate(named) for part in call(3 * at, tool, args)]
+
+    (opening,) = tell_story(lines).done
+    assert titles(opening.parts) == ["asked a subagent: look at the login code", "waited for a subagent ×2"]
 
 
 def test_lines_of_an_edit_that_failed_are_not_counted() -> None:
