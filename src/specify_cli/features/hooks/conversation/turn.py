@@ -57,7 +57,7 @@ from specify_cli.record import layout
 from specify_cli.record.ids import rfc3339
 from specify_cli.record.reading.views import fields_of, read_file
 from specify_cli.record.record import dedupe_bytes
-from specify_cli.record.seal import open_line
+from specify_cli.record.seal import MAX_LINE, open_line
 from specify_cli.redaction.redact import redact
 from specify_cli.storage.index import Index
 from specify_cli.storage.store import FileRecordStore, small_file
@@ -128,13 +128,16 @@ def is_told_again(at: Site, call: HookInput, moment: SessionMoment) -> bool:
     session, key = call.session_id or "", _key(at, call.session_id or "", moment)
     for binding in list_bindings(at.root, at.harness, session, None) if moment.key else ():
         try:
-            data = FileRecordStore(at.root).read(Index(at.root).resolve(binding.invocation_id))
+            held = FileRecordStore(at.root).hold(Index(at.root).resolve(binding.invocation_id))
+            size = held.measure()
+            # of a record that goes on, or that its agent closed, the end is enough
+            if moment.kind != "prompt" and not ends_part(held(max(0, size - MAX_LINE), MAX_LINE)):
+                continue
+            data = held(0, size)
         except (OSError, InvocationError):
             continue
         if moment.kind == "prompt":
             keys = [name_prompt(str(key))]
-        elif not ends_part(data):
-            continue
         elif moment.kind == "end":
             keys = _list_turn_keys(at, call, moment, data)
         else:
