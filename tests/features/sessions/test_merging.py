@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 import time
@@ -12,7 +13,14 @@ from typing import Any
 
 import pytest
 
-from features.sessions.test_import_sessions import fill_database, forget, lay, play_with_transcript, read_lines
+from features.sessions.test_import_sessions import (
+    TimedSession,
+    fill_database,
+    forget,
+    lay,
+    play_with_transcript,
+    read_lines,
+)
 from harness.importing import reduce
 from specify_cli.features.hooks.handler import run_hook
 from specify_cli.features.sessions.readers import list_names
@@ -172,3 +180,25 @@ def test_turns_of_opencode_that_end_in_equal_words_are_told_once_each(chartered:
     lines = [json.loads(line) for line in path.read_bytes().split(b"\n")[:-1]]
 
     assert [line["tokens"]["input"] for line in lines if line["event"] == "turn"] == [5, 70]
+
+
+@pytest.mark.parametrize("told", [(2, 3, 53), (52, 53)])
+def test_each_of_two_turns_that_end_at_nearly_the_same_time_counts_once(
+    told: tuple[int, ...], chartered: Path, cli: Cli, home: Path
+) -> None:
+    """Qwen Code ends a turn again when its subagent is over. Hooks told the `do` and the second end, or both ends."""
+    numbers = itertools.count()
+
+    def deliver(name: str, data: bytes) -> None:
+        number = next(numbers)
+        if number in told:
+            lay(name, home, session, until="<task-notification>" if number < 53 else None)
+            run_hook(name, data, str(chartered), str(home))
+
+    session = TimedSession("qwen/job", chartered, cli, deliver)
+    session.begin_now()
+    session.play()
+    cli("import", "sessions", "--harness", "qwen")
+    turns = [line for line in read_all(chartered) if line["event"] == "turn" and "agent" not in line]
+
+    assert [line["tokens"]["input"] for line in sorted(turns, key=lambda line: line["text"]["size"])] == [1500, 100]

@@ -281,7 +281,12 @@ def compare_record(
     for item in told:
         if item.call_id:
             calls[item.call_id].append(item)
-    work = _Comparison(lines, compose, key_of, matched)
+    moments = {
+        id(item): compose(item.event).body
+        for item in told
+        if not item.call_id and item.event.event != "stage_transition"
+    }
+    work = _Comparison(lines, compose, key_of, matched, moments)
     seen: set[tuple[int, str, str]] = set()
     for item in told:
         if not item.call_id:
@@ -304,8 +309,11 @@ class _Comparison:
         compose: Callable[[HookEvent], Composed],
         key_of: Callable[[HookEvent], str | None],
         matched: Mapping[str, Match],
+        bodies: Mapping[int, Fields],
     ) -> None:
         self._compose, self._key_of, self._matched = compose, key_of, matched
+        self._bodies = bodies
+        self._words = {body.get("text_hash") for body in bodies.values()} - {None}
         self._calls = _group_calls(lines)
         self._moments: list[Fields] = []
         self._since = 0
@@ -387,8 +395,7 @@ class _Comparison:
             if not any(_is_same_stage(line, item.agent, key, stated) for line in self._moments):
                 self._add(item)
             return
-        body = self._compose(item.event).body
-        same = self._find_moment(body, item)
+        same = self._find_moment(self._bodies[id(item)], item)
         if same is None:
             self._add(item)
             return
@@ -406,14 +413,15 @@ class _Comparison:
             self._counts["filled"] += 1
 
     def _find_moment(self, body: Fields, item: Told) -> Fields | None:
-        """Return the line that tells a moment: one with its words, before one that is only near; of
-        a turn that ended without words only one that used as much."""
+        """Return the line that tells a moment: one with its words, before one that is only near and
+        has the words of no other; of a turn that ended without words only one that used as much."""
         text, at = body.get("text_hash"), item.at if item.is_dated else None
         lines = [line for line in self._moments if _is_same_moment(line, body, at)]
         if item.event.event == "turn" and "text" not in item.event.payload:
             lines = [line for line in lines if line.get("tokens") == body.get("tokens")]
         equal = (line for line in lines if text is not None and line.get("text_hash") == text)
-        return next(equal, next(iter(lines), None))
+        near = (line for line in lines if line.get("text_hash") not in self._words)
+        return next(equal, next(near, None))
 
     def _add(self, item: Told, call_id: str = "", *, is_more: bool = False) -> None:
         """Add a line; with `is_more` the record holds one of the same event and call, whose key it

@@ -87,10 +87,13 @@ def record_moment(at: Site, call: HookInput, moment: SessionMoment) -> bool:
     except Recorded:
         return True
     except Orphan as orphan:
-        if moment.kind == "end" and orphan.closed is not None and is_main:
-            _append_late(at, call, moment, orphan.closed)
         if moment.kind in ("end", "ended") and is_main:
-            _merge_transcript(at, call, moment, *load_project(at.root, at.home))
+            # what no record takes from this hook the transcript tells
+            tells = moment.kind == "end" and orphan.closed is not None
+            loaded = load_project(at.root, at.home)
+            _merge_transcript(at, call, moment, *loaded, tells_turn=tells)
+            if tells:
+                _append_late(at, call, moment, str(orphan.closed))
         return False
     with closing(found) as recorder:
         if moment.kind in ("end", "ended"):
@@ -100,7 +103,8 @@ def record_moment(at: Site, call: HookInput, moment: SessionMoment) -> bool:
             turns = _read_turns(at.harness, moment)
             if is_main and moment.kind != "prompt":
                 cache = recorder.cache or load_project(at.root, at.home)[1]
-                _merge_transcript(at, call, moment, recorder.project, cache)
+                tells = moment.kind in ("end", "closing")
+                _merge_transcript(at, call, moment, recorder.project, cache, tells_turn=tells)
             _close_unanswered_calls(at, call, recorder, every=moment.kind == "ended")
             if moment.kind == "ended" and turns[-1].error is not None:
                 _append_error(recorder, *turns[-1].error)
@@ -160,10 +164,16 @@ def _list_turn_keys(at: Site, call: HookInput, moment: SessionMoment, data: byte
 
 
 def _merge_transcript(
-    at: Site, call: HookInput, moment: SessionMoment, project: Project, cache: ParseCache
+    at: Site,
+    call: HookInput,
+    moment: SessionMoment,
+    project: Project,
+    cache: ParseCache,
+    *,
+    tells_turn: bool,
 ) -> None:
-    """Let rooms hold the session's transcript against its records. A failure is left where doctor
-    shows it: what hooks told is recorded anyway."""
+    """Let rooms hold the session's transcript against its records, but for the turn that a hook
+    tells. A failure is left where doctor shows it: what hooks told is recorded anyway."""
     over = TurnOver(
         at.harness,
         call.session_id or "",
@@ -171,7 +181,7 @@ def _merge_transcript(
         call.cwd or project.root,
         at.home,
         moment.kind == "closing",
-        moment.kind in ("end", "closing"),
+        tells_turn,
         moment.kind == "ended",
     )
     for fill in list_fills("turn_over", look=False):
