@@ -611,3 +611,26 @@ def test_what_the_last_turn_of_a_session_used_is_counted_once_though_it_ended_wi
 
     assert at_the_end == [{"input": 5}, {"input": 70}]
     assert list_used() == [{"input": 5}, {"input": 70}, {"input": 5}]
+
+
+def test_the_call_that_closed_a_record_is_no_call_of_the_next_one_when_hooks_tell_it_late(
+    chartered: Path, home: Path, cli: Cli
+) -> None:
+    cli("hooks", "install", "--harness", "claude-code", "--open")
+    agent = Agent(chartered, home, cli)
+    command = f"spec-kitty profile-invocation complete --invocation-id {agent.run}"
+    agent.ask("look")
+    agent.call("t1", command, "closed", hooks=False)
+    cli("profile-invocation", "complete", "--invocation-id", agent.run)
+    agent.stop()
+    agent.ask("go on")
+    agent.call("t2", "ls", "src")
+    call = {"tool_name": "Bash", "tool_input": {"command": command}, "tool_use_id": "t1"}
+    agent.tell("PreToolUse", **call)
+    agent.tell("PostToolUse", **call, tool_response={"stdout": "closed"})
+    agent.stop("Fine.")
+    paths = sorted((chartered / layout.RECORDS).glob("*.jsonl"))
+    calls = [line for path in paths for line in map(json.loads, path.read_text().splitlines()) if "call_id" in line]
+
+    assert [line["call_id"] for line in calls if line["event"].startswith("tool_")] == ["t2", "t2"]
+    assert sorted(line["event"] for line in agent.read_annexes() if "call_id" in line) == ["tool_call", "tool_result"]

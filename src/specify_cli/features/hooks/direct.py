@@ -156,7 +156,7 @@ def find_bound(at: Site, call: HookInput) -> Place | None:
 def find_earlier(at: Site, invocation_id: str, call: HookInput) -> str | None:
     """Return the record which a session worked on before this one and that may tell a call: it
     holds all its events, or something of the call was said behind its end, or it ended with a part
-    of the session and holds the call, or ended under the call's prompt.
+    of the session, or by the call, and holds that, or ended under the call's prompt.
 
     Then a hook tells the call again, or behind what came next. Of a long record the last 4 MiB are
     looked at: every call would wait for the rest.
@@ -164,7 +164,8 @@ def find_earlier(at: Site, invocation_id: str, call: HookInput) -> str | None:
     keys, session = list_keys(at.harness, call), call.session_id or ""
     named = json.dumps(call.events[0].payload.get("call_id"), ensure_ascii=False)
     needle = f'"call_id":{named}'.encode("utf-8", "replace")
-    begins_or_closes = call.starts_record_command is not None or call.closes
+    # an equal call can have its name, but for one that closes a record
+    is_told_apart = call.starts_record_command is None and not call.call_id_is_synthetic
     for agent in dict.fromkeys((call.subagent, None)):
         for binding in list_bindings(at.root, at.harness, session, agent):
             if binding.invocation_id == invocation_id or binding.profile_id is None:
@@ -176,11 +177,11 @@ def find_earlier(at: Site, invocation_id: str, call: HookInput) -> str | None:
                 told = read_annexes(at.root, binding.invocation_id)
             except (OSError, InvocationError):
                 continue
-            is_named = needle in told
+            is_named = needle in told or (call.closes and needle in data)
             if ends_part(data):
                 is_named = is_named or needle in data
                 is_named = is_named or _has_ended(at, call, binding.invocation_id)
-            if (is_named and not (call.call_id_is_synthetic or begins_or_closes)) or all(
+            if (is_named and (is_told_apart or call.closes)) or all(
                 key is not None and find_line(data, key) is not None for key in keys
             ):
                 return binding.invocation_id

@@ -45,7 +45,7 @@ from specify_cli.storage.store import FileRecordStore, Place, place_of
 from specify_cli.storage.worktrees import find_worktrees
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from specify_cli.features.hooks.payload.site import Site
     from specify_cli.features.hooks.payload.values import HookEvent, HookInput
@@ -131,7 +131,7 @@ def find_recorder(at: Site, call: HookInput) -> Recorder:
             _finish(at, open_recorder(above), call)
         return open_recorder(place)
     if began is None:
-        _refuse_earlier(at, call, session)
+        _refuse_earlier(at, call, session, open_recorder)
     # 2. What is bound: to the subagent, else to its session. 3. The one open record of either.
     for agent, number, binding in _list_candidates(root, harness, session, subagent):
         place = open_place(binding.invocation_id)
@@ -146,7 +146,9 @@ def find_recorder(at: Site, call: HookInput) -> Recorder:
     raise Orphan(why, closed and closed[1])
 
 
-def _refuse_earlier(at: Site, call: HookInput, session: str) -> None:
+def _refuse_earlier(
+    at: Site, call: HookInput, session: str, open_recorder: Callable[[Place], Recorder]
+) -> None:
     """Raise Recorded for a call that a record tells which the session worked on before, and Late
     for the rest of one where that record has ended with a part of the session."""
     agents = dict.fromkeys((call.subagent, None))
@@ -159,6 +161,8 @@ def _refuse_earlier(at: Site, call: HookInput, session: str) -> None:
         return
     place = Index(at.root).resolve(earlier)
     if not list_untold(at.root, place, at.harness, call):
+        if call.closes:
+            _annex_result(open_recorder(place), call)
         raise Recorded
     if ends_part(FileRecordStore(at.root).read(place)):
         raise Late(f"it is of {earlier}, which has ended", earlier)
@@ -257,9 +261,12 @@ def _is_contradicted(recorder: Recorder, harness: str, call: HookInput) -> bool:
 
 def _annex_result(recorder: Recorder, call: HookInput) -> None:
     """Say as an annex how the call ended that closed its own record; once."""
+    root, told = recorder.project.root, annex_events(recorder.project.root, recorder.invocation_id)
     for event in call.events:
         key = short_digest(recorder.invocation_id, str(event.payload.get("call_id")))
-        if event.event == "tool_result" and is_first_telling(recorder.project.root, key):
+        if event.event != "tool_result" or any(_is_same_event(line, event) for line in told):
+            continue
+        if is_first_telling(root, key):
             recorder.annex([recorder.compose(event.event, event.payload)])
 
 
