@@ -11,6 +11,8 @@ nothing else.
 
 from __future__ import annotations
 
+from itertools import chain, count
+
 from doctrine.light_imports import TYPE_CHECKING
 from specify_cli.invocation.events.event_body import Composed, idempotency_key
 from specify_cli.record.seal import open_line
@@ -23,7 +25,8 @@ def tell_apart(data: bytes, items: Sequence[Composed], trace_id: str) -> list[Co
     """Return events whose calls have ids of their own: a call that begins while an equal one is
     open is its #2.
 
-    A result belongs to the call that is open longest. `data` are the record's bytes.
+    A result belongs to the call that is open longest; where none is, to one whose begin was lost.
+    `data` are the record's bytes.
 
     The record is held under its lock meanwhile: what is open is decided by its lines and those of
     the batch itself.
@@ -34,7 +37,7 @@ def tell_apart(data: bytes, items: Sequence[Composed], trace_id: str) -> list[Co
         if not isinstance(base, str):
             renamed.append(body)
             continue
-        is_open: dict[str, None] = {}
+        is_open: dict[str, bool | None] = {}
         needle = f'"call_id":"{base}'.encode()
         at = data.find(needle)
         while at >= 0:
@@ -53,25 +56,26 @@ def tell_apart(data: bytes, items: Sequence[Composed], trace_id: str) -> list[Co
     return [item._replace(body=body) for item, body in zip(items, renamed, strict=True)]
 
 
-def _follow(fields: Mapping[str, object], base: str, is_open: dict[str, None]) -> None:
-    """Note a call that begins or ends."""
+def _follow(fields: Mapping[str, object], base: str, is_open: dict[str, bool | None]) -> None:
+    """Note a call that begins or ends; None is for one whose own result can still come."""
     name = str(fields.get("call_id"))
     if name != base and not name.startswith(base + "#"):
         return
     if fields.get("event") == "tool_call":
-        is_open[name] = None
-    elif fields.get("event") == "tool_result":
         is_open.pop(name, None)
+        is_open[name] = True
+    elif fields.get("event") == "tool_result":
+        is_told = "witness" not in fields and fields.get("status") != "unknown"
+        is_open[name] = False if is_told else None
 
 
 def _choose(
-    base: str, event: object, is_open: Mapping[str, None], before: list[dict[str, object]]
+    base: str, event: object, is_open: Mapping[str, bool | None], before: list[dict[str, object]]
 ) -> str:
-    if event == "tool_call":
-        number = 1
-        while (name := base if number == 1 else f"{base}#{number}") in is_open:
-            number += 1
-        return name
     if event == "patch_apply" and before:
         return str(before[0].get("call_id"))  # it came with its result
-    return next(iter(is_open), base)
+    names = chain([base], (f"{base}#{number}" for number in count(2)))
+    if event == "tool_call":
+        return next(name for name in names if not is_open.get(name))
+    longest = next((name for name, there in is_open.items() if there), None)
+    return longest or next(name for name in names if is_open.get(name) is not False)
