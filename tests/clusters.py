@@ -9,7 +9,7 @@ import select
 import signal
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -84,11 +84,12 @@ class Cluster:
 
 
 @contextlib.contextmanager
-def dask_cluster(workers: int, env: dict[str, str] | None = None) -> Iterator[Cluster]:
-    """Start a cluster of processes, which find the tests' own modules as well."""
+def dask_cluster(workers: int, env: dict[str, str] | None = None, *, revived: bool = True) -> Iterator[Cluster]:
+    """Start a cluster of processes, which find the tests' own modules as well; a worker that dies is started anew
+    where it is `revived`."""
     path = os.pathsep.join(filter(None, (str(TESTS), os.environ.get("PYTHONPATH"))))
     script = TESTS / "clusters.py"
-    command = [sys.executable, str(script), str(workers)]
+    command = [sys.executable, str(script), str(workers), *(["revived"] if revived else [])]
     # By default a part may see four workers die; with one, whatever is on its way when a worker dies is blamed first.
     tries = {"DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "0"}
     # What a cluster watches of itself many times a second, whether it works or waits.
@@ -117,48 +118,53 @@ def dask_cluster(workers: int, env: dict[str, str] | None = None) -> Iterator[Cl
             gc.collect()  # what Dask's clients left, while the tests that let it pass are running
 
 
-@contextlib.contextmanager
-def worker_alone(cluster: Cluster) -> Iterator[None]:
-    """Give a cluster a worker that nobody starts again."""
-    from distributed import Client
+def serve(workers: int, revived: bool) -> None:
+    """Run a scheduler and so many workers until stdin is closed; one that dies is started anew where it is `revived`.
 
-    command = _describe_worker(cluster.address)
-    surroundings = {**os.environ, "PYTHONPATH": str(TESTS)}
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=surroundings) as ran:
-        try:
-            with Client(cluster.address, set_as_default=False) as client:  # type: ignore[no-untyped-call]
-                wait_until(lambda: bool(client.nthreads()))
-            yield
-        finally:
-            ran.kill()
-
-
-def serve(workers: int) -> None:
-    """Run a scheduler and so many workers until stdin is closed; one that dies is started anew.
-
-    Dask's own nannies give up on a machine that is busy with other things, and then nobody starts it.
+    Dask's own nannies give up on a machine that is busy with other things, and then nobody starts it. To load Dask
+    takes a second: that is done once, and each process is forked from here, where nothing of it runs yet.
     """
+    import distributed.cli.dask_worker
     from distributed import LocalCluster
 
-    with LocalCluster(n_workers=0, dashboard_address=None, silence_logs=50) as started:  # type: ignore[no-untyped-call]
-        command = _describe_worker(started.scheduler_address)
-        ran = [subprocess.Popen(command, stdout=sys.stderr) for _ in range(workers)]
-        if workers:
-            started.wait_for_workers(workers)  # who asks a cluster without workers is told so at once
-        print(started.scheduler_address, flush=True)
+    def run_scheduler() -> None:
+        with LocalCluster(n_workers=0, dashboard_address=None, silence_logs=50) as started:  # type: ignore[no-untyped-call]
+            os.write(tells, f"{started.scheduler_address}\n".encode())
+            if workers:
+                started.wait_for_workers(workers)  # who asks a cluster without workers is told so at once
+            os.write(tells, b"ready\n")
+            signal.pause()
+
+    def run_worker() -> None:
+        os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+        distributed.cli.dask_worker.main([address, "--no-nanny", "--no-dashboard", "--nthreads", "1"])
+
+    heard, tells = os.pipe()
+    ran = [_fork(run_scheduler)]
+    with open(heard, encoding="ascii") as said:
+        address = said.readline().strip()
+        ran += [_fork(run_worker) for _ in range(workers)]
+        said.readline()
+        print(address, flush=True)
         while not select.select([sys.stdin], [], [], 0.2)[0]:
-            for place, one in enumerate(ran):
-                if one.poll() is not None:
-                    ran[place] = subprocess.Popen(command, stdout=sys.stderr)
-        for one in ran:
-            one.kill()
-            one.wait()
+            for place, one in enumerate(ran if revived else ()):
+                if os.waitpid(one, os.WNOHANG)[0]:
+                    ran[place] = _fork(run_worker)
+    for one in ran:
+        os.kill(one, signal.SIGKILL)
+        os.waitpid(one, 0)
 
 
-def _describe_worker(address: str) -> list[str]:
-    options = ["--no-nanny", "--no-dashboard", "--nthreads", "1"]
-    return [sys.executable, "-m", "distributed.cli.dask_worker", address, *options]
+def _fork(run: Callable[[], None]) -> int:
+    """Return the id of a process of its own that runs this and nothing else."""
+    child = os.fork()
+    if not child:
+        try:
+            run()
+        finally:
+            os._exit(0)
+    return child
 
 
 if __name__ == "__main__":
-    serve(int(sys.argv[1]))
+    serve(int(sys.argv[1]), "revived" in sys.argv)

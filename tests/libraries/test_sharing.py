@@ -16,7 +16,6 @@ from clusters import (
     lets_dask_leave_sockets,
     refuse,
     square,
-    worker_alone,
 )
 from specify_cli.errors import CallerError, EnvironmentFault, StoredDataError
 from specify_cli.libraries.work import sharing
@@ -71,8 +70,8 @@ def test_an_error_of_ours_comes_back_as_it_was_raised(cluster: Cluster) -> None:
 def test_a_cluster_whose_last_worker_died_is_named_within_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sharing, "_IDLE_SECONDS", 0.5)
     named = pytest.raises(EnvironmentFault, match="no worker is left")
-    with dask_cluster(0) as empty, worker_alone(empty), named as caught:
-        list(share_out(Engine(scheduler=empty.address), die_at_seven, range(20), lose))
+    with dask_cluster(1, revived=False) as lonely, named as caught:
+        list(share_out(Engine(scheduler=lonely.address), die_at_seven, range(20), lose))
 
     assert caught.value.code == "ENGINE_UNAVAILABLE"
 

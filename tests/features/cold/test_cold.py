@@ -37,13 +37,21 @@ def record(root: Path, home: Path, at: int, request: str, *, close: bool = True)
     executor = ProfileInvocationExecutor(root, home=str(home), clock=lambda: at)
     run = executor.invoke(request).invocation_id
     word = hashlib.sha256(request.encode()).hexdigest()[:12]
-    output = " ".join(f"{word}-{number}" for number in range(9_000))
+    output = " ".join(f"{word}-{number}" for number in range(3_000))
     call = {"tool": "Bash", "call_id": "1", "args": {"command": request}}
     executor.record(run, [("tool_call", call)])
     executor.record(run, [("tool_result", {"tool": "Bash", "call_id": "1", "status": "ok", "output": output})])
     if close:
         executor.complete(run)
     return run
+
+
+@pytest.fixture(autouse=True)
+def _packs_lightly(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compress little, where the claim is not of how much is left: to compress well takes most of the time here."""
+    if request.function is not test_a_month_takes_a_fifth_of_its_bytes:
+        monkeypatch.setattr(packing, "_LEVEL", 1)
+        monkeypatch.setattr(packing, "_DICTIONARY_BYTES", 4096)
 
 
 @pytest.fixture(scope="module")
@@ -665,7 +673,7 @@ def test_retention_counts_what_archives_hold_as_it_was_before(cli: Cli, months: 
     pack_all(months, home)
 
     assert cli("retention", "status", "--idle", "--json").json() == loose
-    assert loose["bytes"] > 1_000_000 and loose["objects"] > 15
+    assert loose["bytes"] > 500_000 and loose["objects"] > 15
 
 
 def test_a_record_that_was_moved_since_it_was_listed_is_read_where_it_lies(months: Path, home: Path) -> None:
