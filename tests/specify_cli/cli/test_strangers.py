@@ -25,12 +25,13 @@ from support import Cli, environment
 
 ROOT = Path(__file__).parents[3]
 Run = Callable[..., subprocess.CompletedProcess[str]]
+Act = Callable[[], object]
 
 
-@pytest.fixture
-def prefix(tmp_path: Path) -> Path:
-    """A virtual environment with this checkout's packages, to install more into."""
-    prefix = tmp_path / "prefix"
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A virtual environment with this checkout's packages, to copy from."""
+    prefix = tmp_path_factory.mktemp("bare") / "prefix"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(prefix)], check=True)
     [packages] = prefix.glob("lib/python3*/site-packages")
     (packages / "checkout.pth").write_text(f"{ROOT}/src\n{sysconfig.get_path('purelib')}\n")
@@ -38,23 +39,40 @@ def prefix(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def pip(prefix: Path) -> Callable[..., None]:
-    def run(*argv: str) -> None:
-        # The environment sees the pip of this checkout's: with `--python` that would be started twice.
-        pip = [str(prefix / "bin/python"), "-m", "pip", "--disable-pip-version-check", "-q"]
-        subprocess.run([*pip, *argv], check=True, capture_output=True)
+def prefix(bare: Path, tmp_path: Path) -> Path:
+    """The same for one test, to install more into."""
+    return Path(shutil.copytree(bare, tmp_path / "prefix", symlinks=True))
 
-    return run
+
+def run_pip(prefix: Path, *argv: str) -> None:
+    # The environment sees the pip of this checkout's: with `--python` that would be started twice.
+    pip = [str(prefix / "bin/python"), "-m", "pip", "--disable-pip-version-check", "-q"]
+    subprocess.run([*pip, *argv], check=True, capture_output=True)
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The package of somebody else, built once."""
-    copy = tmp_path_factory.mktemp("stranger") / "extras"
+def installed(bare: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The packages of such an environment with that of somebody else, built and installed once, to copy from."""
+    folder = tmp_path_factory.mktemp("stranger")
+    copy, prefix = folder / "extras", Path(shutil.copytree(bare, folder / "prefix", symlinks=True))
     shutil.copytree(ROOT / "tests/stranger", copy, ignore=shutil.ignore_patterns("__pycache__", "dist"))
     build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", "out"]
     subprocess.run(build, cwd=copy, check=True, capture_output=True)
-    return next((copy / "out").glob("*.whl"))
+    run_pip(prefix, "install", "--no-index", "--no-deps", str(next((copy / "out").glob("*.whl"))))
+    [packages] = prefix.glob("lib/python3*/site-packages")
+    return packages
+
+
+@pytest.fixture
+def install(installed: Path, prefix: Path) -> Act:
+    """Put into the environment what pip installed in another."""
+    [packages] = prefix.glob("lib/python3*/site-packages")
+    return lambda: shutil.copytree(installed, packages, dirs_exist_ok=True)
+
+
+@pytest.fixture
+def uninstall(prefix: Path) -> Act:
+    return lambda: run_pip(prefix, "uninstall", "-y", "kitty-extras")
 
 
 @pytest.fixture
@@ -75,10 +93,10 @@ def run(prefix: Path, chartered: Path, home: Path) -> Iterator[Run]:
 
 
 def test_a_package_of_others_brings_commands_formats_checks_and_rules_and_goes_without_a_trace(
-    pip: Callable[..., None], run: Run, prefix: Path, wheel: Path
+    install: Act, uninstall: Act, run: Run, prefix: Path
 ) -> None:
     before = run("--help").stdout
-    pip("install", "--no-index", "--no-deps", str(wheel))
+    install()
     done = run("do", "implement WP03", "--json")
     invocation = json.loads(done.stdout)["invocation_id"]
 
@@ -111,7 +129,7 @@ def test_a_package_of_others_brings_commands_formats_checks_and_rules_and_goes_w
     [again] = json.loads(run("replay", invocation, "--json").stdout)["gates"]
     assert (again["rule_ref"], again["replayed"]) == ("extras-even", {"outcome": "pass", "reason_code": "even"})
 
-    pip("uninstall", "-y", "kitty-extras")
+    uninstall()
 
     assert run("--help").stdout == before
     assert run("tally").returncode == 2
@@ -119,19 +137,19 @@ def test_a_package_of_others_brings_commands_formats_checks_and_rules_and_goes_w
 
 
 def test_a_package_of_others_masks_more_and_keeps_records_beside_the_files(
-    pip: Callable[..., None], run: Run, chartered: Path, wheel: Path
+    install: Act, uninstall: Act, run: Run, chartered: Path
 ) -> None:
     config = chartered / ".kittify/config.yaml"
     config.write_text("memory_backend: extras-ledger\n")
     refused = run("do", "fix the login of BADGE-123456", "--json")
-    pip("install", "--no-index", "--no-deps", str(wheel))
+    install()
     assert run("doctor").returncode in (0, 1)
     ledger = chartered / ".git/kittify/extras"
     ledger.mkdir(parents=True)
     done = json.loads(run("do", "fix the login of BADGE-123456", "--json").stdout)
     told = run("hook", "claude-code", stdin=json.dumps({"hook_event_name": "Nothing"}))
     [held] = ledger.glob("*.jsonl")
-    pip("uninstall", "-y", "kitty-extras")
+    uninstall()
     config.unlink()
     after = run("do", "fix the login of BADGE-123456", "--json")
 
@@ -158,10 +176,10 @@ TERN = ROOT / "tests/stranger/tern-call.json"
 
 
 def test_a_package_of_others_brings_a_harness_and_goes_without_a_trace(
-    pip: Callable[..., None], run: Run, chartered: Path, home: Path, wheel: Path
+    install: Act, uninstall: Act, run: Run, chartered: Path, home: Path
 ) -> None:
     before = [run(*words).stdout for words in (("hooks", "install", "--help"), ("hooks", "status"))]
-    pip("install", "--no-index", "--no-deps", str(wheel))
+    install()
 
     # 1. Its settings row.
     installed = run("hooks", "install", "--harness", "tern", "--json")
@@ -211,7 +229,7 @@ def test_a_package_of_others_brings_a_harness_and_goes_without_a_trace(
 
     assert run("hooks", "uninstall", "--harness", "tern").returncode == 0
     assert not (chartered / ".tern/hooks.json").exists()
-    pip("uninstall", "-y", "kitty-extras")
+    uninstall()
 
     after = [run(*words).stdout for words in (("hooks", "install", "--help"), ("hooks", "status"))]
     assert after == before
@@ -243,14 +261,14 @@ def write_log(home: Path, project: Path) -> None:
 
 
 def test_a_package_of_the_work_tree_runs_nothing_there(
-    pip: Callable[..., None], run: Run, chartered: Path, tmp_path: Path
+    prefix: Path, run: Run, chartered: Path, tmp_path: Path
 ) -> None:
     mark = tmp_path / "was-run"
     copy = chartered / "extras"
     subprocess.run(["cp", "-r", str(ROOT / "tests/stranger"), str(copy)], check=True)
     feature = copy / "src/kitty_extras/feature.py"
     feature.write_text(f"{feature.read_text()}\nopen({str(mark)!r}, 'w').close()\n")
-    pip("install", "--no-index", "--no-deps", "--no-build-isolation", "--editable", str(copy))
+    run_pip(prefix, "install", "--no-index", "--no-deps", "--no-build-isolation", "--editable", str(copy))
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
 
