@@ -136,5 +136,5 @@ $(READY): pyproject.toml hatch_build.py constraints.txt $(shell find src/doctrin
 	@$(BIN)/python -m pip install --disable-pip-version-check --require-hashes --requirement constraints.txt && \
 	  $(BIN)/python -m pip install --disable-pip-version-check --no-deps --no-build-isolation --editable . || \
 	  { echo "could not install what constraints.txt names; is the package registry within reach?" >&2; exit 1; }
-	@$(BIN)/python -m compileall -q src
+	@$(BIN)/python -m compileall -q src tests
 	@touch $@

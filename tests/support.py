@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import fcntl
 import functools
@@ -67,6 +68,7 @@ Cli = Callable[..., Ran]
 FULL = os.environ.get("SPEC_KITTY_STRESS") == "full"
 REPORT: list[str] = []  # what they found out, for its end
 SCHEMAS = Path(__file__).parents[1] / "docs/schemas"
+GIT_CONFIG = Path(__file__).parent / "fixtures/gitconfig"
 SPEC_KITTY = str(Path(sys.executable).parent / "spec-kitty")
 # How long a test waits for what must come, in seconds: only what hangs reaches it, on the slowest machine.
 PATIENCE = 900
@@ -268,7 +270,7 @@ def environment(home: Path, *, measured: bool = True) -> dict[str, str]:
         "HOME": str(home),
         "USER": "tester",
         "GIT_CONFIG_GLOBAL": os.devnull,
-        "GIT_CONFIG_SYSTEM": os.devnull,
+        "GIT_CONFIG_SYSTEM": str(GIT_CONFIG),
         "GIT_AUTHOR_NAME": "Tester",
         "GIT_AUTHOR_EMAIL": "tester@example.org",
         "GIT_COMMITTER_NAME": "Tester",
@@ -282,6 +284,12 @@ def git(folder: Path, *argv: str, home: Path | None = None) -> str:
     done = subprocess.run(["git", *argv], cwd=folder, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"git {argv}: {done.stdout}{done.stderr}"
     return done.stdout
+
+
+@functools.cache
+def parse_source(path: Path) -> ast.Module:
+    """Return the tree of a module of ours, parsed once for all that ask of it."""
+    return ast.parse(path.read_text("utf-8"))
 
 
 def unpack(archive: tarfile.TarFile, folder: Path) -> None:

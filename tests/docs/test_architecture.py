@@ -13,14 +13,11 @@ import pytest
 from absent_rooms import ABSENT
 from specify_cli.cli.schemas.shapes import write_tables
 from specify_cli.cli.tables.assemble import read_rooms
+from support import parse_source
 
 pytestmark = pytest.mark.skipif(bool(ABSENT), reason="the pages are of the tree with all its rooms")
 ROOT = Path(__file__).parents[2]
 SOURCES = sorted(path for path in (ROOT / "src").rglob("*.py") if "compiled" not in path.parts)
-FILES = [
-    path for top in ("src", "tests", "docs") for path in (ROOT / top).rglob("*") if "__pycache__" not in path.parts
-]
-PATHS = {f"/{path.relative_to(ROOT)}" for path in (*FILES, *ROOT.iterdir())}
 PAGES = ("docs/architecture.md", "docs/extending.md", "CONTRIBUTING.md")
 # Suffixes of what looks like a name in a module and is a file.
 SUFFIXES = ("py", "js", "json", "jsonl", "md", "yaml", "toml", "db", "tar", "html", "sh", "txt", "ini")
@@ -33,7 +30,7 @@ def _module_of(path: Path) -> str:
 
 @functools.cache
 def _parse_modules() -> dict[str, ast.Module]:
-    return {_module_of(path): ast.parse(path.read_text(encoding="utf-8")) for path in SOURCES}
+    return {_module_of(path): parse_source(path) for path in SOURCES}
 
 
 @functools.cache
@@ -88,7 +85,8 @@ def test_every_path_that_is_named_is_there() -> None:
         )
         if not path.startswith((".", "kitty_tally/"))
     }
-    ends = {path.rstrip("/") for path in PATHS}
+    files = [path for top in ("src", "tests", "docs") for path in (ROOT / top).rglob("*")]
+    ends = {f"/{path.relative_to(ROOT)}" for path in (*files, *ROOT.iterdir()) if "__pycache__" not in path.parts}
     missing = [(place, path) for place, path in named if not any(end.endswith(f"/{path.rstrip('/')}") for end in ends)]
 
     assert len(named) > 60
