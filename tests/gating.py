@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import atexit
 import copy
+import functools
 import json
+import os
 import random
+import shutil
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -24,6 +29,49 @@ CHARTER = "# Charter\n\n## Testing\n\nRun `scripts/check` before you end.\n"
 GREEN = "4 passed in 0.01s"
 
 
+@functools.cache
+def _make_folder() -> Path:
+    """Return a folder for what many tests copy; it goes when this process ends."""
+    folder = Path(tempfile.mkdtemp(prefix="shops-", dir=os.environ.get("PYTEST_DEBUG_TEMPROOT")))
+    atexit.register(shutil.rmtree, folder)
+    return folder
+
+
+@functools.cache
+def _make_key() -> tuple[Path, str]:
+    """Return Ada's key and the line that allows it."""
+    folder = Path(tempfile.mkdtemp(dir=_make_folder()))
+    key = make_key(folder, "ada")
+    return key, Path(allow(folder, key)).read_text()
+
+
+@functools.cache
+def _make_shop(rules: str, trail: str) -> Path:
+    """Return a folder with the key, the home and the project of a shop with these rules, made once a process."""
+    folder = Path(tempfile.mkdtemp(dir=_make_folder()))
+    (folder / "home").mkdir()
+    key, allowed = _make_key()
+    for path in key.parent.glob("ada*"):
+        shutil.copy2(path, folder)
+    root = folder / "shop"
+    rules = f"version: 1\nrules:\n{rules}\n" if rules else "version: 1\n"
+    for name, text in {
+        ".kittify/config.yaml": f"trail: {trail}\n",
+        ".kittify/charter/charter.md": CHARTER,
+        ".kittify/allowed_signers": allowed,
+        ".kittify/gate.yaml": rules,
+        "src/login.py": "def login(name):\n    return name.strip()\n",
+        "src/old.py": "def tell_the_time_of_day(clock):\n    return clock.read()\n",
+    }.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    git(root, "init", "-q", "-b", "main")
+    git(root, "add", "-A")
+    git(root, "commit", "-qm", "start", "--author", f"Somebody <{DAVE}>")
+    git(root, "switch", "-qc", "topic")
+    return folder
+
+
 class Shop:
     """A project with `main`, and a branch `topic` that is checked out.
 
@@ -32,20 +80,9 @@ class Shop:
 
     def __init__(self, folder: Path, rules: str = "", trail: str = "committed") -> None:
         self.root, self.home, self.author = folder / "shop", folder / "home", DAVE
-        self.home.mkdir()
-        (self.root / "src").mkdir(parents=True)
-        (self.root / ".kittify/charter").mkdir(parents=True)
-        git(self.root, "init", "-q", "-b", "main")
-        self.key = make_key(folder, "ada")
-        self.write(".kittify/config.yaml", f"trail: {trail}\n")
-        self.write(".kittify/charter/charter.md", CHARTER)
-        self.write(".kittify/allowed_signers", Path(allow(folder, self.key)).read_text())
-        self.set_rules(rules)
-        self.write("src/login.py", "def login(name):\n    return name.strip()\n")
-        self.write("src/old.py", "def tell_the_time_of_day(clock):\n    return clock.read()\n")
-        accept(self.root)
-        self.commit("start")
-        git(self.root, "switch", "-qc", "topic")
+        self.key = folder / "ada"
+        shutil.copytree(_make_shop(rules, trail), folder, symlinks=True, dirs_exist_ok=True)
+        accept(self.root)  # what a person accepted holds for one place
         self.executor = ProfileInvocationExecutor(self.root)
         self.number = 0
 
@@ -68,7 +105,10 @@ class Shop:
     def commit(self, message: str = "work") -> str:
         git(self.root, "add", "-A")
         git(self.root, "commit", "-qm", message, "--author", f"Somebody <{self.author}>")
-        return git(self.root, "rev-parse", "HEAD").strip()
+        # What was committed just now is named by a file of its own, which costs no process.
+        store = next(top for top in (self.root, *self.root.parents) if (top / ".git").is_dir()) / ".git"
+        head = (store / "HEAD").read_text().strip()
+        return (store / head.removeprefix("ref: ")).read_text().strip() if ":" in head else head
 
     def on_base(self, act: Callable[[], object]) -> None:
         """Do something on the base, and put the branch upon it."""
