@@ -22,6 +22,7 @@ import pytest
 from packaging.requirements import Requirement
 
 from docs_examples import EXAMPLES, REFUSED, Prepared, place_ids
+from forked import forking
 from specify_cli.installation import advise_install
 from support import CHARTER, PATIENCE, environment, git
 
@@ -44,32 +45,6 @@ NEEDS = {
     "--engine dask": "fleet",
     "--source postgresql": "collector",
 }
-# Runs many command lines in processes forked from one that has loaded every module of ours that needs no extra.
-DRIVER = """
-import contextlib, gc, importlib, json, os, pkgutil, sys
-gc.set_threshold(200_000, 20, 20)  # as the script does
-import specify_cli
-from specify_cli.cli.main import main
-for module in pkgutil.walk_packages(specify_cli.__path__, "specify_cli.", onerror=lambda name: None):
-    with contextlib.suppress(Exception):
-        importlib.import_module(module.name)
-gc.freeze()
-for line in sys.stdin:
-    argv, folder, env = json.loads(line)
-    (reading, writing), child = os.pipe(), os.fork()
-    if not child:
-        os.chdir(folder); os.environ.clear(); os.environ.update(env)
-        os.dup2(os.open(os.devnull, os.O_RDONLY), 0); os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        os.dup2(writing, 2); os.close(reading)
-        sys.argv = ["spec-kitty", *argv]
-        code = main(argv)
-        sys.stderr.flush()
-        os._exit(code)
-    os.close(writing)
-    with os.fdopen(reading, "rb") as stream:
-        said = stream.read().decode()
-    print(json.dumps([os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), said]), flush=True)
-"""
 Run = Callable[..., tuple[int, str]]
 
 
@@ -112,18 +87,13 @@ def run(prefix: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]
     """Run a command line of the installed program in a folder; its exit code and what it says on stderr."""
     home = tmp_path_factory.mktemp("home")
     env = {**environment(home), "PATH": f"{prefix / 'bin'}{os.pathsep}{os.environ['PATH']}"}
-    argv = [str(prefix / "bin/python"), "-c", DRIVER]
-    with subprocess.Popen(argv, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdin is not None and process.stdout is not None
-        sent, answers = process.stdin, process.stdout
+    with forking(prefix / "bin/python", env) as run_one:
 
-        def run_one(*argv: str, cwd: Path) -> tuple[int, str]:
-            sent.write(json.dumps([argv, str(cwd), env]) + "\n")
-            sent.flush()
-            code, said = json.loads(answers.readline())
-            return code, said
+        def run(*argv: str, cwd: Path) -> tuple[int, str]:
+            done = run_one(*argv, cwd=cwd)
+            return done.code, done.err
 
-        yield run_one
+        yield run
 
 
 @pytest.fixture

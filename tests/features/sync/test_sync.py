@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 import collecting
+from forked import forking
 from receiving import Answer, Receiver, Request, stored
 from specify_cli.features.sync.consent import folder_of, read_consent
 from specify_cli.features.sync.sending.outbox import Outbox
@@ -445,6 +446,7 @@ def test_without_consent_no_command_starts_a_process_or_opens_a_socket(ready: Pa
     (hooked / "sitecustomize.py").write_text(
         "import sys, os\n"
         "def seen(event, args):\n"
+        "    if sys.argv[:1] == ['-c']: return\n"  # that from which the commands are forked
         "    if event.startswith('socket.') or event in ('os.posix_spawn', 'os.fork', 'subprocess.Popen'):\n"
         "        if event == 'subprocess.Popen' and args[0] == 'git': return\n"
         "        if event == 'subprocess.Popen' and list(args[1])[1:] == ['hook', '--help']: return\n"
@@ -455,52 +457,53 @@ def test_without_consent_no_command_starts_a_process_or_opens_a_socket(ready: Pa
     log = home / "seen"
     env = {**environment(home), **WITH_TOKEN, "PYTHONPATH": str(hooked), "SEEN": str(log)}
 
-    def run(*argv: str, stdin: bytes = b"") -> str:
-        argv = (sys.executable, "-c", "from specify_cli.cli.main import script; script()", *argv)
-        done = subprocess.run(argv, cwd=ready, env=env, input=stdin, capture_output=True, check=False)
-        return done.stdout.decode()
+    # Not each module of ours: the hook sees what a command loads behind these as well.
+    with forking(sys.executable, env, "specify_cli.cli.app", "pydantic", "rich.console", "subprocess") as run_one:
 
-    key = json.loads(run("do", "fix the login test", "--json"))["invocation_id"]
-    call = {
-        "session_id": "s",
-        "hook_event_name": "PostToolUse",
-        "tool_name": "Read",
-        "tool_input": {},
-        "tool_use_id": "1",
-    }
-    commands: list[tuple[str, ...]] = [
-        ("advise", "should we split it?"),
-        ("ask", "reviewer", "look at it"),
-        ("route", "fix it"),
-        ("profiles", "list"),
-        ("charter", "context", "--action", "review"),
-        ("charter", "lint"),
-        ("invocations", "list"),
-        ("invocations", "show", key),
-        ("invocations", "verify", "--all"),
-        ("invocations", "state", key),
-        ("profile-invocation", "record", "--invocation-id", key, "--event", "error", "--json-payload",
-         '{"error_code": "X", "message": "m", "severity": "error"}'),
-        ("profile-invocation", "commit", "--invocation-id", key),
-        ("profile-invocation", "complete", "--invocation-id", key),
-        ("replay", key),
-        ("replay", key, "--against", "current"),
-        ("invocations", "export", key, "-o", "run.tar"),
-        ("hooks", "install", "--harness", "claude-code"),
-        ("hooks", "status"),
-        ("skills", "install"),
-        ("doctor",),
-        ("sync", "status"),
-        ("sync", "push"),
-        ("init",),
-    ]  # fmt: skip
-    for argv in commands:
-        run(*argv)
-    run("hook", "claude-code", stdin=json.dumps(call).encode())
-    assert not log.exists(), log.read_text(encoding="utf-8")
-    run("sync", "enable", "--endpoint", "http://127.0.0.1:9/", "--yes")
-    run("do", "fix it again")
-    assert "os.posix_spawn" in log.read_text(encoding="utf-8")
+        def run(*argv: str, stdin: bytes = b"") -> str:
+            return run_one(*argv, cwd=ready, stdin=stdin.decode()).out
+
+        key = json.loads(run("do", "fix the login test", "--json"))["invocation_id"]
+        call = {
+            "session_id": "s",
+            "hook_event_name": "PostToolUse",
+            "tool_name": "Read",
+            "tool_input": {},
+            "tool_use_id": "1",
+        }
+        commands: list[tuple[str, ...]] = [
+            ("advise", "should we split it?"),
+            ("ask", "reviewer", "look at it"),
+            ("route", "fix it"),
+            ("profiles", "list"),
+            ("charter", "context", "--action", "review"),
+            ("charter", "lint"),
+            ("invocations", "list"),
+            ("invocations", "show", key),
+            ("invocations", "verify", "--all"),
+            ("invocations", "state", key),
+            ("profile-invocation", "record", "--invocation-id", key, "--event", "error", "--json-payload",
+             '{"error_code": "X", "message": "m", "severity": "error"}'),
+            ("profile-invocation", "commit", "--invocation-id", key),
+            ("profile-invocation", "complete", "--invocation-id", key),
+            ("replay", key),
+            ("replay", key, "--against", "current"),
+            ("invocations", "export", key, "-o", "run.tar"),
+            ("hooks", "install", "--harness", "claude-code"),
+            ("hooks", "status"),
+            ("skills", "install"),
+            ("doctor",),
+            ("sync", "status"),
+            ("sync", "push"),
+            ("init",),
+        ]  # fmt: skip
+        for argv in commands:
+            run(*argv)
+        run("hook", "claude-code", stdin=json.dumps(call).encode())
+        assert not log.exists(), log.read_text(encoding="utf-8")
+        run("sync", "enable", "--endpoint", "http://127.0.0.1:9/", "--yes")
+        run("do", "fix it again")
+        assert "os.posix_spawn" in log.read_text(encoding="utf-8")
 
 
 def test_the_token_is_in_no_file_no_output_and_no_process_list(enabled: Path, cli: Cli, receiver: Receiver) -> None:

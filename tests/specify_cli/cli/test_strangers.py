@@ -14,6 +14,7 @@ from typing import Any, cast
 
 import pytest
 
+from forked import forking
 from specify_cli.cli.app import _get_command
 from specify_cli.cli.tables.points import FoundFill, call_fill
 from specify_cli.cli.tables.strangers import find_strangers
@@ -72,28 +73,47 @@ def install(installed: Path, prefix: Path) -> Act:
 
 @pytest.fixture
 def uninstall(prefix: Path) -> Act:
-    return lambda: run_pip(prefix, "uninstall", "-y", "kitty-extras")
+    """Take away what pip takes away: all that its own list of what it installed names."""
+
+    def remove() -> None:
+        [record] = prefix.glob("lib/python3*/site-packages/kitty_extras-*.dist-info/RECORD")
+        for line in record.read_text().splitlines():
+            (record.parents[1] / line.partition(",")[0]).unlink()
+        for name in ("kitty_extras", record.parent.name):
+            shutil.rmtree(record.parents[1] / name)  # bytecode of Python's, and empty folders
+
+    return remove
 
 
 @pytest.fixture
 def run(prefix: Path, chartered: Path, home: Path) -> Iterator[Run]:
-    def run_one(*argv: str, cwd: Path = chartered, stdin: str = "", **more: str) -> subprocess.CompletedProcess[str]:
-        program = "from specify_cli.cli.main import script; script()"
-        return subprocess.run(
-            [str(prefix / "bin/python"), "-c", program, *argv],
-            cwd=cwd,
-            env=environment(home) | more,
-            input=stdin,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+    """Run a command line in a process that finds what is installed by then."""
+    env = environment(home)
+    with forking(prefix / "bin/python", env, "specify_cli.cli.app", "pydantic", "rich.console", "subprocess") as forked:
 
-    yield run_one
+        def run_one(
+            *argv: str, cwd: Path = chartered, stdin: str = "", **more: str
+        ) -> subprocess.CompletedProcess[str]:
+            done = forked(*argv, cwd=cwd, env=env | more, stdin=stdin)
+            return subprocess.CompletedProcess(argv, done.code, done.out, done.err)
+
+        yield run_one
+
+
+@pytest.fixture
+def start(prefix: Path, chartered: Path, home: Path) -> Run:
+    """Start a command line anew, as a shell does: what is developed elsewhere is found by what Python reads first."""
+
+    def run_one(*argv: str, cwd: Path = chartered, stdin: str = "") -> subprocess.CompletedProcess[str]:
+        program = [str(prefix / "bin/python"), "-c", "from specify_cli.cli.main import script; script()", *argv]
+        env = environment(home)
+        return subprocess.run(program, cwd=cwd, env=env, input=stdin, capture_output=True, text=True, check=False)
+
+    return run_one
 
 
 def test_a_package_of_others_brings_commands_formats_checks_and_rules_and_goes_without_a_trace(
-    install: Act, uninstall: Act, run: Run, prefix: Path
+    install: Act, run: Run, prefix: Path
 ) -> None:
     before = run("--help").stdout
     install()
@@ -129,7 +149,7 @@ def test_a_package_of_others_brings_commands_formats_checks_and_rules_and_goes_w
     [again] = json.loads(run("replay", invocation, "--json").stdout)["gates"]
     assert (again["rule_ref"], again["replayed"]) == ("extras-even", {"outcome": "pass", "reason_code": "even"})
 
-    uninstall()
+    run_pip(prefix, "uninstall", "-y", "kitty-extras")
 
     assert run("--help").stdout == before
     assert run("tally").returncode == 2
@@ -261,7 +281,7 @@ def write_log(home: Path, project: Path) -> None:
 
 
 def test_a_package_of_the_work_tree_runs_nothing_there(
-    prefix: Path, run: Run, chartered: Path, tmp_path: Path
+    prefix: Path, start: Run, chartered: Path, tmp_path: Path
 ) -> None:
     mark = tmp_path / "was-run"
     copy = chartered / "extras"
@@ -272,17 +292,17 @@ def test_a_package_of_the_work_tree_runs_nothing_there(
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
 
-    ran = [run(*argv).returncode for argv in (("do", "implement WP03"), ("tally",), ("--help",))]
-    doctor = run("doctor", "--json")
-    hooked = run("hook", "tern", stdin=(copy / "tern-call.json").read_text())
+    ran = [start(*argv).returncode for argv in (("do", "implement WP03"), ("tally",), ("--help",))]
+    doctor = start("doctor", "--json")
+    hooked = start("hook", "tern", stdin=(copy / "tern-call.json").read_text())
     assert (hooked.returncode, hooked.stdout) == (0, "")
     assert ran == [0, 2, 0]
     assert "developed in this work tree" in doctor.stdout
     assert not mark.exists()
-    assert "records" in run("tally", cwd=elsewhere).stdout
+    assert "records" in start("tally", cwd=elsewhere).stdout
     assert mark.exists()
     mark.unlink()
-    assert [run(*argv).returncode for argv in (("do", "implement WP03"), ("tally",))] == [0, 2]
+    assert [start(*argv).returncode for argv in (("do", "implement WP03"), ("tally",))] == [0, 2]
     assert not mark.exists()
 
 
