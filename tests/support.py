@@ -300,6 +300,15 @@ def unpack(archive: tarfile.TarFile, folder: Path) -> None:
         archive.extractall(folder)
 
 
+def build_into(folder: Path, out: Path, *kinds: str) -> list[Path]:
+    """Build the sdist or wheel of a source tree as a build front end does, and return the files there are then."""
+    chosen = [word for kind in kinds for word in ("-t", kind)]
+    argv = [sys.executable, "-m", "hatchling", "build", *chosen, "-d", str(out)]
+    done = subprocess.run(argv, cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return sorted(out.iterdir())
+
+
 def valid(value: Any, shape: str) -> Any:
     """Return a value that has the documented shape; a test of its own holds docs/schemas against the models."""
     try:

@@ -3,31 +3,32 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from docs_examples import Prepared, prepare
+from support import build_into
 
 ROOT = Path(__file__).parents[2]
-# What a wheel is built of.
-SOURCES = ("src", "docs/schemas", "LICENSE", "README.md", "constraints.txt", "hatch_build.py", "pyproject.toml")
+SKIPPED = (".git", ".venv*", "dist", "build", "node_modules", "__pycache__", ".hypothesis", ".*_cache", ".benchmarks",
+           "compiled.json", "build.txt", "api.pyi")  # fmt: skip
 
 
 @pytest.fixture(scope="session")
-def wheel_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of this checkout, in which wheel and sdist were built into `dist`."""
+    folder = tmp_path_factory.mktemp("built") / "checkout"
+    shutil.copytree(ROOT, folder, ignore=shutil.ignore_patterns(*SKIPPED))
+    build_into(folder, folder / "dist", "sdist", "wheel")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def wheel_file(checkout: Path) -> Path:
     """The wheel of a copy of this checkout."""
-    folder = tmp_path_factory.mktemp("wheel")
-    for name in SOURCES:
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
-        copy(ROOT / name, folder / name)
-    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", "out"]
-    subprocess.run(build, cwd=folder, check=True, capture_output=True)
-    (path,) = (folder / "out").glob("*.whl")
-    return Path(path)
+    (path,) = (checkout / "dist").glob("*.whl")
+    return path
 
 
 @pytest.fixture(scope="module")

@@ -12,30 +12,17 @@ import zipfile
 from pathlib import Path
 
 from specify_cli import api
-from support import unpack
-
-ROOT = Path(__file__).parents[2]
-SKIPPED = (".git", ".venv*", "dist", "build", "node_modules", "__pycache__", ".hypothesis", ".*_cache", ".benchmarks",
-           "compiled.json", "build.txt", "api.pyi")  # fmt: skip
+from support import build_into, unpack
 
 
-def build(folder: Path, out: Path, *kinds: str) -> list[Path]:
-    """Build the sdist or wheel of a source tree as a build front end does, and return their files, the sdist last."""
-    chosen = [word for kind in kinds for word in ("-t", kind)]
-    argv = [sys.executable, "-m", "hatchling", "build", *chosen, "-d", str(out)]
-    done = subprocess.run(argv, cwd=folder, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return sorted(out.iterdir(), key=lambda path: path.suffix != ".whl")
-
-
-def test_the_wheel_of_the_sdist_equals_that_of_the_checkout_and_names_its_build(tmp_path: Path) -> None:
-    checkout = tmp_path / "checkout"
-    shutil.copytree(ROOT, checkout, ignore=shutil.ignore_patterns(*SKIPPED))
-    ours, sdist = build(checkout, tmp_path / "ours", "sdist", "wheel")
+def test_the_wheel_of_the_sdist_equals_that_of_the_checkout_and_names_its_build(
+    checkout: Path, wheel_file: Path, tmp_path: Path
+) -> None:
+    ours, (sdist,) = wheel_file, (checkout / "dist").glob("*.tar.gz")
     with tarfile.open(sdist) as archive:
         unpack(archive, tmp_path / "unpacked")
     (unpacked,) = (tmp_path / "unpacked").iterdir()
-    [theirs] = build(unpacked, tmp_path / "theirs", "wheel")
+    [theirs] = build_into(unpacked, tmp_path / "theirs", "wheel")
 
     assert ours.name == theirs.name
     assert ours.read_bytes() == theirs.read_bytes()
