@@ -147,22 +147,22 @@ def forget(root: Path) -> None:
 
 
 @pytest.fixture
-def played(chartered: Path, cli: Cli, home: Path, request: pytest.FixtureRequest) -> tuple[Session, list[Any]]:
-    """The whole job of a harness, played through its hooks, and its transcripts in the home; nothing recorded."""
+def played(chartered: Path, cli: Cli, home: Path, request: pytest.FixtureRequest) -> Session:
+    """The whole job of a harness, whose hooks were not there yet, and its transcripts in the home; nothing recorded."""
     harness = request.getfixturevalue("harness")
 
+    session = play_with_transcript(harness, chartered, cli, home, lambda *_: True)
+    forget(chartered)
+    lay(harness, home, session)
+    return session
+
+
+@each
+def test_an_imported_session_tells_what_its_hooks_told(harness: str, chartered: Path, cli: Cli, home: Path) -> None:
     session = play_with_transcript(harness, chartered, cli, home)
     live = read_lines(chartered, layout.RECORDS) + read_lines(chartered, layout.ANNEXES)
     forget(chartered)
     lay(harness, home, session)
-    return session, live
-
-
-@each
-def test_an_imported_session_tells_what_its_hooks_told(
-    harness: str, played: tuple[Session, list[Any]], cli: Cli
-) -> None:
-    session, live = played
 
     done = cli("import", "sessions", "--harness", harness, "--json")
     imported = read_lines(session.root, layout.IMPORTED)
@@ -182,8 +182,8 @@ def read_files(root: Path) -> dict[Path, bytes]:
 
 
 @each
-def test_a_second_import_changes_nothing(harness: str, played: tuple[Session, list[Any]], cli: Cli) -> None:
-    session, _ = played
+def test_a_second_import_changes_nothing(harness: str, played: Session, cli: Cli) -> None:
+    session = played
     cli("import", "sessions", "--harness", harness)
     before = read_files(session.root)
 
@@ -204,11 +204,9 @@ def test_a_session_that_hooks_recorded_is_not_imported(harness: str, chartered: 
 
 
 @pytest.mark.parametrize("harness", ["codex"])
-def test_an_imported_record_says_so_wherever_it_is_shown(
-    harness: str, played: tuple[Session, list[Any]], cli: Cli
-) -> None:
+def test_an_imported_record_says_so_wherever_it_is_shown(harness: str, played: Session, cli: Cli) -> None:
     (invocation_id,) = cli("import", "sessions", "--harness", harness, "--json").json()["imported"]
-    started = read_lines(played[0].root, layout.IMPORTED)[0]
+    started = read_lines(played.root, layout.IMPORTED)[0]
 
     assert started["imported"].keys() == {"at", "harness", "transcript", "version"}
     assert started["governance_context_available"] is False and started["snapshot"] is None
@@ -258,26 +256,24 @@ def test_an_imported_turn_of_opencode_says_what_it_cost(broken: float | None) ->
 
 
 @pytest.mark.parametrize("harness", ["claude-code"])
-def test_nothing_secret_of_a_transcript_is_kept(harness: str, played: tuple[Session, list[Any]], cli: Cli) -> None:
+def test_nothing_secret_of_a_transcript_is_kept(harness: str, played: Session, cli: Cli) -> None:
     cli("import", "sessions", "--harness", harness)
-    kept = b"".join(path.read_bytes() for path in (played[0].root / ".kittify").rglob("*") if path.is_file())
+    kept = b"".join(path.read_bytes() for path in (played.root / ".kittify").rglob("*") if path.is_file())
 
     assert b"aws_access_key_id = " in kept
     assert b"Z7QX3LMNP5RT2VWB" not in kept and b"2ZxW7vTn4RbL8mYc" not in kept
 
 
 @pytest.mark.parametrize("harness", ["claude-code"])
-def test_what_is_not_imported_is_counted_by_why(
-    harness: str, played: tuple[Session, list[Any]], cli: Cli, home: Path
-) -> None:
+def test_what_is_not_imported_is_counted_by_why(harness: str, played: Session, cli: Cli, home: Path) -> None:
     folder = home / ".claude/projects/-shop"
     (whole,) = folder.glob("*.jsonl")
     text = whole.read_text()
     whole.rename(folder / "at-work.jsonl")
     os.utime(folder / "at-work.jsonl")
-    root = json.dumps(str(played[0].root))[1:-1]
-    (folder / "other.jsonl").write_text(text.replace(root, "/elsewhere").replace(str(played[0].root), "/elsewhere"))
-    (folder / "empty.jsonl").write_text(json.dumps({"cwd": str(played[0].root)}) + "\nno JSON\n")
+    root = json.dumps(str(played.root))[1:-1]
+    (folder / "other.jsonl").write_text(text.replace(root, "/elsewhere").replace(str(played.root), "/elsewhere"))
+    (folder / "empty.jsonl").write_text(json.dumps({"cwd": str(played.root)}) + "\nno JSON\n")
     (folder / "link.jsonl").symlink_to(folder / "other.jsonl")
     os.utime(folder / "empty.jsonl", LONG_AGO)
 
@@ -305,9 +301,9 @@ def write_until(texts: dict[Path, str], end: str) -> None:
 
 @pytest.mark.parametrize("harness", ["claude-code", "codex", "gemini"])
 def test_what_a_session_tells_after_its_import_is_a_record_of_its_own(
-    harness: str, played: tuple[Session, list[Any]], cli: Cli, home: Path
+    harness: str, played: Session, cli: Cli, home: Path
 ) -> None:
-    root = played[0].root
+    root = played.root
     texts = {path: path.read_text() for path in home.rglob("*.jsonl")}
     times = sorted(
         str(json.loads(line).get("timestamp") or "") for text in texts.values() for line in text.split("\n")[:-1]
