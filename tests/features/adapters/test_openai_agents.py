@@ -3,19 +3,37 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from agents import Agent as OpenAgent
-from agents import Model, ModelResponse, RunConfig, Runner, Usage, function_tool
-from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessage, ResponseOutputText
-from openai.types.responses.response_usage import InputTokensDetails, OutputTokensDetails
+import pytest
 
 from adapting import FULL, REQUEST, events, shown
-from specify_cli.features.adapters.openai_agents import RecordHooks
 from specify_cli.features.programs.run import open_invocation
+
+if TYPE_CHECKING:
+    from agents import Agent, Model, ModelResponse, RunConfig, Runner, Usage, function_tool
+    from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessage, ResponseOutputText
+    from openai.types.responses.response_usage import InputTokensDetails, OutputTokensDetails
+
+    from specify_cli.features.adapters.openai_agents import RecordHooks
+
+NEEDED = {
+    "agents": "Agent Model ModelResponse RunConfig Runner Usage function_tool",
+    "openai.types.responses": "ResponseFunctionToolCall ResponseOutputMessage ResponseOutputText",
+    "openai.types.responses.response_usage": "InputTokensDetails OutputTokensDetails",
+    "specify_cli.features.adapters.openai_agents": "RecordHooks",
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _load() -> None:
+    """Load the SDK, which takes more than a second, where its tests are run: each process of a run collects them."""
+    for module, names in NEEDED.items():
+        globals().update({name: getattr(importlib.import_module(module), name) for name in names.split()})
 
 
 def ask(name: str, call_id: str, **args: str) -> ResponseFunctionToolCall:
@@ -27,28 +45,31 @@ def answer(text: str) -> ResponseOutputMessage:
     return ResponseOutputMessage(id="m1", content=content, role="assistant", status="completed", type="message")
 
 
-class Scripted(Model):
-    """A model that does what it is told, a list of its output for each turn."""
+def make_model(*turns: list[Any]) -> Model:
+    """Return a model that does what it is told, a list of its output for each turn."""
 
-    def __init__(self, *turns: list[Any]) -> None:
-        self.turns: Iterator[list[Any]] = iter(turns)
+    class Scripted(Model):
+        def __init__(self, *turns: list[Any]) -> None:
+            self.turns: Iterator[list[Any]] = iter(turns)
 
-    async def get_response(self, *_: Any, **__: Any) -> ModelResponse:
-        await asyncio.sleep(0)
-        details = InputTokensDetails.model_construct(cached_tokens=4, cache_write_tokens=0)
-        thought = OutputTokensDetails(reasoning_tokens=1)
-        used = Usage(
-            requests=1,
-            input_tokens=9,
-            output_tokens=2,
-            total_tokens=11,
-            input_tokens_details=details,
-            output_tokens_details=thought,
-        )
-        return ModelResponse(output=next(self.turns), usage=used, response_id=None)
+        async def get_response(self, *_: Any, **__: Any) -> ModelResponse:
+            await asyncio.sleep(0)
+            details = InputTokensDetails.model_construct(cached_tokens=4, cache_write_tokens=0)
+            thought = OutputTokensDetails(reasoning_tokens=1)
+            used = Usage(
+                requests=1,
+                input_tokens=9,
+                output_tokens=2,
+                total_tokens=11,
+                input_tokens_details=details,
+                output_tokens_details=thought,
+            )
+            return ModelResponse(output=next(self.turns), usage=used, response_id=None)
 
-    def stream_response(self, *_: Any, **__: Any) -> Any:
-        raise NotImplementedError
+        def stream_response(self, *_: Any, **__: Any) -> Any:
+            raise NotImplementedError
+
+    return Scripted(*turns)
 
 
 def test_a_run_of_the_openai_agents_sdk_is_recorded(chartered: Path) -> None:
@@ -57,8 +78,8 @@ def test_a_run_of_the_openai_agents_sdk_is_recorded(chartered: Path) -> None:
         """Read a file."""
         return f"text of {path}"
 
-    model = Scripted([ask("read", "c1", path="a.py")], [answer("Done.")])
-    agent = OpenAgent(name="mender", instructions="Mend it.", model=model, tools=[read])
+    model = make_model([ask("read", "c1", path="a.py")], [answer("Done.")])
+    agent = Agent(name="mender", instructions="Mend it.", model=model, tools=[read])
     with open_invocation(chartered, REQUEST, capture=FULL) as run:
         config = RunConfig(tracing_disabled=True)
         # Not run_sync, which leaves its event loop open.
@@ -81,12 +102,12 @@ def test_a_run_of_the_openai_agents_sdk_is_recorded(chartered: Path) -> None:
 
 def test_an_agent_that_is_asked_twice_at_once_as_a_tool_loses_no_answer(chartered: Path) -> None:
     asked = [ask("inner", "c1", input="one"), ask("inner", "c2", input="two")]
-    inner = OpenAgent(name="inner", model=Scripted([answer("1")], [answer("2")]))
+    inner = Agent(name="inner", model=make_model([answer("1")], [answer("2")]))
     config = RunConfig(tracing_disabled=True)
     with open_invocation(chartered, REQUEST, capture=FULL) as run:
         hooks = RecordHooks(run)
         tool = inner.as_tool("inner", "Ask it.", hooks=hooks, run_config=config)
-        outer = OpenAgent(name="outer", model=Scripted(asked, [answer("Done.")]), tools=[tool])
+        outer = Agent(name="outer", model=make_model(asked, [answer("Done.")]), tools=[tool])
         asyncio.run(Runner.run(outer, REQUEST, hooks=hooks, run_config=config))
     found = shown(events(chartered, run))
 
@@ -106,8 +127,8 @@ def test_runs_at_once_whose_model_numbers_their_calls_alike_lose_no_result(chart
         return f"text of {path}"
 
     async def work(hooks: RecordHooks, path: str) -> None:
-        model = Scripted([ask("read", "call_0", path=path)], [answer("Done.")])
-        agent = OpenAgent(name="mender", model=model, tools=[read])
+        model = make_model([ask("read", "call_0", path=path)], [answer("Done.")])
+        agent = Agent(name="mender", model=model, tools=[read])
         await Runner.run(agent, REQUEST, hooks=hooks, run_config=RunConfig(tracing_disabled=True))
 
     async def work_twice(hooks: RecordHooks) -> None:
