@@ -45,6 +45,7 @@ def test_what_is_recorded_honestly_contradicts_nothing(chartered: Path, mode: st
         texts = [value for value in VALUES if isinstance(value, str) and len(value) < 50_000]
         for before, after in product(texts[:8], texts[4:]):
             run.patch("p", "modify", before=before, after=after)
+        for after in texts[4:]:
             run.patch("q", "create", after=after)
         run.patch("r", "modify", diff="@@ -1,2 +1,2 @@\n a \n-x\r\n+y\n\\ No newline at end of file\n")
         run.retrieve("merge review", k=3)
