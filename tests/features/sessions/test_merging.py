@@ -44,7 +44,7 @@ LOSSES = (
     "first half",
     "second half",
     "results",
-    *(f"half at random {seed}" for seed in range(4 if FULL else 1)),
+    *(f"half at random {seed}" for seed in range(4 if FULL else 2)),
 )
 
 
