@@ -56,6 +56,8 @@ _TEST_SCRIPT = (
     r"^(?:(?:ba|z)?sh )?(?:\S*/|(?<=sh ))(?:run[-_])?(?:all[-_])?tests?"
     r"(?:\.(?:sh|py|rb|js))?(?: |$)"
 )
+# Options of test programs whose value, a word of its own, chooses no tests.
+_TAKE_VALUES = ("-n", "-p", "-c", "-o", "-W", "-j", "--jobs", "--config", "--rootdir", "--reporter")
 # Programs that may name a test without running it.
 _READERS = re.compile(
     r"(cat|echo|printf|ls|find|grep|rg|ag|sed|awk|head|tail|less|more|which|type|man|git|vim|nano|code|open|wc|sort"
@@ -330,6 +332,40 @@ def name_change(command: str, commands: Sequence[str] = ()) -> str:
     in a temporary folder. `commands` are the charter's test commands.
     """
     return _read_command(command, tuple(commands)).change
+
+
+def covers(passed: Entry, failed: Entry, commands: Sequence[str]) -> bool:
+    """Return whether a test run that passed answers for one that failed before it.
+
+    It does where it is a command of the charter's as it stands, or the same program and not asked
+    for less: `pytest tests/a.py` does not answer for `pytest`. Another program does where nothing
+    but an exit code says that the first failed, as where that could not start.
+    """
+    name, chosen, is_own = _read_run(passed, tuple(commands))
+    other, wanted, _ = _read_run(failed, tuple(commands))
+    if is_own or (name == other and (not chosen or (wanted and chosen >= wanted))):
+        return True
+    return name != other and _read_output(_join_output(failed.end_fields.get("output"))) != FAILED
+
+
+def _read_run(entry: Entry, commands: tuple[str, ...]) -> tuple[str, frozenset[str], bool]:
+    """Return the program of a test run, the words that choose among its tests, and whether it is a
+    command of the charter's as it stands."""
+    parts, place, _, _ = _read_command(entry.about or entry.name, commands)
+    assert place is not None  # it was judged as a test run
+    text = " ".join(_strip(parts[place].words))
+    bare = _RUNNERS.sub("", text).removeprefix("./")
+    match = _TEST.search(text) or re.match(_TEST_FIRST, bare) or re.match(_TEST_SCRIPT, text)
+    name = match[0] if match else bare.partition(" ")[0]
+    words = text.partition(name)[2].split()
+    chosen = {
+        word
+        for before, word in zip(["", *words], words, strict=False)
+        if not word.startswith("-") and not word.isdigit() and before not in _TAKE_VALUES
+    }
+    folders = {f"cd {part.words[1]}" for part in parts[:place] if part.words[:1] == ("cd",)}
+    is_own = any(bare == _RUNNERS.sub("", own).removeprefix("./") for own in commands)
+    return name, frozenset(chosen | folders), is_own and not folders
 
 
 # One line of a record is asked several things, and records repeat their commands.

@@ -12,7 +12,14 @@ from __future__ import annotations
 
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 from doctrine.text import count, say
-from specify_cli.record.reading.checks import FAILED, NOT_KNOWN, PASSED, Runs, name_change
+from specify_cli.record.reading.checks import (
+    FAILED,
+    NOT_KNOWN,
+    PASSED,
+    Runs,
+    covers,
+    name_change,
+)
 from specify_cli.record.reading.timeline import Entry, make_timeline
 
 if TYPE_CHECKING:
@@ -202,9 +209,24 @@ class RemarkSources:
         later = [check for check in self.checks if check.place > last.place]
         if not later:
             return CheckState("not run", "", (last.seq,))
-        check = later[-1]
+        check = self.find_standing_failure(last.place) or later[-1]
         state = check.shows if check.shows in (PASSED, FAILED, NOT_KNOWN) else "not run"
         return CheckState(state, _cut(check.entry.about), (last.seq, check.seq))
+
+    def find_standing_failure(self, since: int) -> _Check | None:
+        """Return the last test run behind a place that failed, and that none which passed later
+        answers for."""
+        passed: list[Entry] = []
+        for check in reversed(self.checks):
+            if check.place <= since:
+                break
+            if check.shows == PASSED:
+                passed.append(check.entry)
+            elif check.shows == FAILED and not any(
+                covers(one, check.entry, self._commands) for one in passed
+            ):
+                return check
+        return None
 
     def find_last(self) -> _Change | None:
         """Return the last change; None where nothing was changed."""
@@ -286,11 +308,14 @@ def _find_failures(shown: RemarkSources) -> Iterator[Remark]:
     in another form."""
     green = max((check.seq for check in shown.checks if check.shows == PASSED), default=-1)
     judged = {check.seq: check.shows for check in shown.checks}
+    last = shown.find_last()
+    standing = shown.find_standing_failure(-1 if last is None else last.place)
     failed = [
         entry
         for entry in shown.newest.values()
         if (
-            judged[entry.seq] == FAILED and entry.seq > green
+            judged[entry.seq] == FAILED
+            and (entry.seq > green or (standing is not None and entry.seq == standing.seq))
             if entry.seq in judged
             else entry.status == "error"
         )

@@ -150,6 +150,39 @@ def test_a_file_whose_path_says_pytest_is_no_test_run() -> None:
     assert note(edited("a.py"), read) == [("NO_CHECK", (1,))]
 
 
+TWO_FAILED = "=== 2 failed, 9 passed in 0.1s ==="
+
+
+@pytest.mark.parametrize(
+    ("runs", "expected"),
+    [
+        ([("pytest -q", TWO_FAILED), ("pytest tests/test_a.py", "")], ("failed", "pytest -q")),
+        ([("pytest -q", TWO_FAILED), ("pytest -k fold", "")], ("failed", "pytest -q")),
+        ([("pytest -q", TWO_FAILED), ("cd sub && pytest -q", "")], ("failed", "pytest -q")),
+        ([("go test ./...", "--- FAIL: TestFold"), ("cargo test", "")], ("failed", "go test ./...")),
+        ([("pytest tests/a.py", TWO_FAILED), ("pytest tests/b.py", "")], ("failed", "pytest tests/a.py")),
+        ([("pytest -q", TWO_FAILED), ("pytest -q", "")], ("passed", "pytest -q")),
+        ([("pytest -x -n 4", TWO_FAILED), ("python -m pytest -q", "")], ("passed", "python -m pytest -q")),
+        ([("pytest tests/a.py", TWO_FAILED), ("pytest", "")], ("passed", "pytest")),
+        ([("pytest tests/a.py", TWO_FAILED), ("pytest tests/a.py b.py", "")], ("passed", "pytest tests/a.py b.py")),
+        ([("make test", "no rule"), ("pytest -q", "")], ("passed", "pytest -q")),
+        ([("pytest", TWO_FAILED), ("make check", "")], ("passed", "make check")),
+    ],
+)
+def test_a_run_that_failed_stands_until_one_that_asks_for_as_much_passes(
+    runs: list[tuple[str, str]], expected: tuple[str, str]
+) -> None:
+    """`make check` is the charter's own."""
+    lines = edited("a.py")
+    for number, (command, output) in enumerate(runs):
+        call, result = ran(command, "error" if output else "ok")
+        lines += [{**call, "call_id": str(number)}, {**result, "call_id": str(number), "output": {"head": output}}]
+
+    assert judge_tests(closed(lines), ["make check"])[:2] == expected
+    failed = [remark.code for remark in note_done(closed(lines), ["make check"])]
+    assert failed == (["FAILED_LAST"] if expected[0] == "failed" else [])
+
+
 def test_an_end_that_nobody_told_does_not_undo_the_end_of_a_turn() -> None:
     call = {"event": "tool_call", "call_id": "1"}
     turn = {"event": "turn", "text": "All of it is done."}
