@@ -748,7 +748,8 @@ function makeMap(context, story) {
     if (found.length) go(context.elements.get(found[last.at].fields.seq));
   });
   return make("nav", { id: "map", "aria-label": "Map of this record" }, make("p", {}, search), make("p", {}, filter), make("p", {}, copy), result,
-    ...lists.map(([name, items]) => make("details", { open: "" }, make("summary", {}, `${name} (${items.length})`), make("ul", {}, ...items))));
+    // On a phone the run itself stands above the fold.
+    ...lists.map(([name, items]) => make("details", matchMedia("(max-width: 40rem)").matches ? {} : { open: "" }, make("summary", {}, `${name} (${items.length})`), make("ul", {}, ...items))));
 }
 
 // Who did what at which time, a lane for the agent and for each subagent: only where there are several.
