@@ -277,7 +277,7 @@ def read_below(root: str, relative: str, limit: int | None = None) -> bytes:
     """
     head, _, name = relative.rpartition("/")
     with folder(root, head) as folder_fd:
-        fd = open_regular(folder_fd, name, os.O_RDONLY, relative)
+        fd = open_regular(folder_fd, name, os.O_RDONLY, relative if head else f"{root}/{name}")
         try:
             return (
                 read_all(fd)

@@ -28,9 +28,15 @@ from specify_cli.record.verify import verify_record
 from specify_cli.record.verifying.annexes import add_annexes, verify_annex
 from specify_cli.storage.cold import find_month, open_each, read_annexes
 from specify_cli.storage.index import Index
-from specify_cli.storage.objects import FileObjectStore
+from specify_cli.storage.objects import KEPT_BACK, FileObjectStore
 from specify_cli.storage.reachability import Reach
-from specify_cli.storage.store import FileRecordStore, Place, open_place, places
+from specify_cli.storage.store import (
+    FileRecordStore,
+    Place,
+    list_trail_folders,
+    open_place,
+    places,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -253,12 +259,23 @@ def _check_objects(reach: Reach, report: RecordReport) -> Iterator[Finding]:
             continue
         if item.code is not None:
             detail = f"{item.field} {item.digest}"
-            problem = finding(item.code, report.file, item.seq, item.offset, detail)
-            if item.why is not None:
+            code = item.code
+            if code == "WITHHELD" and not _can_be_withheld(report.file, item.field):
+                code = "OBJECT_MISSING"  # the note was planted
+            problem = finding(code, report.file, item.seq, item.offset, detail)
+            if code == "WITHHELD":
                 problem = problem._replace(
                     message=f"this object was left out on purpose ({item.why}): {detail}"
                 )
             yield problem
+
+
+def _can_be_withheld(file: str, field: str) -> bool:
+    """Return whether an object can have been left out of a record on purpose: an import leaves out
+    any, publishing what a policy keeps back, and who wrote the record nothing."""
+    if layout.is_imported(file):
+        return True
+    return field in KEPT_BACK and not file.startswith(f"{layout.RECORDS}/")
 
 
 def list_groups(root: str) -> list[tuple[Place, ...]]:
@@ -357,6 +374,10 @@ def strays(project: Project) -> Iterator[Finding]:
                     0,
                     "it is named like no record and was not read",
                 )
+    for place in places(project.root, list_trail_folders(project.root)):
+        own = layout.trail_folder(place.invocation_id)
+        if place.folder != own:
+            yield finding("NAME_MISMATCH", place.path, None, 0, f"it belongs into {own}")
     index = Index(project.root)
     for name in sorted(list_annexed(project.root)):
         if not is_invocation_id(name):

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 # So many bytes of objects are kept in memory before they are written.
 _BATCH = 64 * 1024 * 1024
 _WHY_BYTES = 1024
+# What a policy can keep back from a published trail: files of charter and doctrine, and contexts.
+KEPT_BACK = ("corpus", "file", "governance_context_hash")
 
 
 class FileObjectStore:
@@ -241,7 +243,7 @@ class FileObjectStore:
             return None
         for folder in (
             layout.LOCAL_OBJECTS,
-            *([layout.OBJECTS] if field in ("corpus", "file", "governance_context_hash") else []),
+            *([layout.OBJECTS] if field in KEPT_BACK else []),
         ):
             try:
                 path = layout.object_path(digest, folder) + layout.WITHHELD

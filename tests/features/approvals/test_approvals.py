@@ -122,6 +122,16 @@ def test_a_call_that_ran_though_it_was_denied_is_named(project: Project) -> None
 
     project.end()
     assert project.codes() == {"APPROVAL_IGNORED"}
+    assert f"signed in the name of {ADA}" in project.verify().out
+
+
+def test_a_denial_that_nobody_signed_is_not_called_a_persons(project: Project) -> None:
+    project.run("approve", project.id, "--call", "c1", "--unsigned", "--deny")
+    project.end()
+    said = project.verify().out
+
+    assert "APPROVAL_IGNORED" in said and "denial signed by nobody" in said
+    assert "a person had denied" not in said
 
 
 def test_a_call_that_is_made_again_needs_another_approval(project: Project) -> None:

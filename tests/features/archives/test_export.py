@@ -860,6 +860,48 @@ def test_a_note_that_a_branch_brings_excuses_no_evidence(cli: Cli, chartered: Pa
     ]
 
 
+@pytest.mark.parametrize("member", ["evidence_ref", "governance_context_hash"])
+def test_a_note_excuses_nothing_that_is_missing_of_a_record_made_here(cli: Cli, chartered: Path, member: str) -> None:
+    """Only an import leaves evidence out, and only publishing a context: who wrote the record had both."""
+    (chartered / "proof.md").write_text("all tests pass\n")
+    started = cli("do", "fix the timeout", "--json").json()
+    run = started["invocation_id"]
+    argv = ("profile-invocation", "complete", "--invocation-id", run, "--evidence", "proof.md", "--json")
+    digest = {**started, **cli(*argv).json()}[member]
+    note = chartered / layout.LOCAL_OBJECTS / digest[:2] / f"{digest[2:]}{layout.WITHHELD}"
+    note.parent.mkdir(parents=True, exist_ok=True)
+    note.write_text("redaction: token")
+    (chartered / layout.OBJECTS / digest[:2] / digest[2:]).unlink()
+    verified = cli("invocations", "verify", run, "--json")
+
+    assert [item["code"] for item in verified.json()["findings"]] == ["OBJECT_MISSING"]
+    assert verified.code == 3
+
+
+def test_a_published_record_in_another_months_folder_is_named(cli: Cli, chartered: Path) -> None:
+    (chartered / ".kittify/config.yaml").write_text("trail: committed\n")
+    accept(chartered)
+    run = cli("do", "fix the timeout", "--json").json()["invocation_id"]
+    cli("profile-invocation", "complete", "--invocation-id", run)
+    (copy,) = (chartered / layout.trail_folder(run)).glob("*.jsonl")
+    (chartered / layout.TRAIL / "2001-01").mkdir()
+    copy.rename(chartered / layout.TRAIL / "2001-01" / copy.name)
+    (found,) = cli("invocations", "verify", "--all", "--json").json()["findings"]
+
+    assert (found["code"], found["file"]) == ("NAME_MISMATCH", f"{layout.TRAIL}/2001-01/{copy.name}")
+    assert layout.trail_folder(run) in found["message"]
+
+
+@pytest.mark.parametrize(
+    ("value", "found"),
+    [("{}", "an object with no member"), ('{"a": 1, "b": 2}', "an object with a, b"), ("[]", "neither")],
+)
+def test_what_are_no_two_chains_is_told_in_words_of_json(cli: Cli, value: str, found: str) -> None:
+    refused = cli("invocations", "compare", "-", "--json", stdin=value.encode())
+
+    assert refused.error()["message"].endswith(f"found {found}")
+
+
 @pytest.mark.parametrize("ended_by", ["SIGTERM", "SIGHUP"])
 def test_who_is_ended_while_unpacking_leaves_no_folder_behind(
     cli: Cli, chartered: Path, tmp_path: Path, run: str, ended_by: str

@@ -42,9 +42,11 @@ def test_stories_that_do_not_part_say_so_and_one_id_is_refused(
     one, two = record(project, "the same"), record(project, "the same")
     out = tmp_path / "two.html"
     cli("invocations", "compare", one, two, "--html", str(out), cwd=chartered)
+    said = cli("invocations", "compare", one, two, "--html", str(tmp_path / "c.html"), cwd=chartered)
     refused = cli("invocations", "compare", one, "--html", str(tmp_path / "b.html"), "--json", cwd=chartered)
 
     assert "Their stories do not part" in out.read_text(encoding="utf-8")
+    assert said.out.endswith(" alike\n") and " 0 " not in said.out
     assert (refused.code, refused.error()["error_code"]) == (2, "USAGE")
 
 

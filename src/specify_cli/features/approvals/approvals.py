@@ -210,7 +210,9 @@ def _judge_place(
     if end.offset < entry.offset:
         return "APPROVAL_INVALID", "the call had ended before it"
     if fields.get("decision") == "deny":
-        return "APPROVAL_IGNORED", f"call {subject.fields.get('call_id')}"
+        is_ssh = fields.get("identity") == "ssh"
+        by = f"in the name of {fields.get('approver')}" if is_ssh else "by nobody"
+        return "APPROVAL_IGNORED", f"call {subject.fields.get('call_id')}, denial signed {by}"
     if str(end.fields.get("at")) > expires:
         return (
             "APPROVAL_EXPIRED",

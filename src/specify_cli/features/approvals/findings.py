@@ -30,7 +30,7 @@ FINDINGS: Mapping[str, FindingKind] = {
     ),
     "APPROVAL_IGNORED": (
         ERROR,
-        "a call ran that a person had denied",
+        "a call ran that had been denied",
         "ask why the harness did not wait",
     ),
     "APPROVAL_UNVERIFIED": (

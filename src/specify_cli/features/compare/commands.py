@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from specify_cli.cli import shell
-from specify_cli.cli.terminal.output import write_json, write_lines
+from specify_cli.cli.terminal.output import one_line, write_json, write_lines
 from specify_cli.errors import CallerError
 from specify_cli.libraries.comparison.chains import run_chain
 from specify_cli.libraries.comparison.compare import verify_replay
@@ -46,7 +46,9 @@ def _read_chains(data: bytes) -> tuple[Chain, Chain]:
     except ForeignError as error:
         value = str(error)
     if not isinstance(value, dict) or not {"original_chain", "replay_chain"} <= value.keys():
-        found = value if isinstance(value, str) else type(value).__name__
+        found = value if isinstance(value, str) else "neither"
+        if isinstance(value, dict):
+            found = f"an object with {', '.join(map(one_line, list(value)[:5])) or 'no member'}"
         raise CallerError(
             "PAYLOAD_INVALID",
             f'stdin: expected {{"original_chain": […], "replay_chain": […]}}, found {found}',

@@ -44,7 +44,9 @@ def write_page(values: Values) -> int:
     if values["json"]:
         write_json(result.as_value())
     else:
-        alike = f"{count(len(parted.alike), 'group')} alike, then {len(parted.one)} in the first "
-        alike += f"run and {len(parted.two)} in the second"
+        alike = f"{count(len(parted.alike), 'group')} alike" if parted.alike else "nothing alike"
+        if parted.one or parted.two:
+            one_side, other = len(parted.one), len(parted.two)
+            alike += f", then {one_side} in the first run and {other} in the second"
         write_text(f"{one_line(output)}: {one_line(result.message)}; {alike}")
     return shell.judge_exit(result.match, values)

@@ -101,7 +101,7 @@ def judge_reports(
     """Judge records that are not looked at as a trail: one by itself, a file, those of an
     export."""
     judged = judge_set(examined.reports, examined.proofs.findings, anchored=anchored)
-    not_proven = [*judged.not_proven]
+    not_proven = [*judged.not_proven, *examined.proofs.not_proven]
     counts = {
         name: sum(getattr(report.trail, name) for report in examined.reports)
         for name in APPROVAL_FACTS

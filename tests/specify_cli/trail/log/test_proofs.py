@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import tarfile
 from collections.abc import Callable
@@ -81,6 +82,27 @@ def test_who_gets_an_export_sees_that_its_records_are_in_a_signed_log(sent: Sent
     assert (known.code, unknown.code) == (0, 0)
     assert known.json()["proven"].endswith("that a log signed by a trusted key holds 2 of 2 records")
     assert unknown.json()["proven"].endswith("signed by a key nobody vouches for (--policy)")
+
+
+def test_a_signature_by_a_key_the_policy_does_not_name_is_not_proven(sent: Sent, root: Path, home: Path) -> None:
+    some = sent.verify("--policy", str(sent.policy))
+    keys = run_main(["trail", "checkpoint", "--json"], cwd=root, home=home).json()["keys"]
+    sent.policy.write_text("".join(f"log {key}\n" for key in keys) + "quorum none\n", encoding="utf-8")
+    every = sent.verify("--policy", str(sent.policy))
+
+    assert (some.code, every.code) == (0, 0)
+    assert any("ML-DSA-44" in text for text in some.json()["not_proven"])
+    assert not any("ML-DSA-44" in text for text in every.json()["not_proven"])
+
+
+def test_a_pipe_in_the_place_of_a_checkpoint_is_named_with_its_folder(root: Path, home: Path) -> None:
+    sign(root)
+    (path,) = (root / ".git/kittify").rglob("checkpoint")
+    path.unlink()
+    os.mkfifo(path)
+    refused = run_main(["trail", "checkpoint"], cwd=root, home=home)
+
+    assert refused.code == 1 and str(path) in refused.err
 
 
 def test_without_proofs_the_bytes_are_those_that_earlier_versions_read(root: Path, home: Path, ids: list[str]) -> None:

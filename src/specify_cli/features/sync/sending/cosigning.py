@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from urllib.parse import urlsplit, urlunsplit
 
+from doctrine.text import count
 from specify_cli.errors import InvocationError
 from specify_cli.features.sync.consent import Consent
 from specify_cli.features.sync.sending.transport import Answer, Endpoint
@@ -70,7 +71,7 @@ def _ask(project: Project, consent: Consent, endpoint: Endpoint, base: str) -> s
     generation = find_signed(project, checkpoint)
     pin_witness(generation.home, consent.endpoint, witness)
     if signed_at(witness, checkpoint) is not None:
-        return f"cosigned: {checkpoint.size} leaves"
+        return f"cosigned: {count(checkpoint.size, 'leaf', 'leaves')}"
     keys = "".join(f"{key}\n" for key, _ in read_keys(generation))
     status, body = endpoint.exchange("POST", f"{base}/add-log", keys.encode())
     if status != 200:
@@ -98,7 +99,7 @@ def _ask(project: Project, consent: Consent, endpoint: Endpoint, base: str) -> s
     }
     signatures = tuple(item for item in cosigned.signatures if (item.name, item.key_id) in own)
     keep_checkpoint(project, generation, cosigned._replace(signatures=signatures))
-    return f"cosigned: {checkpoint.size} leaves"
+    return f"cosigned: {count(checkpoint.size, 'leaf', 'leaves')}"
 
 
 def _send(

@@ -87,7 +87,8 @@ def export(values: Values) -> int:
     if values["json"]:
         write_json({**_describe(signed), "folder": folder, "files": files})
     else:
-        write_text(f"{signed.size} leaves of {signed.origin} in {folder}, {count(files, 'file')}")
+        leaves = count(signed.size, "leaf", "leaves")
+        write_text(f"{leaves} of {signed.origin} in {folder}, {count(files, 'file')}")
     return 0
 
 

@@ -24,19 +24,32 @@ from specify_cli.record.seal import seal_at_end
 from specify_cli.trail.log.entries import open_log
 from specify_cli.trail.log.leaves import ANNEX, CLOSE, FIXED, START, Leaf
 from specify_cli.trail.log.merkle import hash_leaf, verify_inclusion
-from specify_cli.trail.log.notes import NoteError, Policy, Proof, parse_proof, signed_at
+from specify_cli.trail.log.notes import (
+    Checkpoint,
+    NoteError,
+    Policy,
+    Proof,
+    parse_proof,
+    signed_at,
+)
 from specify_cli.trail.log.signing import make_checkpoint, prove, require_cryptography
 
 _MAX_PROOF = 512 * 1024
+_UNCHECKED = (
+    "that the log's other signatures hold (the policy does not name each of its keys, Ed25519 and "
+    "ML-DSA-44; trail checkpoint --json prints them)"
+)
 
 
 class Checked(NamedTuple):
     """What the proofs of an export show, as a clause, what is wrong with them, and which
-    invocations a log holds whole that a trusted key has signed."""
+    invocations a log holds whole that a trusted key has signed; what they leave open, as sentences'
+    ends."""
 
     findings: tuple[Finding, ...]
     proven: str
     trusted: frozenset[str] = frozenset()
+    not_proven: tuple[str, ...] = ()
 
 
 def collect_proofs(
@@ -80,6 +93,7 @@ def check_proofs(
     findings: list[Finding] = []
     shown: set[tuple[str, str]] = set()
     trusted: set[tuple[str, str]] = set()
+    unchecked: tuple[str, ...] = ()
     for path, invocation_id, kind in contents.proofs:
         data = durable.read_below(contents.project.root, path, _MAX_PROOF)
         try:
@@ -91,6 +105,8 @@ def check_proofs(
                 )
             if _is_trusted(proof, policy):
                 trusted.add((invocation_id, kind))
+                if _has_other_signature(proof.checkpoint, policy):
+                    unchecked = (_UNCHECKED,)
             shown.add((invocation_id, kind))
         except NoteError as error:
             findings.append(finding("PROOF_INVALID", path, str(error)))
@@ -106,7 +122,7 @@ def check_proofs(
     claim = f"that a log holds {len(whole)} of {of}, signed by a key nobody vouches for (--policy)"
     if signed:
         claim = f"that a log signed by a trusted key holds {len(signed)} of {of}"
-    return Checked(tuple(findings), claim, signed)
+    return Checked(tuple(findings), claim, signed, unchecked)
 
 
 def _is_trusted(proof: Proof, policy: Policy | None) -> bool:
@@ -123,6 +139,16 @@ def _is_trusted(proof: Proof, policy: Policy | None) -> bool:
         if signed_at(key, proof.checkpoint) is not None
     }
     return bool(signed) and policy.is_reached(seen)
+
+
+def _has_other_signature(checkpoint: Checkpoint, policy: Policy | None) -> bool:
+    """Return whether a log's state carries a signature in the log's name by a key that the policy
+    does not hold."""
+    known = {(key.name, key.key_id) for key in policy.logs} if policy else set()
+    return any(
+        item.name == checkpoint.origin and (item.name, item.key_id) not in known
+        for item in checkpoint.signatures
+    )
 
 
 def _list_seals(contents: Contents, report: RecordReport, kind: str) -> list[str]:
