@@ -37,7 +37,7 @@ def run(command: Command, values: Values) -> int:
         blamed = _find_blamed(error)
         if blamed is None:
             raise
-        return fail(_room_failed(blamed, error), 1)
+        return fail(blame_room(blamed, error), 1)
     except Exception as error:
         if os.environ.get("SPEC_KITTY_DEBUG"):
             raise
@@ -48,7 +48,7 @@ def run(command: Command, values: Values) -> int:
             return fail(missing, 1)
         blamed = _find_blamed(error) or choose_run(command, values)
         if not is_own(blamed):
-            return fail(_room_failed(blamed, error), 1)
+            return fail(blame_room(blamed, error), 1)
         where = error.__traceback__
         while where is not None and where.tb_next is not None:
             where = where.tb_next
@@ -105,7 +105,7 @@ def _find_blamed(error: BaseException) -> str | None:
     return None
 
 
-def _room_failed(run: str, error: BaseException) -> EnvironmentFault:
+def blame_room(run: str, error: BaseException) -> EnvironmentFault:
     """Return the error for a command of another package that broke."""
     return EnvironmentFault(
         "ROOM_FAILED",

@@ -9,7 +9,13 @@ from doctrine import os
 from doctrine.light_imports import TYPE_CHECKING
 from doctrine.load import ParseCache
 from doctrine.text import make_encodable
-from specify_cli.cli.tables.points import call_fill, list_fills, read_harnesses
+from specify_cli.cli.tables.points import (
+    FoundFill,
+    call_fill,
+    is_own,
+    list_fills,
+    read_harnesses,
+)
 from specify_cli.cli.terminal.output import write_note
 from specify_cli.durable import read_clock
 from specify_cli.errors import CallerError, EnvironmentFault
@@ -25,6 +31,8 @@ if TYPE_CHECKING:
 
 
 _STDIN_LIMIT = 8 * 1024 * 1024
+# So many seconds a command waits, once it has answered, for a function of another package.
+_PATIENCE = 5
 
 
 def here() -> str:
@@ -226,7 +234,7 @@ def deliver() -> None:
         sign_when_due(root, git_dir)
     for fill in list_fills("after"):
         if os.path.isdir(f"{git_dir}/{fill.marker}"):
-            call_fill(fill, root)
+            _call_briefly(fill, root)
 
 
 def announce_opened(caller: Caller, invocation_id: str) -> None:
@@ -237,7 +245,23 @@ def announce_opened(caller: Caller, invocation_id: str) -> None:
         return
     for fill in list_fills("opened"):
         if os.path.lexists(f"{root}/{fill.marker}"):
-            call_fill(fill, root, home(), caller.session, invocation_id)
+            _call_briefly(fill, root, home(), caller.session, invocation_id)
+
+
+def _call_briefly(fill: FoundFill, *arguments: object) -> None:
+    """Call what fills a point behind the answer; what another package leaves unfinished after a
+    while ends with this process."""
+    if is_own(fill.run):
+        call_fill(fill, *arguments)
+        return
+    from threading import Thread  # for packages of others alone
+
+    running = Thread(target=call_fill, args=(fill, *arguments), daemon=True)
+    running.start()
+    running.join(_PATIENCE)
+    if running.is_alive():
+        what = f"{fill.run} of another package did not end within {_PATIENCE} s and is left"
+        write_note(f"warning: {what}; report it to whoever wrote that package")
 
 
 def find_left_open(caller: Caller) -> tuple[str, ...]:

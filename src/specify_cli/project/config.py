@@ -269,7 +269,7 @@ def parse_config(document: object, data: bytes | None) -> Config:
     if backend not in BACKENDS:
         known = (*BACKENDS, *read_brought().backends)
         if backend not in known:
-            raise _invalid("memory_backend", " or ".join(known), spell(backend))
+            raise _invalid("memory_backend", " or ".join(known), spell(backend) + _NO_BACKEND)
     trail = top.get("trail", "private")
     if trail not in TRAILS:
         raise _invalid("trail", " or ".join(TRAILS), spell(trail))
@@ -400,6 +400,12 @@ def _require_mapping(value: object, where: str) -> Mapping[str, object]:
     if not isinstance(value, dict):
         raise _invalid(where, "a mapping", spell(value))
     return value
+
+
+_NO_BACKEND = (
+    ", which no installed package brings: install the one whose stores are named so and run "
+    "spec-kitty doctor once, or write `memory_backend: files`"
+)
 
 
 def _invalid(where: str, expected: str, found: str) -> StoredDataError:

@@ -46,6 +46,19 @@ def intact(root: Path) -> bool:
     return not [item for report in verify_all(project) for item in report.findings]
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("request", None), ("repo", None), ("profile", 3), ("caller", "me"), ("limits", "x"), ("tools", 3)],
+)
+def test_an_argument_of_another_type_is_refused_by_its_name(chartered: Path, name: str, value: Any) -> None:
+    given: dict[str, Any] = {"repo": chartered, "request": "fix the login test", name: value}
+
+    with pytest.raises(CallerError, match=f"{name}: expected .*, found {type(value).__name__}") as refused:
+        open_invocation(**given)
+
+    assert refused.value.code == "INVALID_VALUE"
+
+
 def test_a_run_that_ends_well_is_closed_as_done(chartered: Path) -> None:
     with open_invocation(chartered, "implement WP03") as run:
         assert "Governance context" in run.context

@@ -9,12 +9,14 @@ import subprocess
 import sys
 import sysconfig
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
 from forked import forking
+from specify_cli.cli import shell
 from specify_cli.cli.app import _get_command
 from specify_cli.cli.tables.points import FoundFill, call_fill
 from specify_cli.cli.tables.strangers import find_strangers
@@ -362,6 +364,7 @@ COUNT = "commands=(Command(('count',), 'work:count', 'Count.', ({}), (), '0'),)"
         ("marks", "harnesses={'crow': {'session': ('CROW',)}}", "Feature.harnesses: expected Mapping"),
         ("over", "forms=(Form(('do',), ('',), 'work:do'),)", "`do` runs a form for 'everything'"),
         ("point", "fills=(Fill('check', 'work:look'),)", "nothing asks the point 'check'"),
+        ("typo", "forms=(Form(('invocations', 'export'), ('formt=csv',), 'work:do'),)", "has no option 'formt'"),
         ("takes", "forms=(Form(('invocations', 'list'), ('json',), 'work:do'),)", "runs a form for 'json'"),
     ],
 )
@@ -447,6 +450,47 @@ def test_a_filter_of_others_that_fails_is_named(bring: Bring, cli: Cli, work: st
     error = cli("invocations", "list", "--like", "x", "--json").error()
 
     assert error["error_code"] == "ROOM_FAILED" and "kitty_like.work:find" in error["message"]
+
+
+@pytest.mark.parametrize("work", ["return [1]", "return Listing((1,), ())"])
+def test_a_filter_of_others_that_returns_something_else_is_named(bring: Bring, cli: Cli, work: str) -> None:
+    forms = "forms=(Form(('invocations', 'list'), (), params=(option('odd', 'Odd.'),)),)"
+    source = f"from specify_cli.storage.queries import Listing\ndef find(*_): {work}\n"
+    bring("odd", f"{forms}, fills=(Fill('list_filters', 'work:find', 'odd'),)", source)
+    assert "odd" in find_strangers()[0].sources
+
+    error = cli("invocations", "list", "--odd", "x", "--json").error()
+
+    assert error["error_code"] == "ROOM_FAILED" and "kitty_odd.work:find" in error["message"]
+
+
+@pytest.mark.usefixtures("chartered")
+def test_a_function_of_others_that_never_ends_does_not_keep_an_answer(
+    bring: Bring, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shell, "_PATIENCE", 0.01)
+    source = "import threading\nGATE = threading.Event()\ndef wait(_): GATE.wait()\n"
+    bring("slow", "fills=(Fill('after', 'work:wait', marker='kittify'),)", source)
+    assert "slow" in find_strangers()[0].sources and cli("doctor").code in (0, 1)
+    gate = import_module("kitty_slow.work").GATE
+
+    done = cli("do", "fix the login test", "--json")
+    gate.set()
+
+    assert done.code == 0 and done.json()["invocation_id"]
+    assert "kitty_slow.work:wait of another package did not end" in done.err
+
+
+def test_after_an_uninstall_what_named_the_package_says_the_way_out(cli: Cli, chartered: Path) -> None:
+    gone = cli("hooks", "uninstall", "--harness", "zebra", "--json")
+    (chartered / ".kittify/config.yaml").write_text("memory_backend: zed-store\n")
+    refused = cli("do", "fix the login test", "--json")
+
+    assert (gone.code, gone.error()["error_code"]) == (2, "USAGE")
+    assert "no installed package brings" in gone.error()["message"] and "by hand" in gone.error()["suggestion"]
+    assert (refused.code, refused.error()["error_code"]) == (1, "CONFIG_INVALID")
+    assert "zed-store" in refused.error()["message"] and "no installed package brings" in refused.error()["message"]
+    assert "`memory_backend: files`" in refused.error()["message"]
 
 
 def test_what_fails_of_others_at_the_end_of_a_turn_stands_where_doctor_finds_it(

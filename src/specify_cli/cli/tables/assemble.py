@@ -201,6 +201,9 @@ def _make_row(
         for by in form.by:
             name, equals, value = by.partition("=")
             if equals:
+                if name not in {param.name for param in params}:
+                    words = " ".join(command.path)
+                    raise ValueError(f"`{words}` has no option {name!r}, for which a form runs")
                 params = [
                     _add_choice(param, value, form.about) if param.name == name else param
                     for param in params

@@ -5,6 +5,10 @@ from __future__ import annotations
 from specify_cli.cli.tables.params import SCOPE, SHOW
 from specify_cli.room import Command, Feature, Fill, Group, Marks, flag, option
 
+# Of a harness whose package is gone an uninstall says the way out.
+_ANY_HARNESS = option(
+    "harness", "This one, or all that have it; repeatable.", multiple=True, metavar="NAME"
+)
 _HARNESS = option(
     "harness",
     "This one, or all that are in use here; repeatable.",
@@ -84,7 +88,7 @@ FEATURE = Feature(
             "commands:uninstall",
             "Take the hook out; every other line stays as its owner wrote it.",
             (
-                _HARNESS,
+                _ANY_HARNESS,
                 SCOPE,
                 SHOW,
             ),

@@ -91,6 +91,18 @@ def open_invocation(
 
     Raises InvocationError; nothing is recorded then.
     """
+    for name, value, kind, what in (
+        ("repo", repo, (str, os.PathLike), "a path"),
+        ("request", request, str, "a text"),
+        ("profile", profile or "", str, "the id of a profile"),
+        ("caller", caller, Caller, "a Caller"),
+        ("limits", limits or {}, Mapping, "a mapping"),
+        ("tools", tools or {}, Mapping, "a mapping"),
+    ):
+        if not isinstance(value, kind):
+            problem = f"{name}: expected {what}, found {type(value).__name__}"
+            example = 'for example open_invocation(".", "fix the login test")'
+            raise CallerError("INVALID_VALUE", problem, example)
     opened = ProfileInvocationExecutor(repo, home=home)
     terms = Terms(trail=trail, capture=capture, limits=limits, tools=tools or {}, program=program)
     payload = opened.invoke(request, profile=profile, verb=verb, caller=caller, terms=terms)

@@ -6,6 +6,7 @@ from doctrine.light_imports import TYPE_CHECKING
 from doctrine.text import count
 from specify_cli.cli import shell
 from specify_cli.cli.filters import read_filters, say_number
+from specify_cli.cli.run import blame_room
 from specify_cli.cli.tables.points import list_fills, load
 from specify_cli.cli.terminal.output import (
     one_line,
@@ -105,6 +106,11 @@ def _find_rows(
     for fill in list_fills("list_filters"):
         if values.get(fill.name) is not None:
             listing: invocations.Listing = load(fill.run)(project, values, limit)
+            rows = listing.rows if isinstance(listing, invocations.Listing) else (listing,)
+            for row in rows:
+                if not isinstance(row, invocations.Row):
+                    what = f"expected a Listing of rows, found {type(row).__name__}"
+                    raise blame_room(fill.run, TypeError(what))
             return listing
     return invocations.list_invocations(project, filters, limit)
 
