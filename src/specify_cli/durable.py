@@ -265,10 +265,10 @@ def holds(fd: int, needle: bytes, offset: int = 0) -> bool:
     return False
 
 
-def read_below(root: str, relative: str, limit: int | None = None) -> bytes:
+def read_below(root: str, relative: str, limit: int | None = None, label: str = "") -> bytes:
     """Return every byte of a plain file below the root, no link followed on the way.
 
-    With a limit, at most one more than that.
+    With a limit, at most one more than that. Errors name it by `label`, else by `relative`.
 
     Raises FileNotFoundError, StoredDataError UNSAFE_PATH, NOT_A_REGULAR_FILE.
 
@@ -277,7 +277,7 @@ def read_below(root: str, relative: str, limit: int | None = None) -> bytes:
     """
     head, _, name = relative.rpartition("/")
     with folder(root, head) as folder_fd:
-        fd = open_regular(folder_fd, name, os.O_RDONLY, relative if head else f"{root}/{name}")
+        fd = open_regular(folder_fd, name, os.O_RDONLY, label or relative)
         try:
             return (
                 read_all(fd)

@@ -241,6 +241,26 @@ def write_accepted(git_dir: str, place: str, accepted: Protections) -> None:
         "retention": sorted(accepted.retention),
         "sealed": accepted.is_sealed,
     }
+    _write_all(git_dir, value)
+
+
+def forget_accepted(git_dir: str | None, place: str) -> None:
+    """Forget what a setup remembered for the project at `place`, unless it states more than the
+    defaults and a trail. Raises EnvironmentFault WRITE_FAILED, StoredDataError CONFIG_INVALID."""
+    accepted = read_accepted(git_dir, place)
+    value, _ = _read_all(git_dir)
+    if git_dir is None or accepted is None or set(accepted.capture.values()) - {DEFAULT_CAPTURE}:
+        return
+    if accepted._replace(trail=DEFAULTS.trail, capture={}) != DEFAULTS:
+        return
+    del value[place]
+    if value:
+        _write_all(git_dir, value)
+    else:
+        os.unlink(f"{git_dir}/kittify/{ACCEPTED}")
+
+
+def _write_all(git_dir: str, value: dict[str, object]) -> None:
     folder = f"{git_dir}/kittify"
     try:
         os.makedirs(folder, mode=0o700, exist_ok=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -100,6 +101,35 @@ def test_rule_files_of_folders_are_not_left_out_in_silence(cli: Cli, project: Pa
 
     assert "docs/AGENTS.md and 1 more like it: not read" in noted
     assert "Only here." not in (project / ".kittify/charter/charter.md").read_text()
+
+
+def test_cursors_rules_of_a_folder_are_named(cli: Cli, project: Path) -> None:
+    (project / "web/.cursor/rules").mkdir(parents=True)
+    (project / "web/.cursor/rules/style.mdc").write_text("- Only here.\n")
+
+    assert "web/.cursor/rules: not read" in cli("setup", "--yes", "--skip", "hooks", "--skip", "skills").err
+
+
+def test_rules_without_a_heading_stand_under_one(cli: Cli, project: Path) -> None:
+    (project / "AGENTS.md").write_text("- Use tabs.\n")
+    cli("setup", "--yes", "--skip", "hooks", "--skip", "skills")
+
+    assert "\n## Rules (from AGENTS.md)\n" in (project / ".kittify/charter/charter.md").read_text()
+
+
+@pytest.mark.parametrize(("capture", "stays"), [("summary", False), ("hash", True)])
+def test_taking_back_forgets_what_was_accepted_but_no_stricter_protection(
+    cli: Cli, project: Path, capture: str, stays: bool
+) -> None:
+    (project / ".kittify").mkdir(exist_ok=True)
+    (project / ".kittify/config.yaml").write_text(f"audit:\n  capture_tool_io: {capture}\n")
+    cli("do", "fix the login test")
+    (project / ".kittify/config.yaml").unlink()
+    shutil.rmtree(project / ".kittify")
+    cli("setup", "--yes", "--trail", "committed", "--skip", "hooks", "--skip", "skills")
+    assert cli("setup", "--undo").code == 0
+
+    assert (project / ".git/kittify/accepted.json").exists() == stays
 
 
 def test_a_first_charter_demands_no_command_that_a_rule_file_says_not_to_run(cli: Cli, project: Path) -> None:
@@ -320,7 +350,10 @@ def test_a_claude_file_that_links_to_the_other_one_is_no_dead_end(cli: Cli, proj
     (project / "CLAUDE.md").symlink_to("AGENTS.md")
     assert cli("setup", "--yes", "--block", "AGENTS.md").code == 0
     assert cli("skills", "status").code == 0 and (project / "CLAUDE.md").is_symlink()
-    assert cli("skills", "install", "--block", "CLAUDE.md", "--json").error()["error_code"] == "NOT_A_REGULAR_FILE"
+    assert cli("setup", "--undo").code == 0
+    assert (project / "AGENTS.md").read_text() == "## Style\n- Use tabs.\n"
+    assert cli("setup", "--yes", "--block", "CLAUDE.md").code == 0
+    assert "spec-kitty: begin" in (project / "AGENTS.md").read_text()
     assert cli("setup", "--undo").code == 0
     assert (project / "AGENTS.md").read_text() == "## Style\n- Use tabs.\n" and (project / "CLAUDE.md").is_symlink()
 

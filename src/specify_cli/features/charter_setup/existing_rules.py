@@ -114,7 +114,9 @@ def collect_sections(files: Iterable[RuleFile], said: str = "") -> tuple[RuleSec
             kept = _drop_known(lines, known, fold_line(title) if level == 2 else "")
             if kept:
                 body = "\n".join(kept)
-                sections.append(RuleSection(title, file.path, body, _find_files(file)))
+                # The name of such a file says where it is from and nothing more.
+                name = "Rules" if level == 0 and file.path in _FOR_AGENTS else title
+                sections.append(RuleSection(name, file.path, body, _find_files(file)))
     return tuple(sections)
 
 

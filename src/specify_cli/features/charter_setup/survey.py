@@ -142,6 +142,11 @@ def survey(root: str, *, root_languages: Iterable[str] = ()) -> Survey:
             path
             for path in repository.files
             if "/" in path and _PLAIN.match(path) and path.rpartition("/")[2] in FOR_FOLDERS
+        )
+        + tuple(
+            f"{folder}/.cursor/rules"
+            for folder in sorted(repository.folders)
+            if _PLAIN.match(folder) and os.path.isdir(f"{root}/{folder}/.cursor/rules")
         ),
     )
 

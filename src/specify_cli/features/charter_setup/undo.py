@@ -33,6 +33,7 @@ from specify_cli.features.skills.skills import (
 )
 from specify_cli.project.checks import list_names
 from specify_cli.project.config import load_project
+from specify_cli.project.protection import forget_accepted
 from specify_cli.record import layout
 
 _NOTE = "setup.json"
@@ -207,6 +208,8 @@ def undo(root: str, *, dry_run: bool = False) -> Undone:
         os.unlink(f"{root}/{layout.LOCAL}/{_NOTE}")
     if not dry_run:
         _remove_empty(f"{root}/{layout.KITTIFY}")
+        if not os.path.lexists(f"{root}/{layout.KITTIFY}"):
+            forget_accepted(project.git_dir, project.location.place)
     taken_out = tuple(change.place.harness.title for change in changes if change.state != "absent")
     return Undone(root, tuple(removed), tuple(kept), taken_out, records)
 

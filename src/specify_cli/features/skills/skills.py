@@ -89,8 +89,10 @@ def install_skills(
     force: bool = False,
     dry_run: bool = False,
 ) -> tuple[SkillFile, ...]:
-    """Write what is missing. Raises StoredDataError where a link or folder stands in the way,
-    EnvironmentFault."""
+    """Write what is missing; a block for a file that is a link to the other goes into that. Raises
+    StoredDataError where another link or a folder stands in the way, EnvironmentFault."""
+    real = {os.path.realpath(f"{root}/{name}"): name for name in BLOCK_FILES[::-1]}
+    blocks = [real[os.path.realpath(f"{root}/{name}")] for name in blocks]
     for name in blocks:
         _read(root, name)  # a link that was asked for is refused, not passed over
     there = {

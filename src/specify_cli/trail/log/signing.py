@@ -282,7 +282,8 @@ def read_checkpoint(generation: Generation) -> Checkpoint | None:
     None where none was signed. Its signatures are not checked.
     """
     try:
-        return parse_checkpoint(durable.read_below(generation.path, "checkpoint", MAX_NOTE))
+        label = f"{generation.path}/checkpoint"
+        return parse_checkpoint(durable.read_below(generation.path, "checkpoint", MAX_NOTE, label))
     except FileNotFoundError:
         return None
     except NoteError as error:
