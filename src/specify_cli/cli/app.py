@@ -15,7 +15,7 @@ from typer.core import TyperGroup
 from typer.exceptions import TyperException
 
 from specify_cli import VERSION
-from specify_cli.cli.mistakes import correct, find_guessed
+from specify_cli.cli.mistakes import find_meant
 from specify_cli.cli.run import run
 from specify_cli.cli.tables.command_table import (
     Command,
@@ -123,8 +123,8 @@ def run_typer(argv: list[str]) -> int:
         words = ("spec-kitty", *max(paths, key=len, default=()))
         path = " ".join(words) if context is None else context.command_path
         # Beside a word that no command has stands what it may mean.
-        guessed = find_guessed(argv) if message.startswith("No such command") else []
-        meant = correct(argv)
+        guessed, meant = find_meant(argv)
+        guessed = guessed if message.startswith("No such command") else []
         if not guessed and meant == ["do", " ".join(argv)]:
             guessed = ["do"]
         if guessed and (path == "spec-kitty" or " ".join(argv[:2]) in list_guesses()):

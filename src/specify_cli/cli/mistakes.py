@@ -1,6 +1,6 @@
 """Find what a mistaken command line most likely meant: a pure look into the table of commands.
 
-    correct(["show", "last"])  # ["invocations", "show", "last"]
+    find_meant(["show", "last"])  # (["invocations show"], ["invocations", "show", "last"])
 
 Only a command line that can run as it stands is returned, for the reader to type.
 """
@@ -27,41 +27,44 @@ _SINCE = "--since"
 _OF_ALL = {"-v": "--version", "-V": "--version", "version": "--version", "help": "--help"}
 
 
-def find_guessed(argv: list[str]) -> list[str]:
-    """Return the commands that the first words may mean, as texts: the one that declares the guess,
-    then those of a group that have this name, those of records first."""
-    names = [word for word in argv if not word.startswith("-")]
-    declared = list_guesses()
-    guessed = [declared[text] for text in (" ".join(names[:2]), *names[:1]) if text in declared]
-    paths = (command.path for command in list_commands() if len(command.path) > 1)
-    deeper = [" ".join(path) for path in paths if path[-1:] == tuple(names[:1])]
-    deeper.sort(key=lambda words: not words.startswith("invocations "))
-    return list(dict.fromkeys([*guessed, *deeper]))
+def find_meant(argv: list[str]) -> tuple[list[str], list[str] | None]:
+    """Return the commands that the first words may mean, as texts, and the command line that was
+    most likely meant; None where nothing is likely.
 
-
-def correct(argv: list[str]) -> list[str] | None:
-    """Return the command line that was most likely meant; None where nothing is likely."""
+    Of the commands the one that declares the guess comes first, then those of a group that have
+    this name, those of records first.
+    """
     if argv[:1] == ["help"] and argv[1:]:
-        return [*argv[1:], "--help"]
+        return [], [*argv[1:], "--help"]
     if argv and argv[0] in _OF_ALL:
-        return [_OF_ALL[argv[0]]]
+        return [], [_OF_ALL[argv[0]]]
     names = [word for word in argv if not word.startswith("-")]
-    for command, count in _list_meant(names):
+    guessed, meant = _list_meant(names)
+    for command, count in meant:
         rest = _leave_out(argv, names[:count])
         words = [*command.path, *_correct_rest(command, rest)]
         if parse_plain(words) is not None:
-            return words
+            return guessed, words
     heads = {command.path[0] for command in list_commands()}
     request = " ".join(argv)
-    if names == argv and names[:1] and names[0] not in heads and len(request.split()) >= _REQUEST:
-        return ["do", request]
-    return None
+    if names == argv and names[:1] and names[0] not in heads and _is_request(request.split()):
+        return guessed, ["do", request]
+    return guessed, None
 
 
-def _list_meant(names: list[str]) -> list[tuple[Command, int]]:
-    """Return the commands that these words may name, each with the number of words it takes: the
-    longest that is named exactly, then a declared guess or one of records, then the most alike."""
-    guesses, found = list_guesses(), []
+def _is_request(words: list[str]) -> bool:
+    """Return whether words ask for work: many, or two of which the first names an action."""
+    from specify_cli.routing.registry import shipped_table  # for a mistake only
+
+    verbs = {verb for aliases in shipped_table().aliases.values() for verb in aliases}
+    return len(words) >= _REQUEST or (len(words) == 2 and words[0] in verbs)
+
+
+def _list_meant(names: list[str]) -> tuple[list[str], list[tuple[Command, int]]]:
+    """Return the commands that these words may name: as texts those of a guess or a group, and each
+    with the number of words it takes, the longest that is named exactly, then a declared guess or
+    one of records, then the most alike."""
+    guesses, found, deeper = list_guesses(), [], []
     for command in list_commands():
         size, text = len(command.path), " ".join(command.path)
         pairs = [_compare(one, other) for one, other in zip(names, command.path, strict=False)]
@@ -70,10 +73,17 @@ def _list_meant(names: list[str]) -> list[tuple[Command, int]]:
         for count in (2, 1):
             if len(names) >= count and guesses.get(" ".join(names[:count])) == text:
                 found.append((1 + count / 10, command, count))
-        if command.path[0] == "invocations" and names[:1] == [command.path[-1]]:
-            found.append((1, command, 1))
+        if size > 1 and names[:1] == [command.path[-1]]:
+            deeper.append(text)
+        if command.path[0] == "invocations" and names:
+            alike = _compare(names[0], command.path[-1])
+            if alike >= _ALIKE:
+                found.append((alike, command, 1))
     found.sort(key=lambda one: (-one[0], -one[2]))
-    return [(command, count) for _, command, count in found]
+    declared = [guesses[text] for text in (" ".join(names[:2]), *names[:1]) if text in guesses]
+    deeper.sort(key=lambda words: not words.startswith("invocations "))
+    guessed = list(dict.fromkeys([*declared, *deeper]))
+    return guessed, [(command, count) for _, command, count in found]
 
 
 def _compare(one: str, other: str) -> float:
@@ -112,10 +122,16 @@ def _correct_rest(command: Command, rest: list[str]) -> list[str]:
             choices = param.choices if param is not None else ()
             words.append(f"{name}={_find_choice(choices, value)}" if equals and value else name)
         else:
+            # As `run.html` names the file that --html writes.
+            named = f"--{word.rpartition('.')[2]}" if "." in word else ""
             taking = [name for name, param in options.items() if word in param.choices]
             if _SINCE in options and _is_moment(word):
                 taking.append(_SINCE)
-            words += [taking[0], word] if taking and room <= 0 else [word]
+            taking += [name for name, param in options.items() if param.metavar == "REF"]
+            if named in options and options[named].kind == "option":
+                words += [named, word]
+            else:
+                words += [taking[0], word] if taking and room <= 0 else [word]
             room -= 1
     return words
 

@@ -469,7 +469,8 @@ def test_init_is_idempotent_and_follows_a_new_trail_setting(cli: Cli, project: P
         ("verify", "Did you mean 'invocations verify' or 'packs verify'", "spec-kitty invocations verify --json"),
         ("sweep", "No such command 'sweep'", "spec-kitty --help"),
         ("lint", "Did you mean 'charter lint'?", "spec-kitty charter lint --help"),
-        ("lisst", "No such command 'lisst'", "spec-kitty --help"),
+        ("lisst", "No such command 'lisst'", "spec-kitty invocations list --json"),
+        ("zzz", "No such command 'zzz'", "spec-kitty --help"),
     ],
 )
 def test_a_command_of_a_group_is_found_by_its_own_name(cli: Cli, word: str, told: str, next_command: str) -> None:

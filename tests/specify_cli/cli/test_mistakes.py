@@ -30,6 +30,7 @@ MEANT = {
     },
     "slips of the hand": {
         "doo tidy": "do tidy",
+        "verfy last": "invocations verify last",
         "Do tidy": "do tidy",
         "hoks instal": "hooks install",
         "invocation lst --limt 3": "invocations list --limit 3",
@@ -42,12 +43,18 @@ MEANT = {
         "hooks install claude-code --dry-run": "hooks install --harness claude-code --dry-run",
         "profile-invocation complete last failed": "profile-invocation complete last --outcome failed",
     },
+    "a file, and a branch": {
+        "export last run.html": "invocations export last --html run.html",
+        "gate main": "gate --base main",
+    },
     "a time": {"report today": "report --since today", "invocations list 7d": "invocations list --since 7d"},
     "a word that an argument takes": {"hold add last 2026 --reasn x": "hold add last 2026 --reason x"},
     "options at another place": {"invocations --all list": "invocations list --all"},
     "a request without `do`": {
         "fix the bug": "do 'fix the bug'",
         "'fix the bug'": "do 'fix the bug'",
+        "fix tests": "do 'fix tests'",
+        "bundle exec": "--help",
     },
     "what other programs have as options or commands": {
         "-v": "--version",

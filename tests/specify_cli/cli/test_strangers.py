@@ -486,8 +486,8 @@ def test_after_an_uninstall_what_named_the_package_says_the_way_out(cli: Cli, ch
     (chartered / ".kittify/config.yaml").write_text("memory_backend: zed-store\n")
     refused = cli("do", "fix the login test", "--json")
 
-    assert (gone.code, gone.error()["error_code"]) == (2, "USAGE")
-    assert "no installed package brings" in gone.error()["message"] and "by hand" in gone.error()["suggestion"]
+    assert (gone.code, gone.error()["suggestion"]) == (2, "spec-kitty hooks uninstall --help")
+    assert "out of the program's settings by hand" in " ".join(cli("hooks", "uninstall", "--help").out.split())
     assert (refused.code, refused.error()["error_code"]) == (1, "CONFIG_INVALID")
     assert "zed-store" in refused.error()["message"] and "no installed package brings" in refused.error()["message"]
     assert "`memory_backend: files`" in refused.error()["message"]

@@ -5,8 +5,7 @@ from __future__ import annotations
 from specify_cli.cli.tables.params import SCOPE, SHOW
 from specify_cli.room import Command, Feature, Fill, Group, Marks, flag, option
 
-# Of a harness whose package is gone an uninstall says the way out.
-_ANY_HARNESS = option(
+_HARNESS = option(
     "harness", "This one, or all that have it; repeatable.", multiple=True, metavar="NAME"
 )
 _HARNESS = option(
@@ -88,7 +87,11 @@ FEATURE = Feature(
             "commands:uninstall",
             "Take the hook out; every other line stays as its owner wrote it.",
             (
-                _ANY_HARNESS,
+                _HARNESS._replace(
+                    help="This one, or all that have it; repeatable. Where its package is gone: "
+                    "install that again, or take what runs `spec-kitty hook NAME` out of "
+                    "the program's settings by hand."
+                ),
                 SCOPE,
                 SHOW,
             ),

@@ -49,22 +49,17 @@ def list_harnesses(*, look: bool = True) -> list[Harness]:
 
 
 def find_harness(name: str) -> Harness:
-    """Return the harness with this name. Raises CallerError USAGE, or HARNESS_NOT_FOUND where its
-    package fails."""
+    """Return the harness with this name. Raises CallerError HARNESS_NOT_FOUND."""
     if name in HARNESSES:
         return HARNESSES[name]
     known = list_harnesses()
     for harness in known:
         if harness.name == name:
             return harness
-    fails = any(fill.name == name for fill in list_foreign(look=False))
     raise CallerError(
-        "HARNESS_NOT_FOUND" if fails else "USAGE",
-        f"--harness: the package that brings {name} fails"
-        if fails
-        else f"--harness: no harness is named {name}, and no installed package brings one",
-        f"install its package again, or take what runs `spec-kitty hook {name}` out of the "
-        "program's settings by hand",
+        "HARNESS_NOT_FOUND",
+        f"no harness is named {name}, or its package fails",
+        "spec-kitty hooks status",
         candidates=[{"name": harness.name} for harness in known],
     )
 
