@@ -464,6 +464,16 @@ def test_a_section_of_the_config_that_is_almost_one_is_named(tmp_path: Path, wro
     assert [(item.line, item.repair) for item in found] == [(2, f"did you mean {meant}?")]
 
 
+@pytest.mark.parametrize(
+    ("stated", "said"),
+    [("sync: {endpoint: 5}", "sync.endpoint: expected a text, found 5"), ("sync: yes", "expected a text, found 'yes'")],
+)
+def test_what_a_room_cannot_use_of_the_config_is_named(tmp_path: Path, stated: str, said: str) -> None:
+    (found,) = lint(tmp_path, {**SOUND, CONFIG: f"project: {{}}\n{stated}\n"})
+
+    assert (found.code, found.line) == ("CONFIG_BROKEN", 2) and said in found.problem
+
+
 def test_the_layout_of_older_projects_is_advised_on_and_no_error(tmp_path: Path) -> None:
     files = {
         **SOUND,

@@ -16,6 +16,7 @@ from specify_cli.errors import CallerError
 from specify_cli.features.origin.attributing import KeptText, attribute_file
 from specify_cli.features.origin.git_range import read_range
 from specify_cli.features.origin.origin import trace_range
+from specify_cli.features.origin.rendering import render_origin
 from specify_cli.features.origin.report import ChangedFile, Origin
 from specify_cli.features.programs.run import open_invocation
 from specify_cli.features.search.blame import Edit
@@ -188,6 +189,14 @@ def test_a_range_is_told_by_invocation_commit_and_file(cli: Cli, branch: str) ->
     tests = "tests passed after the last change (pytest -q tests)"
     for text in ("fix the login test", tests, "4 from a person or unrecorded", "Fold case", branch[-6:]):
         assert text in page
+
+
+@pytest.mark.usefixtures("branch")
+def test_of_many_writers_some_are_told_and_the_rest_counted(project: Path, home: Path) -> None:
+    report = trace(project, home, "main..HEAD")
+    shown = "\n".join(render_origin(report._replace(writers=report.writers[:1] * 300)))
+
+    assert shown.count("asked by ") == 20 and "and 280 more: --json or --format csv names all" in shown
 
 
 def test_one_line_of_a_file_leads_to_its_commit_and_writer(cli: Cli, branch: str) -> None:

@@ -316,6 +316,7 @@ def test_two_clones_that_disagree_over_a_log_leave_both_states(
     assert (done["state"], done["records"]["records"], again["records"]["refused"]) == ("delivered", 2, 0)
     # By the collector and by the witness: it stays said, for somebody has to look.
     assert (ran.code, standing["refused"], "SYNC_REFUSED" in cli("doctor", env=ENV).out) == (1, 2, True)
+    assert "no retry helps: in a copied or restored folder" in cli("doctor", env=ENV).out.replace("\n", " ")
     assert "was the clone copied or restored?" in Path(standing["propagation_errors"]).read_text()
     assert (conflict["client"], conflict["verdict"], conflict["times"]) == ("default", "conflict", 1)
     assert conflict["held"].split("\n")[0] == conflict["sent"].split("\n")[0] and conflict["held"] != conflict["sent"]

@@ -306,7 +306,7 @@ def test_one_refused_envelope_holds_up_no_other(cli: Cli, receiver: Receiver) ->
     assert (line["invocation_id"], line["phase"], line["status"]) == (bad, "started", 422)
     assert line["errors"] == [{"pointer": "/data/payload/action", "detail": "not ours"}]
     assert line["retry"] == "spec-kitty sync retry"
-    assert "SYNC_REFUSED" in cli("doctor").out
+    assert "SYNC_REFUSED" in cli("doctor").out and "spec-kitty sync retry" in cli("doctor").out
     cli("profile-invocation", "complete", "--invocation-id", bad)
     assert status(cli)["held"] == 1
     receiver.answer = stored

@@ -433,6 +433,18 @@ def test_a_check_of_others_that_prints_leaves_or_errs_is_a_finding(
     assert capsys.readouterr().out == ""
 
 
+def test_what_doctor_prints_between_two_findings_of_a_check_goes_to_stdout(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def find_two(_: object) -> Iterator[Finding]:
+        yield from [Finding("ONE", "info", "a", "b", "c")] * 2
+
+    for item in _guard("two", find_two, None):
+        print(item.code)
+
+    assert capsys.readouterr().out == "ONE\nONE\n"
+
+
 def test_a_merge_rule_of_others_that_fails_or_finds_nonsense_is_not_known(bring: Bring) -> None:
     fills = "Fill('merge_rules', 'work:stumble', 'stumble'), Fill('merge_rules', 'work:mumble', 'mumble')"
     bring("judge", f"fills=({fills})", "def stumble(_):\n yield {}\n 1/0\ndef mumble(_):\n yield 'no good'\n")

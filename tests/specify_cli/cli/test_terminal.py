@@ -5,13 +5,16 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from specify_cli.cli.completion import find_items
 from specify_cli.cli.schemas.shapes import schemas
+from specify_cli.cli.terminal.story import render_lines
 from specify_cli.invocation.executor import ProfileInvocationExecutor
+from specify_cli.record.story.summary import ToldLine
 from support import Cli, run_main
 
 
@@ -165,3 +168,11 @@ def test_a_check_of_many_records_shows_how_far_it_is(
 
     assert "checking records" not in quiet
     assert "checking records" in told and "2/2" in told
+
+
+def test_a_line_of_a_record_of_another_day_has_its_date() -> None:
+    moments = ("2001-02-03T12:00:00.000Z", datetime.now(UTC).isoformat())
+    lines = [ToldLine(0, at, "asked", "", "", None, (), None) for at in moments]
+    old, new = render_lines(lines)
+
+    assert "02-03 " in old and "-" not in new

@@ -41,7 +41,9 @@ def render_story(
 
 
 def render_lines(lines: Iterable[ToldLine]) -> Iterator[str]:
-    """Yield what each line of a record says on one line: number, time, words, how long it took."""
+    """Yield what each line of a record says on one line: number, time, with its date where that is
+    not today's, words, how long it took."""
+    today = date.today()
     for line in lines:
         is_bad = line.outcome in ("failed", "denied")
         agent = f"[{one_line(line.agent, 20)}] " if line.agent else ""
@@ -51,7 +53,7 @@ def render_lines(lines: Iterable[ToldLine]) -> Iterator[str]:
         took = f"  {describe_span(line.duration_ms)}" if line.duration_ms else ""
         limits = _say_limits(line.limits, line.title)
         shown = paint(f"{title}{open_}", "failed" if is_bad else None)
-        head = f"{line.seq:>4}  {local_clock(line.at)}  {agent}"
+        head = f"{line.seq:>4}  {local_clock(line.at, today)}  {agent}"
         yield f"{head}{shown}{took}{limits}".rstrip()
 
 

@@ -11,6 +11,7 @@ import re
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import redirect_stdout
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ulid import ULID
@@ -146,21 +147,21 @@ def _guard(
     name: str, check: Callable[[Any], Iterator[Finding]], subject: object
 ) -> Iterator[Finding]:
     """Yield what a room's check finds; where it fails, that it did."""
-    answers = sys.stdout
+    found: list[Finding] = []
     try:
-        sys.stdout = sys.stderr  # what a check prints stands in no answer of ours
-        for item in check(subject):
-            if not isinstance(item, Finding):
-                raise TypeError(f"expected a Finding, found {type(item).__name__}")
-            yield item
+        with redirect_stdout(sys.stderr):  # what a check prints stands in no answer of ours
+            for item in check(subject):
+                if not isinstance(item, Finding):
+                    raise TypeError(f"expected a Finding, found {type(item).__name__}")
+                found.append(item)
     except InvocationError as error:
-        yield Finding(error.code, ERROR, name, error.message, error.suggestion)
+        found.append(Finding(error.code, ERROR, name, error.message, error.suggestion))
     # what a room does wrong must not hide what the others find
     except (Exception, SystemExit) as error:
         what = f"a check failed, so what it looks for is not known: {type(error).__name__}: {error}"
-        yield Finding("CHECK_FAILED", WARNING, name, what, "report it to whoever wrote the room")
-    finally:
-        sys.stdout = answers
+        repair = "report it to whoever wrote the room"
+        found.append(Finding("CHECK_FAILED", WARNING, name, what, repair))
+    yield from found
 
 
 def _check_sources(project: Project, cache: ParseCache) -> Iterator[Finding]:

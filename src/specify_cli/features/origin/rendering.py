@@ -18,7 +18,7 @@ from specify_cli.features.origin.report import (
 )
 from specify_cli.features.origin.writers import Writer
 
-_REQUEST, _MOST, _SUBJECT = 72, 40, 48
+_REQUEST, _MOST, _WRITERS, _SUBJECT = 72, 40, 20, 48
 _COLUMNS = (
     "path", "first", "last", "commit", "subject", "source", "reformatted", "invocation_ids",
     "request", "asked_by", "harness", "model", "profile", "outcome", "tests", "approved_by",
@@ -50,9 +50,10 @@ def render_origin(report: Origin) -> Iterator[str]:
     )
     yield say_lines(report.lines)
     sizes = count_by(parts, lambda part: part.invocation_ids)
-    for writer in report.writers:
+    for writer in report.writers[:_WRITERS]:
         yield ""
         yield from render_writer(writer, sizes[writer.invocation_id])
+    yield from _say_rest(len(report.writers), _WRITERS)
     if len(report.commits) > 1:
         yield ""
         yield "Commits"
@@ -162,9 +163,9 @@ def _render_file(file: TracedFile) -> Iterator[str]:
     yield from _say_rest(len(file.stretches))
 
 
-def _say_rest(number: int) -> Iterator[str]:
-    if number > _MOST:
-        yield f"    and {number - _MOST} more: --json or --format csv names all"
+def _say_rest(number: int, most: int = _MOST) -> Iterator[str]:
+    if number > most:
+        yield f"    and {number - most} more: --json or --format csv names all"
 
 
 def make_csv(report: Origin) -> str:

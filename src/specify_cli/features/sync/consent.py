@@ -151,6 +151,18 @@ def proposal(project: Project) -> Mapping[str, str]:
     }
 
 
+def judge_proposal(stated: object) -> None:
+    """Raise CallerError CONFIG_INVALID where what the config states of sync proposes nothing."""
+    for name in ("endpoint", "level"):
+        value = stated.get(name, "") if isinstance(stated, dict) else stated
+        if not (isinstance(stated, dict) and isinstance(value, str)):
+            raise CallerError(
+                "CONFIG_INVALID",
+                f"sync.{name}: expected a text, found {value!r}",
+                f"correct sync.{name} in .kittify/config.yaml",
+            )
+
+
 def read_consent(folder: str) -> Consent | None:
     """Return what was agreed to, or None. Raises StoredDataError CONSENT_INVALID."""
     data = _read(folder, CONSENT)

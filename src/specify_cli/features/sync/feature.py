@@ -97,7 +97,7 @@ FEATURE = Feature(
         ),
     ),
     fills=(
-        Fill("config_keys", "feature:FEATURE", "sync"),
+        Fill("config_keys", "consent:judge_proposal", "sync"),
         Fill("checks", "status:check_delivery", rank=900),
         Fill("after", "trigger:start_push", marker="kittify/sync", rank=10),
         Fill("send_otlp", "otlp:send"),

@@ -3,6 +3,7 @@ nothing."""
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from contextlib import closing
@@ -23,6 +24,13 @@ from specify_cli.redaction.redact import RedactionError
 from specify_cli.storage.index import Index
 
 _LOOKED_AT = 50
+# So much of the end of the list of refusals is read; those of these titles are for good.
+_READ = 64 * 1024
+_LASTING = {
+    "Another client began this invocation",
+    "Another event with this key is held",
+    "the log was refused",
+}
 # What `enable` shows where no record is yet.
 _EXAMPLE: Members = {
     "invocation_id": "01J00000000000000000000000",
@@ -200,6 +208,22 @@ def advise_failing(now: SyncStatus, why: str | None) -> str:
     return advise_token(now)
 
 
+def _advise_refused(path: str, number: int) -> str:
+    """Return what to do about the newest refusals: some stay, however often they are tried."""
+    try:
+        with open(path, "rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - _READ))
+            titles = {json.loads(line)["title"] for line in file.read().split(b"\n")[:-1][-number:]}
+    except (OSError, ValueError, KeyError):
+        return "spec-kitty sync retry"
+    if not titles <= _LASTING:
+        return "spec-kitty sync retry"
+    return (
+        "no retry helps: in a copied or restored folder spec-kitty sync disable; else give this "
+        "clone the token of the client that came first: spec-kitty sync enable --token-file FILE"
+    )
+
+
 def check_delivery(project: Project, _: str | None) -> Iterator[Finding]:
     """Yield what is wrong with delivery, where somebody agreed to one."""
     folder = sync_folder(project.root)
@@ -224,7 +248,8 @@ def check_delivery(project: Project, _: str | None) -> Iterator[Finding]:
             f"the endpoint refused {now.refused} of what was sent to it; "
             f"{now.propagation_errors} says why"
         )
-        yield Finding("SYNC_REFUSED", ERROR, folder, what, "spec-kitty sync retry")
+        repair = _advise_refused(f"{folder}/{consents.ERRORS}", now.refused)
+        yield Finding("SYNC_REFUSED", ERROR, folder, what, repair)
     if now.failing_since:
         what = f"nothing could be delivered since {now.failing_since}: {now.why}"
         repair = advise_failing(now, now.why)

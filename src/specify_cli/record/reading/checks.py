@@ -134,6 +134,8 @@ _SHOWS_NONE = (
     r"|\b0 (examples?|specs?|tests?), 0 failures|Executed 0 tests|^0 successes / 0 f"
 )
 
+_NONE_CHOSEN = re.compile(r"(?m)(?:^|= )(?:no tests ran|\d+ deselected) in [\d.]+s")
+
 # A quoted operator is part of a word: it is another letter while the line is split.
 _OPERATORS = "();<>|&"
 _LONGEST_WORD = 10_000
@@ -306,7 +308,8 @@ def judge_command(
         return FAILED
     is_own = _decides_exit(parts, place, command)
     if status == "error" and is_own:
-        return FAILED
+        # pytest ends with 5 then, and never says so of a run in which something failed.
+        return NONE_RAN if shown == NONE_RAN and _NONE_CHOSEN.search(_clean(output)) else FAILED
     if shown == NONE_RAN or _COLLECTS.search(parts[place].text):
         return NONE_RAN
     return PASSED if status == "ok" and (is_own or shown == PASSED) else NOT_KNOWN
@@ -540,12 +543,17 @@ def _cut_middle(output: str) -> str:
     return output if len(output) <= 2 * _READ else f"{output[:_READ]}\n{output[-_READ:]}"
 
 
-def _read_output(output: str) -> str | None:
-    """Return what an output shows of the tests; None where no rule reads it."""
+def _clean(output: str) -> str:
+    """Return both ends of an output as lines, without colours."""
     whole = _cut_middle(output)
     if whole.startswith("{"):  # members of an answer, each a text of its own
         whole = re.sub(r'":"|","', "\n", whole)
-    text = re.sub(r"\x1b\[[0-9;]*m", "", whole.replace("\\n", "\n").replace("\\t", "\t"))
+    return re.sub(r"\x1b\[[0-9;]*m", "", whole.replace("\\n", "\n").replace("\\t", "\t"))
+
+
+def _read_output(output: str) -> str | None:
+    """Return what an output shows of the tests; None where no rule reads it."""
+    text = _clean(output)
     for pattern, shown in (
         (_SHOWS_FAILED, FAILED),
         (_SHOWS_PASSED, PASSED),

@@ -16,7 +16,8 @@ from doctrine.agent_profiles.repository import SUFFIXES
 from doctrine.artifact import WORK_KINDS, Applies, Artifact
 from doctrine.load import SourceFile
 from doctrine.yaml_reader import YamlError, locate_yaml, read_yaml
-from specify_cli.cli.tables.points import list_fills
+from specify_cli.cli.tables.points import list_fills, load
+from specify_cli.errors import CallerError
 from specify_cli.features.charter_setup.linting.findings import Finding, finding, suggest
 from specify_cli.project.protection import CAPTURE_SIDES
 
@@ -104,7 +105,15 @@ def check_settings(config: SourceFile | None) -> Iterator[Finding]:
         lines = locate_yaml(config.data, name=config.path)
     except YamlError:
         return
-    known = (*CORE_KEYS, *(fill.name for fill in list_fills("config_keys")))
+    fills = list_fills("config_keys")
+    known = (*CORE_KEYS, *(fill.name for fill in fills))
+    for fill in fills:
+        if isinstance(document, dict) and fill.name in document and callable(load(fill.run)):
+            try:
+                load(fill.run)(document[fill.name])
+            except CallerError as error:
+                line = lines.get((fill.name,), 1)
+                yield finding("CONFIG_BROKEN", config.path, line, error.message, error.suggestion)
     for key in document if isinstance(document, dict) else ():
         near = difflib.get_close_matches(str(key), known, 1, 0.75)
         if key not in known and near:
