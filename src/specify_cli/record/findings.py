@@ -124,6 +124,11 @@ FINDINGS: Mapping[str, FindingKind] = {
     "UNSUPPORTED_VERSION": (WARNING, "the format is newer than this reader", "update spec-kitty"),
     "UNKNOWN_EVENT": (INFO, "an event this reader does not know", "update spec-kitty"),
     "MISSING_FIELD": (ERROR, "a line lacks a field every line has", "find the writer"),
+    "OTHER_MONTH": (
+        WARNING,
+        "a published record lies in another month's folder than its id says",
+        "move it there: who looks for it by its id does not find it",
+    ),
     "UNSEALED_RECORD": (
         WARNING,
         "an older writer's record carries no seals",

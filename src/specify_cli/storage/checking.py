@@ -377,7 +377,7 @@ def strays(project: Project) -> Iterator[Finding]:
     for place in places(project.root, list_trail_folders(project.root)):
         own = layout.trail_folder(place.invocation_id)
         if place.folder != own:
-            yield finding("NAME_MISMATCH", place.path, None, 0, f"it belongs into {own}")
+            yield finding("OTHER_MONTH", place.path, None, 0, own)
     index = Index(project.root)
     for name in sorted(list_annexed(project.root)):
         if not is_invocation_id(name):
