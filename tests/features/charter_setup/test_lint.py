@@ -466,7 +466,12 @@ def test_a_section_of_the_config_that_is_almost_one_is_named(tmp_path: Path, wro
 
 @pytest.mark.parametrize(
     ("stated", "said"),
-    [("sync: {endpoint: 5}", "sync.endpoint: expected a text, found 5"), ("sync: yes", "expected a text, found 'yes'")],
+    [
+        ("sync: {endpoint: 5}", "sync.endpoint: expected a text, found 5"),
+        ("sync: yes", "expected a text, found 'yes'"),
+        ("retention: 5", "retention: expected a list of rules"),
+        ("trail: loud", "trail: expected"),
+    ],
 )
 def test_what_a_room_cannot_use_of_the_config_is_named(tmp_path: Path, stated: str, said: str) -> None:
     (found,) = lint(tmp_path, {**SOUND, CONFIG: f"project: {{}}\n{stated}\n"})

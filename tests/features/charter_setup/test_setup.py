@@ -344,18 +344,19 @@ def test_taking_back_names_settings_whose_hooks_stay(cli: Cli, project: Path) ->
     assert "kept      .claude/settings.json: it was edited since" in cli("setup", "--undo").out
 
 
-def test_a_claude_file_that_links_to_the_other_one_is_no_dead_end(cli: Cli, project: Path) -> None:
+@pytest.mark.parametrize(("plain", "link"), [("AGENTS.md", "CLAUDE.md"), ("CLAUDE.md", "AGENTS.md")])
+def test_a_rule_file_that_links_to_the_other_one_is_no_dead_end(cli: Cli, project: Path, plain: str, link: str) -> None:
     (project / ".claude").mkdir()
-    (project / "AGENTS.md").write_text("## Style\n- Use tabs.\n")
-    (project / "CLAUDE.md").symlink_to("AGENTS.md")
-    assert cli("setup", "--yes", "--block", "AGENTS.md").code == 0
-    assert cli("skills", "status").code == 0 and (project / "CLAUDE.md").is_symlink()
+    (project / plain).write_text("## Style\n- Use tabs.\n")
+    (project / link).symlink_to(plain)
+    assert cli("setup", "--yes", "--block", plain).code == 0
+    assert cli("skills", "status").code == 0 and (project / link).is_symlink()
     assert cli("setup", "--undo").code == 0
-    assert (project / "AGENTS.md").read_text() == "## Style\n- Use tabs.\n"
-    assert cli("setup", "--yes", "--block", "CLAUDE.md").code == 0
-    assert "spec-kitty: begin" in (project / "AGENTS.md").read_text()
+    assert (project / plain).read_text() == "## Style\n- Use tabs.\n"
+    assert cli("setup", "--yes", "--block", link).code == 0
+    assert "spec-kitty: begin" in (project / plain).read_text()
     assert cli("setup", "--undo").code == 0
-    assert (project / "AGENTS.md").read_text() == "## Style\n- Use tabs.\n" and (project / "CLAUDE.md").is_symlink()
+    assert (project / plain).read_text() == "## Style\n- Use tabs.\n" and (project / link).is_symlink()
 
 
 def test_skills_that_are_a_link_to_those_of_another_place_are_written_there_once(cli: Cli, project: Path) -> None:

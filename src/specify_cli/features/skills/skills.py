@@ -91,8 +91,9 @@ def install_skills(
 ) -> tuple[SkillFile, ...]:
     """Write what is missing; a block for a file that is a link to the other goes into that. Raises
     StoredDataError where another link or a folder stands in the way, EnvironmentFault."""
-    real = {os.path.realpath(f"{root}/{name}"): name for name in BLOCK_FILES[::-1]}
-    blocks = [real[os.path.realpath(f"{root}/{name}")] for name in blocks]
+    paths = {name: f"{root}/{name}" for name in BLOCK_FILES}
+    real = {os.path.realpath(path): n for n, path in paths.items() if not os.path.islink(path)}
+    blocks = [real.get(os.path.realpath(f"{root}/{name}"), name) for name in blocks]
     for name in blocks:
         _read(root, name)  # a link that was asked for is refused, not passed over
     there = {

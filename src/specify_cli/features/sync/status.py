@@ -216,7 +216,7 @@ def _advise_refused(path: str, number: int) -> str:
             titles = {json.loads(line)["title"] for line in file.read().split(b"\n")[:-1][-number:]}
     except (OSError, ValueError, KeyError):
         return "spec-kitty sync retry"
-    if not titles <= _LASTING:
+    if not titles or not titles <= _LASTING:
         return "spec-kitty sync retry"
     return (
         "no retry helps: in a copied or restored folder spec-kitty sync disable; else give this "

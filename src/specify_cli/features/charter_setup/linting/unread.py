@@ -17,8 +17,9 @@ from doctrine.artifact import WORK_KINDS, Applies, Artifact
 from doctrine.load import SourceFile
 from doctrine.yaml_reader import YamlError, locate_yaml, read_yaml
 from specify_cli.cli.tables.points import list_fills, load
-from specify_cli.errors import CallerError
+from specify_cli.errors import InvocationError
 from specify_cli.features.charter_setup.linting.findings import Finding, finding, suggest
+from specify_cli.project.config import parse_config
 from specify_cli.project.protection import CAPTURE_SIDES
 
 TYPE_CHECKING = False
@@ -97,7 +98,8 @@ def report_unread(path: str) -> Finding:
 
 
 def check_settings(config: SourceFile | None) -> Iterator[Finding]:
-    """Yield a finding for each setting of config.yaml that nothing reads."""
+    """Yield a finding for each setting of config.yaml that nothing reads, and for one that its room
+    cannot use."""
     if config is None:
         return
     try:
@@ -106,26 +108,35 @@ def check_settings(config: SourceFile | None) -> Iterator[Finding]:
     except YamlError:
         return
     fills = list_fills("config_keys")
-    known = (*CORE_KEYS, *(fill.name for fill in fills))
-    for fill in fills:
-        if isinstance(document, dict) and fill.name in document and callable(load(fill.run)):
-            try:
-                load(fill.run)(document[fill.name])
-            except CallerError as error:
-                line = lines.get((fill.name,), 1)
-                yield finding("CONFIG_BROKEN", config.path, line, error.message, error.suggestion)
+    unknown = list(_list_unknown(config.path, document, lines, [fill.name for fill in fills]))
+    yield from unknown
+    key = ""
+    try:
+        stated = parse_config(document, config.data).document
+        for key, judge in ((fill.name, load(fill.run)) for fill in fills if fill.name in stated):
+            if callable(judge):
+                judge(stated[key])
+    except InvocationError as error:
+        problem = error.message.removeprefix(f"{config.path}: ")
+        line = lines.get((key or problem.partition(":")[0].partition(".")[0],), 1)
+        if key or not unknown:  # what is misspelt is said already
+            yield finding("CONFIG_BROKEN", config.path, line, problem, error.suggestion)
+
+
+def _list_unknown(path: str, document: object, lines: Lines, names: list[str]) -> Iterator[Finding]:
+    known = (*CORE_KEYS, *names)
     for key in document if isinstance(document, dict) else ():
         near = difflib.get_close_matches(str(key), known, 1, 0.75)
         if key not in known and near:
             line, repair = lines.get((key,), 1), f"did you mean {near[0]}?"
-            yield finding("UNKNOWN_SETTING", config.path, line, f"nothing reads {key}", repair)
+            yield finding("UNKNOWN_SETTING", path, line, f"nothing reads {key}", repair)
     for section, keys in _SECTIONS.items():
         stated = document.get(section) if isinstance(document, dict) else None
         for key in stated if isinstance(stated, dict) else ():
             if key not in keys:
                 repair = suggest(str(key), keys, f"known are {', '.join(keys)}")
                 line, problem = lines.get((section, key), 1), f"nothing reads {section}.{key}"
-                yield finding("UNKNOWN_SETTING", config.path, line, problem, repair)
+                yield finding("UNKNOWN_SETTING", path, line, problem, repair)
 
 
 def check_applies(rule: Artifact, stated: object, lines: Lines) -> Iterator[Finding]:
