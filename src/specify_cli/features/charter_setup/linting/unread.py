@@ -118,7 +118,8 @@ def check_settings(config: SourceFile | None) -> Iterator[Finding]:
                 judge(stated[key])
     except InvocationError as error:
         problem = error.message.removeprefix(f"{config.path}: ")
-        line = lines.get((key or problem.partition(":")[0].partition(".")[0],), 1)
+        place = (key,) if key else tuple(problem.partition(":")[0].split("."))
+        line = lines.get(place, lines.get(place[:1], 1))
         if key or not unknown:  # what is misspelt is said already
             yield finding("CONFIG_BROKEN", config.path, line, problem, error.suggestion)
 
