@@ -27,14 +27,14 @@ class Member(NamedTuple):
     `kind` says what the line holds and how a payload's value is checked. A payload can give: name ·
     path · digest · message · note · choice · integer · positive · boolean · counts · captured (as
     its capture `side` says, docs/format.md §4) · digested (of captured, digest and size alone) ·
-    object (kept whole) · source (it is not in the line itself). The other kinds are computed;
-    `events` maps each to its type. `given` is required, optional, or empty for what the recorder
-    alone writes. A member that stands in `every` line may be `nullable`. `note` is what the
-    documentation adds.
+    object (kept whole) · source (it is not in the line itself). The recorder computes the other
+    kinds; `event_models` maps each kind to its type. `presence` says whether a payload must give
+    the member (required), can give it (optional), or cannot (empty: the recorder writes it). A
+    member that stands in `every` line may be `nullable`. `note` is what the documentation adds.
     """
 
     kind: str
-    given: str = ""
+    presence: str = ""
     every: bool = False
     nullable: bool = False
     choices: tuple[str, ...] = ()
@@ -46,21 +46,22 @@ class Member(NamedTuple):
     @property
     def required(self) -> bool:
         """Return whether a payload has to give it."""
-        return self.given == "required"
+        return self.presence == "required"
 
 
 class EventType(NamedTuple):
     """One event: what it says, its members, and how it is treated.
 
-    `durable`: on stable storage before the program goes on (docs/format.md §6). `compared`: a run
-    that is resumed or executed again has to come to the same. `shown` are the members a timeline
-    shows. `command` writes an event that no payload can give. `annex`: also or only as an annex of
-    a closed record; of a witness, where that is the program's transcript.
+    `durable`: the line is on stable storage before the program goes on (docs/format.md §6).
+    `compared`: a run that is resumed or executed again must write an equal line. `highlights` are
+    the members that a timeline shows. `command` is what writes an event that no payload can give.
+    `annex` is `also` or `only` where the event can stand, or must stand, in an annex of a closed
+    record, and `witness` where only the program's transcript adds it there.
     """
 
     about: str
     members: Mapping[str, Member]
-    shown: tuple[str, ...]
+    highlights: tuple[str, ...]
     known_as: str
     command: str = ""
     durable: bool = False
@@ -112,8 +113,9 @@ _SEVERITIES = ("error", "warning", "info")
 _DURATION = {"duration_ms": _optional("integer")}
 _AGENT = {"agent": _optional("name")}
 _REDACTIONS = {"redactions": Member("counts")}
-# What came beside other work, in a thread or task of its own, so the order of the lines says
-# nothing of it; and the step (`name ordinal`) it came in, where the line does not say so anyhow.
+# `beside` marks an event of a thread or task that ran beside other work: the order of the lines
+# says nothing about it. `within` is the step (`name ordinal`) of such an event, where no `step`
+# says so.
 _BESIDE = {"beside": Member("true"), "within": _MAYBE}
 _CITED = {
     "after": Member("seals", note="(§11)"),
@@ -695,21 +697,21 @@ EVENTS: Mapping[str, EventType] = {
 
 # Where a line names objects: event → members that hold a digest.
 OBJECT_MEMBERS: Mapping[str, tuple[str, ...]] = {
-    name: found
+    name: members
     for name, event in EVENTS.items()
-    if (found := tuple(member for member, of in event.members.items() if of.kind == "object"))
+    if (members := tuple(member for member, of in event.members.items() if of.kind == "object"))
 }
-# What may stand in a record and be said of a closed one as well.
+# Events that can stand in a record, and also in an annex once the record is closed.
 LATE = tuple(name for name, event in EVENTS.items() if event.annex == "also")
 DURABLE = frozenset(name for name, event in EVENTS.items() if event.durable)
-# What may still be said of a closed record, each as one sealed line in a file of its own.
+# Events that can be added to a closed record, each as one sealed line in a file of its own.
 ANNEX_EVENTS = frozenset(name for name, event in EVENTS.items() if event.annex)
 ANNEX_ONLY = frozenset(name for name, event in EVENTS.items() if event.annex == "only")
-# What a person or a rule orders, of an open record as well.
+# Annexes that a person or a rule orders. They can also belong to an open record.
 ORDERS = frozenset(("erased", "held", "released"))
 # What a payload can give, by event.
 RECORDABLE: Mapping[str, Mapping[str, Member]] = {
-    name: {member: of for member, of in event.members.items() if of.given}
+    name: {member: of for member, of in event.members.items() if of.presence}
     for name, event in EVENTS.items()
     if not event.command
 }

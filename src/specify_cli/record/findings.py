@@ -1,5 +1,5 @@
-"""What can be wrong with a record, and what is said of records that were checked: findings,
-reports, verdicts.
+"""What can be wrong with a record, and the results of checking records: findings, reports,
+verdicts.
 
     report.verdict, [item.code for item in report.findings]
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 ERROR: Final = "error"
 WARNING: Final = "warning"
 INFO: Final = "info"
-# What a line holds can be as long as a line.
+# In characters. A detail may quote a value of a line, which can be as long as the line itself.
 _LONGEST_DETAIL = 500
 # code → (severity, what it means, what to do); rooms state their own, and docs/verify.md holds all
 # of them.
@@ -242,11 +242,10 @@ FINDINGS: Mapping[str, FindingKind] = {
 }
 
 
-# How the codes of findings begin that are about the trail as a whole: links between records, and
-# logs.
+# Codes that begin so are about the trail as a whole: links between records, and logs.
 TRAIL_CODES = ("LINK_", "LOG_", "LOGGED_", "NOT_LOGGED")
-# Findings about what a record says, leads to or lies beside; every other error is about its own
-# lines.
+# Findings about the content of a record, or about objects, annexes and copies; every other error is
+# about the record's own lines.
 _ABOUT_OTHERS = {
     "CONFLICTING_DUPLICATE",
     "CONTRADICTION_TOLD",
@@ -325,12 +324,13 @@ class TrailFacts(NamedTuple):
     """What a record says of its place in the trail: the seals a log holds, and the ends of other
     records it cites.
 
-    `linked` is whether its writer linked records at all, `approvals` how many it holds that are no
-    mere claim, `unsigned_approvals` how many of these nobody signed, and `untouched_approvals` how
-    many say of no touch of the key; nobody has looked where it is 0. `narrowed` is whether its
-    config had less recorded than a person accepted, `hooks_off` whether its agent's hooks were
-    taken out or switched off before it was closed. `told_once` is how many calls of an agent's
-    session one witness alone told, its hooks or its transcript.
+    `linked` is whether its writer linked records at all. `approvals` counts the approvals that are
+    more than a claim, `unsigned_approvals` those of them without a signature, and
+    `untouched_approvals` those whose signature does not say that somebody touched the key; it is 0
+    while nobody has checked the signatures. `narrowed` is whether the config recorded less than a
+    person had accepted. `hooks_off` is whether the agent's hooks were removed or switched off
+    before the record was closed. `told_once` counts the calls of an agent's session that only one
+    witness reported: its hooks or its transcript.
     """
 
     started: str | None = None
@@ -350,8 +350,8 @@ NO_FACTS = TrailFacts()
 
 
 class ErasedLine(NamedTuple):
-    """A line without some of its members, as it stands: the SHA-256 of what is left, the time it
-    says, and of an annex its file."""
+    """A line that lost some of its members: their names, the SHA-256 of the rest of the line, the
+    time that the line states, and the file where the line is an annex."""
 
     seq: int
     seal: str
@@ -422,12 +422,12 @@ def say_told_once(calls: int) -> str:
 
 
 class SetReport(NamedTuple):
-    """What is said of a set of records: its verdict, of how many records which, its level, what is
-    proven of them.
+    """The result of checking a set of records: its verdict, how many records have which verdict,
+    its level, and what the bytes prove and do not prove.
 
-    `verdict` is one of VERDICTS, partly_sealed or incomplete, or empty where there is no record. An
-    error anywhere, also one of a file that is no record, makes the set not intact; where all errors
-    are about links and logs, it is incomplete.
+    `verdict` is one of VERDICTS, partly_sealed or incomplete, or empty where there is no record.
+    Any error makes the set not intact, also an error in a file that is no record. If all errors are
+    about links and logs, the set is incomplete.
 
     `level` is none or intact here; the room `witness` raises it to linked, logged or witnessed.
     """
@@ -469,20 +469,20 @@ class SetReport(NamedTuple):
 def judge_set(
     reports: Iterable[RecordReport], others: Iterable[Finding] = (), *, anchored: bool = False
 ) -> SetReport:
-    """Judge records as a set; `others` are findings of files that are no record.
+    """Return the report of a set of records; `others` are findings about files that are no record.
 
-    `anchored` says that the records were held against seals kept elsewhere, which proves that no
-    end was cut off. An open record without an anchor adds that to what is not proven. The reports
-    are walked once and not kept.
+    `anchored` says that the records were compared with seals that somebody keeps elsewhere, which
+    proves that no end was cut off. Without it, an open record adds that end to `not_proven`.
+    `reports` can be an iterator: they are read once and not stored.
     """
     verdicts = dict.fromkeys(VERDICTS, 0)
-    sound = opened = told_once = erased = left = withheld = 0
+    sound = opened = told_once = erased = erased_lines = withheld = 0
     findings: list[Finding] = []
     for report in reports:
         verdicts[report.verdict] += 1
         told_once += report.trail.told_once
         erased += report.values_erased
-        left += sum(bool(line.digest) for line in report.erased)
+        erased_lines += sum(bool(line.digest) for line in report.erased)
         withheld += sum(not line.digest for line in report.erased)
         opened += report.status == "open"
         sound += report.proven == SEALS_AND_CHAIN
@@ -510,12 +510,12 @@ def judge_set(
     )
     if told_once:
         not_proven = (*not_proven, say_told_once(told_once))
-    if left:
-        said = f"what is left of {count(left, 'line')} with erased values: annexes say it"
-        not_proven = (*not_proven, said)
+    if erased_lines:
+        text = f"what is left of {count(erased_lines, 'line')} with erased values: annexes say it"
+        not_proven = (*not_proven, text)
     if withheld:
-        said = f"what stands in {count(withheld, 'line')} that a safe export left out"
-        not_proven = (*not_proven, said)
+        text = f"what stands in {count(withheld, 'line')} that a safe export left out"
+        not_proven = (*not_proven, text)
     if not records:
         not_proven = (_NEVER_ANY,)
     level = "intact" if verdict == "intact" and records else "none"

@@ -11,8 +11,8 @@ was killed in its write. `plan_append` decides what the next writer puts in fron
 - A tail that is the valid next line and lacks its LF alone: that LF. The line is *adopted*: its
   writer may have been answered for it, and its seal proves that it is whole.
 - Any other tail: LF and a `recovered` line that states how many bytes are skipped and their
-  SHA-256. The bytes stay, because nothing that was written is ever taken away, and a reader can
-  check that these are the bytes that were meant.
+  SHA-256. The bytes stay, because a writer never removes what was written, and the SHA-256 lets a
+  reader check which bytes the line skips.
 
 A `recovered` line can be torn as well. It is a function of the bytes before it and its own time, so
 a torn one is recognised by writing it again and comparing its beginning. After a power cut whole
@@ -38,7 +38,7 @@ from specify_cli.record.seal import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    # Returns so many bytes from an offset on; fewer only at the end.
+    # (offset, size) → `size` bytes from the offset on; fewer only at the end.
     ReadAt = Callable[[int, int], bytes]
     Source = bytes | ReadAt
 
@@ -46,15 +46,14 @@ ULID_PATTERN = r"[0-7][0-9A-HJKMNP-TV-Z]{25}"
 PROFILE_ID_PATTERN = r"[a-z0-9][a-z0-9_-]{0,63}"
 OUTCOMES = ("done", "failed", "abandoned")
 _RECOVERED_AT = 24
-# Recoveries cut one after another; more bad lines than this are damage, whatever they look like.
+# Recoveries that were each cut short in turn; more of them than this count as damage.
 _MAX_RECOVERIES = 64
 _BLOCK = 1 << 18
 _CROCKFORD = frozenset("0123456789ABCDEFGHJKMNPQRSTVWXYZ")
 _WORD = frozenset("abcdefghijklmnopqrstuvwxyz0123456789_-")
 _OF_A_TIME = b"0123456789TZ:.-"
 
-# A tip is fixed at the latest after so many lines, and with the first line of another span of so
-# many seconds.
+# A tip is fixed after 50 lines at the latest, and with the first line of the next 60 seconds.
 FIX_LINES, FIX_SECONDS = 50, 60
 _DAY = 24 * 60 * 60
 # What ends a piece of work: the tip behind it is fixed at once.
@@ -186,12 +185,14 @@ def whole_lines(source: Source) -> Iterator[bytes]:
 
 
 def lines_in_force(source: Source, start: int = 0) -> Iterator[tuple[int, bytes]]:
-    """Yield what `split_lines` yields of a record's file, without what `recovered` lines pass over.
+    """Yield (offset, line without LF) of each line of a record, without the lines that a
+    `recovered` line skips.
 
-    What a power cut left may hold whole lines behind a hole; nobody was answered for them.
+    After a power cut the skipped bytes can hold whole lines behind a hole; no caller ever got an
+    answer for these.
 
-    The offsets are those in the file. Only a `recovered` line whose SHA-256 fits the bytes before
-    it has them passed over: nobody can hide lines by stating a number alone.
+    The offsets are those in the file. A `recovered` line skips bytes only if its SHA-256 fits them,
+    so nobody can hide lines by stating a number alone.
     """
     read = reader_of(source)
     passed = list(_iter_passed(read, start))
@@ -201,9 +202,9 @@ def lines_in_force(source: Source, start: int = 0) -> Iterator[tuple[int, bytes]
 
 
 def _iter_passed(read: ReadAt, start: int) -> Iterator[tuple[int, int]]:
-    """Yield the places (first byte, byte behind the last) that `recovered` lines pass over.
+    """Yield (first byte, byte behind the last) of each span that a `recovered` line skips.
 
-    A place begins behind the last good line, and ends where the `recovered` line begins.
+    A span begins behind the last good line, and ends where the `recovered` line begins.
     """
     for offset, raw in split_lines(read, start):
         fields = _read_recovery(raw)
@@ -232,9 +233,9 @@ def _read_recovery(raw: bytes) -> dict[str, object] | None:
 def fold(data: bytes) -> Record | None:
     """Return the record in these bytes, or None when not even its first line can be read.
 
-    An unterminated tail is not part of the record: it was never answered for; nor is what a
-    `recovered` line passes over. Bytes that cannot be read are passed over here and reported by
-    verify. `views.read_file` does not hold them.
+    A tail without LF is not part of the record, because no caller got an answer for it. Neither are
+    bytes that a `recovered` line skips. Lines that cannot be read are left out here; `verify`
+    reports them. Use `views.read_file` for a record too long for memory.
     """
     return fold_entries(
         [
@@ -246,12 +247,11 @@ def fold(data: bytes) -> Record | None:
 
 
 def fold_entries(entries: Sequence[Entry]) -> Record | None:
-    """Return the record of lines already read, as `fold` does; a closing line of a sealed record
-    counts only if it is whole.
+    """Return the record of lines that were already read, as `fold` does.
 
-    The first `started` line counts. A changed closing line would close a record that is open, so it
-    is passed over and verify reports it; of older records, which have no seals, the last one
-    counts.
+    The first `started` line counts. The closing line of a sealed record counts only if it is whole:
+    otherwise a changed line could close a record that is open. `verify` reports the changed line.
+    Older records have no seals, so their last closing line counts.
     """
     return fold_ends(
         entries, (entry for entry in entries if entry.event in ("started", "completed"))
@@ -428,19 +428,19 @@ def plan_append(data: bytes, invocation_id: str, at: str) -> AppendPlan | Refusa
 
 
 def plan_after_power_cut(data: bytes, invocation_id: str, at: str) -> AppendPlan | Refusal | None:
-    """Return how to continue a whole file in which blocks that were written last never reached the
-    disk.
+    """Return how to continue a whole file whose last blocks did not all reach the disk before a
+    power cut; None if no block is missing.
 
-    None if all did.
+    A missing block reads as zeros, which no line holds. Whole lines can stand behind it, also as
+    the last ones; they continue a line that is lost. They were written without a sync, or in the
+    write that the power cut interrupted. But if the writer had answered for one of them as durable,
+    the bytes before it are missing for another reason: that is damage, and the result a Refusal.
 
-    Such a block reads as zeros, which no line holds. Behind it may stand whole lines, the last of
-    them too, which continue a line that is gone. They were written without a sync, or in the very
-    write that the power cut met. Where one of them was answered for as durable, bytes before it are
-    missing for another reason, and that is damage.
+    Whole lines with the time of the last one came in the same write. No caller has got an answer
+    for them yet, so they can be skipped. An earlier durable line was synced with everything before
+    it, so zeros before such a line do not come from a power cut.
 
-    Whole lines that share the time of the last one came in one write: of them nobody was told yet,
-    so they may go. An earlier durable line was synced with everything before it, so zeros before
-    such a line are no power cut.
+    `at` is the time of the `recovered` line, RFC 3339. The code of a Refusal is RECORD_DAMAGED.
     """
     tip, end = genesis_tip(), 0
     for offset, raw in lines_in_force(data):
@@ -504,12 +504,12 @@ def _recover(tip: Tip, skipped: bytes, invocation_id: str, at: str) -> AppendPla
 def _plan_after_cut_recovery(
     data: bytes, bad_start: int, invocation_id: str, at: str
 ) -> AppendPlan | Refusal:
-    """Continue after a recovery that was itself cut short; anything else before the tail is
-    damage.
+    """Return how to continue after a recovery that was itself cut short; any other bad line before
+    the tail is damage.
 
-    The bytes behind the last good line are then some segments, each a torn attempt at a `recovered`
-    line over all segments before it. A last one that is whole but for its LF is adopted; else one
-    more line covers them all.
+    The bytes behind the last good line are then segments: each is the beginning of a `recovered`
+    line that skips all segments before it. If the last segment lacks only its LF, it is adopted;
+    otherwise one more `recovered` line skips them all.
     """
     refusal = Refusal("RECORD_DAMAGED", "a line before the end does not match its seal")
     start = bad_start
@@ -539,8 +539,11 @@ def _plan_after_cut_recovery(
 
 
 def _is_cut_recovery(segment: bytes, invocation_id: str, tip: Tip, skipped: bytes) -> bool:
-    """The time is the one thing in it that cannot be made again: so its 24 characters are taken
-    from the segment, and those of a segment that ends within them need only look like a time."""
+    """Return whether a segment is the beginning of the `recovered` line that skips `skipped`.
+
+    The line is written again and compared. Only its time cannot be computed: its 24 characters are
+    read from the segment, and a segment that ends within them need only look like a time.
+    """
     head = b'{"at":"'
     if not segment:
         return False
@@ -570,12 +573,11 @@ def chain(
 ) -> tuple[bytes, Tip]:
     """Seal `bodies` one after another behind `tip`; each gets v, seq, invocation_id and prev.
 
-    From version 2 on each also gets a salt of its own, of what `draw` returns for a number of
-    bytes (docs/format.md §3).
+    `bodies` hold `event`, the time and their own members. From version 2 on, each line also gets a
+    salt of its own: `draw` returns the given number of random bytes (docs/format.md §3).
 
-    Return the lines, each with its LF, and the tip behind them. `bodies` hold `event`, the time and
-    their own members. Raises SealError for a body that has no canonical form: then none of them is
-    written.
+    Return the lines, each with its LF, and the tip behind them. Raises SealError if a body has no
+    canonical form; then no line is returned.
     """
     out: list[bytes] = []
     for body in bodies:
@@ -600,12 +602,12 @@ def chain(
 
 
 def is_tip_due(invocation_id: str, before: Tip, after: Tip, events: Iterable[str]) -> bool:
-    """Return whether the tip is to be fixed, now that these events were appended between two
-    tips.
+    """Return whether the log must now fix the tip: `events` were appended between `before` and
+    `after`.
 
-    It is due behind an event that ends a piece of work, where a multiple of 50 was passed, and with
-    the first line of another minute, counted from the invocation's own time (docs/format.md §11,
-    `fixed`).
+    The tip is due after an event that ends a piece of work, when its seq passes a multiple of 50,
+    and with the first line of another minute, counted from the time of the invocation
+    (docs/format.md §11, `fixed`).
     """
     if after.seq <= before.seq:
         return False

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-# Since version 2 a line holds a salt, so that its seal gives nothing away of what it lost.
+# Since version 2 a line holds a salt: without it, whoever guesses an erased value could check the
+# guess against the seal.
 FORMAT_VERSION = 2
 VERSIONS = frozenset((1, 2))
 SALT, SALT_SIZE = "salt", 16
@@ -66,18 +67,18 @@ class SealError(ValueError):
     """A value has no place in a sealed line: `where` names it, the message says what was
     expected."""
 
-    def __init__(self, where: str, expected: str, found: str) -> None:
-        super().__init__(f"{where}: expected {expected}, found {found}")
+    def __init__(self, where: str, expected: str, actual: str) -> None:
+        super().__init__(f"{where}: expected {expected}, found {actual}")
         self.where = where
 
 
 class Codec(NamedTuple):
-    """What reads a line: bytes to a plain value, a value to its bytes with sorted keys, and
-    SHA-256.
+    """The functions that read a line: `loads` turns bytes into a plain value, `dumps` a value into
+    bytes with sorted keys.
 
-    `loads` need not be strict, since what it read is written again and compared. `dumps` leaves no
-    blanks and no escapes beyond those of RFC 8785. Use the standard one for a few lines and
-    `bulk_codec` for many.
+    `loads` need not be strict: the value is written again and compared with the line. `dumps`
+    writes no blanks and no escapes beyond those of RFC 8785. Use the standard codec for a few lines
+    and `bulk_codec` for many.
     """
 
     loads: Callable[[bytes], Any]
@@ -86,7 +87,7 @@ class Codec(NamedTuple):
 
 
 _STANDARD = Codec(json.loads, lambda value: _encode(value).encode("utf-8"), sha256)
-# Keys that were found to have the form; those of the format are few and come again.
+# Keys that passed `_is_key`. The format has few keys, and every line repeats them.
 _KNOWN_KEYS: set[str] = set()
 _MOST_KEYS = 1024
 
@@ -160,27 +161,33 @@ def seal_line(fields: Mapping[str, object]) -> bytes:
 
 
 def erase_members(fields: Mapping[str, object], seal: str, names: Set[str], salt: str) -> bytes:
-    """Return a line, given without its seal, with members erased: it keeps the seal it had.
+    """Return a line without the members in `names`; it keeps the seal it had.
 
-    Members that were erased before stay erased. The line's salt goes with them, so that its seal
-    gives nothing away; the salt beside their names is a new one each time, so that what an earlier
-    annex states of the line gives nothing away either.
+    Members that were erased before stay erased. The line's own salt is erased too: with it,
+    whoever guesses a value could check the guess against the seal. `salt` (32 hex digits) stands
+    beside the names of the members and must be new each time, so that nobody can check a guess
+    against the digest in an earlier annex either.
 
-    `names` that the line does not have are passed over. `salt` is 32 hex digits. The result ends in
-    LF and no longer hashes to its seal; an annex has to prove it (docs/format.md §13).
+    `fields` are those of the line without `seal`. `names` that the line does not have are ignored.
+    The result ends in LF and no longer hashes to its seal; an annex must account for that
+    (docs/format.md §13).
     """
-    gone = {name for name in names if name in fields} | set(erased_members(fields))
-    left = {key: value for key, value in fields.items() if key not in gone and key != SALT}
-    body = _encode_utf8(_encode({**left, ERASED: {"members": sorted(gone), "salt": salt}}))[:-1]
+    erased_names = {name for name in names if name in fields} | set(erased_members(fields))
+    remaining = {
+        key: value for key, value in fields.items() if key not in erased_names and key != SALT
+    }
+    body = _encode_utf8(
+        _encode({**remaining, ERASED: {"members": sorted(erased_names), "salt": salt}})
+    )[:-1]
     return b'%b,"~":"%b"}\n' % (body, seal.encode("ascii"))
 
 
 def erased_members(fields: Mapping[str, object]) -> tuple[str, ...]:
-    """Return the members that a line says were erased; none where what it says is malformed.
+    """Return the names in the `erased` member of a line, sorted; none if that member is malformed.
 
-    The names are sorted. It is malformed where a member is said to be erased and still there, where
-    the envelope is among them, or where the line kept its own salt: such a line is HASH_MISMATCH
-    like any changed one.
+    It is malformed if the line still has one of the members, if one belongs to the envelope, or if
+    the line still has its own salt. `verify` reports such a line as HASH_MISMATCH, like any changed
+    line.
     """
     stated = fields.get(ERASED)
     if not isinstance(stated, dict) or stated.keys() != {"members", "salt"}:
@@ -223,11 +230,11 @@ def open_line(raw: bytes, codec: Codec | None = None) -> Line:
 
 
 def open_again(raw: bytes, seal: str, codec: Codec | None = None) -> Line | None:
-    """Return a line that `open_line` found whole, from its bytes at a later look.
+    """Return the line in bytes that are read again, after `open_line` found them whole before.
 
-    None where the bytes do not hash to the seal that they show, or it does not begin with `seal`:
-    then only `open_line` can tell what they are. Bytes of one seal are the same bytes, so their
-    form is not looked at again.
+    `seal` is the beginning of the seal they had then. None means that the bytes do not hash to the
+    seal they show, or that it does not begin with `seal`: call `open_line` to learn why. The form
+    is not checked again, because equal seals mean equal bytes.
     """
     codec = codec or _STANDARD
     digest = codec.sha256(raw[: -SEAL_LENGTH + 1]).hexdigest()
@@ -256,11 +263,11 @@ def bulk_codec() -> Codec:
 
 
 def _open_whole(raw: bytes, codec: Codec) -> Line | None:
-    """Return the fast path for the ordinary line; None sends everything else to the diagnosis.
+    """Return an ordinary whole line; None sends every other line to `_diagnose`.
 
-    Writing the parsed object again and finding the same bytes proves canonical form and unique keys
-    at once; what the bytes cannot show (floats, large integers, the order of keys beyond ASCII) is
-    looked at.
+    If the parsed object, written again, gives the same bytes, then the line is canonical and no key
+    occurs twice. Floats, large integers and keys beyond ASCII are checked one by one, because equal
+    bytes do not rule them out.
     """
     if raw[-SEAL_LENGTH + 1 : -SEAL_LENGTH + 7] != b',"~":"':
         return None

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 MANIFEST_VERSION = 1
-# Bumped when a decision recorded before would come out differently under the code that follows.
+# Bump a part when its new code would decide differently from what older records state.
 CODE_VERSIONS: Mapping[str, int] = {"router": 8, "retrieval": 7, "context": 7, "redaction": 2}
 
 
@@ -35,20 +35,19 @@ class Snapshot(NamedTuple):
 
 
 class PolicyDigests(NamedTuple):
-    """What a policy is known by: the digest of its bytes, and of its parse where it could be read;
-    None without."""
+    """The two digests of a policy: of its bytes, and of its parse. Each is None where there is no
+    policy, the second also where the policy cannot be read."""
 
     bundle: str | None
     policy_hash: str | None
 
 
 def policy_digests(data: bytes | None, state: str, document: object) -> PolicyDigests:
-    """Return the digests of a policy: its bytes, whether it is none, present or unreadable, and its
-    parse.
+    """Return the digests of a policy.
 
-    `state` is none, present or unreadable, and `document` the parse of a policy that is present.
-    The second digest is equal for files that differ in comments and blanks alone, so drift means
-    that a rule changed.
+    `data` is the file's bytes, None without a policy. `state` is none, present or unreadable, and
+    `document` the parse of a policy that is present. The second digest is equal for files that
+    differ only in comments and blanks, so a change of it means that a rule changed.
     """
     return PolicyDigests(
         None if data is None else sha256(data).hexdigest(),
@@ -154,10 +153,11 @@ def execution_hash(
     program: str | None,
     limits: Mapping[str, int] | None,
 ) -> str:
-    """Return what a resumed run must still agree on, as the SHA-256 of the members' canonical form
+    """Return the SHA-256 of everything that must be unchanged before a run can be resumed
     (docs/format.md §4).
 
-    `profile` and `policy` are digests, and `tools` maps names to digests.
+    It is over the canonical form of all arguments. `profile` and `policy` are digests, and `tools`
+    maps names to digests.
     """
     return digest_of(
         {

@@ -1,8 +1,7 @@
 """Where a run stands: its events folded to an execution state (docs/format.md §4, docs/replay.md).
 
-Guarantees: the state after a prefix depends on nothing but the lines of that prefix, costs one step
-a line, and holds no time and no id but those of open calls in its digest. Unknown events change
-nothing.
+Guarantees: the state after a prefix depends on the lines of that prefix alone, and costs one step
+a line. Its hash covers no time and no id. Unknown events change nothing.
 
     state = rehydrate(lines)
     state.current_step, state.open_calls, state.usage.tool_calls
@@ -75,10 +74,11 @@ class ExecutionState(NamedTuple):
 
     @property
     def state_hash(self) -> str:
-        """Return the SHA-256 of what a later run must agree on: no seq, no call id, no time.
+        """Return the SHA-256 of the state without seqs, call ids and times.
 
-        Open calls are counted, because a later run draws other ids for them. The hash stands in the
-        `state_hash` of a `checkpoint` and of `resumed`.
+        A later run of the same work must come to the same hash; it draws other ids for its calls,
+        so open calls are only counted. The hash stands in the `state_hash` of a `checkpoint` and of
+        `resumed`.
         """
         # The steps of a long run are many: each is written once, in the form that counts.
         value = self._replace(completed_steps=()).as_value()
@@ -95,9 +95,9 @@ class StateFold:
         fold.apply(fields)
         fold.state().status
 
-    `last_ordinal` is the highest ordinal of each step's name, `labels` the seq of each labelled
-    checkpoint, `policy` what the last `policy_snapshot_ref` says, and `spent_tokens` counts each
-    token once; these four are for whoever writes the next line, and no part of the state.
+    Four attributes are for the writer of the next line and no part of the state: `last_ordinal` is
+    the highest ordinal of each step's name, `labels` the seq of each labelled checkpoint, `policy`
+    the members of the last `policy_snapshot_ref`, and `spent_tokens` counts each token once.
     """
 
     def __init__(self) -> None:
@@ -119,11 +119,10 @@ class StateFold:
         self.labels: dict[str, int] = {}
 
     def apply(self, fields: Mapping[str, object]) -> None:
-        """Take one more line, the next of the record; one of an unknown event moves `seq` and
-        nothing else.
+        """Apply the next line of the record; a line of an unknown event only moves `seq`.
 
-        Lines must come in order. A line that is malformed inside is taken as far as it can be:
-        verify reports it.
+        Lines must come in order. Of a malformed line every usable member counts; `verify` reports
+        the others.
         """
         seq = fields.get("seq")
         if type(seq) is int:

@@ -1,23 +1,22 @@
-"""Are the bytes of a record intact: its lines in, every finding out, none of them the last
-(docs/verify.md).
+"""Verify the bytes of a record: lines go in, and every finding comes out (docs/verify.md).
 
-Guarantees: never raises, never stops at the first problem, holds one line at a time, and gives one
-finding for one damage. Opening files is the caller's, and so is looking up the objects a report
-names.
+Guarantees: it never raises, never stops at the first problem, keeps one line in memory at a time,
+and reports one damage as one finding. The caller opens the files and looks up the objects that a
+report names.
 
     report = verify_record(lines, file="implementer-01J….jsonl", name_ids=None)
     report.verdict                                  # intact, unsealed or not_intact
 
-Why a bad line waits. A line that does not match its seal can be damage, or the torn tail of a crash
-that a later `recovered` line describes. That is known only at that line, which can stand far
-behind: so the findings of bad lines are kept apart, with a running digest of their bytes, and
-either dropped for one RECOVERED or added as they are.
+Why a bad line waits. A line that does not match its seal is either damage, or the torn tail of a
+crash that a later `recovered` line describes. That line can stand far behind. Until the walk
+reaches it, the findings of bad lines wait in `suspects`, with a running digest of their bytes. Then
+either one RECOVERED replaces them, or they are added as they are.
 
-Why whole lines can be passed over. After a power cut a block reads as zeros, and lines written
+Why whole lines can be skipped. After a power cut a block reads as zeros, and the lines written
 behind it may be whole. They look like a gap in the sequence until a `recovered` line covers the
-zeros and them together. `_Gap` remembers what was known before each bad line, at most eight of
-them, so that the walk can go back to it. Memory stays that of one line, because digests and counts
-are kept instead of bytes (docs/format.md §7).
+zeros and them together. `_Gap` keeps the state of the walk before a bad line, of at most eight bad
+lines, so that the walk can go back to it. A gap holds digests and counts instead of bytes, so
+memory stays that of one line (docs/format.md §7).
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ _ENVELOPE = frozenset(_ENVELOPE_KEYS)
 _A_TIME = "1970-01-01T00:00:00.000Z"
 _TIME = re.compile(TIME_PATTERN)
 _SEALED_KEYS = {"prev", "seq", "v"}
-# Beginnings of what one `recovered` line may describe that are followed at a time.
+# How many possible beginnings of the bytes that one `recovered` line may skip are tracked at once.
 _MAX_GAPS = 8
 _OLDER_EVENTS = KNOWN | {"glossary_checked"}
 
@@ -69,10 +68,9 @@ def verify_record(
     """Return every finding of one record. `lines` keep their LF; `name_ids` are the ids its file
     name holds.
 
-    `anchors` are seals that were seen on it before and kept elsewhere: each has to be there still.
-    With `withheld` a line may be the stand-in a safe export leaves, which keeps the chain and hides
-    what was said: each is a finding, but where `list_withheld` is false, for there can be a
-    million.
+    `anchors` are seals that somebody saw on the record earlier and keeps elsewhere: the record must
+    still have each of them. `withheld` allows lines that are stand-ins of a safe export; each is a
+    finding, unless `list_withheld` is false (there can be a million).
 
     `file` is what findings name. `name_ids` is (profile, invocation) as `layout.parse_record_name`
     gives them, None for a name that holds no ids. A line over 2 MiB may come in pieces.
@@ -86,11 +84,10 @@ def verify_record(
 
 
 class _Gap:
-    """What the walk knew before a bad line, and a digest of all that follows: a `recovered` line
-    may describe it.
+    """The state of the walk before a bad line, and a digest of all bytes from that line on.
 
-    Behind a block that never reached the disk whole lines may stand, so it is not known at the next
-    good line that the bad one was damage.
+    A `recovered` line may skip those bytes. Whole lines can stand behind a block that never reached
+    the disk, so the next good line does not yet show that the bad one was damage.
     """
 
     def __init__(self, walk: _Walk) -> None:
@@ -116,8 +113,8 @@ class _Walk(Contents):
     1. `take` tells overlong lines and a torn tail from whole ones.
     2. A `recovered` line clears the lines before it that it describes.
     3. The first line says whether the record is an older writer's, without seals.
-    4. `_check_seal`: a line that is not intact waits as a suspect, for 2 may account for it.
-    5. `_check_whole`: the envelope, the chain, and what the line says (`check_contents`).
+    4. `_check_seal`: a line that is not intact waits as a suspect until step 2 accounts for it.
+    5. `_check_whole`: the envelope, the chain, and the contents of the line (`check_contents`).
     """
 
     def __init__(
@@ -137,8 +134,8 @@ class _Walk(Contents):
         self.sealed: bool | None = None
         self.version: int | None = None
         self.foreign = False
-        # What stands after the last good line (its length and digest without the last LF) and may
-        # still be accounted for by a `recovered` line; until then its findings wait.
+        # Length and digest of the bytes after the last good line, without their last LF. A
+        # `recovered` line may still account for them; until then their findings wait.
         self.skipped = -1
         self.skipped_hash = hashlib.sha256()
         self.suspects: list[Finding] = []
@@ -147,7 +144,7 @@ class _Walk(Contents):
         self.erased: list[ErasedLine] = []
 
     def follow(self, raw: bytes) -> None:
-        """Add a line that was taken to what a `recovered` line to come may describe."""
+        """Add a line to the bytes that a later `recovered` line may skip."""
         for gap in self.gaps:
             gap.take(raw)
 
@@ -227,10 +224,10 @@ class _Walk(Contents):
         self.suspects, self.skipped, self.skipped_hash = [], -1, hashlib.sha256()
 
     def _pass(self, line: Line, offset: int) -> bool:
-        """Go back to before the gap that a `recovered` line describes; whether there is one.
+        """Go back to the state before the gap that a `recovered` line skips. Return whether there
+        is one.
 
-        Everything that was found behind the gap was found in bytes that do not count, so it is
-        dropped.
+        Findings behind the gap are dropped, because they are about bytes that do not count.
         """
         for gap in self.gaps:
             if gap.zeros and skips(line, gap.tip, gap.length, gap.hash.hexdigest()):
@@ -246,8 +243,8 @@ class _Walk(Contents):
         return False
 
     def _judge_line(self, code: str, seq: int | None, offset: int, raw: bytes) -> None:
-        """Keep a bad line as a suspect, and its bytes in the digest that a `recovered` line may
-        state."""
+        """Note a bad line as a suspect, and add its bytes to the digest that a `recovered` line
+        may state."""
         self.suspects.append(finding(code, self.file, seq, offset))
         if self.skipped < 0 and len(self.gaps) < _MAX_GAPS:
             self.gaps.append(_Gap(self))
@@ -265,7 +262,8 @@ class _Walk(Contents):
         return not named_as_ours and not _SEALED_KEYS & line.fields.keys()
 
     def _check_tail(self, raw: bytes, offset: int) -> None:
-        """Report the tail; say whether the next writer will adopt it or pass over it."""
+        """Report the bytes behind the last LF. The finding says whether the next writer adopts or
+        skips them."""
         line = open_line(raw)
         whole = tip_of(line) is not None and (line.fields or {}).get("prev") == self.tip.seal
         what = "a whole line without its LF" if whole else f"{len(raw)} bytes of an unfinished line"
@@ -376,7 +374,8 @@ class _Walk(Contents):
             self.add_finding("MISSING_FIELD", seq, offset, SALT)
 
     def _check_chain(self, previous: Tip, fields: dict[str, object], seq: int, offset: int) -> None:
-        """Hold a line against the one before it; of several reasons the first says most."""
+        """Compare a line with the one before it and report the first difference, which says
+        most."""
         if self.closed_at is not None:
             self.add_finding("LINE_AFTER_COMPLETED", seq, offset)
         elif previous.seq >= 0 and fields.get("event") == "started":

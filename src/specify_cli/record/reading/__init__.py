@@ -1,5 +1,4 @@
-"""What people are told of a record: its timeline, what stands out, what is not in it, and how two
-runs differ.
+"""A record as people read it: its timeline, what stands out in it, and what is missing from it.
 
     from specify_cli.record.reading.timeline import make_timeline
     list(make_timeline([dict(entry.fields) for entry in record.entries]))

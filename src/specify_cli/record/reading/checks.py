@@ -5,10 +5,10 @@
     judge_command("scripts/test", "ok", "", find_commands(context_text))             # "passed"
     name_change("sed -i s/a/b/ a.py")  # "sed -i s/a/b/ a.py"
 
-A run is green only where its exit code and its output agree and tests ran. An exit code says
-nothing of a test run behind which a pipe, `|| true`, `;` or `&` gives the code of something else;
-an output that no rule reads says nothing. What neither tells is *not known*. The commands a charter
-names under a heading about tests are test commands.
+A run passed only if tests ran and its exit code and output agree. The exit code is ignored where a
+pipe, `|| true`, `;` or `&` behind the test run returns the code of another command. An output that
+no rule recognises is ignored too. If neither counts, the result is *not known*. The commands that a
+charter names under a heading about tests are test commands.
 """
 
 from __future__ import annotations
@@ -214,8 +214,9 @@ class _SimpleCommand(NamedTuple):
 
 
 class _Command(NamedTuple):
-    """What a command line says by itself: its parts, which of them is the last test run, whether
-    what stands behind that only reads, and what changes files behind it ("" where nothing does)."""
+    """A parsed command line: its simple commands, the place of the last test run, whether all
+    commands behind that only read, and the last command or file behind it that is a change ("" if
+    there is none)."""
 
     parts: Sequence[_SimpleCommand]
     test: int | None
@@ -229,19 +230,18 @@ def find_commands(context: str) -> tuple[str, ...]:
     They are in the order they stand, each once. A heading counts if it holds `test` in any case,
     and its section ends at the next heading of any level.
     """
-    found: list[str] = []
+    commands: list[str] = []
     for heading in _HEADING.finditer(context):
         section = re.split(r"^#{1,6} ", context[heading.end() :], maxsplit=1, flags=re.M)[0]
-        found += _CODE.findall(section)
-    return tuple(dict.fromkeys(found))
+        commands += _CODE.findall(section)
+    return tuple(dict.fromkeys(commands))
 
 
 def read_commands(started: Mapping[str, object], get: Callable[[str], bytes]) -> tuple[str, ...]:
-    """Return the charter's test commands as the agent of a record was given them.
+    """Return the charter's test commands that the governance context of a record names.
 
-    `get` returns the bytes of an object; one that is not there gives none, which `verify` names.
-
-    `started` is the fields of the record's first line.
+    `started` are the fields of the record's first line. `get` returns the bytes of an object. If
+    the object is missing there are no commands; `verify` reports the missing object.
     """
     if not started.get("governance_context_available"):
         return ()
@@ -289,35 +289,34 @@ def _join_output(output: object) -> str:
 def judge_command(
     command: str, status: str | None, output: str, commands: Sequence[str]
 ) -> str | None:
-    """Return what a command's run shows of the tests: one of the four words, or None where it runs
-    no test.
+    """Return the result of a command that runs tests: PASSED, FAILED, NONE_RAN or NOT_KNOWN; None
+    for a command that runs no test.
 
-    `status` is the recorded one (`ok`, `error`, …), `output` what is kept of its output, `commands`
-    the charter's.
+    `status` is the recorded one (`ok`, `error`, …), `output` the recorded part of its output, and
+    `commands` are the charter's test commands.
 
-    A run passed where its exit code is good and is the test's own, or where the output says that
-    tests passed and the exit code is good. A failure shown by the output counts before any exit
-    code, because `|| true` hides the latter. Of an output the first and last 2,000 characters are
-    read.
+    The run passed if its exit code is good, and either that code is the test run's own or the
+    output says that tests passed. A failure in the output counts before any exit code, because
+    `|| true` hides the latter. Only the first and last 2,000 characters of an output are read.
     """
     parts, place, _, _ = _read_command(command, tuple(commands))
     if place is None:
         return None
-    shown = _read_output(output)
-    if shown == FAILED:
+    verdict = _read_output(output)
+    if verdict == FAILED:
         return FAILED
     is_own = _decides_exit(parts, place, command)
     if status == "error" and is_own:
         # pytest ends with 5 then, and never says so of a run in which something failed.
-        return NONE_RAN if shown == NONE_RAN and _NONE_CHOSEN.search(_clean(output)) else FAILED
-    if shown == NONE_RAN or _COLLECTS.search(parts[place].text):
+        return NONE_RAN if verdict == NONE_RAN and _NONE_CHOSEN.search(_clean(output)) else FAILED
+    if verdict == NONE_RAN or _COLLECTS.search(parts[place].text):
         return NONE_RAN
-    return PASSED if status == "ok" and (is_own or shown == PASSED) else NOT_KNOWN
+    return PASSED if status == "ok" and (is_own or verdict == PASSED) else NOT_KNOWN
 
 
 def count_failed(output: str) -> int:
-    """Return how many tests failed or ended in an error, as the last summary in an output says that
-    tells a number; 0 where none does."""
+    """Return how many tests failed or ended in an error, according to the last summary in an output
+    that states a number; 0 if none does."""
     text = re.sub(r"\x1b\[[0-9;]*m", "", _cut_middle(output))
     for line in reversed(text.splitlines()):
         if _SUMS_UP.search(line):
@@ -328,11 +327,11 @@ def count_failed(output: str) -> int:
 
 
 def name_change(command: str, commands: Sequence[str] = ()) -> str:
-    """Return what changes files in a command line after its last test run: the file it redirects
-    into, or the command; "" where none does.
+    """Return the last change of files in a command line after its last test run: the file that it
+    redirects into, or the command; "" if there is none.
 
-    A redirection into a file counts, and so do programs known to write, unless all they name lies
-    in a temporary folder. `commands` are the charter's test commands.
+    A redirection into a file counts, and so do programs known to write, unless all paths they name
+    lie in a temporary folder. `commands` are the charter's test commands.
     """
     return _read_command(command, tuple(commands)).change
 
@@ -371,7 +370,7 @@ def _read_run(entry: Entry, commands: tuple[str, ...]) -> tuple[str, frozenset[s
     return name, frozenset(chosen | folders), is_own and not folders
 
 
-# One line of a record is asked several things, and records repeat their commands.
+# Several functions parse the same command line, and records repeat their commands.
 @lru_cache(maxsize=64)
 def _read_command(command: str, commands: tuple[str, ...]) -> _Command:
     """Return what a command line says by itself. `commands` are the charter's test commands."""
@@ -395,24 +394,24 @@ class Runs:
 
     def __init__(self, commands: Sequence[str]) -> None:
         self._commands = commands
-        self._begun: dict[str, int] = {}
+        self._places: dict[str, int] = {}
 
     def judge(self, entry: Entry, at: int) -> str | None:
-        """Return what an entry shows of the tests, as `judge_check`, and keep its place where
-        nothing behind its test run writes files."""
+        """Return the result of an entry's test run, as `judge_check` does; note the entry's place
+        if no command behind the test run writes files."""
         shows = judge_check(entry, self._commands)
         if shows is not None:
             command = _read_command(entry.about or entry.name, tuple(self._commands))
             if command.ends_reading:
-                self._begun[str(entry.fields.get("call_id"))] = at
+                self._places[str(entry.fields.get("call_id"))] = at
         return shows
 
     def place(self, entry: Entry, at: int) -> int:
-        """Return the place behind which a change stands: before the test run of its own command,
-        where only the work tree shows it in that."""
+        """Return the place behind which a change counts: its own, or before the test run of its own
+        command if only the work tree shows the change."""
         if entry.fields.get("witness") != "tree":
             return at
-        own = self._begun.get(str(entry.fields.get("call_id")))
+        own = self._places.get(str(entry.fields.get("call_id")))
         return at if own is None else own - 1
 
 
@@ -423,8 +422,7 @@ def _cut_word(match: re.Match[str]) -> str:
 
 
 def _split(command: str) -> list[_SimpleCommand]:
-    """Return the simple commands of a command line in order; of a shell that is given one, those
-    inside.
+    """Return the simple commands of a command line in order; for `sh -c …` those inside.
 
     Quoted operators become private-use letters while the line is split, because shlex would split
     at them; they are put back afterwards. A line that cannot be split, such as one that was cut
@@ -492,10 +490,10 @@ def _unwrap_json(command: str) -> str:
     if not command.startswith("{"):
         return command
     try:
-        given = json.loads(command)
+        arguments = json.loads(command)
     except (ValueError, RecursionError):
         return command
-    inner = given.get("command", given.get("cmd")) if isinstance(given, dict) else None
+    inner = arguments.get("command", arguments.get("cmd")) if isinstance(arguments, dict) else None
     if isinstance(inner, list):
         return shlex.join(map(str, inner))
     return inner if isinstance(inner, str) else command
@@ -505,8 +503,8 @@ def _is_test(part: _SimpleCommand, commands: Sequence[str]) -> bool:
     words = part.words[1:] if part.first in _KEYWORDS else part.words
     text = " ".join(_strip(words))
     bare = _RUNNERS.sub("", text).removeprefix("./")
-    for named in commands:
-        own = _RUNNERS.sub("", named).removeprefix("./")
+    for command in commands:
+        own = _RUNNERS.sub("", command).removeprefix("./")
         if bare == own or bare.startswith(f"{own} "):
             return True
     if re.match(_TEST_SCRIPT, text):
@@ -520,7 +518,7 @@ def _is_test(part: _SimpleCommand, commands: Sequence[str]) -> bool:
 
 
 def _decides_exit(parts: Sequence[_SimpleCommand], place: int, command: str) -> bool:
-    """Return whether the exit code of the whole is the test run's where that failed.
+    """Return whether the exit code of the whole command line is that of a test run that failed.
 
     Behind `|`, `;`, `&` and `||` the shell reports another command's code: a pipe does so unless
     `pipefail` is set.
@@ -538,7 +536,7 @@ def _decides_exit(parts: Sequence[_SimpleCommand], place: int, command: str) -> 
 
 
 def _cut_middle(output: str) -> str:
-    """Return both ends of an output: a summary stands there, and what lies between may be long, and
+    """Return both ends of an output: summaries stand there, and the middle may be long and
     hostile."""
     return output if len(output) <= 2 * _READ else f"{output[:_READ]}\n{output[-_READ:]}"
 
@@ -554,13 +552,13 @@ def _clean(output: str) -> str:
 def _read_output(output: str) -> str | None:
     """Return what an output shows of the tests; None where no rule reads it."""
     text = _clean(output)
-    for pattern, shown in (
+    for pattern, verdict in (
         (_SHOWS_FAILED, FAILED),
         (_SHOWS_PASSED, PASSED),
         (_SHOWS_NONE, NONE_RAN),
     ):
         if re.search(pattern, text):
-            return shown
+            return verdict
     return None
 
 

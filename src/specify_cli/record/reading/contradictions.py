@@ -3,10 +3,9 @@
     [*find_contradictions({"event": "prompt", "text": "hello", "text_hash": "00…"})]
     # ["text_hash is not the SHA-256 of its text"]
 
-A digest is held against every text that stands whole in its line (docs/format.md §4). Of a text
-that is an object the line names its digest, and the object's bytes are hashed where objects are
-looked up. Lines that were sealed right can still contradict themselves: who writes them anew can
-seal them anew.
+A digest is compared with each text that stands whole in its line (docs/format.md §4). For a text
+that is an object, the line names the object's digest, and storage hashes the bytes. A line with a
+right seal can still contradict itself: whoever rewrites a line can also seal it again.
 """
 
 from __future__ import annotations
@@ -26,9 +25,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 _CAPTURED = {
-    name: found
+    name: members
     for name, event in EVENTS.items()
-    if (found := tuple(member for member, of in event.members.items() if of.kind == "captured"))
+    if (members := tuple(member for member, of in event.members.items() if of.kind == "captured"))
 }
 # The events that state a digest of what they hold.
 STATING = frozenset((*_CAPTURED, "retrieval_request", "retrieval_response", "policy_snapshot_ref"))
@@ -38,11 +37,11 @@ _ESCAPED_SURROGATE = re.compile(r"\\ud[89a-f]")
 
 
 def find_contradictions(fields: Mapping[str, object]) -> Iterator[str]:
-    """Yield what a line of an event of `STATING` contradicts of itself, each as a sentence.
+    """Yield one sentence for each digest in a line that does not fit the text beside it.
 
-    `fields` are those of a whole line. What it holds in part (a summary with a tail, a truncated
-    text) is not judged, nor is a member without its `_hash`: nothing is found where nothing can be
-    known.
+    `fields` are those of a whole line whose event is in `STATING`. A text that the line holds in
+    part (a summary with a tail, a truncated text) is not judged, nor is a member without its
+    `_hash`.
     """
     event = str(fields.get("event"))
     for name in _CAPTURED.get(event, ()):
@@ -91,12 +90,12 @@ def _check_result(fields: Mapping[str, object]) -> Iterator[str]:
     if "result_hash" not in fields:
         return
     try:
-        found = digest_of(
+        digest = digest_of(
             {"hits": fields.get("hits"), "filters_applied": fields.get("filters_applied")}
         )
     except SealError:  # numbers that no line of ours holds: verify says so of the line
         return
-    if found != fields["result_hash"]:
+    if digest != fields["result_hash"]:
         yield "result_hash is not the SHA-256 of its hits and filters"
 
 
@@ -110,11 +109,11 @@ def _check_lines(fields: Mapping[str, object]) -> Iterator[str]:
         texts = [*after.split("\n"), *(before or "").split("\n")]
     else:
         return
-    # What went from a file that was moved stood in another one, and no text of it is in the line.
+    # The removed lines of a moved file stood in another file, whose text is not in this line.
     is_moved = diff is None and before is None and fields.get("witness") == "tree"
-    known = {digest_line(line) for line in texts}
+    digests = {digest_line(line) for line in texts}
     if any(
-        line.digest not in known
+        line.digest not in digests
         for hunk in read_lines_member(fields["lines"])
         for line in hunk
         if not (is_moved and line.mark == REMOVED)

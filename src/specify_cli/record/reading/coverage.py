@@ -3,9 +3,9 @@
 
     list_unseen(started, lines)      # ["response (captured as a digest alone)", "cost"]
 
-A record without a prompt may be of a run without one, or of a harness that tells no prompts. A
-reader cannot see which, so everything that a record of an agent's session can hold and this one
-does not is named beside it.
+A record without a prompt may be of a run without one, or of a harness that reports no prompts. A
+reader cannot see which. So this module names everything that the record of an agent's session can
+hold and this one does not.
 """
 
 from __future__ import annotations
@@ -27,13 +27,11 @@ def list_unseen(started: Mapping[str, object], lines: Iterable[Mapping[str, obje
     """Return what a record does not hold: sides that were not captured, and kinds of events that
     nobody told.
 
-    A person's record, and one of the Python API, has no conversation: nothing of it is missing.
-    Where lines are withheld, any event may be among them: then only what the first line says is
-    known.
+    The record of a person or of the Python API has no conversation, so no events are missing. If
+    lines are withheld, any event may be among them: then only the first line is used.
 
-    `started` is the fields of the first line, and `lines` those of all lines, annexes among them.
-    The names are for people and come in a fixed order: what was narrowed, sides, then kinds of
-    events.
+    `started` are the fields of the first line, and `lines` those of all lines, annexes among them.
+    The names are for people and come in a fixed order: what was narrowed, sides, kinds of events.
     """
     capture = started.get("capture")
     modes = (
@@ -71,11 +69,11 @@ def _list_untold(started: Mapping[str, object], lines: Iterable[Mapping[str, obj
                 for name in ("text_hash", "text_size", "model", "tokens", "thinking_hash", "cost")
                 if name in line
             )
-    known = {
+    opening_facts = {
         "when (a transcript claims it)": "imported" not in started,
         UNREAD: "opened_by" not in started,
     }
-    sought = {
+    line_facts = {
         "tool calls": bool({"tool_call", "tool_result"} & events),
         "prompts": "prompt" in events,
         "answers": bool({"text_hash", "text_size"} & members),
@@ -86,4 +84,8 @@ def _list_untold(started: Mapping[str, object], lines: Iterable[Mapping[str, obj
         "permissions": "approval" in events,
         "which agent made a call": harness not in _ONE_VOICE,
     }
-    return [name for name, seen in (known if withheld else known | sought).items() if not seen]
+    return [
+        name
+        for name, is_present in (opening_facts if withheld else opening_facts | line_facts).items()
+        if not is_present
+    ]

@@ -1,11 +1,11 @@
-"""What a record itself says about work that was closed as done: where tests and edits stand to each
-other. [pure]
+"""Remarks about work that was closed as done, from its record alone: for example that files were
+edited after the last test run. [pure]
 
     for remark in note_done(events):
         print(remark.text, remark.seqs)
 
-Each remark is a fact that anybody can read at the lines it cites; none says whether the work is
-good. What a test run is and when it counts as green says `checks`.
+Each remark is a fact that anybody can check at the lines it cites; none says whether the work is
+good. `checks` says what a test run is and when it passed.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ class Remark(NamedTuple):
 def note_done(
     lines: Sequence[Mapping[str, object]], commands: Sequence[str] = ()
 ) -> tuple[Remark, ...]:
-    """Return what stands out in a record that was closed as done, whole; nothing for any other.
+    """Return the remarks about a record that was closed as done; none for any other record.
 
-    `commands` are the charter's test commands, as `checks.read_commands` returns them.
+    `lines` are the fields of its lines. `commands` are the charter's test commands, as
+    `checks.read_commands` returns them.
 
-    The remarks come in a fixed order: tests, commands that failed, artifacts, unseen changes. An
-    imported record with stand-ins has none, because the line that would answer a remark may be
-    withheld.
+    The remarks come in a fixed order: tests, commands that failed, artifacts, unseen changes. A
+    record with stand-ins has none, because a withheld line could refute a remark.
     """
     outcome = next(
         (line.get("outcome") for line in reversed(lines) if line.get("event") == "completed"), None
@@ -90,8 +90,8 @@ def judge_tests(lines: Sequence[Mapping[str, object]], commands: Sequence[str] =
 def judge_later_tests(
     lines: Sequence[Mapping[str, object]], since: str, commands: Sequence[str] = ()
 ) -> CheckState | None:
-    """Return how the test runs of another record of a session went that began behind a moment (RFC
-    3339): as one that passed, else as the last; None where there are none."""
+    """Return the result of the test runs in another record of a session that began after `since`
+    (RFC 3339): a run that passed, otherwise the last run; None if there are no runs."""
     checks = [
         check
         for check in _show(lines, commands).checks
@@ -104,12 +104,13 @@ def judge_later_tests(
 
 
 def judge_end(events: Sequence[Mapping[str, object]]) -> str:
-    """Return the outcome of a session that nobody closed, by what was told of it last.
+    """Return the outcome of a session that nobody closed, from its last events.
 
-    `done` where the agent came to the end of its turn, `failed` at an error, else `abandoned`.
+    It is `done` if the agent came to the end of its turn, `failed` after an error, otherwise
+    `abandoned`.
 
-    `events` are the fields of its lines. A turn of a subagent ends nothing, and an end that nobody
-    told is no work.
+    `events` are the fields of its lines. The turn of a subagent does not count as the end, and an
+    inferred event does not count at all.
     """
     for line in reversed(events):
         event = None if line.get("inferred") else line.get("event")
@@ -149,16 +150,16 @@ class _Change(NamedTuple):
 
 
 class RemarkSources:
-    """The entries that remarks are made of, picked in one pass: each entry of a long record is read
-    anew.
+    """The entries of a timeline that remarks are about, collected in one pass.
 
-    Whoever walks a timeline for something else gives each entry to `take`, in order.
+    Each look at an entry of a long record reads its lines again. So a caller that walks a timeline
+    for another purpose passes each entry to `take`, in order.
     """
 
     def __init__(self, commands: Sequence[str]) -> None:
         self._commands, self._runs = commands, Runs(commands)
         self.edits: list[Entry] = []
-        # By the entry that tells of them; and which entry is the command of a call.
+        # Changes by the place of their entry, and the place of each call's command by its call id.
         self._changes: dict[int, _Change] = {}
         self._writers: dict[str, int] = {}
         self.checks: list[_Check] = []
@@ -167,7 +168,7 @@ class RemarkSources:
         # The newest run of each command that does more than read.
         self.newest: dict[tuple[str, str], Entry] = {}
         # Whether there were calls, and whether any of them shows its command line.
-        self.calls = self.told = False
+        self.calls = self.has_commands = False
         self._withheld = False
         self._outcome: object = None
 
@@ -181,7 +182,8 @@ class RemarkSources:
             self._take_call(entry, at)
         elif entry.kind == "patch_apply" and not entry.bad:
             self.edits.append(entry)
-            # The files that a command was seen to change stand for what its words say of it.
+            # The work tree shows which files the command changed: that replaces the guess by its
+            # words.
             self._changes.pop(self._writers.pop(say(entry.fields.get("call_id")), -1), None)
             self._add_change(entry, entry.about, at)
         elif entry.kind == "artifact_link":
@@ -204,7 +206,7 @@ class RemarkSources:
         last = self.find_last()
         if last is None and not self._withheld:
             return CheckState("no change")
-        if last is None or self._withheld or (self.calls and not self.told):
+        if last is None or self._withheld or (self.calls and not self.has_commands):
             return CheckState(NOT_KNOWN)
         later = [check for check in self.checks if check.place > last.place]
         if not later:
@@ -236,7 +238,7 @@ class RemarkSources:
         self._changes[at] = _Change(entry.seq, name, self._runs.place(entry, at))
 
     def _take_call(self, entry: Entry, at: int) -> None:
-        self.calls, self.told = True, self.told or bool(entry.about)
+        self.calls, self.has_commands = True, self.has_commands or bool(entry.about)
         shows = self._runs.judge(entry, at)
         if shows is not None:
             self.checks.append(_Check(entry, shows, at))
@@ -249,30 +251,30 @@ class RemarkSources:
 
 
 def _show(lines: Sequence[Mapping[str, object]], commands: Sequence[str]) -> RemarkSources:
-    shown = RemarkSources(commands)
+    sources = RemarkSources(commands)
     for at, entry in enumerate(make_timeline(lines)):
-        shown.take(at, entry)
-    return shown
+        sources.take(at, entry)
+    return sources
 
 
-def _iter_remarks(shown: RemarkSources) -> Iterator[Remark]:
-    yield from _compare_checks(shown)
-    yield from _find_failures(shown)
-    yield from _find_changed_artifacts(shown.links, shown.edits)
-    if shown.gaps:
-        named = _name(dict.fromkeys(say(entry.fields.get("what")) for entry in shown.gaps))
+def _iter_remarks(sources: RemarkSources) -> Iterator[Remark]:
+    yield from _compare_checks(sources)
+    yield from _find_failures(sources)
+    yield from _find_changed_artifacts(sources.links, sources.edits)
+    if sources.gaps:
+        names = _name(dict.fromkeys(say(entry.fields.get("what")) for entry in sources.gaps))
         yield Remark(
-            "UNSEEN_CHANGES", f"changed while no recorded tool ran: {named}", _cite(shown.gaps)
+            "UNSEEN_CHANGES", f"changed while no recorded tool ran: {names}", _cite(sources.gaps)
         )
 
 
-def _compare_checks(shown: RemarkSources) -> Iterator[Remark]:
-    changes, checks, last = shown.changes, shown.checks, shown.find_last()
-    unseen = {gap.seq for gap in shown.gaps}
+def _compare_checks(sources: RemarkSources) -> Iterator[Remark]:
+    changes, checks, last = sources.changes, sources.checks, sources.find_last()
+    unseen = {gap.seq for gap in sources.gaps}
     if last is None or all(change.seq in unseen for change in changes):
         return
     if not checks:
-        if shown.calls and not shown.told:
+        if sources.calls and not sources.has_commands:
             yield Remark(
                 "CHECKS_UNKNOWN",
                 "command lines are not kept here, so which were tests cannot be told",
@@ -298,21 +300,21 @@ def _compare_checks(shown: RemarkSources) -> Iterator[Remark]:
     elif green is not check:
         since = [change for change in changes if change.place > green.place]
         if since:
-            named = _name(dict.fromkeys(change.name for change in since))
-            text = f"changed after the last test run that ended well ({green.describe()}): {named}"
+            names = _name(dict.fromkeys(change.name for change in since))
+            text = f"changed after the last test run that ended well ({green.describe()}): {names}"
             yield Remark("EDITED_SINCE_GREEN", text, (green.seq, *_cite(since)))
 
 
-def _find_failures(shown: RemarkSources) -> Iterator[Remark]:
-    """Yield the commands whose last run failed; what only reads is none, nor tests that ended well
-    in another form."""
-    green = max((check.seq for check in shown.checks if check.shows == PASSED), default=-1)
-    judged = {check.seq: check.shows for check in shown.checks}
-    last = shown.find_last()
-    standing = shown.find_standing_failure(-1 if last is None else last.place)
+def _find_failures(sources: RemarkSources) -> Iterator[Remark]:
+    """Yield a remark about the commands whose last run failed. Commands that only read do not
+    count, nor do test runs that failed before another test run passed."""
+    green = max((check.seq for check in sources.checks if check.shows == PASSED), default=-1)
+    judged = {check.seq: check.shows for check in sources.checks}
+    last = sources.find_last()
+    standing = sources.find_standing_failure(-1 if last is None else last.place)
     failed = [
         entry
-        for entry in shown.newest.values()
+        for entry in sources.newest.values()
         if (
             judged[entry.seq] == FAILED
             and (entry.seq > green or (standing is not None and entry.seq == standing.seq))
@@ -322,11 +324,11 @@ def _find_failures(shown: RemarkSources) -> Iterator[Remark]:
     ]
     if failed:
         # What is no command line says nothing without its tool.
-        named = _name(
+        names = _name(
             _cut(f"{entry.name} {entry.about}" if entry.about.startswith("{") else entry.about)
             for entry in failed
         )
-        yield Remark("FAILED_LAST", f"ended in an error when last run: {named}", _cite(failed))
+        yield Remark("FAILED_LAST", f"ended in an error when last run: {names}", _cite(failed))
 
 
 def _find_changed_artifacts(links: Sequence[Entry], edits: Sequence[Entry]) -> Iterator[Remark]:
@@ -346,9 +348,9 @@ def _cut(text: str) -> str:
 
 
 def _name(texts: Iterable[str]) -> str:
-    named = list(texts)
-    more = [f"and {len(named) - _MAX_NAMED} more"] if len(named) > _MAX_NAMED else []
-    return ", ".join([*named[:_MAX_NAMED], *more])
+    names = list(texts)
+    more = [f"and {len(names) - _MAX_NAMED} more"] if len(names) > _MAX_NAMED else []
+    return ", ".join([*names[:_MAX_NAMED], *more])
 
 
 def _cite(entries: Sequence[Entry | _Change]) -> tuple[int, ...]:

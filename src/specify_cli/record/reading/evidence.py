@@ -3,8 +3,9 @@
     evidence = weigh_evidence(lines)
     evidence.describe()        # "hooks told 17 calls, the transcript 17, both 17"
 
-A session has up to three: the hooks as it happens, the program's transcript afterwards, and the
-work tree. What one alone tells is a claim of one.
+A session has up to three witnesses: the hooks report while it runs, the program's transcript is
+read afterwards, and the work tree shows changed files. A call that one witness alone reports is no
+more than its claim.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from doctrine.text import count
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-# What a capture_gap calls two things that were told and differ; older writers used the latter.
+# The reasons of a capture_gap about two reports that differ; older writers used the second one.
 CONTRADICTIONS = ("contradiction", "conflicting_duplicate")
 
 
@@ -37,28 +38,29 @@ class Evidence(NamedTuple):
 
         Counts of 0 are left out, but those of the hooks.
         """
-        told = f"hooks told {count(self.hooks, 'call')}"
+        text = f"hooks told {count(self.hooks, 'call')}"
         if self.until is None:
-            told += ", no transcript was held against them"
+            text += ", no transcript was held against them"
         else:
-            told += f", the transcript {self.transcript}, both {self.both}"
+            text += f", the transcript {self.transcript}, both {self.both}"
         if self.tree:
-            told += f"; the work tree showed what {count(self.tree, 'call')} changed"
+            text += f"; the work tree showed what {count(self.tree, 'call')} changed"
         noted = [
             (self.contradictions, "contradiction"),
             (self.gaps, "gap"),
             (self.unknown_events, "unknown event"),
         ]
-        return " · ".join([told, *(count(number, what) for number, what in noted if number)])
+        return " · ".join([text, *(count(number, what) for number, what in noted if number)])
 
 
 def weigh_evidence(
     started: Mapping[str, object], lines: Iterable[Mapping[str, object]]
 ) -> Evidence | None:
-    """Return what the witnesses of a session's record told; None for a record of no session.
+    """Return what the witnesses of a session reported; None for a record without a session.
 
-    `lines` are the fields of the record and its annexes. None is also for an imported record and
-    for a tombstone: the first has one witness throughout, the second holds no calls.
+    `started` are the fields of the first line, `lines` those of the record and its annexes. None is
+    also returned for an imported record, which has only one witness, and for a tombstone, which
+    holds no calls.
     """
     actor = started.get("actor")
     if not isinstance(actor, dict) or actor.get("actor_type") != "llm" or not actor.get("tool"):

@@ -1,14 +1,13 @@
-"""Keep numbers by hashes in arrays: what a dictionary says of a million calls in a tenth of its
-memory.  [pure]
+"""Map hashes to numbers in arrays, which takes a tenth of a dictionary's memory.  [pure]
 
     table = HashTable()
     table.put(hash("c1"), 7)
     table.get(hash("c1"))  # 7
 
-It is an open-addressed table with linear probing. A number of 0 marks a free place, and `_GONE` one
-whose entry was taken away: it must stay occupied, or a search for an entry behind it would end
-there. The keys themselves are not kept, so two keys with one hash are one entry; callers accept
-that.
+It is an open-addressed table with linear probing. The number 0 marks a free place, and `_GONE` the
+place of a dropped entry, which must stay occupied: otherwise a search for an entry behind it would
+end there. The keys themselves are not stored, so two keys with one hash share an entry; callers
+accept that.
 """
 
 from __future__ import annotations
@@ -22,8 +21,9 @@ class HashTable:
     """A number above 0 for each of many hashes of 64 bits, 12 bytes a place and no object for
     any.
 
-    Two thirds full, it grows to two to four times what it holds, and drops the places of `_GONE`
-    then. A hash is a signed integer of 64 bits, as `hash` gives; a number is at most 2^32 − 2.
+    When two thirds are full, the table grows to two to four times its entries and frees the places
+    of `_GONE`. A hash is a signed integer of 64 bits, as `hash` returns; a number is at most
+    2^32 − 2.
     """
 
     def __init__(self) -> None:
@@ -54,10 +54,7 @@ class HashTable:
             self._grow()
 
     def drop(self, hashed: int) -> None:
-        """Take the number of a hash away.
-
-        A hash that has none is passed over.
-        """
+        """Remove the number of a hash; a hash without a number is ignored."""
         at = self._find(hashed)
         if self._numbers[at]:
             self._numbers[at] = _GONE

@@ -3,8 +3,8 @@
 
     lines_of_patch(diff="@@ -1 +1 @@\\n-x\\n+y\\n")    # "-2d711642b7+a1fce4363d"
 
-A text that is kept only in part, or not at all, still tells with them which lines of a file an
-invocation wrote.
+With these digests a record shows which lines of a file an invocation wrote, also where it holds the
+text in part or not at all.
 
 Ten digits are 40 bits: enough to tell the lines of a project apart, too few to be worth guessing a
 long line from, and short enough that 1,000 lines stand in a record's line. Blanks at the end are
@@ -39,8 +39,8 @@ class LineMark(NamedTuple):
 
 
 def digest_line(line: str) -> str:
-    """Return the first 10 hex digits of the SHA-256 of a line without what blanks and line end
-    stand behind it."""
+    """Return the first 10 hex digits of the SHA-256 of a line without trailing blanks and line
+    end."""
     return sha256(line.rstrip().encode("utf-8", "surrogatepass")).hexdigest()[:_DIGITS]
 
 
@@ -51,11 +51,11 @@ def lines_of_patch(
     after: str | None = None,
     created: bool = False,
 ) -> str | None:
-    """Return the member `lines` of a `patch_apply`; None where nothing tells which lines came.
+    """Return the member `lines` of a `patch_apply`; None if the lines are not known.
 
-    `diff` counts where it is there: a unified one, or one without numbers as models write. Else
-    `before` and `after` are compared, where the lengths in lines of what differs multiplied are at
-    most 25 million; `created` says that there was no file before. The form is that of
+    If `diff` is given it counts: a unified diff, or one without line numbers as models write them.
+    Otherwise `before` and `after` are compared, unless the numbers of lines that differ,
+    multiplied, exceed 25 million. `created` says that there was no file before. The form is that of
     docs/format.md §4: hunks separated by commas, at most 1,000 lines.
     """
     if diff is not None:
@@ -68,11 +68,10 @@ def lines_of_patch(
 
 
 def lines_of_digests(before: list[str] | None, after: list[str]) -> str | None:
-    """Return the member `lines` of a change between the digests of lines; without those before, of
-    a new file.
+    """Return the member `lines` of a change, from the digests of a file's lines before and after.
 
-    The digests are in the order of the file's lines. None comes back where nothing changed, or the
-    comparison would take too long.
+    The digests are in the order of the lines; `before` is None for a new file. The result is None
+    if nothing changed, or if the comparison would take too long.
     """
     if before is None:
         return _spell([[(ADDED, digest) for digest in after]])
@@ -126,10 +125,10 @@ def _read_diff(diff: str) -> Iterator[_Hunk]:
 
 
 def _settle(hunk: _Hunk) -> _Hunk:
-    """Return a hunk whose changes name no line both as gone and as come where it stayed: a model's
-    diff often does.
+    """Return a hunk in which an unchanged line is not both removed and added, as it often is in a
+    model's diff.
 
-    Without it a line that did not change would be attributed to whoever repeated it.
+    Otherwise the line would be attributed to the invocation that merely repeated it.
     """
     settled: _Hunk = []
     for in_both, group in groupby(hunk, key=lambda line: line[0] == KEPT):
@@ -155,8 +154,8 @@ def _compare(before: str | None, after: str) -> Iterator[_Hunk]:
 
 
 def _match_narrowed(old: list[str], new: list[str]) -> Iterator[_Hunk]:
-    """Yield the changes between two lists of lines, without a look at what both begin and end with
-    where the whole is too much; none where the rest is too."""
+    """Yield the changes between two lists of lines. If both together are too long, their common
+    beginning and end are left out; if the rest is still too long, nothing is yielded."""
     if len(old) * len(new) > _MAX_COMPARED:
         begin = _count_equal(old, new)
         end = min(_count_equal(reversed(old), reversed(new)), min(len(old), len(new)) - begin)

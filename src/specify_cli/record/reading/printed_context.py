@@ -1,4 +1,4 @@
-"""Read what a record says was printed of its context, where that was not all of it. [pure]"""
+"""Read which part of a governance context was printed, if it was not all of it. [pure]"""
 
 from __future__ import annotations
 
@@ -9,32 +9,32 @@ UNREAD = "who read its context (a hook began it)"
 
 
 def is_in_front(started: Mapping[str, object], hit: Mapping[str, object]) -> bool:
-    """Return whether a rule that was found stood before the agent: it was not offered by its title
-    alone, nor found for a record that a hook began, whose context nobody was given."""
+    """Return whether the agent was shown a rule that the retrieval found. It was not if only its
+    title was offered, or if a hook began the record, because nobody reads that context."""
     return hit.get("shown") != "line" and "opened_by" not in started
 
 
 def read_held(printed: object) -> dict[str, str] | None:
-    """Return what a record says was named by another record, by uri; None where all was printed.
+    """Return the rules that were not printed again, as {uri: id of the record that printed it}.
 
-    `printed` is the member of `started`. None also stands for a member of another form, which
-    verify judges.
+    `printed` is the member of `started`. None means that everything was printed, or that the member
+    is malformed, which `verify` reports.
     """
-    held = printed.get("held") if isinstance(printed, dict) else None
+    entries = printed.get("held") if isinstance(printed, dict) else None
     return (
-        {str(entry.get("uri")): str(entry.get("invocation_id")) for entry in held}
-        if isinstance(held, list) and all(isinstance(entry, dict) for entry in held)
+        {str(entry.get("uri")): str(entry.get("invocation_id")) for entry in entries}
+        if isinstance(entries, list) and all(isinstance(entry, dict) for entry in entries)
         else None
     )
 
 
 def describe_printed(printed: object) -> str:
-    """Return what was printed of a context, where that was not all of it; else nothing.
+    """Return a phrase that says which part of a context was printed; "" if all of it was.
 
-    A member without `held` means that a person was shown titles (form `titles`).
+    A member without `held` means that only titles were printed, for a person (form `titles`).
     """
-    held = read_held(printed)
-    if held:
-        records = ", ".join(dict.fromkeys(held.values()))
-        return f"{len(held)} of them told before, in {records}; what was new was printed"
+    holders = read_held(printed)
+    if holders:
+        records = ", ".join(dict.fromkeys(holders.values()))
+        return f"{len(holders)} of them told before, in {records}; what was new was printed"
     return "a person was shown their titles" if isinstance(printed, dict) else ""

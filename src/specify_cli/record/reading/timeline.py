@@ -6,11 +6,11 @@ order. [pure]
 
 The terminal, the page, exports as traces and `why` all show this one fold of the events.
 
-Pairing is by id: a call and its result by `call_id`, a step's beginning and end by name and
-ordinal. Results can come before their calls, because hooks of one program run side by side, and a
-transcript adds calls afterwards. A result of status unknown is provisional: a later one of the same
-call takes its place and the first one's members fill in what it does not say. All this is decided
-in one pass over the lines, which keeps three numbers for each entry.
+Lines are paired by id: a call and its result by `call_id`, a step's beginning and end by name and
+ordinal. A result can come before its call, because the hooks of one program run side by side and a
+transcript adds calls afterwards. A result of status unknown is provisional: a later result of the
+same call replaces it, except for members that only the first one has. One pass over the lines
+decides all this; it stores three numbers for each entry.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 # How an entry ended that did not end well.
 BAD = ("error", "denied", "failed", "FAIL", "fail", "abandoned", "deny")
-# Members that another column of an entry tells.
-_TOLD = ("status", "decision", "outcome", "side_effect", "ordinal")
+# Members that another column of an entry shows.
+_ELSEWHERE = ("status", "decision", "outcome", "side_effect", "ordinal")
 _ENDS = {
     "tool_result": "tool_call",
     "step_completed": "step_started",
@@ -40,8 +40,8 @@ _ENDS = {
 _GIST = re.compile(
     r'^\{.*?"(?:command|cmd|file_path|path|pattern|query|url|prompt)":\s*"((?:[^"\\]|\\.)*)'
 )
-# So many entries of a timeline are held at once.
-_KEPT = 4096
+# A timeline of at most this many entries is a list; a longer one is a view.
+_MAX_LISTED = 4096
 _TIME_KEYS = ("at", "started_at", "completed_at")
 
 
@@ -77,16 +77,14 @@ def make_timeline(events: Sequence[Mapping[str, object]]) -> Sequence[Entry]:
     """Return the entries of a record in the order they began; an end without a beginning is an
     entry of its own.
 
-    Of a long record each entry is made when it is asked for.
-
-    `events` are the fields of a record's lines in order, those of its annexes behind them. An
-    `Entry` of a long record (over 4,096 entries) is read anew each time it is looked at, so callers
-    pick what they need in one pass.
+    `events` are the fields of a record's lines in order, with those of its annexes behind them. A
+    timeline of over 4,096 entries makes an `Entry` again at each look, so callers should take what
+    they need in one pass.
     """
     pairs = _pair_lines(events)
 
     def make(place: int) -> Entry:
-        first, last, step = pairs.begun[place], pairs.ended[place], pairs.within[place]
+        first, last, step = pairs.first_lines[place], pairs.last_lines[place], pairs.within[place]
         entry = _begin(first, events[first], step - 1 if step else None)
         if not last:
             return entry
@@ -94,16 +92,17 @@ def make_timeline(events: Sequence[Mapping[str, object]]) -> Sequence[Entry]:
         end = events[last] if first_end is None else {**events[first_end], **events[last]}
         return _end(entry, last, end)
 
-    timeline = View(len(pairs.begun), make)
-    return timeline if len(pairs.begun) > _KEPT else list(timeline)
+    timeline = View(len(pairs.first_lines), make)
+    return timeline if len(pairs.first_lines) > _MAX_LISTED else list(timeline)
 
 
 class _Pairs(NamedTuple):
-    """Of each entry the line it begins with, the one that ends it and one more than its step's
-    place; 0 where none does. `first_ends` are ends that said nothing, of which a later one did."""
+    """For each entry the number of its first line, of its last line (0 if it has no end), and the
+    place of its step plus one (0 if it is in none). `first_ends` maps the place of an entry to its
+    provisional end, which a later one replaced."""
 
-    begun: array[int]
-    ended: array[int]
+    first_lines: array[int]
+    last_lines: array[int]
     within: array[int]
     first_ends: Mapping[int, int]
 
@@ -112,10 +111,10 @@ def _pair_lines(events: Sequence[Mapping[str, object]]) -> _Pairs:
     """Return which lines begin and end each entry of a timeline.
 
     Places are positions among the entries, numbers are positions among the lines. In `within` and
-    `ended` 0 means none: line 0 is `started`, which ends nothing.
+    `last_lines` 0 means none: line 0 is `started`, which ends nothing.
     """
-    begun, ended, within = array("I"), array("I"), array("I")
-    # An end that says nothing of how a call ended, and the places that a later one took it at.
+    first_lines, last_lines, within = array("I"), array("I"), array("I")
+    # Entries with a provisional end, by call; and the provisional ends that a later one replaced.
     unsure: dict[tuple[str, str], int] = {}
     first_ends: dict[int, int] = {}
     # Results that came before their calls.
@@ -135,28 +134,28 @@ def _pair_lines(events: Sequence[Mapping[str, object]]) -> _Pairs:
         )
         if kind == "tool_result" and key not in opened and key in unsure:
             place = unsure.pop(key)
-            first_ends[place] = ended[place]
-            ended[place] = number
+            first_ends[place] = last_lines[place]
+            last_lines[place] = number
             continue
         if kind in _ENDS and key in opened:
             place = opened.pop(key)
-            ended[place] = number
+            last_lines[place] = number
             if is_call and fields.get("status") == "unknown":
                 unsure[key] = place
             continue
         if kind == "tool_call" and key in early and "witness" in fields:
             place = early.pop(key)
-            begun[place], ended[place] = number, begun[place]
+            first_lines[place], last_lines[place] = number, first_lines[place]
             continue
         if kind == "tool_result":
-            early[key] = len(begun)
+            early[key] = len(first_lines)
         step = _find_step(fields, open_steps, kind)
         within.append(0 if step is None else step + 1)
-        ended.append(0)
+        last_lines.append(0)
         if kind in ("tool_call", "step_started"):
-            opened[key] = len(begun)
-        begun.append(number)
-    return _Pairs(begun, ended, within, first_ends)
+            opened[key] = len(first_lines)
+        first_lines.append(number)
+    return _Pairs(first_lines, last_lines, within, first_ends)
 
 
 def _begin(number: int, fields: Mapping[str, object], within: int | None) -> Entry:
@@ -185,13 +184,13 @@ def _begin(number: int, fields: Mapping[str, object], within: int | None) -> Ent
 def _end(entry: Entry, number: int, fields: Mapping[str, object]) -> Entry:
     duration = fields.get("duration_ms")
     if type(duration) is not int:
-        # A transcript told the end later: it says itself when that was.
-        begun, ended = entry.at, moment_of(fields)
+        # A transcript that adds the end later states the time of the end itself.
+        start, end = entry.at, moment_of(fields)
         if isinstance(claimed := fields.get("claimed_at"), str):
-            begun, ended = say(entry.fields.get("claimed_at") or begun), claimed
+            start, end = say(entry.fields.get("claimed_at") or start), claimed
         elif "inferred" in fields and fields.get("status") == "unknown":
-            ended = None  # nobody told it; the line says that alone
-        duration = measure(begun, ended)
+            end = None  # nobody reported the end; the line says no more than that
+        duration = measure(start, end)
     status = _read_status(say(fields.get("event")), fields)
     return entry._replace(
         end_seq=_get_seq(fields, number),
@@ -227,7 +226,7 @@ def _read_status(kind: str, fields: Mapping[str, object]) -> object:
 def _read_name(kind: str, fields: Mapping[str, object]) -> str:
     """Return what an entry is called: the tool, the step, the model; else what the event is."""
     for key in ("tool", "step", "gate", "model", "kind", "path", "error_code", "rule_id", "label"):
-        if kind in EVENTS and key in EVENTS[kind].shown and fields.get(key) is not None:
+        if kind in EVENTS and key in EVENTS[kind].highlights and fields.get(key) is not None:
             return say(fields[key])
     return kind
 
@@ -246,9 +245,9 @@ def _describe(kind: str, fields: Mapping[str, object]) -> str:
             if isinstance(value := fields.get(key), list)
         )
     parts = []
-    for key in EVENTS[kind].shown if kind in EVENTS else ():
+    for key in EVENTS[kind].highlights if kind in EVENTS else ():
         value = fields.get(key)
-        if value is None or key in _TOLD or say(value) == _read_name(kind, fields):
+        if value is None or key in _ELSEWHERE or say(value) == _read_name(kind, fields):
             continue
         if isinstance(value, bool):
             parts.append(key if value else f"no {key}")
@@ -285,10 +284,10 @@ def _find_step(
 ) -> int | None:
     if kind in EVENTS and kind.startswith("step_"):
         return None
-    named = fields.get("step")
-    if named is not None:
+    step_name = fields.get("step")
+    if step_name is not None:
         return next(
-            (at for (step, _), at in reversed(list(open_steps.items())) if step == named), None
+            (at for (step, _), at in reversed(list(open_steps.items())) if step == step_name), None
         )
     within = fields.get("within")
     if isinstance(within, str):
@@ -300,21 +299,16 @@ def _find_step(
 
 
 def moment_of(fields: Mapping[str, object]) -> str | None:
-    """Return when a line was written, as it says.
-
-    It is RFC 3339, and None for a line that states no time, such as a stand-in.
-    """
+    """Return the time that a line states, RFC 3339; None for a line without one, such as a
+    stand-in."""
     return next((value for key in _TIME_KEYS if isinstance(value := fields.get(key), str)), None)
 
 
-def measure(begun: str | None, ended: str | None) -> int | None:
-    """Return the milliseconds between two recorded moments; None where they tell none, or the clock
-    went back.
-
-    Both are RFC 3339.
-    """
+def measure(start: str | None, end: str | None) -> int | None:
+    """Return the milliseconds between two recorded times (RFC 3339); None if one is missing or
+    malformed, or if the clock went back."""
     try:
-        span = datetime.fromisoformat(ended or "") - datetime.fromisoformat(begun or "")
+        span = datetime.fromisoformat(end or "") - datetime.fromisoformat(start or "")
     except (ValueError, TypeError):
         return None
     millis = round(span.total_seconds() * 1000)

@@ -1,4 +1,4 @@
-"""What a record says its models used: tokens and money, by agent and model.  [pure]
+"""Sum the tokens and money that the models of a record used, by agent and model.  [pure]
 
     for row in sum_usage(lines, prices):
         print(row.agent or "main", row.model, row.tokens, row.cost, row.estimated_at)
@@ -35,10 +35,8 @@ _MILLION = Decimal(1_000_000)
 
 
 def find_model(lines: Iterable[Fields]) -> str | None:
-    """Return the model that the first line names which tells of one; None where none does.
-
-    `lines` are fields in order. It is the first one, which the run began with.
-    """
+    """Return the first model that a line names, which is the one the run began with; None if no
+    line names one. `lines` are fields in order."""
     models = (line.get("model") for line in lines if line.get("event") in ("turn", "model_call"))
     return next((say(model) for model in models if model), None)
 
@@ -67,7 +65,7 @@ class Prices(NamedTuple):
         name = model.lower().rpartition("/")[2]
         if exact := next((price for price in self.models if name in price.names), None):
             return exact
-        found = max(
+        longest = max(
             (
                 (len(start), number)
                 for number, price in enumerate(self.models)
@@ -76,7 +74,7 @@ class Prices(NamedTuple):
             ),
             default=None,
         )
-        return None if found is None else self.models[found[1]]
+        return None if longest is None else self.models[longest[1]]
 
 
 class UsageRow(NamedTuple):
@@ -102,8 +100,8 @@ def describe_usage(row: Mapping[str, object]) -> str:
     parts = [f"{kinds[kind]:,} {name}" for kind, name in names.items() if kinds.get(kind)]
     if row.get("cost"):
         day = row.get("estimated_at")
-        known = f"estimated, prices of {say(day)}" if day else "as the program reckons"
-        parts.append(f"${say(row['cost'])} ({known})")
+        basis = f"estimated, prices of {say(day)}" if day else "as the program reckons"
+        parts.append(f"${say(row['cost'])} ({basis})")
     who = say(row["model"])[:40] if row.get("model") else "a model nobody named"
     who = f"subagent {say(row['agent'])[:40]}, {who}" if row.get("agent") else who
     return f"{who}: {', '.join(parts) or 'nothing told'}"
@@ -138,9 +136,9 @@ def add_up(rows: Sequence[UsageRow]) -> Spent | None:
     if not rows:
         return None
     tokens = sum(add_tokens(row.tokens) for row in rows)
-    known = [_read_cost(row.cost) for row in rows if row.cost is not None]
+    costs = [_read_cost(row.cost) for row in rows if row.cost is not None]
     days = [row.estimated_at for row in rows if row.estimated_at is not None]
-    cost = _spell(sum(known, Decimal(0))) if len(known) == len(rows) else None
+    cost = _spell(sum(costs, Decimal(0))) if len(costs) == len(rows) else None
     return Spent(tokens, cost, days[0] if days and cost is not None else None)
 
 
@@ -169,7 +167,7 @@ def _sum_row(
     agent: str | None, model: str | None, lines: Sequence[Fields], prices: Prices
 ) -> UsageRow:
     tokens: dict[str, int] = {}
-    requests, told = 0, Decimal(0)
+    requests, program_cost = 0, Decimal(0)
     for line in lines:
         counts = line.get("tokens")
         for kind, number in counts.items() if isinstance(counts, dict) else ():
@@ -177,9 +175,9 @@ def _sum_row(
                 tokens[kind] = tokens.get(kind, 0) + number
         number = line.get("requests", 1 if line.get("event") == "model_call" else 0)
         requests += number if type(number) is int else 0
-        told += _read_cost(line.get("cost"))
-    if told:
-        return UsageRow(agent, model, tokens, requests, _spell(told), None)
+        program_cost += _read_cost(line.get("cost"))
+    if program_cost:
+        return UsageRow(agent, model, tokens, requests, _spell(program_cost), None)
     is_priced = tokens.keys() <= {*PRICED, "thinking"}
     price = prices.find(model) if model is not None and is_priced else None
     if price is None or not any(tokens.get(kind) for kind in PRICED):

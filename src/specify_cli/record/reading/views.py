@@ -3,13 +3,13 @@
     record = read_file(held)                   # `held` reads the file: (offset, size) -> bytes
     tools = View(len(places), lambda at: record.entries[places[at]])
 
-Guarantees: `read_file` gives what `record.fold` gives of the same bytes; it keeps the places of the
-lines and the beginnings of their seals, 20 bytes each, and the lines looked at last; a line that is
-another one by then is refused. A view is as long as its source and keeps nothing.
+Guarantees: `read_file` returns the same record as `record.fold` of the same bytes. It stores the
+place of each line and the beginning of its seal, 20 bytes a line, and caches the lines read last. A
+line that has changed since the first look raises RECORD_DAMAGED. A view is as long as its source
+and stores nothing.
 
-Why a line is checked again: between two looks somebody may have erased or rewritten it. What was
-folded at the first look would then be shown beside other bytes, so the beginning of its seal is
-compared and RECORD_DAMAGED raised.
+Why a line is checked again: between two looks somebody may have erased or rewritten it. The result
+of the first look would then be shown beside other bytes. So the beginning of its seal is compared.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     T = TypeVar("T")
     U = TypeVar("U")
 
-# Of so many bytes the lines are kept as they were read: all of an ordinary record.
-_KEPT = 2 << 20
+# Bytes of lines that are cached as parsed entries: all of an ordinary record.
+_CACHE_BYTES = 2 << 20
 _BLOCK = 1 << 18
 
 
@@ -80,9 +80,9 @@ class View(Sequence["T"]):
 
 
 def join(*parts: Sequence[T]) -> Sequence[T]:
-    """Return the items of several sequences, one behind the other.
+    """Return the items of several sequences, one behind the other, without a copy.
 
-    They are not copied. A place is searched part by part, so a few parts are meant.
+    A look searches part by part, so use it for a few parts.
     """
 
     def find(place: int) -> T:
@@ -117,10 +117,7 @@ def fields_of(record: Record) -> Sequence[Fields]:
 
 
 def find_places(items: Iterable[T], matches: Callable[[T], object]) -> Sequence[int]:
-    """Return the places of the items that are wanted.
-
-    It is an array of 4 bytes an item.
-    """
+    """Return the places of the items for which `matches` is true, as an array of 4 bytes each."""
     return array("I", (place for place, item in enumerate(items) if matches(item)))
 
 
@@ -204,10 +201,10 @@ class _Lines(Sequence["Entry"]):
         # A short record is read before the faster library is loaded.
         self._codec = bulk_codec() if len(read(0, _BLOCK)) == _BLOCK else None
         self._offsets, self._seals, self._sizes = array("Q"), array("Q"), array("I")
-        self._kept: dict[int, Entry] = {}
-        self._room = _KEPT
-        # Where the bytes read last begin, and they: one value, for the threads of a run look at the
-        # same record.
+        self._cache: dict[int, Entry] = {}
+        self._room = _CACHE_BYTES
+        # The bytes read last, with their offset. It is one value, because several threads of a run
+        # read the same record.
         self._block = (0, b"")
 
     def __len__(self) -> int:
@@ -249,13 +246,13 @@ class _Lines(Sequence["Entry"]):
     def _keep(self, place: int, entry: Entry, size: int) -> Entry:
         self._room -= size
         if self._room < 0:
-            self._kept.clear()
-            self._room = _KEPT - size
-        self._kept[place] = entry
+            self._cache.clear()
+            self._room = _CACHE_BYTES - size
+        self._cache[place] = entry
         return entry
 
     def _look_up(self, place: int) -> Entry:
-        cached = self._kept.get(place)
+        cached = self._cache.get(place)
         if cached is not None:
             return cached
         offset, size = self._offsets[place], self._sizes[place]

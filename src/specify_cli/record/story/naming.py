@@ -43,14 +43,15 @@ _COUNTED = {
     "test": ("test run", "test runs"),
 }
 _MOST_NAMES, _NAME_LENGTH = 3, 30
-# What a session tells of itself, and the line of its calls tell, too.
+# Changes of a session that the lines of its calls show as well.
 _QUIET = ("started", "ended", "instructions_loaded")
 
 
 def join_acts(acts: Sequence[Act]) -> StoryPart:
-    """Return a group of deeds of one kind, named by how many there are, or by the one there is.
+    """Return neighbouring acts of one deed as one part of the story.
 
-    The acts are of one deed, in order, at least one. It failed or was denied where any of them did.
+    `acts` holds at least one act, in order. The title names a single act, or counts several. The
+    part failed or was denied if any of its acts was.
     """
     first, last = acts[0], acts[-1]
     bad = [act for act in acts if act.outcome in BAD]
@@ -93,15 +94,15 @@ def _name_group(acts: Sequence[Act]) -> str:
 
 
 def _count_lines(acts: Sequence[Act]) -> str:
-    """Return the lines that came and went, " +3 −1"; nothing where no act knows them.
+    """Return the number of added and removed lines, " +3 −1"; "" if no act states them.
 
-    A deed that failed left no lines.
+    An act that failed changed no lines.
     """
-    known = [act for act in acts if act.added is not None and act.outcome not in BAD]
-    if not known:
+    countable = [act for act in acts if act.added is not None and act.outcome not in BAD]
+    if not countable:
         return ""
-    added = sum(act.added or 0 for act in known)
-    removed = sum(act.removed or 0 for act in known)
+    added = sum(act.added or 0 for act in countable)
+    removed = sum(act.removed or 0 for act in countable)
     return f" +{added} −{removed}"
 
 
@@ -119,7 +120,7 @@ def _describe_end(acts: Sequence[Act], bad: Sequence[Act]) -> str:
 
 
 def name_event(entry: Entry) -> str:
-    """Return what an event was, in words; nothing for one that tells a reader nothing."""
+    """Return an event as a short phrase; "" for an event that a reader need not see."""
     kind = entry.kind
     name_special = _SPECIAL.get(kind)
     if name_special is not None:
@@ -130,8 +131,8 @@ def name_event(entry: Entry) -> str:
     if kind not in _WORDS:
         return f"{kind.replace('_', ' ')} {about}".strip()
     name = "" if entry.name == kind or entry.name in about else f"{entry.name} "
-    ended = f" ({entry.status})" if kind.startswith("step_") and entry.status else ""
-    return f"{_WORDS[kind]} {name}{about}{ended}".strip()
+    ending = f" ({entry.status})" if kind.startswith("step_") and entry.status else ""
+    return f"{_WORDS[kind]} {name}{about}{ending}".strip()
 
 
 def _name_session_change(entry: Entry) -> str:
@@ -139,14 +140,15 @@ def _name_session_change(entry: Entry) -> str:
 
 
 def describe_session(entry: Entry) -> str:
-    """Return how a session changed, and why where that is told."""
+    """Return how a session changed, with the reason if one is recorded."""
     change, reason = say(entry.fields.get("change")), entry.fields.get("reason")
     why = f" ({say(reason)})" if reason else ""
     return f"the session: {change.replace('_', ' ')}{why}"
 
 
 def _name_reconciled(entry: Entry) -> str:
-    """Return what a transcript contradicts; that it agrees tells a reader nothing."""
+    """Return the counts of a comparison with a transcript; "" if the transcript contradicts
+    nothing."""
     about = " ".join(entry.about.split())
     return f"the {about}" if entry.fields.get("contradicted") else ""
 
@@ -170,7 +172,7 @@ def _name_approval(entry: Entry) -> str:
     fields = entry.fields
     verb = "allowed" if fields.get("decision") == "allow" else "denied"
     approver = fields.get("approver")
-    # Programs tell that a call was allowed or denied, and some do so themselves.
+    # A program reports that a call was allowed or denied; some programs decide that themselves.
     by = f" by {say(approver)}" if approver else ", by whom is not recorded"
     # "allow signed": what the approval is worth stands behind the decision.
     worth = (entry.status or "").partition(" ")[2]
@@ -187,9 +189,9 @@ def _name_error(entry: Entry) -> str:
 
 
 def describe_error(fields: Mapping[str, object]) -> str:
-    """Return the code and the message of a line that tells an error; nothing of any other."""
-    told = (read_text(fields.get(name)) for name in ("error_code", "message"))
-    return ": ".join(filter(None, told))
+    """Return "code: message" of a line that reports an error; "" for any other line."""
+    parts = (read_text(fields.get(name)) for name in ("error_code", "message"))
+    return ": ".join(filter(None, parts))
 
 
 _SPECIAL: Mapping[str, Callable[[Entry], str]] = {

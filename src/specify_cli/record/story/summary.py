@@ -49,9 +49,9 @@ class ToldLine(NamedTuple):
 
 
 def summarize_story(story: Story) -> Summary:
-    """Return a story in a few words: deeds of one kind are one, wherever they stand in the run.
+    """Return a story in a few words; acts of one deed are counted together, wherever they stand.
 
-    At most twelve deeds of 120 characters are named, 300 characters of the answer, and three facts
+    It names at most twelve deeds of 120 characters, 300 characters of the answer, and three facts
     of each kind; further facts are counted.
     """
     parts = list(_walk(story.done))
@@ -59,16 +59,16 @@ def summarize_story(story: Story) -> Summary:
     for part in parts:
         for act in part.acts:
             deeds.setdefault(act.deed, []).append(act)
-    asked = sum(part.kind == "subagent" for part in parts)
+    subagents = sum(part.kind == "subagent" for part in parts)
     titles = [join_acts(acts).title for acts in deeds.values()]
-    titles += [f"asked {count(asked, 'subagent')}"] if asked else []
+    titles += [f"asked {count(subagents, 'subagent')}"] if subagents else []
     bad = f", {story.failed} failed or denied" if story.failed else ""
-    done = f"{count(story.calls, 'call')}{bad}"
+    calls = f"{count(story.calls, 'call')}{bad}"
     answers = [part.text for part in parts if part.kind == "answer" and part.text]
     return Summary(
-        f"{done}: {'; '.join(cut(title, _SENTENCE) for title in titles[:_DEEDS])}"
+        f"{calls}: {'; '.join(cut(title, _SENTENCE) for title in titles[:_DEEDS])}"
         if titles
-        else done,
+        else calls,
         cut(" ".join(answers[-1].split()), _SAID) if answers else "",
         _cut_facts([fact.text for fact in story.left]),
         _cut_facts([fact.text for fact in story.judged]),
@@ -81,10 +81,11 @@ def _cut_facts(texts: Sequence[str]) -> tuple[str, ...]:
 
 
 def tell_before(started: Line, above: Sequence[Line]) -> str:
-    """Return what an agent did in a turn before its `do` began a record, by the lines of the record
-    above it that a hook had begun for the session; "" where that is nothing.
+    """Return what an agent did in the same turn before its `do` began a record; "" for nothing.
 
-    `started` are the fields of the first line of the one, `above` those of all lines of the other.
+    A hook had begun the record above it for the session, and that record holds the earlier calls.
+    `started` are the fields of the record's first line, `above` those of all lines of the record
+    above.
     """
     first = above[0] if above else {}
     session, began = started.get("session"), str(started.get("started_at"))
@@ -94,10 +95,12 @@ def tell_before(started: Line, above: Sequence[Line]) -> str:
     earlier = [line for line in above if "at" in line and str(line["at"]) < began]
     prompts = (at for at, line in enumerate(earlier) if line.get("event") == "prompt")
     turn = earlier[max(prompts, default=0) :]
-    ended = {line.get("call_id") for line in turn if line.get("event") == "tool_result"}
+    result_ids = {line.get("call_id") for line in turn if line.get("event") == "tool_result"}
     # the call of the `do` itself is under way
     over = [
-        line for line in turn if line.get("event") != "tool_call" or line.get("call_id") in ended
+        line
+        for line in turn
+        if line.get("event") != "tool_call" or line.get("call_id") in result_ids
     ]
     story = tell_story(over)
     if not story.calls:
@@ -111,29 +114,27 @@ def _walk(parts: Iterable[StoryPart]) -> Iterator[StoryPart]:
         yield from _walk(part.parts)
 
 
-def pair_calls(lines: Iterable[Line], begun: dict[str, Line]) -> Iterator[tuple[Line, ...]]:
-    """Yield each line; the end of a call behind the line that began it. `begun` keeps the calls
-    that have no end yet.
+def pair_calls(lines: Iterable[Line], open_calls: dict[str, Line]) -> Iterator[tuple[Line, ...]]:
+    """Yield each line as a tuple: (line,), or (call, result) for a result whose call is open.
 
-    `begun` is the caller's, so that a tail which reads a record again and again can go on with it.
-    It changes while the lines are taken.
+    `open_calls` maps the id of a call without a result to its line. It is the caller's and changes
+    while the lines are read, so that a caller can continue with lines that come later.
     """
     for line in lines:
         name = say(line.get("call_id"))
         if line.get("event") == "tool_call":
-            begun[name] = line
-        call = begun.pop(name, None) if line.get("event") == "tool_result" else None
+            open_calls[name] = line
+        call = open_calls.pop(name, None) if line.get("event") == "tool_result" else None
         yield (line,) if call is None else (call, line)
 
 
 def tell_lines(
     pairs: Iterable[Sequence[Line]], commands: Sequence[str] = (), root: str = ""
 ) -> Iterator[ToldLine]:
-    """Yield what each line says in the story's words; nothing is left out. `pairs` come from
-    `pair_calls`.
+    """Yield every line in the words of the story. `pairs` come from `pair_calls`.
 
-    `commands` are the charter's test commands, and `root` where the project lies, whose paths are
-    shortened. Each line is told by itself, so a title never speaks of lines that are still to come.
+    `commands` are the charter's test commands. Paths below `root`, the project's folder, are
+    shortened. A title depends on its own line (and its call) alone, never on later lines.
     """
     for pair in pairs:
         telling, line, entries = Telling(commands, root), pair[-1], make_timeline(pair)
@@ -154,11 +155,11 @@ def tell_lines(
 
 
 def _name_quiet(entry: Entry) -> str:
-    """Return what a line says that a story does not tell, or tells in its head."""
+    """Return a phrase for a line that is no part of a story, or stands in its head."""
     line, kind = entry.fields, entry.kind
     if kind == "started":
-        asked = tell_asked(line)
-        return f"{asked.by} asked: {cut(asked.request or 'its request is not kept', 200)}"
+        request = tell_asked(line)
+        return f"{request.by} asked: {cut(request.request or 'its request is not kept', 200)}"
     if kind == "completed":
         return f"ended as {say(line.get('outcome'))}"
     if kind == "retrieval_response":
@@ -166,8 +167,8 @@ def _name_quiet(entry: Entry) -> str:
         return f"{count(len(hits), 'rule')} found" if isinstance(hits, list) else "rules found"
     if kind == "session_change":
         return describe_session(entry)
-    known = {
+    phrases = {
         "policy_snapshot_ref": "the rules in force were noted", "turn": "tokens were counted",
         "retrieval_request": "rules were looked for",
     }  # fmt: skip
-    return known.get(kind) or f"{kind.replace('_', ' ')} {' '.join(entry.about.split())}".strip()
+    return phrases.get(kind) or f"{kind.replace('_', ' ')} {' '.join(entry.about.split())}".strip()

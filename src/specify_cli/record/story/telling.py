@@ -2,8 +2,8 @@
 
     story = tell_story(lines, commands, root)
 
-A prompt begins a chapter; what a subagent or a step did is a chapter inside. Neighbours of one kind
-are one group ("read 4 files"), an edit and the patch it made are one deed.
+A prompt begins a chapter; the work of a subagent or a step is a chapter inside it. Neighbouring
+acts of one deed are one group ("read 4 files"), and an edit and its patch are one act.
 """
 
 from __future__ import annotations
@@ -54,51 +54,49 @@ if TYPE_CHECKING:
     Line = Mapping[str, object]
 
 _OPENING = ("started", "policy_snapshot_ref", "retrieval_request", "checkpoint", "completed")
-# Deeds that stand each for itself, however many come one behind the other.
+# Deeds that are never grouped, however many come one after another.
 _ALONE = ("test", "note", "step", "subagent")
 _AGENT_LENGTH = 40
-# So many calls that asked a subagent are looked through for the one that has none yet.
+# How many calls that asked a subagent are searched for the one whose subagent is not known yet.
 _MOST_ASKING = 100
 
 
 def tell_story(lines: Sequence[Line], commands: Sequence[str] = (), root: str = "") -> Story:
     """Return the story of a record and its annexes.
 
-    `commands` are the charter's test commands. `root` is where the project lies, for records that
-    do not tell it themselves.
-
-    `lines` are the fields of a record, each with its seq, and those of its annexes behind
-    (`number_lines`). An open record gives outcome `open` and no duration. Every part cites the seqs
-    that tell it.
+    `lines` are the fields of the record's lines, each with its seq, then those of its annexes (see
+    `number_lines`). `commands` are the charter's test commands. `root` is the project's folder, for
+    records that do not show it themselves. An open record has the outcome `open` and no duration.
+    Every part cites the seqs of its lines.
     """
     started: Line = next((line for line in lines if line.get("event") == "started"), {})
     session = started.get("session")
-    # What a subagent did in a record of its own is done by nobody below it.
+    # In a subagent's own record its lines belong to the top, not to a chapter of a subagent.
     own = _get_text(session, "agent_id") if isinstance(session, dict) else None
-    telling, shown = Telling(commands, find_root(lines, root), own), RemarkSources(commands)
-    ended: Line = {}
-    retrieved: Line = {}
-    # Each entry of a long record is read anew: all that is told of it is found in one walk.
+    telling, sources = Telling(commands, find_root(lines, root), own), RemarkSources(commands)
+    closing_line: Line = {}
+    response: Line = {}
+    # Each look at an entry of a long record reads its lines again, so there is only one walk.
     for place, entry in enumerate(make_timeline(lines)):
         telling.take(place, entry)
-        shown.take(place, entry)
+        sources.take(place, entry)
         if entry.kind == "completed":
-            ended = entry.fields
+            closing_line = entry.fields
         elif entry.kind == "retrieval_response":
-            retrieved = retrieved or entry.fields
-    begun = _get_text(started, "started_at")
-    closed = _get_text(ended, "completed_at")
-    tests = shown.judge_tests()
-    notes = [Fact(remark.text, remark.seqs) for remark in shown.note_done()]
+            response = response or entry.fields
+    start = _get_text(started, "started_at")
+    end = _get_text(closing_line, "completed_at")
+    tests = sources.judge_tests()
+    notes = [Fact(remark.text, remark.seqs) for remark in sources.note_done()]
     return Story(
         invocation_id=say(started.get("invocation_id") or ""),
         # An older writer could close a record without saying how it ended.
-        outcome=say(ended.get("outcome") or "closed") if ended else "open",
-        closed_by=_get_text(ended, "closed_by"),
-        ended_at=closed,
-        duration_ms=measure(begun, closed),
+        outcome=say(closing_line.get("outcome") or "closed") if closing_line else "open",
+        closed_by=_get_text(closing_line, "closed_by"),
+        ended_at=end,
+        duration_ms=measure(start, end),
         asked=tell_asked(started),
-        told=_tell_rules(started, retrieved, telling.changed),
+        told=_tell_rules(started, response, telling.changed),
         done=telling.finish(),
         changed=tuple(telling.changed.values()),
         calls=telling.calls,
@@ -110,7 +108,7 @@ def tell_story(lines: Sequence[Line], commands: Sequence[str] = (), root: str = 
 
 
 def _join_facts(facts: Iterable[Fact]) -> Iterator[Fact]:
-    """Yield facts, those of equal words as one that cites all lines."""
+    """Yield facts; those with equal texts are joined to one that cites all their lines."""
     seqs: dict[str, tuple[int, ...]] = {}
     for fact in facts:
         seqs[fact.text] = seqs.get(fact.text, ()) + fact.seqs
@@ -118,25 +116,25 @@ def _join_facts(facts: Iterable[Fact]) -> Iterator[Fact]:
 
 
 def number_lines(lines: Sequence[Line], annexes: Sequence[Line]) -> Sequence[Line]:
-    """Return a record's lines and its annexes, which go on with the numbers: a story cites both.
+    """Return a record's lines and its annexes, numbered in one sequence: a story cites both.
 
-    An annex has the seq it was written with, which is one for all of them; here each has its own.
+    All annexes were written with the same seq; here each gets a number of its own.
     """
     numbered = [{**annex, "seq": len(lines) + at} for at, annex in enumerate(annexes)]
     return join(lines, numbered)
 
 
 class _Chapter:
-    """A chapter while it is written.
+    """A chapter while it is built.
 
-    Neighbours of one deed wait in `group`, for how many there are gives the group its title.
+    Neighbouring acts of one deed wait in `group`, because its title states how many there are.
     """
 
     def __init__(self, kind: str, title: str, entry: Entry | None = None) -> None:
         self.kind = kind
         self.title = title
-        # What began it: a prompt, a call that asked a subagent, a step; None for one that nothing
-        # told.
+        # The entry that began the chapter: a prompt, a call that asked a subagent, or a step; None
+        # if nothing in the record began it.
         self.entry = entry
         self.text = ""
         self.parts: list[StoryPart | _Chapter] = []
@@ -161,10 +159,12 @@ class _Chapter:
             self.group = []
 
     def finish(self) -> StoryPart:
-        """Return the chapter as a part; a subagent's without anything in it is left out."""
+        """Return the chapter as a part, without chapters of subagents that are empty."""
         self.close_group()
-        made = [part.finish() if isinstance(part, _Chapter) else part for part in self.parts]
-        parts = tuple(part for part in made if part.kind != "subagent" or part.seqs or part.parts)
+        members = [part.finish() if isinstance(part, _Chapter) else part for part in self.parts]
+        parts = tuple(
+            part for part in members if part.kind != "subagent" or part.seqs or part.parts
+        )
         entry = self.entry
         if entry is None:
             at = parts[0].at if parts else None
@@ -208,9 +208,9 @@ class Telling:
         self.calls = self.failed = 0
 
     def take(self, place: int, entry: Entry) -> None:
-        """Put one entry where it belongs.
+        """Add one entry to the chapter it belongs to.
 
-        `place` is the entry's position in the timeline: what is inside a step names that.
+        `place` is the entry's position in the timeline: entries inside a step refer to it.
         """
         if entry.kind in _OPENING or entry.fields.get("request_id") == "context":
             return
@@ -220,15 +220,15 @@ class Telling:
         chapter = self._find_chapter(entry)
         if entry.kind == "tool_call":
             self._take_call(chapter, entry)
-        elif entry.kind == "tool_result":  # of a call that nobody told
+        elif entry.kind == "tool_result":  # of a call that nobody reported
             outcome = read_outcome(entry)
             words = name_failure(read_printed(entry.fields.get("output")), outcome, self._root)
             act = make_act(entry, name_deed(entry.name), entry.name, outcome, words)
             chapter.add(act)
             self._edits[say(entry.fields.get("call_id"))] = (chapter, act)
         elif entry.kind == "step_started":
-            ended = filter(None, (entry.status, describe_error(entry.end_fields)))
-            inner = _Chapter("step", f"step {entry.name}: {': '.join(ended)}", entry)
+            ending = filter(None, (entry.status, describe_error(entry.end_fields)))
+            inner = _Chapter("step", f"step {entry.name}: {': '.join(ending)}", entry)
             self._steps[place] = inner
             chapter.put(inner)
         elif entry.kind == "patch_apply":
@@ -261,15 +261,16 @@ class Telling:
         return self._agents[entry.agent]
 
     def _begin_agent(self, entry: Entry) -> _Chapter:
-        """Return the chapter of a subagent: in the call whose result names it, else in the first
-        that is under way; subagents that work side by side can begin in any order."""
+        """Return the chapter of a subagent: that of the call whose result names the subagent,
+        otherwise of the first call that is under way, otherwise a new one. Subagents that work side
+        by side can begin in any order."""
         agent = re.compile(rf"(?<![\w-]){re.escape(entry.agent or '')}(?![\w-])")
         calls = [call for call, _ in self._asking]
-        named = (at for at, call in enumerate(calls) if agent.search(_read_result(call)))
+        by_result = (at for at, call in enumerate(calls) if agent.search(_read_result(call)))
         under_way = (
             at for at, call in enumerate(calls) if call.status == "open" or call.end_seq > entry.seq
         )
-        at = next(chain(named, under_way), None)
+        at = next(chain(by_result, under_way), None)
         if at is not None:
             return self._asking.pop(at)[1]
         chapter = _Chapter("subagent", f"subagent {cut(entry.agent or '', _AGENT_LENGTH)}")
@@ -295,17 +296,17 @@ class Telling:
 
     def _take_patch(self, chapter: _Chapter, entry: Entry) -> None:
         """Put a patch in the place of the call that made it."""
-        named = entry.fields.get("path")
-        path = NAMELESS if named is None else say(named)
+        recorded_path = entry.fields.get("path")
+        path = NAMELESS if recorded_path is None else say(recorded_path)
         kind = say(entry.fields.get("kind"))
-        done = "deleted" if kind == "delete" else ""
-        act = make_act(entry, "edit", path, read_outcome(entry), done)
+        result = "deleted" if kind == "delete" else ""
+        act = make_act(entry, "edit", path, read_outcome(entry), result)
         if entry.fields.get("witness") == "tree":
-            done = "created, " if kind == "create" else "deleted, " if done else ""
-            done = (
-                f"mode {cut(say(entry.fields['mode']), 10)}, " if "mode" in entry.fields else done
+            result = "created, " if kind == "create" else "deleted, " if result else ""
+            result = (
+                f"mode {cut(say(entry.fields['mode']), 10)}, " if "mode" in entry.fields else result
             )
-            act = act._replace(deed="change", result=f"{done}seen in the work tree")
+            act = act._replace(deed="change", result=f"{result}seen in the work tree")
         waiting = self._edits.pop(say(entry.fields.get("call_id")), None)
         if waiting is not None and waiting[1] in waiting[0].group:
             chapter, call = waiting
@@ -313,31 +314,31 @@ class Telling:
             chapter.group[chapter.group.index(call)] = act
         else:
             chapter.add(act)
-        if named is not None and act.outcome in ("ok", "unknown", "open"):
+        if recorded_path is not None and act.outcome in ("ok", "unknown", "open"):
             self._note_change(path, kind, act, entry.seq)
 
     def _note_change(self, path: str, kind: str, act: Act, seq: int) -> None:
-        """Add a patch to what is known of its file: created or modified at first, deleted at
-        last."""
-        known = self.changed.get(path)
-        if known is None:
+        """Add a patch to the change of its file. The file counts as created or modified by its
+        first patch, and as deleted if any patch deleted it."""
+        previous = self.changed.get(path)
+        if previous is None:
             self.changed[path] = Changed(path, kind, act.added, act.removed, (seq,))
             return
         self.changed[path] = Changed(
             path,
-            kind=kind if "delete" in (kind, known.kind) else known.kind,
-            added=_add(known.added, act.added),
-            removed=_add(known.removed, act.removed),
-            seqs=(*known.seqs, seq),
+            kind=kind if "delete" in (kind, previous.kind) else previous.kind,
+            added=_add(previous.added, act.added),
+            removed=_add(previous.removed, act.removed),
+            seqs=(*previous.seqs, seq),
         )
 
     def _take_words(self, chapter: _Chapter, entry: Entry) -> None:
-        """Put what was asked of the agent, or what it answered, with the tokens that took."""
+        """Add a prompt or an answer of the agent, with the tokens of the answer."""
         text = read_text(entry.fields.get("text"))
         limits = tuple(list_limits(entry.fields))
         is_answer = entry.kind == "turn"
         if is_answer and not text and not limits:
-            return  # tokens alone: what a transcript filled in
+            return  # a transcript added only the tokens
         used = add_tokens(entry.fields.get("tokens"))
         title = "answered" if is_answer else "was asked"
         if used:
@@ -346,7 +347,8 @@ class Telling:
         chapter.put(StoryPart(kind, title, text, at=entry.at, limits=limits, seqs=(entry.seq,)))
 
     def _take_note(self, chapter: _Chapter, entry: Entry) -> None:
-        """Put any other event as a sentence; what judges, or is left undone, is also kept apart."""
+        """Add any other event as a note. Judgements and unseen changes are also listed in `judged`
+        and `left`."""
         fields = entry.fields
         stage = say(fields.get("to") or "")
         if stage.startswith("subagent:") and chapter.kind == "subagent" and not chapter.entry:
@@ -374,7 +376,7 @@ class Telling:
         chapter.put(part)
 
     def list_open(self) -> Iterator[Fact]:
-        """Yield the calls that nothing says the end of."""
+        """Yield a fact for each call without a recorded end."""
         for act in self._open:
             yield Fact(f"{VERBS[act.deed]} {act.what}: no end is recorded", act.seqs)
 
@@ -401,8 +403,7 @@ def _join_patch(call: Act, patch: Act) -> Act:
 
 
 def tell_asked(started: Line) -> StoryRequest:
-    """Return who asked for what, of the fields of `started`; a member that is not there is None or
-    empty."""
+    """Return the request in the fields of `started`; missing members give None or empty texts."""
     actor = started.get("actor")
     actor = actor if isinstance(actor, dict) else {"actor_id": actor}
     session = started.get("session")
@@ -424,8 +425,8 @@ def tell_asked(started: Line) -> StoryRequest:
 
 
 def _tell_rules(started: Line, response: Line, changed: Iterable[str]) -> StoryContext:
-    """Return which rules were put before the agent, of the `response` of a record's first
-    retrieval; `changed` are the paths of files that changed."""
+    """Return the rules that the agent was shown, from the `response` of a record's first retrieval;
+    `changed` are the paths of files that changed."""
     hits = _list_objects(response.get("hits"))
     filtered = _list_objects(response.get("filters_applied"))
     shown = tuple(say(hit.get("uri")) for hit in hits if is_in_front(started, hit))
@@ -448,21 +449,23 @@ def _tell_rules(started: Line, response: Line, changed: Iterable[str]) -> StoryC
 
 
 def _list_bearing(hits: Iterable[Line], changed: Sequence[str]) -> Iterator[Bearing]:
-    """Yield the rules that a file or the kind of work brought, as far as the record says it. A file
-    the request names without its folder is each changed file of that name."""
+    """Yield the rules that a file or the kind of work brought, as far as the record says so. If the
+    request names a file without its folder, every changed file of that name counts."""
     for hit in hits:
         reasons = hit.get("because")
         because = tuple(map(say, reasons if isinstance(reasons, list) else ()))
         by_kind = any(reason.startswith("kind ") for reason in because)
-        named = [
+        suffixes = [
             f"/{reason.removeprefix('file ').lower()}"
             for reason in because
             if reason.startswith("file ")
         ]
-        if not named and not by_kind:
+        if not suffixes and not by_kind:
             continue
         files = [
-            path for path in changed if any(f"/{path.lower()}".endswith(name) for name in named)
+            path
+            for path in changed
+            if any(f"/{path.lower()}".endswith(suffix) for suffix in suffixes)
         ]
         yield Bearing(say(hit.get("uri")), because, tuple(files), by_kind)
 
@@ -478,5 +481,5 @@ def _get_text(fields: Line, name: str) -> str | None:
 
 
 def _add(one: int | None, two: int | None) -> int | None:
-    """Return a sum of counts as far as they are known; None where neither is."""
+    """Return the sum of the counts that are known; None if neither is."""
     return two if one is None else one + (two or 0)

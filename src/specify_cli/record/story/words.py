@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 # How a deed ended badly.
 BAD = ("failed", "denied")
 _LONGEST = 200
-# Members that go with a value they were computed from.
+# Endings of members that are computed from another member, and erased with it.
 _DERIVED = ("_hash", "_size", "idempotency_key")
 _DEEDS = {
     "read": "read readfile view readmanyfiles notebookread viewimage cat open "
@@ -52,9 +52,10 @@ _VALUES = _compile_member(
     "absolute_path file_path filePath path target_file notebook_path command cmd pattern query url "
     "description subagent_type prompt"
 )
-# What a search looks for, and in which folder: that comes first in a call, whose names are sorted.
+# The query of a search, and its folder. The members of a call are sorted, so the folder comes
+# first.
 _SOUGHT, _PLACE = _compile_member("pattern query"), _compile_member("dir_path path")
-# What was fetched, rather than what was to be done with it; what a subagent was asked.
+# For a fetch its address and not its prompt; for a subagent what it was asked.
 _NAMED = {
     "fetch": _compile_member("query url"),
     "ask": _compile_member("description prompt message"),
@@ -76,8 +77,8 @@ _PRINTED_KEYS = (
 NAMELESS = "a file whose name is not kept"
 # A file in the grammar of patches that models write.
 _PATCHED = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$", re.M)
-# What Gemini CLI, Qwen Code and Copilot write around an output themselves: the lines behind it, and
-# what stands before it.
+# Text that Gemini CLI, Qwen Code and Copilot add themselves: lines after an output, and a head
+# before it.
 _WRAPPED = re.compile(
     r"</?\w+>|\(empty\)|(?:Error|Exit Code|Signal|Process Group PGID): \(none\)|Background PIDs: .*"
     r"|(?:Exit Code|Process Group PGID): \d+|<shellId: \d+ completed with exit code \d+>"
@@ -121,11 +122,10 @@ def shorten_paths(text: str, root: str) -> str:
 
 
 def find_root(lines: Iterable[Mapping[str, object]], root: str) -> str:
-    """Return where the project lay when the record was written: what stands before the path of an
-    edited file in its call; else `root`.
+    """Return the project's folder at the time of the record; `root` if the record does not show it.
 
-    A call names its file by a whole path, the patch it made by one below the root: what the former
-    has before the latter is the root.
+    A call names its file by an absolute path, and the patch it made by a path below the project:
+    the project's folder is the part before that.
     """
     calls: dict[str, str] = {}
     for line in lines:
@@ -141,9 +141,9 @@ def find_root(lines: Iterable[Mapping[str, object]], root: str) -> str:
 
 
 def name_deed(tool: str) -> str:
-    """Return what a tool does: read, search, edit, run, ask, wait, plan, fetch, or use.
+    """Return the deed of a tool: read, search, edit, run, ask, wait, plan, fetch, or use.
 
-    A tool that no list knows is `use`, and so is every tool of an MCP server.
+    `use` is for a tool that no list names, and for every tool of an MCP server.
     """
     if tool.startswith("mcp__"):
         return "use"
@@ -169,8 +169,8 @@ def name_call(entry: Entry, commands: Sequence[str], root: str) -> Act:
         what = ", ".join(_PATCHED.findall(what)) or what
     if deed == "search":
         what = _name_search(head, root) or what
-    elif deed in _NAMED and (named := _NAMED[deed].search(head)):
-        what = _unescape(named[1])
+    elif deed in _NAMED and (match := _NAMED[deed].search(head)):
+        what = _unescape(match[1])
     elif deed == "wait":
         what = "a subagent"
     elif deed == "plan":
@@ -190,7 +190,7 @@ def name_call(entry: Entry, commands: Sequence[str], root: str) -> Act:
 
 
 def make_act(entry: Entry, deed: str, what: str, outcome: str, result: str = "") -> Act:
-    """Return an entry as a deed, with what of it is not whole.
+    """Return an entry as an act, with its limits.
 
     `what` and `result` are cut after 200 characters.
     """
@@ -216,35 +216,35 @@ def read_outcome(entry: Entry) -> str:
 
 
 def list_limits(fields: Mapping[str, object]) -> list[str]:
-    """Return what of a line is not there as it was: masked, cut, not kept, withheld, erased; and
-    who wrote it, where that is another session.
+    """Return the limits of a line as texts for people: which parts are masked, cut, not kept,
+    withheld or erased, and which other session wrote it.
 
-    The texts are for people. A whole line of the record's own session has none.
+    A whole line of the record's own session has none.
     """
-    found = []
+    limits = []
     if "withheld" in fields:
-        found.append(f"withheld: {say(fields['withheld'])}")
+        limits.append(f"withheld: {say(fields['withheld'])}")
     if "erased" in fields:
-        named = [name for name in erased_members(fields) if not name.endswith(_DERIVED)]
-        found.append(f"erased: {', '.join(map(say, named)) or 'some of it'}")
+        names = [name for name in erased_members(fields) if not name.endswith(_DERIVED)]
+        limits.append(f"erased: {', '.join(map(say, names)) or 'some of it'}")
     by = fields.get("by")
     if isinstance(by, dict):
-        found.append(f"written by {cut(say(by.get('session_id') or by.get('actor_id')), 40)}")
+        limits.append(f"written by {cut(say(by.get('session_id') or by.get('actor_id')), 40)}")
     masked = fields.get("redactions")
     if isinstance(masked, dict) and masked:
         number = sum(item for item in masked.values() if type(item) is int)
-        found.append(f"{count(number, 'value')} masked ({', '.join(sorted(map(say, masked)))})")
+        limits.append(f"{count(number, 'value')} masked ({', '.join(sorted(map(say, masked)))})")
     for name in ("text", "args", "output", "diff", "prompt", "response"):
         value = fields.get(name)
         if isinstance(value, dict):
             text = say(value.get("head", "")) + say(value.get("tail", ""))
-            kept = len(text.encode("utf-8", "replace"))
+            size_here = len(text.encode("utf-8", "replace"))
             size = value.get("size")
-            if type(size) is int and "tail" in value and kept < size:
-                found.append(f"{_NAMES[name]} cut: {kept:,} of {size:,} bytes")
+            if type(size) is int and "tail" in value and size_here < size:
+                limits.append(f"{_NAMES[name]} cut: {size_here:,} of {size:,} bytes")
         elif value is None and f"{name}_hash" in fields and fields.get("event") != "approval":
-            found.append(f"{_NAMES[name]} not kept, its digest alone")
-    return found
+            limits.append(f"{_NAMES[name]} not kept, its digest alone")
+    return limits
 
 
 _NAMES = {
@@ -265,9 +265,9 @@ def read_text(value: object) -> str:
 
 
 def read_printed(value: object) -> str:
-    """Return what a tool printed: programs wrap it in JSON of their own, which may be cut.
+    """Return what a tool printed. Programs wrap it in JSON of their own, which may be cut.
 
-    Where no member is found the text comes back as it is.
+    A text without a known member is returned as it is.
     """
     text = _unquote(value) if isinstance(value, str) else read_text(value)
     if not text.startswith(("{", "[")):
@@ -277,8 +277,8 @@ def read_printed(value: object) -> str:
     except (ValueError, RecursionError):
         parsed = None
     if isinstance(parsed, dict):
-        told = parsed["file"] if isinstance(parsed.get("file"), dict) else parsed
-        parts = [_join_texts(told.get(name)) for name in _PRINTED_KEYS]
+        members = parsed["file"] if isinstance(parsed.get("file"), dict) else parsed
+        parts = [_join_texts(members.get(name)) for name in _PRINTED_KEYS]
         if any(part is not None for part in parts):
             return "\n".join(filter(None, parts))
     joined = _join_texts(parsed)
@@ -297,16 +297,13 @@ def _join_texts(value: object) -> str | None:
 
 
 def describe_work(mission: object, packages: object) -> str:
-    """Return what a request is part of, as `WP03 of 042-login`; nothing where that is not known."""
-    named = say(packages or "").replace(",", ", ")
-    return " of ".join(filter(None, (named, say(mission or ""))))
+    """Return the work package and mission of a request, as `WP03 of 042-login`; "" for none."""
+    package_ids = say(packages or "").replace(",", ", ")
+    return " of ".join(filter(None, (package_ids, say(mission or ""))))
 
 
 def cut(text: str, size: int) -> str:
-    """Return a text of at most so many characters.
-
-    A cut one ends in an ellipsis, which counts.
-    """
+    """Return a text of at most `size` characters; if it is cut, its last one is an ellipsis."""
     return text if len(text) <= size else f"{text[: size - 1]}…"
 
 
@@ -323,7 +320,7 @@ def _read_head(args: object) -> str:
 
 
 def _unquote(text: str) -> str:
-    """Return the string that a value kept whole is the JSON of; any other as it stands."""
+    """Return the string that a text is the JSON of; any other text as it is."""
     try:
         return say(json.loads(text)) if text.startswith('"') else text
     except ValueError:
@@ -335,30 +332,30 @@ def _find_value(head: str) -> str:
     if match is not None:
         return _unescape(match[1])
     try:
-        given = json.loads(head)
+        arguments = json.loads(head)
     except (ValueError, RecursionError):
         return head
-    values = list(given.values())[:3] if isinstance(given, dict) else []
+    values = list(arguments.values())[:3] if isinstance(arguments, dict) else []
     values = values[0] if values and isinstance(values[0], list) else values
     return " ".join(map(say, values)) or head
 
 
 def _name_search(head: str, root: str) -> str:
-    """Return what a search looked for, and in which folder below the root; nothing where its call
-    does not say the former."""
-    sought, place = _SOUGHT.search(head), _PLACE.search(head)
+    """Return the query of a search, and its folder below the root; "" if the call states no
+    query."""
+    query, place = _SOUGHT.search(head), _PLACE.search(head)
     folder = shorten_paths(_unescape(place[1]), root) if place is not None else "."
-    if sought is None or folder in (".", "./", ""):
-        return _unescape(sought[1]) if sought is not None else ""
-    return f"{_unescape(sought[1])} in {folder}"
+    if query is None or folder in (".", "./", ""):
+        return _unescape(query[1]) if query is not None else ""
+    return f"{_unescape(query[1])} in {folder}"
 
 
 def _name_plan(head: str) -> str:
-    """Return the steps of a plan, and how many of them are done; nothing where it has none."""
+    """Return the steps of a plan, and how many of them are done; "" for a plan without steps."""
     steps = [_unescape(step) for step in _STEP.findall(head)]
-    done = len(_STEP_DONE.findall(head))
+    number_done = len(_STEP_DONE.findall(head))
     whole = head.endswith("}")  # of a call that was cut not all are known
-    return "; ".join(steps) + (f" ({done} of {len(steps)} done)" if steps and whole else "")
+    return "; ".join(steps) + (f" ({number_done} of {len(steps)} done)" if steps and whole else "")
 
 
 def _unescape(text: str) -> str:
@@ -369,7 +366,7 @@ def _unescape(text: str) -> str:
 
 
 def name_failure(output: str, outcome: str, root: str) -> str:
-    """Return the last words of what failed or was denied; nothing of anything else."""
+    """Return the last line of the output of an act that failed or was denied; "" for any other."""
     output = _BEFORE_OUTPUT.sub("", _COLOURS.sub("", output))
     lines = map(str.strip, reversed(output.splitlines()))
     last = next((line for line in lines if line and not _WRAPPED.fullmatch(line)), "")

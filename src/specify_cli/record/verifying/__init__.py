@@ -1,9 +1,9 @@
-"""The parts of verifying a record that `verify.py` above this folder stands on.
+"""The parts of verifying a record that `verify.py` in the folder above uses.
 
     from specify_cli.record.verifying.named_objects import named_objects
     assert not list(named_objects({"event": "started"}, seq=0, offset=0))
 
-Reading order: `contents.py` (what the lines of a record say, held against each other),
+Reading order: `contents.py` (whether the lines of a record contradict each other),
 `named_objects.py` (which objects a line and an object name), `annexes.py` (files beside a closed
 record), `erasures.py` (whether an annex accounts for what a line lost).
 

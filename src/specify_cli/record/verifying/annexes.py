@@ -1,12 +1,12 @@
-"""Is each annex of a record whole, and of this record (docs/format.md §13).  [pure]
+"""Check that each annex of a record is whole and belongs to it (docs/format.md §13).  [pure]
 
     report = add_annexes(verify_record(lines, …), invocation_id, [(file, data)])
 
 An annex is a file of one sealed line that says something of a closed record: a late link, an
 export, an erasure. Its `prev` is the seal of the record's last line, so it belongs to this record
 as it ends here and to no other. An order (`erased`, `held`, `released`) can be given of an open
-record as well, whose last line still moves: it hangs on the last line of the opening, which never
-does.
+record as well. Its last line is not final yet, so the `prev` of an order is then the seal of the
+last line of the opening, which never changes.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from specify_cli.record.seal import (
 from specify_cli.record.verifying.erasures import judge_erasures
 from specify_cli.record.verifying.named_objects import named_objects
 
-# What an annex says that counts for more than its own line.
+# Bytes of the annexes that are parsed, because they change what the report says of other lines.
 _READ = (
     b'"ordered_by":',
     b'"erased":',
@@ -52,15 +52,15 @@ def add_annexes(
     annexes: Iterable[tuple[str, bytes]],
     holds: Callable[[str], bool] | None = None,
 ) -> RecordReport:
-    """Return the report of a record with what its annexes say.
+    """Return the report of a record together with its annexes.
 
-    `annexes` are (file, bytes) in any order. `holds` says whether the record shows a seal; without
-    it an erasure of a line that is not here is taken as pending. An annex that does not fit is a
-    finding and counts for nothing else.
+    `annexes` are (file, bytes) in any order. `holds` returns whether a line of the record has a
+    seal; without it an erasure of a line that is not here counts as pending. An annex that does not
+    fit is a finding and has no other effect.
     """
     closing = report.tip if report.status == "closed" else None
     findings = list(report.findings)
-    named = list(report.objects)
+    all_objects = list(report.objects)
     seals = list(report.trail.annexes)
     erased = list(report.erased)
     orders: list[tuple[str, Mapping[str, object]]] = []
@@ -71,13 +71,13 @@ def add_annexes(
         line = open_line(data[:-1]) if any(mark in data for mark in _READ) else None
         fields = {} if line is None or line.fields is None else line.fields
         is_order = fields.get("event") in ORDERS
-        # What is ordered of an open record hangs on its start.
+        # The `prev` of an order about an open record is the seal of its start.
         on_start = is_order and fields.get("prev") == report.trail.started
         tip = report.trail.started if on_start else closing
-        wrong, objects = verify_annex(data, file=file, invocation_id=invocation_id, tip=tip)
-        findings += wrong
-        named += objects
-        if wrong:
+        problems, objects = verify_annex(data, file=file, invocation_id=invocation_id, tip=tip)
+        findings += problems
+        all_objects += objects
+        if problems:
             continue
         told_once += count_told_once(fields)
         if fields.get("event") == "capture_gap" and fields.get("reason") in CONTRADICTIONS:
@@ -86,24 +86,24 @@ def add_annexes(
         if is_order:
             orders.append((file, {**fields, "~": seal}))
         elif line is not None and line.digest is not None and line.seal is not None:
-            # It keeps the seal that the log holds, whatever it says: an erasure has to name it.
+            # The log holds the seal of this line, so an erasure must account for what it lost.
             members = erased_members(fields)
             seq = integer_at(fields, "seq", 0) or 0
             at = str(fields.get("at"))
             erased.append(ErasedLine(seq, line.seal, line.digest, members, at, file))
             findings.append(finding("ERASURE_UNPROVEN", file, seq, 0, ", ".join(members)))
     trail = report.trail._replace(annexes=tuple(seals), told_once=max(0, told_once))
-    shown = frozenset(seals)
+    annex_seals = frozenset(seals)
     report = report._replace(
-        findings=tuple(findings), objects=tuple(named), trail=trail, erased=tuple(erased)
+        findings=tuple(findings), objects=tuple(all_objects), trail=trail, erased=tuple(erased)
     )
-    known = None if holds is None else lambda seal: seal in shown or holds(seal)
-    return judge_erasures(report, orders, known) if orders else report
+    shows_seal = None if holds is None else lambda seal: seal in annex_seals or holds(seal)
+    return judge_erasures(report, orders, shows_seal) if orders else report
 
 
 def count_told_once(fields: Mapping[str, object]) -> int:
-    """Return by how many an annex changes the number of calls that one witness alone tells: a
-    transcript that was held against the record confirms some, or adds one of its own."""
+    """Return by how many an annex changes the number of calls that only one witness reported: a
+    transcript that was compared with the record confirms some, or adds one of its own."""
     if fields.get("event") == "reconciled":
         confirmed = fields.get("confirmed")
         return -confirmed if type(confirmed) is int else 0
@@ -113,19 +113,18 @@ def count_told_once(fields: Mapping[str, object]) -> int:
 def verify_annex(
     data: bytes, *, file: str, invocation_id: str, tip: str | None
 ) -> tuple[tuple[Finding, ...], tuple[NamedObject, ...]]:
-    """Return what is wrong with an annex of a record, and the objects it names; `tip` is the
-    closing line's seal.
+    """Return the findings about an annex of a record, and the objects that it names.
 
-    `tip` is None for an open record, of which no annex is expected. At most one finding comes back:
-    behind the first the rest cannot be judged. Its seq is checked to be one, not to be the next,
-    because `prev` says where it belongs.
+    `tip` is the seal of the record's closing line; None for an open record, which can have no
+    annex. At most one finding is returned, because after it the rest cannot be judged. The seq must
+    be a number, but need not be the next one: `prev` says where the annex belongs.
     """
     line = open_line(data[:-1]) if data.endswith(b"\n") and data.count(b"\n") == 1 else None
     if line is None:
         return (finding("ANNEX_MISMATCH", file, None, 0, "expected one whole line"),), ()
     if line.problems or line.fields is None:
-        found = finding(line.problems[0], file, None, 0)
-        return (found._replace(repair=FINDINGS["ANNEX_MISMATCH"][2]),), ()
+        problem = finding(line.problems[0], file, None, 0)
+        return (problem._replace(repair=FINDINGS["ANNEX_MISMATCH"][2]),), ()
     fields = line.fields
     seq = integer_at(fields, "seq", 0)
     if line.digest is not None and fields.get("event") in ORDERS:

@@ -1,19 +1,19 @@
-"""What the lines of one record say, held against each other.  [pure]
+"""Check that the lines of one record do not contradict each other.  [pure]
 
     contents = Contents("implementer-01J….jsonl", name_ids=None)
     contents.check_contents(fields, 3, 1024, judged=True)
     contents.findings
 
-A result is held against its call, a search against the line behind it, an id against that of the
-record. Bytes, seals and the chain are matters of `verify.py` above.
+A result is compared with its call, a search with the line behind it, an id with that of the record.
+`verify.py` checks bytes, seals and the chain.
 
-Once a line is harmed (its bytes, seal or place) nothing is missed any more: a call whose result is
-not there may have had it in the lines that are gone, and one damage is one finding. What was erased
-is compared no further either.
+Once the bytes, seal or place of a line are damaged, nothing is reported as missing any more: the
+missing line may be among the damaged ones, and one damage is one finding. Erased values are not
+compared either.
 
-Calls are kept as hashes in arrays, some tens of bytes each. Two call ids with one hash of 64 bits
-would be taken for one call; the hash is Python's own, seeded for each process, so nobody can
-prepare a record for it.
+Calls are stored as hashes in arrays, some tens of bytes each. Two call ids with the same 64-bit
+hash would count as one call. It is Python's own hash, seeded for each process, so nobody can
+prepare a record with such ids.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ _FOLLOWED = frozenset(
     ("started", "completed", "tool_call", "approval", "capture_gap", "reconciled")
 )
 _SEARCH = frozenset(("retrieval_request", "retrieval_response"))
-# Stands for a search that a withheld line may be; and the tool of a call whose writer was told
-# none.
+# HIDDEN stands for the search that a withheld line may be, and `unknown` for a tool that the writer
+# of a call did not know.
 HIDDEN = ("", -1, -1)
 _UNNAMED = "unknown"
 # No hash is -1.
@@ -56,18 +56,18 @@ _ERASED_RESULT = -1
 
 
 class Calls:
-    """At which seq the result of each call stands, and a hash of what it said; -1 and the tool's
-    hash of an open call.
+    """The calls of a record: for each the seq of its result and a hash of that result; for an open
+    call -1 and the hash of its tool.
 
-    The hash of an open call is 0 where two calls of one id are open. In arrays, for a record can
-    have a million calls.
+    The hash of an open call is 0 if two calls of its id are open. The calls are stored in arrays,
+    because a record can have a million of them.
     """
 
     def __init__(self) -> None:
         self._numbers, self._seqs, self._hashes = HashTable(), array("q"), array("q")
 
     def get(self, call_id: str) -> tuple[int, int] | None:
-        """Return what is known of a call; None for one that never began."""
+        """Return (seq of the result or -1, hash); None for a call that never began."""
         number = self._numbers.get(hash(call_id))
         return (self._seqs[number - 1], self._hashes[number - 1]) if number else None
 
@@ -77,12 +77,12 @@ class Calls:
         A call that is open under another tool's name keeps 0 as its hash: then a result of either
         tool fits.
         """
-        known = self.get(call_id)
-        again = known is not None and known[0] < 0 and known[1] != tool
+        call = self.get(call_id)
+        again = call is not None and call[0] < 0 and call[1] != tool
         self.put(call_id, -1, 0 if again else tool)
 
     def put(self, call_id: str, seq: int, hashed: int) -> None:
-        """Note the result of a call: its seq, and a hash of what it said."""
+        """Note the result of a call: its seq, and a hash of its status and output."""
         number = self._numbers.get(hash(call_id))
         if number:
             self._seqs[number - 1], self._hashes[number - 1] = seq, hashed
@@ -93,10 +93,10 @@ class Calls:
 
 
 class Contents:
-    """What the lines taken so far say of calls, searches, the trail and the end of their record.
+    """The contents of the lines so far: calls, searches, facts of the trail, the closing line.
 
     `tip` is the last good line. Each finding names `file`; `name_ids` are the profile and the
-    invocation that the name of that file holds.
+    invocation in the name of that file.
     """
 
     def __init__(self, file: str, name_ids: tuple[str | None, str] | None) -> None:
@@ -108,11 +108,11 @@ class Contents:
         self.tip: Tip = genesis_tip()
         self.closed_at: int | None = None
         self.calls = Calls()
-        # Of an imported record, which is a transcript's throughout, the calls of which nothing has
-        # said yet how they ended; of any other record none.
+        # The calls of an imported record whose end is not known yet; empty for any other record. A
+        # transcript is the only witness of an imported record and may state the end later.
         self.unsure: set[str] | frozenset[str] = frozenset()
-        # The search that the next line has to answer, for both are one write: its request_id, seq
-        # and offset.
+        # The search that the next line must answer, because both come in one write: (request_id,
+        # seq, offset).
         self.search: tuple[str, int, int] | None = None
         self.trail = NO_FACTS
         self.is_session, self.told_once = False, 0
@@ -127,11 +127,11 @@ class Contents:
     def check_contents(
         self, fields: dict[str, object], seq: int, offset: int, *, judged: bool
     ) -> None:
-        """Note what a line says and, if it is to be `judged`, hold it against those before.
+        """Note the contents of a line and, if it is to be `judged`, compare it with earlier lines.
 
         `fields` are without the seal, and `offset` is in bytes. `judged` is false for a line whose
-        seal does not fit: what it says counts for the lines behind it, so that these give no
-        findings, and is not judged itself.
+        seal does not fit: its contents are not judged, but later lines are compared with them, so
+        that one damage does not cause more findings.
         """
         event = str(fields.get("event", ""))
         if seq == LAST_OPENING_SEQ and self.trail.started is None:
@@ -160,7 +160,7 @@ class Contents:
             self.objects += named_objects(fields, seq, offset)
 
     def _follow_event(self, event: str, fields: dict[str, object], seq: int) -> None:
-        """Keep what a line says of the trail, and which calls are open."""
+        """Note the facts of a line about the trail, and which calls are open."""
         if event == "completed" and self.closed_at is None:
             self.closed_at = seq
             cites = (*self.trail.cites, *_read_links(fields, seq))
@@ -191,16 +191,16 @@ class Contents:
             )
 
     def _check_result(self, fields: dict[str, object], seq: int, offset: int) -> None:
-        """Hold a result against its call: a result is the first, repeats it, contradicts it, or has
-        no call.
+        """Compare a result with its call and with an earlier result of it.
 
-        An inferred result gives way to a later one, and of a transcript's calls two results may
-        differ.
+        A result without an open call, one that differs from the first, and one of another tool are
+        findings. An inferred result gives way to a later one, and two results of a call from a
+        transcript may differ.
         """
         call_id = say(fields.get("call_id"))
-        known = self.calls.get(call_id)
-        first = None if known is None or known[0] < 0 else known
-        # Of a result whose output was erased it cannot be told whether another one says the same.
+        call = self.calls.get(call_id)
+        first = None if call is None or call[0] < 0 else call
+        # A result whose output was erased cannot be compared with another one.
         known_whole = ERASED not in fields
         result = hash((say(fields.get("status")), say(fields.get("output_hash"))))
         result = result if known_whole else _ERASED_RESULT
@@ -208,55 +208,55 @@ class Contents:
         if self._is_harmed() or (inferred and first is not None):
             pass
         elif first is not None and (_is_of_transcript(fields) or call_id in self.unsure):
-            pass  # it says how a call ended of which the first result did not
+            pass  # the first result did not state the end of the call, this one does
         elif first is not None and first[1] != result and _ERASED_RESULT not in (first[1], result):
             what = f"call {call_id} has a result at seq {first[0]} and another at seq {seq}"
             self.add_finding("CONFLICTING_DUPLICATE", seq, offset, what)
-        elif first is not None or known is None:
+        elif first is not None or call is None:
             self.add_finding("RESULT_WITHOUT_CALL", seq, offset, call_id)
-        elif known[1] not in (0, hash(tool)) and tool != _UNNAMED:
+        elif call[1] not in (0, hash(tool)) and tool != _UNNAMED:
             self.add_finding(
                 "PAIR_CONTRADICTED", seq, offset, f"call {call_id} is of another tool than {tool}"
             )
         if isinstance(self.unsure, set) and first is None and fields.get("status") == "unknown":
             self.unsure.add(call_id)
-        # What was inferred stands for no result: one that is told later is the first.
+        # An inferred result does not count as one: the next reported result is the first.
         if first is None:
             self.calls.put(call_id, *((-1, 0) if inferred else (seq, result)))
 
     def _check_search(self, event: str, fields: dict[str, object], seq: int, offset: int) -> None:
-        """Hold a search against the line behind it, which answers it: nothing but a crash comes
-        between them."""
-        asked, self.search = self.search, None
+        """Compare a search with the next line, which must answer it: only a crash can come between
+        them."""
+        request, self.search = self.search, None
         name = say(fields.get("request_id"))
         if event == "retrieval_request":
             self.search = name, seq, offset
-        if asked is HIDDEN or self._is_harmed():
+        if request is HIDDEN or self._is_harmed():
             return
-        if asked is None and event == "retrieval_response":
+        if request is None and event == "retrieval_response":
             self.add_finding("PAIR_CONTRADICTED", seq, offset, f"nothing before it asks for {name}")
         elif (
-            asked is not None
-            and (event, name) != ("retrieval_response", asked[0])
+            request is not None
+            and (event, name) != ("retrieval_response", request[0])
             and event != "recovered"
         ):
             self.add_finding(
                 "PAIR_CONTRADICTED",
-                asked[1],
-                asked[2],
-                f"{asked[0]} is not answered by the next line",
+                request[1],
+                request[2],
+                f"{request[0]} is not answered by the next line",
             )
 
     def _is_harmed(self) -> bool:
-        """Return whether lines are harmed: what is missed may be among them, and that is one
-        finding already."""
+        """Return whether a line is damaged. A line that seems to be missing may be that one, and
+        the damage is a finding already."""
         return any(item.severity == ERROR and item.code in OF_THE_LINES for item in self.findings)
 
     def check_identity(self, fields: dict[str, object], seq: int | None, offset: int) -> None:
-        """Hold the ids of a line against those of the file name and of the first line.
+        """Compare the ids of a line with those of the file name and of the first line.
 
-        The first line decides for the record, and is held against the file's name: NAME_MISMATCH.
-        Every later line is held against the first: ID_MISMATCH.
+        The first line states the id of the record, and must fit the file's name (NAME_MISMATCH).
+        Every later line must have the id of the first (ID_MISMATCH).
         """
         invocation_id = say(fields.get("invocation_id"))
         if self.invocation_id is None:
@@ -279,7 +279,7 @@ class Contents:
 
 
 def _is_of_transcript(fields: Mapping[str, object]) -> bool:
-    """Return whether a program's transcript tells a line: no payload can say so of itself."""
+    """Return whether a line comes from a program's transcript; no payload can set that member."""
     return fields.get("witness") == "transcript"
 
 

@@ -1,12 +1,12 @@
-"""Does an annex say of each line without some members that they were erased (docs/format.md §13).
+"""Check that annexes account for all members that lines lost by erasure (docs/format.md §13).
 [pure]
 
     report = judge_erasures(report, [(file, fields)])     # annexes that fit their record
 
-An erasure leaves the line's seal in place, so the chain still holds, and the line no longer hashes
-to it. By itself that looks like tampering: ERASURE_UNPROVEN. An annex clears it by naming the
-line's seal, the members that are gone, and the SHA-256 of what is left as it stands now. An annex
-whose erasure was not carried out everywhere is ERASURE_PENDING.
+An erasure leaves the seal of the line in place, so the chain still holds, but the line no longer
+hashes to its seal. By itself that looks like tampering: ERASURE_UNPROVEN. An annex clears it if it
+names the line's seal, the erased members, and the SHA-256 of the line as it is now. If an annex
+names members that are still there, the finding is ERASURE_PENDING.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from specify_cli.record.seal import Line, erased_members, is_digest
 
 
 class Row(NamedTuple):
-    """What an annex says was erased of one line.
+    """One line in the list of an annex: which of its members were erased.
 
-    `members` are sorted, `digest` is of the line as the erasure left it.
+    `members` are sorted, `digest` is the SHA-256 of the line after the erasure.
     """
 
     seq: int
@@ -33,10 +33,10 @@ class Row(NamedTuple):
 
 
 def read_rows(fields: Mapping[str, object]) -> tuple[Row, ...] | None:
-    """Return the lines that an annex says were erased; None where it is malformed.
+    """Return a row for each line that an annex lists as erased; None if the list is malformed.
 
-    `fields` are those of the annex. Its `seal` and `digest` are checked to be digests and no
-    further.
+    `fields` are those of the annex. `seal` and `digest` of a row must have the form of digests;
+    nothing else is checked about them.
     """
     lines, rows = fields.get("lines"), []
     for item in lines if isinstance(lines, list) else [None]:
@@ -51,18 +51,18 @@ def read_rows(fields: Mapping[str, object]) -> tuple[Row, ...] | None:
     return tuple(rows)
 
 
-def make_row(left: Line) -> dict[str, object]:
-    """Return what an annex says of a line as an erasure left it: a row that `read_rows` reads.
+def make_row(line: Line) -> dict[str, object]:
+    """Return the row of an annex for a line after an erasure, in the form that `read_rows` reads.
 
-    All of its members that are missing are named, those that an erasure of before took with them:
-    an annex proves a line only where it names exactly those.
+    The row names all members that the line has lost, also by earlier erasures: an annex accounts
+    for a line only if it names exactly those.
     """
-    fields = left.fields or {}
+    fields = line.fields or {}
     return {
         "seq": fields.get("seq"),
-        "seal": left.seal,
+        "seal": line.seal,
         "members": list(erased_members(fields)),
-        "digest": left.digest,
+        "digest": line.digest,
     }
 
 
@@ -71,15 +71,16 @@ def judge_erasures(
     annexes: Sequence[tuple[str, Mapping[str, object]]],
     holds: Callable[[str], bool] | None = None,
 ) -> RecordReport:
-    """Return the report of a record with what its annexes say of what was erased.
+    """Return the report of a record after its annexes account for erased members.
 
-    A line counts as erased where one annex names its seal, exactly its missing members, and the
-    digest of what is left. What other annexes say of that line has to be missing too. `holds` says
-    whether the record shows a seal: an annex of another record names lines that are not there.
+    An annex accounts for a line if it names the line's seal, exactly its missing members, and the
+    digest of the rest. Members that other annexes name for that line must be missing too. `holds`
+    returns whether a line of the record has a seal: an annex of another record names lines that are
+    not there.
 
-    `annexes` are (file, fields with the seal under `~`), each of them already found to fit the
-    record. An erasure that claims a time before a line it erases counts for nothing, and one while
-    a hold was in force is HELD_ERASED.
+    `annexes` are (file, fields with the seal under `~`) and were checked to fit the record. An
+    erasure with a time before a line it erases has no effect. An erasure during a hold is
+    HELD_ERASED.
     """
     by_seal = {line.seal: line for line in report.erased}
     proven: set[str] = set()
@@ -90,13 +91,13 @@ def judge_erasures(
     for file, fields in annexes:
         if fields.get("event") != "erased":
             continue
-        # That a copy left encrypted took nothing from the record, which is elsewhere.
+        # This annex encrypted a copy that left the project; the record elsewhere lost nothing.
         is_copy = "sealed" in fields and not is_own
         if not is_copy and find_hold(orders, str(fields.get("at"))) is not None:
             findings.append(finding("HELD_ERASED", file, None, 0, _say_order(fields)))
         rows = read_rows(fields)
-        named = fields.get("objects")
-        if rows is None or not isinstance(named, list):
+        digests = fields.get("objects")
+        if rows is None or not isinstance(digests, list):
             findings.append(finding("ANNEX_MISMATCH", file, None, 0, "expected what was erased"))
             continue
         late = [line.at for row in rows if (line := by_seal.get(row.seal)) is not None]
@@ -104,7 +105,7 @@ def judge_erasures(
             what = f"it says {say(fields.get('at'))}, before the line it erases was written"
             findings.append(finding("ANNEX_MISMATCH", file, None, 0, what))
             continue
-        objects.update(map(str, named))
+        objects.update(map(str, digests))
         proven |= {row.seal for row in rows if _proves(row, by_seal.get(row.seal))}
         for row in rows:
             line = by_seal.get(row.seal)
@@ -116,14 +117,16 @@ def judge_erasures(
             ):
                 what = f"{', '.join(row.members)}, says {file}"
                 findings.append(finding("ERASURE_PENDING", report.file, row.seq, 0, what))
-        shown = [row for row in rows if row.seal in by_seal or not is_copy]
-        values = sum(len(row.members) for row in shown) + len(named)
+        counted_rows = [row for row in rows if row.seal in by_seal or not is_copy]
+        values = sum(len(row.members) for row in counted_rows) + len(digests)
         if values:
             why = f"{count(values, 'value')}, {_say_order(fields)}"
             findings.append(finding("ERASED", file, None, 0, why))
     sound = {(line.file or report.file, line.seq) for line in report.erased if line.seal in proven}
-    kept = [i for i in findings if i.code != "ERASURE_UNPROVEN" or (i.file, i.seq) not in sound]
-    return report._replace(findings=tuple(kept), erased_objects=tuple(sorted(objects)))
+    remaining = [
+        i for i in findings if i.code != "ERASURE_UNPROVEN" or (i.file, i.seq) not in sound
+    ]
+    return report._replace(findings=tuple(remaining), erased_objects=tuple(sorted(objects)))
 
 
 def find_hold(
@@ -139,19 +142,19 @@ def find_hold(
 def list_in_force(
     annexes: Sequence[Mapping[str, object]], at: str = "9999-12-31T23:59:59.999Z"
 ) -> list[Mapping[str, object]]:
-    """Return the holds that are in force on a record at a time: several where clones that did not
-    know of each other held it.
+    """Return the holds that are in force on a record at a time; there can be several, one from each
+    clone.
 
     `annexes` are fields with their seals under `~`; `at` is RFC 3339, and without it every hold
     counts as begun. A release counts by the seal of the hold it names.
     """
-    held = [one for one in annexes if one.get("event") == "held" and str(one.get("at")) <= at]
+    holds = [one for one in annexes if one.get("event") == "held" and str(one.get("at")) <= at]
     over = {
         one.get("hold")
         for one in annexes
         if one.get("event") == "released" and str(one.get("at")) <= at
     }
-    return [one for one in held if one.get("~") not in over]
+    return [one for one in holds if one.get("~") not in over]
 
 
 def _say_order(fields: Mapping[str, object]) -> str:

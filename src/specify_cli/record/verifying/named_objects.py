@@ -42,14 +42,12 @@ def named_objects(
 
 
 def objects_of(field: str, data: bytes) -> tuple[tuple[str, str], ...] | None:
-    """Return (digest, field) of each object that a snapshot or corpus names in turn; None where the
-    data is neither.
+    """Return (digest, field) of each object that a snapshot or corpus names; None if the data is
+    neither.
 
-    Profiles are named too; those of the shipped bundle are entries of it and not objects
-    (`bundle_entries`).
-
-    `field` is the member that named the data. The answer is not judged: a digest in it may be any
-    text.
+    `field` is the member that named `data`. Profiles are listed too; those of the shipped bundle
+    are entries of it and not objects (see `bundle_entries`). The digests are not checked: one can
+    be any text.
     """
     value = _parse_mapping(data)
     if value is None:
@@ -70,8 +68,8 @@ def objects_of(field: str, data: bytes) -> tuple[tuple[str, str], ...] | None:
         ("policy", "policy"),
         ("corpus", "corpus"),
     ]
-    named = [(str(value[key]), kind) for key, kind in members if isinstance(value.get(key), str)]
-    return (*named, *((str(name), "profile") for name in profiles.values()))
+    pairs = [(str(value[key]), kind) for key, kind in members if isinstance(value.get(key), str)]
+    return (*pairs, *((str(name), "profile") for name in profiles.values()))
 
 
 def bundle_entries(bundle: bytes) -> frozenset[str]:

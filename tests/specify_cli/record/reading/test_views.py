@@ -193,9 +193,9 @@ def test_a_line_found_whole_is_not_diagnosed_at_each_look(monkeypatch: pytest.Mo
 @pytest.mark.usefixtures("collects_often")
 def test_a_long_record_takes_no_memory_of_its_length(monkeypatch: pytest.MonkeyPatch) -> None:
     # What is kept of an ordinary record, made small, so that a long one need not be longer.
-    monkeypatch.setattr(views, "_KEPT", 1 << 16)
+    monkeypatch.setattr(views, "_CACHE_BYTES", 1 << 16)
     monkeypatch.setattr(views, "_BLOCK", 1 << 14)
-    monkeypatch.setattr(timeline, "_KEPT", 64)
+    monkeypatch.setattr(timeline, "_MAX_LISTED", 64)
     short, long = long_record(400), long_record(2400)
 
     # Of each line its place, and of each call that it begins once.

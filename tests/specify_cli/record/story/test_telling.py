@@ -570,7 +570,7 @@ def test_a_cut_text_is_counted_in_bytes_on_both_sides() -> None:
 
 def test_a_story_of_a_long_record_walks_it_three_times(monkeypatch: pytest.MonkeyPatch) -> None:
     """For where the project lay, for which lines are a pair, and for all that is told of the pairs."""
-    monkeypatch.setattr(timeline, "_KEPT", 4)
+    monkeypatch.setattr(timeline, "_MAX_LISTED", 4)
     calls = [one for seq in range(1, 99, 2) for one in call(seq, "Bash", {"command": "pytest -q"})]
     lines, looks = [line(0, "started"), *calls, line(99, "completed", outcome="done")], list[int]()
 
