@@ -1,19 +1,16 @@
-"""Which record a session of a harness writes to: bindings and marks below `.kittify/local/`, read
-as hostile input.
+"""Bindings: which record a session of a harness writes to. They and the marks lie below
+`.kittify/local/` and are read as hostile input.
 
-A binding names a record of this project and nothing else. While a call that begins an invocation is
-under way it has a mark, which says whose call it is: the session's own, or a subagent's.
+A harness runs each hook as a process of its own, which knows only the id of the session. The
+binding of a session is a small file that names the record the session writes to. It is a shortcut:
+a record names its session too, so if a binding is lost, the hook searches the open records. A
+binding that somebody planted can name only a record of this project.
 
-A harness runs each hook as a process of its own, which knows the session's id and nothing else.
-The binding answers which record that session writes to, in one small file. It is a shortcut: a
-record names its session too, so a binding that is lost is looked for among the open records, and
-one that somebody planted can name only a record of this project.
-
-A session is bound to one record at a time, and remembers the eight before. A subagent has a
-binding of its own. The difficulty is whose a new record is: a harness runs `do` in the environment
-of the session, even if a subagent called it. So the hook that sees the call begin leaves a *mark*
-with the agent's name, and while it is there the session's binding is not changed. A mark whose
-call never ended counts for fifteen minutes.
+A session is bound to one record at a time, and its file lists the eight records before. A subagent
+has a binding of its own. But a harness runs `do` in the environment of the session, even if a
+subagent called it. So the hook that sees the call begin writes a *mark* with the agent's name, and
+while that mark exists the session's binding is not changed. The mark of a call that never ended
+counts for fifteen minutes.
 """
 
 from __future__ import annotations
@@ -41,11 +38,11 @@ _MAX_MARKS = 64
 
 
 class Binding(NamedTuple):
-    """Which record a session of a harness writes to, and the profile in its file's name where that
+    """The record that a session of a harness writes to, and the profile in its file name if that
     is known.
 
-    `source` says by what it is known, such as `environment`: by the variables of the command that
-    began the record.
+    `source` says where the binding comes from. `environment` means the variables of the command
+    that began the record.
     """
 
     invocation_id: str
@@ -62,13 +59,13 @@ class Nesting(NamedTuple):
 
 
 def digest_of_names(*names: str) -> str:
-    """Return the SHA-256 of some names, in hex; they are parted by NUL, which no name holds."""
+    """Return the SHA-256 of some names, in hex, joined by NUL, which no name contains."""
     return sha256("\0".join(names).encode("utf-8", "replace")).hexdigest()
 
 
 def short_digest(*names: str) -> str:
-    """Return 40 hex digits of the digest of some names: a file name for whatever a harness calls a
-    session."""
+    """Return 40 hex digits of the digest of some names. They are a safe file name, whatever id a
+    harness gives a session."""
     return digest_of_names(*names)[:40]
 
 
@@ -79,7 +76,8 @@ def binding_path(harness: str, session: str, subagent: str | None) -> tuple[str,
 
 
 def owned_path(harness: str, session: str, invocation_id: str) -> tuple[str, str]:
-    """Return where it is noted that a record of a session is one of its subagents'."""
+    """Return (folder, file name), below the root, of the note that a record of a session belongs to
+    one of its subagents."""
     return f"{layout.LOCAL}/bindings", short_digest(
         harness, session, "of a subagent", invocation_id
     ) + ".json"
@@ -96,12 +94,12 @@ def bind(
 ) -> None:
     """Bind a session to a record, for this clone. Raises OSError, InvocationError.
 
-    The environment names no subagent: while one's `do` is under way the session keeps its record,
-    and what the call printed tells whose the new one is.
+    The environment names no subagent. So while the `do` of a subagent is under way, a binding from
+    the environment is not written: the hook reads from the output of the call whose record it is.
 
-    `source` is kept beside the id. `profile_id` is what the record's file name needs, so that a
-    hook opens it without a search. The file is replaced whole and not synced, for it can be found
-    again.
+    `source` is stored beside the id. `profile_id` completes the name of the record's file, so that
+    a hook opens it without a search. The file is replaced whole and not synced, because the record
+    can also be found by its session.
     """
     folder, name = binding_path(harness, session, subagent)
     value: dict[str, object] = {
@@ -132,10 +130,7 @@ def binding_of(root: str, harness: str, session: str, subagent: str | None) -> B
 
 
 def list_bindings(root: str, harness: str, session: str, subagent: str | None) -> list[Binding]:
-    """Return what a session is bound to, and what it was bound to before; the newest first.
-
-    At most nine.
-    """
+    """Return the binding of a session and its earlier ones, the newest first; at most nine."""
     value = read_small(root, *binding_path(harness, session, subagent))
     return [
         binding for binding in (parse_binding(value), *list_earlier(value)) if binding is not None
@@ -143,16 +138,15 @@ def list_bindings(root: str, harness: str, session: str, subagent: str | None) -
 
 
 def find_session(root: str, harness: str, subagent: str, above: str) -> str:
-    """Return the session a subagent belongs to: that of the subagent which began it, else who began
-    it is the session.
+    """Return the id of the session a subagent belongs to, and note it for subagents that this one
+    begins.
 
-    It is kept for the subagents that this one begins.
-
-    `above` is the session, or the subagent, that the harness names as the one it stands in.
+    `above` is the id of the session or subagent that began `subagent`. If it is a subagent with a
+    note, its session counts; otherwise `above` is the session itself.
     """
     folder = f"{layout.LOCAL}/bindings"
-    known = read_small(root, folder, short_digest(harness, above, "session of") + ".json")
-    session = known.get("session_id")
+    note = read_small(root, folder, short_digest(harness, above, "session of") + ".json")
+    session = note.get("session_id")
     session_id = session if isinstance(session, str) else above
     name = short_digest(harness, subagent, "session of") + ".json"
     if not os.path.lexists(f"{root}/{folder}/{name}"):
@@ -171,22 +165,23 @@ def parse_binding(value: object) -> Binding | None:
     if not isinstance(invocation_id, str) or not is_invocation_id(invocation_id):
         return None
     profile_id = value.get("profile_id")
-    known = isinstance(profile_id, str) and is_profile_id(profile_id)
-    return Binding(invocation_id, str(value.get("source")), profile_id if known else None)
+    is_named = isinstance(profile_id, str) and is_profile_id(profile_id)
+    return Binding(invocation_id, str(value.get("source")), profile_id if is_named else None)
 
 
 def list_earlier(value: Mapping[str, object]) -> list[Binding]:
-    """Return what a session was bound to before; the newest first."""
+    """Return the earlier bindings in the value of a session's file, the newest first."""
     before = value.get("before")
     items = before[:_BEFORE] if isinstance(before, list) else []
     return [binding for item in items if (binding := parse_binding(item)) is not None]
 
 
 def give_back(root: str, harness: str, session: str, invocation_id: str) -> None:
-    """Take a record that turned out to be a subagent's out of the session's bindings; the one
-    before it counts again.
+    """Remove a record of a subagent from the bindings of its session; the binding before it counts
+    again.
 
-    Nothing is raised: what cannot be written stays, and then the record is found by its session.
+    Nothing is raised: if the file cannot be written it stays as it is, and hooks find the record by
+    its session.
     """
     folder, name = binding_path(harness, session, None)
     value = read_small(root, folder, name)
@@ -219,11 +214,8 @@ def write_small(root: str, folder: str, name: str, value: Mapping[str, object]) 
 
 
 def read_small(root: str, folder: str, name: str) -> dict[str, object]:
-    """Return the object in a small JSON file; an empty one where there is none, or it is larger
-    than any of ours.
-
-    At most 4 KiB are taken. Nothing is raised.
-    """
+    """Return the object in a JSON file of at most 4 KiB; an empty one if the file is absent, larger
+    or malformed. Nothing is raised."""
     try:
         data = durable.read_below(root, f"{folder}/{name}", _MAX_SMALL)
         value = json.loads(data) if len(data) <= _MAX_SMALL else None
@@ -245,21 +237,22 @@ def calls_folder(harness: str, session: str) -> str:
 
 
 def asked_folder(harness: str, session: str) -> str:
-    """Return where what a session's person was asked waits for an answer; it is there only while
-    something does."""
+    """Return the folder, below the root, of questions that a session's person has not answered yet.
+    It exists only while there are such questions."""
     return f"{layout.ASKED}/{short_digest(harness, session)}"
 
 
 def opens_by_itself(root: str, harness: str) -> bool:
-    """Return whether sessions of a harness get records by themselves in this clone: a linked
-    worktree does as the main one."""
+    """Return whether hooks begin records for the sessions of a harness in this clone. A linked
+    worktree follows the main one."""
     return any(
         os.path.lexists(f"{place}/{layout.OPEN}/{harness}") for place in (root, find_in_main(root))
     )
 
 
 class Mark(NamedTuple):
-    """A call that is under way: since when (ms), the name of its mark, whose it is."""
+    """A call that is under way: its begin (ms since 1970), the file name of its mark, and the
+    subagent that made it (None for the session itself)."""
 
     since: int
     name: str
@@ -267,12 +260,9 @@ class Mark(NamedTuple):
 
 
 def list_marks(root: str, folder: str) -> list[Mark]:
-    """Return the calls of a session that have a mark, the oldest first.
+    """Return the marks of a session's calls, the oldest first; at most 64 are read.
 
-    A call that was refused or killed never ends, so a mark counts for a while only; it is removed
-    then.
-
-    At most 64 are read: more calls than that do not run at once.
+    A call that was refused or killed never ends, so marks older than fifteen minutes are removed.
     """
     marks: list[Mark] = []
     try:
@@ -291,11 +281,8 @@ def list_marks(root: str, folder: str) -> list[Mark]:
 
 
 def list_under_way(root: str, harness: str, session: str) -> list[str | None]:
-    """Return whose calls that begin an invocation are under way: the session's own, or a
-    subagent's.
-
-    None stands for the session's own call.
-    """
+    """Return who made the calls under way that begin an invocation: the id of a subagent, or None
+    for the session itself."""
     return [mark.agent_id for mark in list_marks(root, calls_folder(harness, session))]
 
 
@@ -311,16 +298,15 @@ def unmark(root: str, harness: str, session: str, subagent: str) -> None:
 
 
 def nesting(root: str, harness: str, session: str, call_id: str | None = None) -> Nesting:
-    """Return the subagent whose `do` is under way and the open record its session works on.
+    """Return the subagent whose `do` is under way, and the open record its session works on.
 
-    No subagent where that is unsure; it is sure where the harness tells its commands the id of
-    their call. Of the session's own `do` the record is the one that its first prompt began.
-
-    `call_id` is what the harness's variable names (`Marks.call` of `specify_cli.room`). A record
-    that is closed is no parent.
+    `call_id` is the id in the harness's variable (`Marks.call` of `specify_cli.room`); with it the
+    subagent is certain. Without it there is a subagent only if exactly one call is under way. For
+    the session's own `do` the parent is the record that a hook began for its prompt. A closed
+    record is no parent.
     """
-    named = short_digest(call_id) + ".json" if call_id else ""
-    mark = read_small(root, calls_folder(harness, session), named) if named else {}
+    mark_name = short_digest(call_id) + ".json" if call_id else ""
+    mark = read_small(root, calls_folder(harness, session), mark_name) if mark_name else {}
     agents = [mark.get("agent_id")] if mark else list_under_way(root, harness, session)
     subagent = agents[0] if len(agents) == 1 and isinstance(agents[0], str) else None
     above = None if subagent is None else binding_of(root, harness, session, subagent)
@@ -332,7 +318,7 @@ def nesting(root: str, harness: str, session: str, call_id: str | None = None) -
 
 
 def _is_begun_by_hook(root: str, binding: Binding) -> bool:
-    """Return whether a session's prompt began a record, and no `do`."""
+    """Return whether a hook began the record for a session's prompt, and not a `do`."""
     if binding.profile_id is None:
         return False
     try:
@@ -343,21 +329,20 @@ def _is_begun_by_hook(root: str, binding: Binding) -> bool:
 
 
 def remember_left_open(root: str, binding: Binding, harness: str, session: str) -> None:
-    """Note that a session ended and left a record open that its agent began.
+    """Note that a session ended without closing a record that its agent had begun.
 
-    A session that ends closes the records its hooks began; those of a `do` are its agent's to
-    close. Raises OSError, StoredDataError.
+    At the end of a session the hooks close the records they began; the agent itself must close the
+    record of a `do`. Raises OSError, StoredDataError.
     """
     value = {"profile_id": binding.profile_id, "session": short_digest(harness, session)}
     write_small(root, layout.LEFT_OPEN, f"{binding.invocation_id}.json", value)
 
 
 def list_left_open(root: str, harness: str, session: str) -> Iterator[str]:
-    """Yield the open records that sessions which ended left behind, other than this one; forget
-    those closed since.
+    """Yield the ids of open records that other sessions left behind when they ended.
 
-    `session` is the harness's own id of the session that asks. Ids of invocations come, at most
-    one for each mark; nothing where the marks cannot be read.
+    `session` is the harness's id of the session that asks. Notes about records that were closed
+    since are removed. Nothing is yielded if the notes cannot be read.
     """
     if not os.path.lexists(f"{root}/{layout.LEFT_OPEN}"):
         return

@@ -1,7 +1,7 @@
-"""Who asked, as the shell tells it; the library itself reads no environment.
+"""The caller of a command: actor, session and trace.
 
-Environment variables are read by the command line, which makes a `Caller` of them; tests and
-programs make one themselves.
+The command line reads the environment variables and makes a `Caller` of them; tests and programs
+make one themselves. The library reads no environment.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ ACTOR_TYPES = ("human", "llm", "service")
 
 
 class Actor(NamedTuple):
-    """Who asked. `actor_type` is human, llm or service.
+    """The caller's identity. `actor_type` is human, llm or service.
 
-    `tool` is the harness of an agent. The names are whatever the shell tells, and masked before
+    `tool` is the harness of an agent. The names come from the environment and are masked before
     they are written.
     """
 
@@ -30,10 +30,10 @@ class Actor(NamedTuple):
 
 
 class Caller(NamedTuple):
-    """What the shell knows of the one who asked; the library reads no environment.
+    """The caller of a command, as far as its environment says.
 
-    `session` holds harness, session_id and, of a subagent, agent_id. `traceparent` is W3C's,
-    unchecked.
+    `session` holds harness, session_id and, for a subagent, agent_id. `traceparent` is the W3C
+    header, unchecked.
     """
 
     actor: Actor = Actor("unknown", "service")
@@ -42,10 +42,10 @@ class Caller(NamedTuple):
 
     @property
     def writer(self) -> Mapping[str, str]:
-        """Return who writes a line, in the form of its `by`: the session, without its subagent,
-        else the actor.
+        """Return the writer of a line in the form of its `by`: the session without its subagent, or
+        the actor if there is no session.
 
-        `other_writer` of `event_body.py` compares it with who opened the record.
+        `other_writer` of `event_body.py` compares it with the caller who opened the record.
         """
         session = self.session or {}
         if "session_id" in session:

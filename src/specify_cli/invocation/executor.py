@@ -9,10 +9,10 @@ its close.
 once. Nothing is answered before the record is on stable storage, and nothing is written for a
 request that is refused.
 
-The order of `invoke` is the promise it makes. What the decision saw is durable before the record
-that names it, the record before its answer, and everything after the record can be lost and made
-again. A crash before the record leaves objects nobody names; one behind it a record that the next
-list finds (docs/format.md §6).
+The order of `invoke` is a promise. The inputs of the decision are durable before the record that
+names them, and the record before the answer; everything after the record can be lost and made
+again. A crash before the record leaves objects that no line names; a crash after it leaves a record
+that the next `invocations list` finds (docs/format.md §6).
 
 The order of `complete` is the same one: evidence, then links and the closing line in one write,
 then the readable folder and the published copy. Running it again after a crash does only what is
@@ -130,7 +130,7 @@ class ProfileInvocationExecutor:
         Raises InvocationError; nothing is recorded then and no context is given out.
         """
         check_asked(verb, caller, terms)
-        # 1. The id and the moment are fixed before anything can fail, so both mean "asked".
+        # 1. Fix id and time before anything can fail: both are those of the request.
         millis = self._read_millis()
         invocation_id = self._make_ulid(millis)
         # 2. Decide who works and on what, on the redacted request.
@@ -142,14 +142,14 @@ class ProfileInvocationExecutor:
         # 3. Assemble the governance context; an invocation never marks the first load.
         context = _assemble_governance(routed)
         printed = choose_printed(project.root, caller, context, terms.show)
-        asked = Request(
+        full_request = Request(
             *(invocation_id, millis, verb, profile, caller, terms),
             capture_modes(project, terms.capture),
             printed.member if terms.trail else None,
             find_work(routed.request.text, self._start, project.root),
         )
         # 4. Fix what the decision depended on.
-        frozen = _freeze_inputs(routed, context, asked)
+        frozen = _freeze_inputs(routed, context, full_request)
         # 5. Objects first: durable before a line names them.
         records = FileRecordStore(project.root, project.config.trail)
         objects = FileObjectStore(project.root, project.config.trail)
@@ -159,16 +159,16 @@ class ProfileInvocationExecutor:
         if terms.trail:
             objects.put(frozen.members, [data for data in roots if data is not None])
         # 6. The record: all first lines, created whole under its final name.
-        asked = self._create(records, routed, context, frozen, asked)
-        invocation_id = asked.invocation_id
+        full_request = self._create(records, routed, context, frozen, full_request)
+        invocation_id = full_request.invocation_id
         # 7. Derived files, which may fail or be lost without harm.
         Index(project.root).add(Key(invocation_id, decision.profile_id))
         routed.cache.save()
-        # what keeps nothing states no decision, and takes no session over from what keeps it
+        # without a trail no decision is stated, and the session stays bound to its record
         if terms.trail:
             _bind(routed, caller, invocation_id)
         # 8. Answer.
-        payload = build_payload(routed, context, asked)
+        payload = build_payload(routed, context, full_request)
         planted = (_describe_planted(objects),) if objects.replaced else ()
         self.printed_text = printed.text
         return payload._replace(warnings=(*payload.warnings, *planted))
@@ -179,27 +179,27 @@ class ProfileInvocationExecutor:
         routed: Routed,
         context: CharterContextResult,
         frozen: Snapshot,
-        asked: Request,
+        request: Request,
     ) -> Request:
-        """Create the record; what was asked, under another id where the first one was taken."""
+        """Create the record. Return the request, with another id if a record had the first one."""
         log = open_log(routed.project)
         for _ in range(_DRAWS):
-            bodies = compose_opening(routed, context, frozen, asked)
-            name = layout.record_name(routed.decision.profile_id, asked.invocation_id)
+            bodies = compose_opening(routed, context, frozen, request)
+            name = layout.record_name(routed.decision.profile_id, request.invocation_id)
             try:
-                with log.announce("start", asked.invocation_id) as entry:
+                with log.announce("start", request.invocation_id) as entry:
                     bodies[0] |= entry.links
                     data, tip = chain(
                         genesis_tip(FORMAT_VERSION),
-                        asked.invocation_id,
-                        bodies if asked.terms.trail else [make_tombstone(bodies[0])],
+                        request.invocation_id,
+                        bodies if request.terms.trail else [make_tombstone(bodies[0])],
                         self._entropy,
                     )
                     records.create(name, data)
                     entry.commit(tip.seal, f"{layout.RECORDS}/{name}")
-                return asked
+                return request
             except FileExistsError:
-                asked = asked._replace(invocation_id=self._make_ulid(asked.millis))
+                request = request._replace(invocation_id=self._make_ulid(request.millis))
         raise EnvironmentFault(
             "WRITE_FAILED",
             f"{_DRAWS} ids drawn one after another were all taken",
@@ -214,14 +214,14 @@ class ProfileInvocationExecutor:
         dry_run: bool = False,
         caller: Caller | None = None,
     ) -> Batch:
-        """Append run events, given by name and raw payload, as one batch; `dry_run` only shows
+        """Append run events, given as (name, raw payload), as one batch; `dry_run` only returns
         their lines.
 
-        Where `caller` is not who opened the record, the lines name them (`by`). Links to a closed
-        record become annex files. Raises InvocationError; nothing is written then.
+        If `caller` did not open the record, the lines name them (`by`). Links to a closed record
+        become annex files. Raises InvocationError; then nothing is written.
 
-        `invocation_id` is an id, a part of one, `last` or `@N`. One event that is not of its form
-        refuses all of them: the message says which. The codes are PAYLOAD_INVALID,
+        `invocation_id` is an id, a part of one, `last` or `@N`. One malformed event refuses the
+        whole batch, and the message says which one. The codes are PAYLOAD_INVALID,
         ALREADY_COMPLETED, and those of `Index.resolve` and of an append.
         """
         recorder = self._open_recorder(invocation_id, caller)
@@ -248,11 +248,11 @@ class ProfileInvocationExecutor:
         force: bool = False,
         caller: Caller | None = None,
     ) -> Batch:
-        """Return an explicit checkpoint of an open record, by `caller` as for `record`. Raises
-        InvocationError.
+        """Write an explicit checkpoint of an open record, by `caller` as for `record`, and return
+        its batch. Raises InvocationError.
 
-        What changed in the work tree and no event explains is written before it, as gaps. `label`
-        is a new one unless `force` is given. The codes are LABEL_TAKEN, INVALID_VALUE and
+        Changes of the work tree that no event explains are written before it, as gaps. `label` must
+        be new unless `force` is given. The codes are LABEL_TAKEN, INVALID_VALUE and
         ALREADY_COMPLETED.
         """
         recorder = self._open_recorder(invocation_id, caller)
@@ -267,11 +267,11 @@ class ProfileInvocationExecutor:
             recorder.close()
 
     def note_hooks_off(self, harness: str, message: str) -> None:
-        """Say on each open record of a harness's sessions that its hooks are off. Raises
+        """Append a gap to each open record of a harness's sessions: its hooks are off. Raises
         InvocationError.
 
-        `message` says by which setting. Every open record is looked at, so it is for the moment of
-        the change.
+        `message` names the setting. Every open record is read, so call it only when the setting
+        changes.
         """
         project, _ = load_project(self._start, self._home)
         index, records = Index(project.root), FileRecordStore(project.root)
@@ -319,8 +319,9 @@ class ProfileInvocationExecutor:
     ) -> Completion:
         """Close a record: links and the closing line in one durable write.
 
-        Closing twice changes nothing and says so; with another outcome, or with what the record
-        does not hold, it is an error. Raises InvocationError; nothing is written then.
+        Closing a record twice changes nothing, and the result says so. A second close with another
+        outcome, or with links that the record does not hold, is an error. Raises InvocationError;
+        then nothing is written.
         """
         from specify_cli.invocation.ends import closing  # a `do` closes nothing
 
@@ -338,7 +339,7 @@ class ProfileInvocationExecutor:
         if before.completed is not None:
             closing.check_outcome(place, before.completed, outcome)
         # 2. Check everything the close names before anything is written.
-        named = closing.gather(
+        contents = closing.gather(
             project,
             place,
             before,
@@ -348,22 +349,22 @@ class ProfileInvocationExecutor:
             allow_outside=allow_outside,
         )
         if before.completed is not None:
-            closing.check_held(place, before, named)
+            closing.check_held(place, before, contents)
             open_log(project).settle()  # whoever closed it may have died before it logged that
             return closing.describe_closed(project, records, objects, place, before, already=True)
         # 3. The evidence object is durable before a line names it.
-        if named.evidence is not None:
-            objects.put((), (named.evidence,))
+        if contents.evidence is not None:
+            objects.put((), (contents.evidence,))
         # 4. Unexplained changes, links and the closing line, in one write under the record's lock.
         now = rfc3339(self._read_millis())
         bodies = [{**body, "at": now} for body in _find_unseen(project, before, self._describe_off)]
-        bodies += closing.compose_closing(named, outcome=outcome, closed_by=closed_by, at=now)
+        bodies += closing.compose_closing(contents, outcome=outcome, closed_by=closed_by, at=now)
         won = _append_closing(project, records, place, [{**body, **by} for body in bodies])
         # 5. What follows from it; calling complete again makes up for a crash here.
         closed = read_file(records.hold(place) if won else records.hold_durably(place))
         assert closed is not None and closed.completed is not None
         closing.check_outcome(place, closed.completed, outcome)
-        closing.check_held(place, closed, named)
+        closing.check_held(place, closed, contents)
         return closing.describe_closed(project, records, objects, place, closed, already=not won)
 
     def _read_millis(self) -> int:
@@ -379,7 +380,7 @@ def _check_word(name: str, expected: Sequence[str], word: str) -> None:
 
 
 def _assemble_governance(routed: Routed) -> CharterContextResult:
-    """Return the governance context of what was decided, without marking a first load."""
+    """Return the governance context for a decision, without marking a first load."""
     project = routed.project
     return build_charter_context(
         project.root,
@@ -394,24 +395,24 @@ def _assemble_governance(routed: Routed) -> CharterContextResult:
     )
 
 
-def _freeze_inputs(routed: Routed, context: CharterContextResult, asked: Request) -> Snapshot:
+def _freeze_inputs(routed: Routed, context: CharterContextResult, request: Request) -> Snapshot:
     """Return the snapshot of everything the decision and its context depended on."""
     config = {
         "settings": dict(context.inputs.settings),
         "redaction": routed.project.config.redaction.digest,
         "retrieval": context.config,
-        "capture": dict(asked.capture),
+        "capture": dict(request.capture),
     }
     return snapshot_of(routed, context.inputs, config)
 
 
 def _read_settled(records: FileRecordStore, place: Place) -> Record:
-    """Return a record of which a closing line is durable, if it has one. Raises StoredDataError
+    """Return a record; if it has a closing line, that line is durable. Raises StoredDataError
     RECORD_DAMAGED."""
     record = require_started(read_file(records.hold(place)), place)
     if record.completed is not None and place.folder == layout.RECORDS:
-        # Whoever wrote the closing line may have died before it was durable, or may yet take it
-        # back.
+        # The writer of the closing line may have died before it was durable, or may still remove
+        # it after a failed sync.
         record = require_started(read_file(records.hold_durably(place)), place)
     return record
 
@@ -419,9 +420,10 @@ def _read_settled(records: FileRecordStore, place: Place) -> Record:
 def _append_closing(
     project: Project, records: FileRecordStore, place: Place, bodies: Sequence[Body]
 ) -> bool:
-    """Append what closes a record, and log it; False where another closed it first.
+    """Append the closing lines of a record, and log the close. Return False if another process
+    closed it first.
 
-    The decision is made under the record's lock: of two that close at once one writes and the
+    The decision is made under the record's lock: if two processes close at once, one writes and the
     other finds the record closed.
     """
     *before, last = bodies
@@ -450,10 +452,10 @@ def _check_no_trail(caller: Caller, project: Project) -> None:
 
 
 def _bind(routed: Routed, caller: Caller, invocation_id: str) -> None:
-    """Let the hooks of the caller's session find this record; without that they ask for the only
-    open one.
+    """Bind the caller's session to this record, so that its hooks find it.
 
-    What was decided for the clone is on the record now, so the next one does not state it again.
+    The decisions for this clone stand in the record now, so they are forgotten here: the next
+    record must not state them again.
     """
     project, session = routed.project, caller.session or {}
     forget_untold(project.git_dir, routed.decisions)
@@ -478,9 +480,9 @@ def _bind(routed: Routed, caller: Caller, invocation_id: str) -> None:
 def _find_unseen(
     project: Project, record: Record, describe_off: Callable[[str, str], str | None]
 ) -> list[Body]:
-    """Return the gaps for hooks that are off, and for changes no event explains.
+    """Return the gaps for hooks that are off, and for changes that no event explains.
 
-    There are none where no hook told of a tool: all is unseen then.
+    There are none if no hook reported a tool call, because then every change would be unseen.
     """
     if not any(entry.event == "tool_call" and "dedupe" in entry.fields for entry in record.entries):
         return []
@@ -495,8 +497,8 @@ def _find_unseen(
 def _find_hooks_off(
     root: str, record: Record, describe_off: Callable[[str, str], str | None]
 ) -> list[Body]:
-    """Return the gap for hooks of the record's harness that a setting of its switches off, unless
-    the record has it."""
+    """Return the gap that says that a setting switched off the hooks of the record's harness; []
+    if they are on or the record has that gap."""
     actor = record.started.get("actor")
     harness = str(actor.get("tool")) if isinstance(actor, dict) else ""
     if any(entry.fields.get("reason") == HOOKS_OFF for entry in record.entries):
@@ -516,7 +518,7 @@ def _find_hooks_off(
 
 
 def _find_other_writer(project: Project, record: Record, caller: Caller) -> Body:
-    """Return the member `by`, who closes a record, where that is not who opened it."""
+    """Return the member `by` for a caller who did not open the record; {} for the one who did."""
     from specify_cli.invocation.events.event_body import other_writer  # a `do` composes no event
 
     by = other_writer(record.started, caller.writer, project.config.redaction)
@@ -526,10 +528,10 @@ def _find_other_writer(project: Project, record: Record, caller: Caller) -> Body
 def _refuse_strange_place(
     text: str, place: Place, started: Mapping[str, object], by: object
 ) -> None:
-    """Refuse a place in the list, such as `last`, where another session's record stands.
+    """Refuse a place in the list, such as `last`, if it names the record of another session.
 
-    `by` names who writes, where that is not who opened the record. Two sessions at once both have a
-    record in mind that is not the newest of all. Raises CallerError INVALID_ID.
+    `by` names the writer if the writer did not open the record. When two sessions run at once,
+    `last` may not be the record that the caller means. Raises CallerError INVALID_ID.
     """
     if names_place(text) and isinstance(by, dict) and "session_id" in by and "session" in started:
         raise CallerError(

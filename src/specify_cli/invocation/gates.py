@@ -1,8 +1,8 @@
 """Gate rules: pure functions with a name and a digest, by which a run decides and a replay decides
 again.
 
-Nothing a record names is ever imported: a rule is one of these, or one that the program registered
-itself. A rule is told apart from an older one of its name by the digest of its source.
+Nothing that a record names is ever imported: a rule is one of these, or one that the program
+registered itself. The digest of its source distinguishes a rule from an older one of its name.
 
     @RULES.rule("few-changes")
     def few_changes(inputs):
@@ -30,7 +30,7 @@ OUTCOMES = ("pass", "fail", "warn", "skip")
 
 
 class Verdict(NamedTuple):
-    """What a rule says of its inputs: pass, fail, warn or skip, and the reason as a short code.
+    """The answer of a rule about its inputs: pass, fail, warn or skip, and the reason as a code.
 
     The reason is for programs, such as `below_minimum`; it must not be empty.
     """
@@ -54,14 +54,14 @@ class GateRule(NamedTuple):
     source: str | None
 
     def describe(self) -> dict[str, object]:
-        """Return the members by which a record tells which rule was asked."""
+        """Return the members of a `gate_decision` that identify the rule."""
         return {
             "rule_digest": self.digest,
             **({} if self.source is None else {"rule_source": self.source}),
         }
 
     def __call__(self, inputs: object) -> Verdict:
-        """Ask the rule. Raises TypeError where it does not answer with a Verdict."""
+        """Return the verdict of the rule. Raises TypeError if it returns anything else."""
         verdict = self.decide(inputs)
         if (
             not isinstance(verdict, Verdict)
@@ -92,8 +92,8 @@ class RuleRegistry:
         """
         source = read_source(decide)
         rule = GateRule(name, _digest_rule(decide, source), decide, source)
-        known = self._rules.setdefault(name, rule)
-        if known.digest != rule.digest:
+        registered = self._rules.setdefault(name, rule)
+        if registered.digest != rule.digest:
             raise ValueError(f"gate rule {name!r} is registered already, with other source")
         return rule
 

@@ -1,9 +1,10 @@
-"""What a session has been told: a second `do` prints what is new and names the rest by its record.
+"""Choose which part of a context is printed: a second `do` of a session prints only the rules that
+are new to it, and names the record that printed the others.
 
-Nobody can be sure of it where hooks do not say when a session begins and is compacted, or whose
-call a `do` is. Then, and in a subagent, nothing counts as told and the whole text is printed. The
-records and marks read here are of this clone and hostile input: who plants one can shorten what is
-printed, never what is recorded.
+This needs hooks that report when a session begins or is compacted, and who called `do`. Without
+them, and in a subagent, no rule counts as printed before, and the whole text is printed. The
+records and marks read here are hostile input: whoever plants one can shorten the printed text, but
+never the record.
 """
 
 from __future__ import annotations
@@ -40,48 +41,48 @@ _OPENING_LINES = 4
 
 
 class PrintedContext(NamedTuple):
-    """The text a `do` prints, and the member of its record that says so where it is not all.
-
-    The member is `printed` of docs/format.md §4.
-    """
+    """The text that a `do` prints, and the member `printed` of its record (docs/format.md §4), None
+    if the whole text is printed."""
 
     text: str
     member: Body | None
 
 
 def forget_told(root: str, harness: str, session: str) -> None:
-    """Note that a session has begun or was compacted: what it was told before counts no more.
+    """Note that a session has begun or was compacted: rules printed before no longer count.
 
-    The mark's time counts in ms; what records before it printed is taken as forgotten.
+    The mark holds the time in ms since 1970; rules in records from before that count as forgotten.
     """
     try:
         at = time.time_ns() // 1_000_000
         write_small(root, _FOLDER, _mark_name(harness, session), {"at": at})
     except (OSError, InvocationError):
-        return  # without a mark nothing counts as told
+        return  # without a mark no rule counts as printed before
 
 
 def choose_printed(
     root: str, caller: Caller, context: CharterContextResult, show: str
 ) -> PrintedContext:
-    """Return what is printed of a context: `whole`, what is `new` to the session, or `titles`.
+    """Return the printed text of a context.
 
-    `show` is one of the three words; `titles` is for a person at a terminal. The context itself is
-    recorded whole in any case: only what is printed gets shorter, to save the agent's window. The
-    member of a text that is whole is None.
+    `show` is `whole`, `new` (rules that are new to the session) or `titles` (for a person at a
+    terminal). The record always holds the whole context; only the printed text is shorter, to save
+    space in the agent's window.
     """
     if show == "titles":
         return PrintedContext(context.text, {"form": "titles"})
-    told = _list_told(root, caller) if show == "new" and context.page is not None else {}
-    held = [
-        {"uri": hit["uri"], "invocation_id": told[key]}
+    printed_before = _list_told(root, caller) if show == "new" and context.page is not None else {}
+    earlier = [
+        {"uri": hit["uri"], "invocation_id": printed_before[key]}
         for hit in context.hits
-        if (key := (str(hit["uri"]), str(hit["digest"]), str(hit["shown"]))) in told
+        if (key := (str(hit["uri"]), str(hit["digest"]), str(hit["shown"]))) in printed_before
     ]
-    if not held or context.page is None:
+    if not earlier or context.page is None:
         return PrintedContext(context.text, None)
-    text = join_page(context.page, {entry["uri"]: entry["invocation_id"] for entry in held})
-    return PrintedContext(text, {"form": "new", "held": held, "hash": digest(text.encode("utf-8"))})
+    text = join_page(context.page, {entry["uri"]: entry["invocation_id"] for entry in earlier})
+    return PrintedContext(
+        text, {"form": "new", "held": earlier, "hash": digest(text.encode("utf-8"))}
+    )
 
 
 def _mark_name(harness: str, session: str) -> str:
@@ -89,12 +90,12 @@ def _mark_name(harness: str, session: str) -> str:
 
 
 def _list_told(root: str, caller: Caller) -> dict[tuple[str, str, str], str]:
-    """Return what the caller's session was told since it began or was compacted: uri, digest and
-    form, each with the record that printed it first.
+    """Return the rules printed for the caller's session since it began or was compacted, as
+    {(uri, digest, form): id of the record that printed it first}.
 
-    The session's mark must be there, and this call must surely be the session's own: its mark
-    alone is under way. In doubt nothing counts as told, because a rule printed twice costs a
-    little and one that is missing costs the work.
+    The session's mark must exist, and this call must certainly be the session's own: no other call
+    may be under way. In doubt no rule counts as printed, because printing a rule twice costs little
+    and a missing rule costs the work.
     """
     session = caller.session or {}
     harness, name = session.get("harness", ""), session.get("session_id", "")
@@ -104,17 +105,17 @@ def _list_told(root: str, caller: Caller) -> dict[tuple[str, str, str], str]:
         return {}
     if list_under_way(root, harness, name) != [None]:
         return {}
-    told: dict[tuple[str, str, str], str] = {}
+    printed_before: dict[tuple[str, str, str], str] = {}
     for binding in reversed(list_bindings(root, harness, name, None)):
         if binding.profile_id is None or number_of(binding.invocation_id) >> 80 <= since:
             continue
         for key in _read_told(root, binding.profile_id, binding.invocation_id):
-            told.setdefault(key, binding.invocation_id)
-    return told
+            printed_before.setdefault(key, binding.invocation_id)
+    return printed_before
 
 
 def _read_told(root: str, profile_id: str, invocation_id: str) -> tuple[tuple[str, str, str], ...]:
-    """Return what the record of an earlier `do` says that it printed itself."""
+    """Return (uri, digest, form) of each rule that the record of an earlier `do` printed itself."""
     path = f"{layout.RECORDS}/{layout.record_name(profile_id, invocation_id)}"
     try:
         lines = durable.read_below(root, path, _MOST).split(b"\n")[:_OPENING_LINES]
@@ -128,9 +129,9 @@ def _read_told(root: str, profile_id: str, invocation_id: str) -> tuple[tuple[st
         or (isinstance(printed, dict) and printed.get("form") == "titles")
     ):
         return ()
-    held = read_held(printed) or {}
+    earlier = read_held(printed) or {}
     return tuple(
         (str(hit.get("uri")), str(hit.get("digest")), str(hit.get("shown")))
         for hit in hits
-        if isinstance(hit, dict) and hit.get("uri") not in held
+        if isinstance(hit, dict) and hit.get("uri") not in earlier
     )

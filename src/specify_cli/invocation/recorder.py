@@ -1,22 +1,23 @@
 """Appending to an open record what an agent did: run events, checkpoints, late links.
 
-Guarantees: one batch is one write under the record's lock; objects are durable before a line names
-them; what a checkpoint needs is read before the lock is taken; what could not be kept is said by
-`capture_gap`. What goes into a line is decided by `payload`, where a run stands by `state`.
+Guarantees: one batch is one write under the record's lock. Objects are durable before a line names
+them. The inputs of a checkpoint are read before the lock is taken. A `capture_gap` states what
+could not be recorded. `events/event_body.py` decides what goes into a line, and `record/state.py`
+where a run stands.
 
     recorder = Recorder(project, place)
     recorder.append([recorder.compose("prompt", {"text": "also fix the logout"})])
     recorder.close()
 
-One append, in order: compose (checked, masked, captured, without any lock), objects to stable
-storage, the lock, what needs the record's end, one write. Under the lock stand only the things
-that another writer could change meanwhile: is the record still open, was this event told before,
-which ordinal and state come next. Everything slow is done before it, because a hook of another
-call may be waiting.
+One append, in order: compose the events (check, mask, capture, without a lock), write objects to
+stable storage, take the lock, decide what depends on the record's end, write once. Under the lock
+the recorder decides only what another writer could change: whether the record is still open,
+whether an event was recorded before, and which ordinal and state come next. Everything slow comes
+before the lock, because the hook of another call may be waiting for it.
 
 A checkpoint states the hash of the state before it, so the lines of one batch are applied one by
-one as they are made. If the write then fails, what was applied never happened: the state is thrown
-away and read anew from the file.
+one as they are made. If the write then fails, those lines do not exist: the state is dropped and
+read again from the file.
 """
 
 from __future__ import annotations
@@ -70,10 +71,10 @@ if TYPE_CHECKING:
     from specify_cli.invocation.events.grounds import Grounds
     from specify_cli.record.record import Source
 
-# What some events say of the state they come in; where it is not given it is looked up.
+# Members that describe the state of the run; the recorder fills in what a payload does not give.
 _PLACED: Mapping[str, str] = {**dict.fromkeys(STEP_EVENTS, "ordinal"), "stage_transition": "from"}
-# What an answer repeats of a line that was written.
-_TOLD = (
+# Members of a written line that the answer repeats.
+_ANSWERED = (
     "event",
     "at",
     "call_id",
@@ -100,12 +101,12 @@ class AppendedLine(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """What an append did. `duplicates` counts events that were recorded before under the same
-    `dedupe`.
+    """The result of an append. `duplicates` counts events that the record already had under the
+    same `dedupe`.
 
-    `lines` are those written, gaps and checkpoints among them. `durable` says that they are on
-    stable storage; others follow with the next durable line. `annexes` are paths below the root,
-    where the record was closed already.
+    `lines` are the written lines, with gaps and checkpoints. `durable` says whether they are on
+    stable storage; otherwise the next durable line takes them there. `annexes` are paths below the
+    root, for a record that was closed already.
     """
 
     invocation_id: str
@@ -131,16 +132,16 @@ class Batch(NamedTuple):
 def _describe_line(invocation_id: str, line: AppendedLine) -> dict[str, object]:
     if line.seq is None:
         return {"seq": None, "uri": None, **line.body}
-    members = {key: line.body[key] for key in _TOLD if line.body.get(key) is not None}
+    members = {key: line.body[key] for key in _ANSWERED if line.body.get(key) is not None}
     return {"seq": line.seq, "uri": f"inv://{invocation_id}/event/{line.seq}", **members}
 
 
 class Recorder:
-    """Appends to one record. With `follow`, it knows where the run stands after every line.
+    """Appends to one record. With `follow`, it updates the state of the run after every line.
 
-    `writer` is a `Caller.writer`: where that is not who opened the record, each line names it
-    (`by`). `clock` is in ns. Raises StoredDataError RECORD_UNSEALED, RECORD_DAMAGED,
-    RECORD_IMPORTED, TRACKED_PRIVATE. Close it when done.
+    `writer` is a `Caller.writer`: if that writer did not open the record, each line names it
+    (`by`). `clock` returns ns since 1970. Raises StoredDataError RECORD_UNSEALED, RECORD_DAMAGED,
+    RECORD_IMPORTED, TRACKED_PRIVATE. The caller must close it.
     """
 
     def __init__(
@@ -166,7 +167,7 @@ class Recorder:
         self._pending: list[Body] = []
         self._swallowed: list[str] = []
         self._fold: StateFold | None = None
-        self._known = 0
+        self._offset = 0
         self._follow = follow
         self.last_bodies: list[Body] = []
         self.started = self._read_first_line()
@@ -186,16 +187,13 @@ class Recorder:
 
     @property
     def tombstone(self) -> bool:
-        """Return whether this invocation asked that nothing of it be kept."""
+        """Return whether this invocation was begun with the trail off."""
         return self.started.get("tombstone") is True
 
     @property
     def fold(self) -> StateFold:
-        """Return where the run stands. Reads the record where it was not followed from its
-        start.
-
-        The lines are read once; after that each append adds its own.
-        """
+        """Return the state of the run. The record is read at the first call; after that each append
+        adds its own lines."""
         if self._fold is None:
             self._catch_up(lambda _: self._records.hold(self.place))
         assert self._fold is not None
@@ -205,8 +203,8 @@ class Recorder:
         """Return one event checked, redacted and captured; nothing is written. Raises CallerError
         PAYLOAD_INVALID.
 
-        `payload` is the raw value of a caller, nothing of it masked yet. A link is looked up here:
-        the file is hashed, git is asked.
+        `payload` is the caller's raw value, not masked yet. For a link, the file is hashed here, or
+        git is asked for the commit.
         """
         try:
             if event in ("artifact_link", "commit_link"):
@@ -233,16 +231,16 @@ class Recorder:
         checkpoints: bool = True,
         unnamed: bool = False,
     ) -> Batch:
-        """Write these events as one batch; a stage transition brings its checkpoint unless it is a
-        hook's.
+        """Write these events as one batch. Raises InvocationError; then nothing is written.
 
-        `unnamed` says that whoever tells them names no calls: then equal ones that are open
-        together are told apart. Raises InvocationError; nothing of the batch is written then.
+        With `checkpoints`, a stage transition is followed by a checkpoint (hooks write none).
+        `unnamed` says that the harness gives its calls no ids: then equal calls that are open at
+        the same time get ids of their own.
 
-        `dedupe` holds a key of 32 hex digits, or None, for each item: an event whose key the
-        record has is counted and not written. A different body under a known key becomes a
-        `capture_gap` *contradiction*. Links to a closed record become annexes. The codes are
-        ALREADY_COMPLETED, LOCK_TIMEOUT, WRITE_FAILED, RECORD_DAMAGED and INVOCATION_NOT_FOUND.
+        `dedupe` holds a key of 32 hex digits, or None, for each item. An event whose key the record
+        has is counted and not written. A different body under such a key becomes a `capture_gap`
+        *contradiction*. Links to a closed record become annexes. The codes are ALREADY_COMPLETED,
+        LOCK_TIMEOUT, WRITE_FAILED, RECORD_DAMAGED and INVOCATION_NOT_FOUND.
         """
         if self.tombstone:
             return self._count_swallowed([item.event for item in items])
@@ -287,11 +285,11 @@ class Recorder:
         return self._write([Composed(manual)], self._look_up_grounds(), dedupe=(None,), check=check)
 
     def append_bodies(self, bodies: Sequence[Body], *, after: int | None = None) -> Batch:
-        """Append lines the runtime makes itself: retrievals, and the seam of a resumed run.
+        """Append lines that the runtime makes itself: retrievals, and the seam of a resumed run.
 
-        With `after` they are written only if nobody has gone on since that seq, so of two that
-        resume a run one wins. Raises CallerError RUN_BUSY. The bodies are taken as they are,
-        neither checked nor masked.
+        With `after` they are written only if that seq is still the last one: if two processes
+        resume a run, one of them wins. Raises CallerError RUN_BUSY. The bodies are neither checked
+        nor masked.
         """
         if self.tombstone:
             return self._count_swallowed([str(body["event"]) for body in bodies])
@@ -300,11 +298,10 @@ class Recorder:
         return self._write(items, None, dedupe=(None,) * len(bodies), after=after)
 
     def annex(self, items: Sequence[Composed]) -> Batch:
-        """Say these of the record, which is closed, as annexes in this order.
+        """Write these events as annexes of the record, which must be closed.
 
-        Raises CallerError RUN_BUSY where it is open, and what a write raises.
-
-        Each becomes a file of its own, durable, in the order of their names.
+        Each annex is a file of its own and durable; the names of the files keep the order. Raises
+        CallerError RUN_BUSY if the record is open, and the errors of a write.
         """
         if self.tombstone:
             return self._count_swallowed([item.event for item in items])
@@ -321,8 +318,8 @@ class Recorder:
         return self._append_late([Composed(body) for body in bodies], tip)
 
     def close(self) -> None:
-        """Let go of the record's file; what an invocation with its trail off did not keep is
-        counted in one line."""
+        """Close the record's file. If the trail is off, first append one line that counts the
+        events that were not recorded."""
         try:
             if self._swallowed:
                 kinds = ", ".join(sorted(set(self._swallowed)))
@@ -342,9 +339,9 @@ class Recorder:
         return Batch(self.invocation_id, lines, 0, False, (), ())
 
     def note_gap(self, body: Body) -> None:
-        """Say with the next line that something could not be kept.
+        """Write a gap together with the next line.
 
-        `body` is a `capture_gap`, as `gap` of `event_body.py` makes it. It is kept until a write
+        `body` is a `capture_gap`, as `gap` of `event_body.py` makes it. It waits until a write
         succeeds.
         """
         self._pending.append(body)
@@ -369,7 +366,7 @@ class Recorder:
         at = rfc3339(read_clock(self._clock))
         lines: list[AppendedLine] = []
         duplicates = 0
-        # before the write; and the closing line that came first, if one did
+        # "before": the tip before the write; "late": the closing line, if another process wrote it
         tips: dict[str, Tip] = {}
 
         def compose(locked: LockedRecord) -> list[Body]:
@@ -385,21 +382,21 @@ class Recorder:
                 self._catch_up(locked.read)
             if check is not None:
                 check(self.fold)
-            named = items
+            named_items = items
             if unnamed:
                 trace_id = str(self.started.get("trace_id", ""))
-                named = tell_apart(locked.read(0), items, trace_id)
-            known = find_known(locked.holds, locked.read, named, dedupe, self._change)
-            all_gaps = (*gaps, *known.conflicts)
-            for body in self._compose_bodies(known, named, all_gaps, dedupe, grounds):
-                # Each is applied before the next is made: a checkpoint holds the state its
-                # predecessors left.
+                named_items = tell_apart(locked.read(0), items, trace_id)
+            state = find_known(locked.holds, locked.read, named_items, dedupe, self._change)
+            all_gaps = (*gaps, *state.conflicts)
+            for body in self._compose_bodies(state, named_items, all_gaps, dedupe, grounds):
+                # Each line is applied before the next is made: a checkpoint states the hash of the
+                # state before it.
                 line = AppendedLine(
                     locked.tip.seq + 1 + len(lines), {**body, "at": now, **self._by}
                 )
                 self._apply({**line.body, "seq": line.seq})
                 lines.append(line)
-            duplicates = sum(known.events)
+            duplicates = sum(state.events)
             return [line.body for line in lines]
 
         tip = self._append_composed(compose, at, sync)
@@ -408,18 +405,19 @@ class Recorder:
         self._pending.clear()
         self._fix_tip(tips.get("before"), tip, lines)
         if self._fold is not None and lines:
-            self._known = self._writer.size
+            self._offset = self._writer.size
         return Batch(self.invocation_id, tuple(lines), duplicates, sync, (), ())
 
     def _append_composed(
         self, compose: Callable[[LockedRecord], list[Body]], at: str, sync: bool
     ) -> Tip:
-        """Write once under the record's lock what `compose` makes there; the new tip."""
+        """Write the lines that `compose` makes under the record's lock, in one write. Return the
+        new tip."""
         try:
             return self._writer.append(compose, at, sync=sync)
         except BaseException as error:
-            # What the fold took was not written; it is made anew from the file.
-            self._fold, self._known = None, 0
+            # The fold holds lines that were not written: it is read again from the file.
+            self._fold, self._offset = None, 0
             if isinstance(error, FileNotFoundError):
                 raise StoredDataError(
                     "INVOCATION_NOT_FOUND",
@@ -429,7 +427,7 @@ class Recorder:
             raise
 
     def _fix_tip(self, before: Tip | None, after: Tip, lines: Sequence[AppendedLine]) -> None:
-        """Fix the tip outside the record where that is due."""
+        """Fix the tip outside the record if that is due."""
         events = [str(line.body["event"]) for line in lines]
         if before is not None and is_tip_due(self.invocation_id, before, after, events):
             fix_tip(
@@ -437,8 +435,8 @@ class Recorder:
             )
 
     def _require_open(self, tip: Tip, items: Sequence[Composed], after: int | None) -> None:
-        """Raise where these events may not follow the record's last line, or somebody went on since
-        `after`."""
+        """Raise CallerError or StoredDataError if these events may not follow the record's last
+        line, or if another process has written since `after`."""
         here = tip.seq - (tip.event == "recovered")
         if after is not None and after not in (here, tip.seq):
             raise CallerError(
@@ -453,18 +451,18 @@ class Recorder:
 
     def _compose_bodies(
         self,
-        known: BatchState,
+        state: BatchState,
         items: Sequence[Composed],
         gaps: Sequence[Body],
         dedupe: Sequence[str | None],
         grounds: Grounds | None,
     ) -> Iterator[Body]:
-        """Yield the bodies of a batch one after another; each sees the state the one before it
-        left."""
-        if known.change is not None:
-            yield known.change
+        """Yield the bodies of a batch. The caller must apply each one before it asks for the next,
+        which depends on the new state."""
+        if state.change is not None:
+            yield state.change
         yield from self._pending
-        for item, key, there in zip(items, dedupe, known.events, strict=True):
+        for item, key, there in zip(items, dedupe, state.events, strict=True):
             if there:
                 continue
             body = item.body if key is None else {**item.body, "dedupe": key}
@@ -486,18 +484,18 @@ class Recorder:
         yield from gaps
 
     def _compose_checkpoint(self, body: Body, grounds: Grounds) -> Iterator[Body]:
-        """Yield a checkpoint, and before it a reference to the policy where that has changed since
-        the last one."""
+        """Yield a checkpoint, and before it a reference to the policy if the policy has changed
+        since the last reference."""
         reference = self.compare_policy(grounds)
         if reference is not None:
             yield reference
         yield {**body, "state_hash": self.fold.state().state_hash, "corpus": grounds.corpus}
 
     def compare_policy(self, grounds: Grounds) -> Body | None:
-        """Return the reference to a policy that is another than that of the last reference.
+        """Return a reference to the policy of `grounds`; None if it is the policy of the last
+        reference.
 
-        Equal parses count as the same policy, whatever the bytes; None is the answer for the same
-        one.
+        Policies with equal parses count as the same, whatever their bytes.
         """
         before = self.fold.policy
         was, now = before.get("policy_hash"), grounds.policy_hash
@@ -529,8 +527,8 @@ class Recorder:
         return read_grounds(self.project, self.cache, self.objects)
 
     def _append_late(self, items: Sequence[Composed], tip: Tip) -> Batch:
-        """Write what may still be said of a closed record: one annex file each, chained to its
-        durable last line."""
+        """Write events about a closed record: one annex file each, chained to the record's last
+        line, which must be durable."""
         self._records.hold_durably(self.place)
         now = read_clock(self._clock)
         at = rfc3339(now)
@@ -538,7 +536,7 @@ class Recorder:
         for number, item in enumerate(items):
             body = {**item.body, "at": at, **self._by}
             line, _ = chain(tip, self.invocation_id, [body], self._entropy)
-            # Their names say in which order they came.
+            # The names of annexes sort in the order in which they were written.
             name = new_ulid(now + number, self._entropy(10))
             paths.append(write_annex(self.project, self._records, self.invocation_id, name, line))
         return Batch(self.invocation_id, (), 0, True, tuple(paths), ())
@@ -557,8 +555,8 @@ class Recorder:
         return Composed({"event": event, "sha": links.known_commit(self.project.root, value)})
 
     def _count_swallowed(self, kinds: Sequence[str]) -> Batch:
-        """Count what an invocation with its trail off does not keep; `close` says how much it
-        was."""
+        """Count events that are not recorded because the trail is off; `close` writes their
+        number."""
         self._swallowed += kinds
         count = len(kinds)
         warning = (
@@ -570,17 +568,17 @@ class Recorder:
     # --- following the run
 
     def _catch_up(self, read: Callable[[int], Source]) -> None:
-        """Fold the lines that were written since the last look, by whoever; `read` gives what
-        begins at a byte."""
+        """Fold the lines that any process has written since the last look. `read` returns the bytes
+        from an offset on."""
         if self._fold is None:
-            self._fold, self._known = StateFold(), 0
-        begin, end = self._known, 0
+            self._fold, self._offset = StateFold(), 0
+        begin, end = self._offset, 0
         for at, raw in lines_in_force(read(begin)):
             line = open_line(raw)
             if line.fields is not None and not line.problems:
                 self._fold.apply(line.fields)
             end = at + len(raw) + 1
-        self._known = begin + end
+        self._offset = begin + end
 
     def _apply(self, fields: Mapping[str, object]) -> None:
         if self._fold is not None:
@@ -601,13 +599,13 @@ class Recorder:
 
 
 def _needs_state(items: Sequence[Composed]) -> bool:
-    """Return whether an event says of the run's state what its caller has not given."""
+    """Return whether an event needs a member from the run's state that its payload did not give."""
     return any(item.event in _PLACED and _PLACED[item.event] not in item.body for item in items)
 
 
 def _describe_rule(rule: object) -> dict[str, object]:
-    """Return digest and source of a registered rule, so that a replay can ask it again; nothing of
-    another."""
+    """Return digest and source of a registered rule, which a replay needs to run it again; {} for a
+    rule that is not registered."""
     from specify_cli.invocation.gates import RULES  # loads what reads source
 
     rule_function = RULES.find(str(rule))
@@ -622,8 +620,8 @@ def _refused(code: str, message: str, invocation_id: str) -> InvocationError:
 
 def _not_recordable(event: str) -> CallerError:
     if event not in EVENTS:
-        known = ", ".join(RECORDABLE)
-        message = f"event: expected one of {known}, found {event!r}"
+        recordable = ", ".join(RECORDABLE)
+        message = f"event: expected one of {recordable}, found {event!r}"
         return CallerError("PAYLOAD_INVALID", message, "spec-kitty schema event")
     instead = f"it is written by {EVENTS[event].command}"
     return CallerError("PAYLOAD_INVALID", f"{event} is not recorded by hand", instead)
@@ -635,9 +633,10 @@ def _invalid_payload(message: str, event: str) -> CallerError:
 
 
 def lost_events(items: Sequence[Composed], error: EnvironmentFault) -> Body:
-    """Return the gap that stands for events the file system refused.
+    """Return the gap for events that could not be written.
 
-    `items` were composed and not written. The gap is written with the next line that can be.
+    `items` were composed and not written; `error` says why. The caller passes the gap to
+    `Recorder.note_gap`, so that the next write that succeeds includes it.
     """
     kinds = ", ".join(sorted({item.event for item in items}))
     return gap("write_failed", kinds, count=len(items), message=error.message)

@@ -1,5 +1,5 @@
-"""The ends of a record: who works and the first lines; what the closing lines name, and what
-follows from a close.
+"""The ends of a record: the decision and the first lines; the closing lines, and what follows from
+a close.
 
     from specify_cli.invocation.ends.opening import decide
     decide(root, "review the parser", None, verb="route").decision
@@ -9,7 +9,7 @@ Reading order: `opening.py` (decide, freeze the inputs, compose the first four l
 event explains), `publish.py` (a closed record into the tracked trail), `adoption.py` (records that
 removed worktrees left behind).
 
-Deciding writes nothing. Everything a close names is checked before anything is written. What a
-close projects can be made again by closing again. `executor.py` calls it; rooms import `decide` and
+Deciding writes nothing. Everything a close names is checked before anything is written. A second
+close makes missing projections again. `executor.py` calls this package; rooms import `decide` and
 the values.
 """

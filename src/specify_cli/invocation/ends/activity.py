@@ -1,4 +1,4 @@
-"""Which calls and edits of records can explain that a file changed at a moment.
+"""Find the calls and edits of records that can explain why a file changed at a moment.
 
     activity = read_activity(fields_of(record), now)
     activity.explains("src/login.py", moment)     # a call ran then, or an edit of this file says so
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 # A file system's clock runs behind by a tick, and a hook begins and ends a moment beside its tool.
 SLACK_MILLIS = 100
-# How long a tool ran whose begin nobody told: most edits take less.
+# How long a tool is assumed to have run if only its end is recorded; most edits take less.
 _UNTOLD_MILLIS = 5000
-# How many of the newest records are asked whether they explain a change.
+# How many of the newest records are searched for an explanation of a change.
 _MAX_RECORDS = 200
 # How long a call of another record can run without a line about it: its session may have died.
 _LONGEST_MILLIS = 15 * 60 * 1000
@@ -53,8 +53,8 @@ class Call(NamedTuple):
 
 
 class Edit(NamedTuple):
-    """When a path was edited, by which call; `has_lines` says whether its line tells which lines
-    came, `is_delete` whether the file went."""
+    """When a path was edited, and by which call. `has_lines` says whether the event has the member
+    `lines`, `is_delete` whether the file was deleted."""
 
     span: Span
     call_id: str
@@ -63,29 +63,29 @@ class Edit(NamedTuple):
 
 
 class Activity(NamedTuple):
-    """What the lines of a record tell of changes: its calls, and when each path was edited.
+    """The calls of a record that can change files, and its edits by path.
 
-    `calls` are those that ended, and open ones if asked for; the paths of `edits` are as lines
-    name them, masked.
+    `calls` are those that ended, and open ones if requested. The paths of `edits` are masked, as in
+    the lines.
     """
 
     calls: list[Call]
     edits: Mapping[str, list[Edit]]
 
     def explains(self, path: str, moment: int) -> bool:
-        """Return whether a call ran at a moment, or an edit of the file tells it.
+        """Return whether a call ran at a moment, or an edit of the file explains its change.
 
-        An edit that is later does, too: then the file with this time was moved or copied to there.
+        A later edit explains it too: the file had this time before it was moved or copied there.
         """
         return any(call.span.holds(moment) for call in self.calls) or any(
             edit.span.end + SLACK_MILLIS >= moment for edit in self.edits.get(path, ())
         )
 
     def can_explain_gone(self, path: str, moment: int) -> bool:
-        """Return whether a file that is gone can have been taken away by a call, or an edit tells
-        that it was.
+        """Return whether a call can have removed a file, or a recorded edit deleted it.
 
-        The moment is that of its folder, which others move later: the file went at most then.
+        `moment` is the time of the file's folder. Later changes in the folder move it, so the file
+        was removed at that time or earlier.
         """
         return any(call.span.begin - SLACK_MILLIS <= moment for call in self.calls) or any(
             edit.is_delete for edit in self.edits.get(path, ())
@@ -95,17 +95,14 @@ class Activity(NamedTuple):
 def read_activity(
     lines: Iterable[Mapping[str, object]], now: int, *, with_open: bool = True
 ) -> Activity:
-    """Return when the tools of a record ran that can change files, and which files edits name.
+    """Return the calls of a record that can change files, with their times, and its edits.
 
-    With `with_open`, a call that nobody ended still runs at `now`. Of a result whose call was not
-    told, the end alone is known.
-
-    `lines` are fields in order. A call without an effect on files (`side_effect` none) explains
-    nothing. Where a result's call was not told and it states no duration, the tool is taken to
-    have run for five seconds.
+    `lines` are fields in order, and `now` is in ms. With `with_open`, a call without an end still
+    runs at `now`. A call without an effect on files (`side_effect` none) is left out. If a result
+    has no recorded call and states no duration, the tool is assumed to have run for five seconds.
     """
     calls: list[Call] = []
-    begun: dict[str, Mapping[str, object]] = {}
+    open_calls: dict[str, Mapping[str, object]] = {}
     readers: set[str] = set()
     spans: dict[str, Span] = {}
     edits: dict[str, list[Edit]] = {}
@@ -118,9 +115,9 @@ def read_activity(
             if line.get("side_effect") == "none":
                 readers.add(call_id)
             else:
-                begun[call_id] = line
+                open_calls[call_id] = line
         elif line.get("event") == "tool_result":
-            call = begun.pop(call_id, None)
+            call = open_calls.pop(call_id, None)
             if line.get("status") == "denied" or (call is None and call_id in readers):
                 continue
             took = line.get("duration_ms")
@@ -128,32 +125,32 @@ def read_activity(
             calls.append(_make_call(line if call is None else call, begin, moment))
             spans[call_id] = calls[-1].span
         elif line.get("event") == "patch_apply" and line.get("ok") is not False:
-            # an edit that no call tells of took as long as one whose begin is not known
+            # an edit without a recorded call gets the same assumed duration
             span = spans.get(call_id) or Span(moment - _UNTOLD_MILLIS, moment)
             if line.get("witness") == "tree":
                 span = Span(moment, moment)
             edit = Edit(span, call_id, "lines" in line, line.get("kind") == "delete")
             edits.setdefault(str(line.get("path")), []).append(edit)
     if with_open:
-        calls += [_make_call(call, now, now) for call in begun.values()]
+        calls += [_make_call(call, now, now) for call in open_calls.values()]
     return Activity(calls, edits)
 
 
 def _make_call(line: Mapping[str, object], begin: int, end: int) -> Call:
-    """Return a call by its line; by that of its result alone it began at `begin`."""
+    """Return the call in a line. `begin` counts if the line is that of its result."""
     if line.get("event") == "tool_call":
         begin = read_moment(line.get("claimed_at", line.get("at"))) or begin
     agent = line.get("agent")
-    named = agent if isinstance(agent, str) else None
-    return Call(str(line.get("call_id")), str(line.get("tool")), Span(begin, end), named)
+    agent_id = agent if isinstance(agent, str) else None
+    return Call(str(line.get("call_id")), str(line.get("tool")), Span(begin, end), agent_id)
 
 
 def read_others(root: str, invocation_id: str, since: int, now: int) -> Iterator[Activity]:
-    """Yield what other records of a project tell that were written to since a moment, or are open
-    and were a while before: a call of theirs may run.
+    """Yield the activity of a project's other records, without `invocation_id`.
 
-    `invocation_id` is left out. At most 200 of the newest are looked at, and what cannot be read
-    is passed over.
+    These are records that were written since a moment (ms), and open records that were written up
+    to 15 minutes before it, because one of their calls may still run. At most 200 of the newest
+    records are read; those that cannot be read are left out.
     """
     index, store = Index(root), FileRecordStore(root)
     for key in islice(index.newest(), _MAX_RECORDS):
@@ -172,16 +169,14 @@ def read_others(root: str, invocation_id: str, since: int, now: int) -> Iterator
             if record.completed is not None:
                 from specify_cli.storage.queries import annex_events  # loads what verifies
 
-                # the call that closed it ended behind its last line
+                # the result of the call that closed the record stands in an annex
                 lines += annex_events(root, place.invocation_id)
             yield read_activity(lines, now)
 
 
 def read_moment(value: object) -> int | None:
-    """Return a moment that a line states; None where it states none.
-
-    `value` is RFC 3339, as a line has it: from 1970 on, and with four digits of a year.
-    """
+    """Return the milliseconds since 1970 of a time in a line; None if it is missing, malformed, or
+    outside of 1970 to 9999. `value` is RFC 3339."""
     try:
         millis = round(datetime.fromisoformat(str(value)).timestamp() * 1000)
     except (ValueError, OverflowError):

@@ -34,21 +34,22 @@ if TYPE_CHECKING:
 
 
 def take_in(project: Project) -> list[str]:
-    """Bring the records that removed worktrees left behind into this project; return their paths.
+    """Bring the records that removed worktrees left behind into this project; return their paths
+    below the root.
 
-    Objects first, then annexes, then the record: a record that is there leads to all it names. A
-    second name goes once its record is here; stopping anywhere and doing it again brings in the
-    rest. Raises InvocationError.
+    Objects come first, then annexes, then the record, so everything that an adopted record names is
+    there. The copy in the git directory is removed once its record is here. If the work stops
+    anywhere, the next call brings in the rest. Raises InvocationError.
 
-    A record whose name is taken here by other bytes stays behind. Paths are below the root.
+    A record stays behind if another record here has its name and other bytes.
     """
-    left = find_left_behind(project.root)
-    if not left:
+    left_behind = find_left_behind(project.root)
+    if not left_behind:
         return []
     records = FileRecordStore(project.root, project.config.trail)
     objects = FileObjectStore(project.root, project.config.trail)
     prepare(records)
-    for home in sorted({item.home for item in left}):
+    for home in sorted({item.home for item in left_behind}):
         for path in list_files(home):
             folder, _, name = path.rpartition("/")
             if folder.startswith((layout.OBJECTS, layout.LOCAL_OBJECTS)) and not name.endswith(
@@ -65,7 +66,7 @@ def take_in(project: Project) -> list[str]:
                 except FileExistsError:
                     continue
     adopted: list[str] = []
-    for item in left:
+    for item in left_behind:
         path = f"{layout.RECORDS}/{item.name}"
         if path.startswith(layout.COLD):
             try:
@@ -74,17 +75,17 @@ def take_in(project: Project) -> list[str]:
                     adopted += lay_out(archive, records, objects)
                     os.unlink(archive.path)
             except StoredDataError:
-                pass  # it stays behind, as a record does
+                pass  # a damaged archive stays behind
             continue
         data = durable.read_below(item.home, path)
         try:
             records.create(item.name, data)
         except FileExistsError:
             if durable.read_below(project.root, path) != data:
-                continue  # both stay; the one that is left behind is still said to be
+                continue  # both stay; doctor still reports the one that is left behind
         adopted.append(path)
         os.unlink(f"{item.home}/{path}")
-    for worktree, home in sorted({item[:2] for item in left}):
+    for worktree, home in sorted({item[:2] for item in left_behind}):
         if not list(list_records(home)) and not os.path.lexists(
             f"{shared_directory(home)}/worktrees/{worktree}"
         ):
@@ -93,11 +94,12 @@ def take_in(project: Project) -> list[str]:
 
 
 def lay_out(archive: Archive, records: FileRecordStore, objects: FileObjectStore) -> list[str]:
-    """Lay what an archive holds on disk, what a record needs before the record; return the paths of
-    the records.
+    """Write the contents of an archive to disk, each record after its objects and annexes; return
+    the paths of the records.
 
-    Doing it again lays the rest. Raises StoredDataError COLD_DAMAGED where the archive does not
-    hold what it names, and at the end where a name is taken by other bytes; EnvironmentFault.
+    A second call writes what is still missing. Raises StoredDataError COLD_DAMAGED if the archive
+    lacks something that it names, and at the end if a file of a name exists with other bytes;
+    EnvironmentFault.
     """
     root, laid, differing = records.root, list[str](), list[str]()
 
@@ -112,10 +114,10 @@ def lay_out(archive: Archive, records: FileRecordStore, objects: FileObjectStore
                 records.annex(invocation_id, name.removesuffix(".jsonl"), line)
             except FileExistsError:
                 compare(f"{layout.annex_folder(invocation_id)}/{name}", line)
-    for folder, found in groupby(archive.list_records(), key=lambda record: record[0]):
+    for folder, names in groupby(archive.list_records(), key=lambda record: record[0]):
         records.hide_folder(folder)
         with durable.folder(root, folder) as fd:
-            for _, name in found:
+            for _, name in names:
                 data = archive.get("record", name_record(folder, name))
                 try:
                     durable.Staged(fd, data, durable.PRIVATE).publish(name)

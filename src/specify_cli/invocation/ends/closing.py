@@ -1,8 +1,9 @@
-"""Close an invocation: what the closing lines name, what they say, and what is projected from a
-closed record.
+"""Close an invocation: gather evidence and links, compose the closing lines, and make the
+projections of a closed record.
 
-`gather` checks everything a close names before anything is written; `compose_closing` makes its
-lines; the projections (evidence folder, trail copy) can be made again from what is durable.
+`gather` checks everything that a close names before anything is written, and `compose_closing`
+makes the lines. The projections (evidence folder, copy in the trail) can be made again from the
+record and its objects.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ CLOSED_BY = ("agent", "person", "hook", "doctor")
 
 
 class Completion(NamedTuple):
-    """What `complete` did, or found already done."""
+    """The result of `complete`; `already_completed` says that the record was closed before."""
 
     invocation_id: str
     profile_id: str
@@ -55,11 +56,10 @@ class Completion(NamedTuple):
 
 
 class ClosingContents(NamedTuple):
-    """What a close names: the evidence's masked bytes, what the closing line says of it, artifacts,
-    a commit.
+    """The evidence, artifacts and commit of a close.
 
-    `fields` are members of `completed`: the evidence's name, size and redactions. `artifacts` are
-    bodies by path.
+    `evidence` is masked. `fields` are members of `completed`: the evidence's name, size and
+    redactions. `artifacts` maps paths to bodies of `artifact_link`.
     """
 
     evidence: bytes | None
@@ -83,10 +83,10 @@ def gather(
     commit: str | None,
     allow_outside: bool,
 ) -> ClosingContents:
-    """Read and check what a close names. Raises CallerError; nothing is written.
+    """Read and check the evidence, artifacts and commit of a close; nothing is written.
 
     `evidence` and `artifacts` are paths as the caller gave them; `commit` is a name git knows.
-    Evidence outside the project is taken with `allow_outside` only. Raises CallerError
+    Evidence outside the project is refused without `allow_outside`. Raises CallerError
     EVIDENCE_NOT_ALLOWED, EVIDENCE_NOT_FOUND, EVIDENCE_OUTSIDE, ARTIFACT_NOT_FOUND,
     ARTIFACT_OUTSIDE, COMMIT_NOT_FOUND, FILE_TOO_LARGE.
     """
@@ -110,22 +110,25 @@ def gather(
     return ClosingContents(data, fields, {str(body["ref"]): body for body in linked}, sha)
 
 
-def compose_closing(named: ClosingContents, *, outcome: str, closed_by: str, at: str) -> list[Body]:
+def compose_closing(
+    contents: ClosingContents, *, outcome: str, closed_by: str, at: str
+) -> list[Body]:
     """Return the bodies that close a record: its links, then the closing line.
 
-    `at` is RFC 3339 and the same for all of them. `completed` is the last; nothing may follow it.
+    `at` is RFC 3339 and the same for all of them. `completed` comes last, and no line can follow
+    it.
     """
-    bodies: list[Body] = [{**body, "at": at} for body in named.artifacts.values()]
-    if named.commit is not None:
-        bodies.append({"event": "commit_link", "at": at, "sha": named.commit})
+    bodies: list[Body] = [{**body, "at": at} for body in contents.artifacts.values()]
+    if contents.commit is not None:
+        bodies.append({"event": "commit_link", "at": at, "sha": contents.commit})
     closing: Body = {
         "event": "completed",
         "completed_at": at,
         "outcome": outcome,
         "closed_by": closed_by,
-        "evidence_ref": named.evidence_ref,
+        "evidence_ref": contents.evidence_ref,
     }
-    return [*bodies, {**closing, **named.fields}]
+    return [*bodies, {**closing, **contents.fields}]
 
 
 def check_outcome(place: Place, completed: Mapping[str, object], outcome: str) -> None:
@@ -146,31 +149,31 @@ def check_outcome(place: Place, completed: Mapping[str, object], outcome: str) -
         )
 
 
-def check_held(place: Place, record: Record, named: ClosingContents) -> None:
-    """Refuse to close a record again with what it does not hold. Raises CallerError
-    ALREADY_COMPLETED.
+def check_held(place: Place, record: Record, contents: ClosingContents) -> None:
+    """Refuse to close a record again with evidence or links that it does not hold. Raises
+    CallerError ALREADY_COMPLETED.
 
-    Evidence, artifacts and commit are compared by digest, path and id. A second close may name
-    less than the first.
+    Evidence is compared by digest, artifacts by path and digest, the commit by id. A second close
+    can name less than the first.
     """
     assert record.completed is not None
-    refs = named.artifacts
+    refs = contents.artifacts
     lines = fields_of(record) if refs else ()
     linked = {
         (line["ref"], say(line.get("digest"))) for line in lines if isinstance(line.get("ref"), str)
     }
     lacking = (
         []
-        if named.evidence_ref in (None, record.completed.get("evidence_ref"))
+        if contents.evidence_ref in (None, record.completed.get("evidence_ref"))
         else ["the evidence"]
     )
     lacking += [
         f"artifact {ref}" for ref, body in refs.items() if (ref, say(body["digest"])) not in linked
     ]
-    if named.commit is not None and all(
-        entry.fields.get("sha") != named.commit for entry in record.entries
+    if contents.commit is not None and all(
+        entry.fields.get("sha") != contents.commit for entry in record.entries
     ):
-        lacking.append(f"commit {named.commit}")
+        lacking.append(f"commit {contents.commit}")
     if lacking:
         raise CallerError(
             "ALREADY_COMPLETED",
@@ -192,22 +195,21 @@ def describe_closed(
     *,
     already: bool,
 ) -> Completion:
-    """Return what is said of a closed record, its projections made; one that fails is a warning,
-    for it is closed.
+    """Make the projections of a closed record and return its completion.
 
-    `already` says that it was closed before this call. `record` is the closed one, read after its
-    line was durable.
+    A projection that fails is only a warning, because the record is closed. `already` says that it
+    was closed before this call. `record` was read after its closing line was durable.
     """
-    done = _read_completion(place, record, objects, already=already)
+    completion = _read_completion(place, record, objects, already=already)
     try:
         published, kept_back = make_projections(project, records, objects, place, record)
-        return done._replace(published=published, warnings=(*done.warnings, *kept_back))
+        return completion._replace(published=published, warnings=(*completion.warnings, *kept_back))
     except (InvocationError, OSError) as error:
         warning = (
             f"the record is closed, but its projection failed: {error}; run the same "
             "command again to make it"
         )
-        return done._replace(warnings=(*done.warnings, warning))
+        return completion._replace(warnings=(*completion.warnings, warning))
 
 
 def _read_completion(
@@ -250,12 +252,12 @@ def make_projections(
     place: Place,
     record: Record,
 ) -> tuple[str | None, tuple[str, ...]]:
-    """Make tier 2 and the trail copy of a closed record; both can be made again from what is
-    durable.
+    """Make the evidence folder (tier 2) and the trail copy of a closed record, where they are
+    missing.
 
-    Returns where it was published now, if it was, and what was kept back of it.
-
-    Files whose content policy denies or redacts are not published; a note in their place says so.
+    Return the path of the copy if it was published now (else None), and warnings about objects that
+    were not published. Files whose content the policy denies or redacts are not published; a note
+    in their place says so.
     """
     if record.completed is not None and record.sealed:
         evidence = record.completed.get("evidence_ref")

@@ -1,15 +1,15 @@
-"""Open an invocation: who works, on what, under which terms, and the first lines of its record.
+"""Open an invocation: route the request, take the snapshot, and compose the first lines.
 
-`decide` routes without writing anything; `compose_opening` makes the four first lines from what was
-decided. Both are used again where a record is replayed against today.
+`decide` routes without writing anything; `compose_opening` makes the first four lines from the
+decision. A replay against current doctrine uses both as well.
 
     routed = decide(".", "fix the login test", None, verb="do")
     routed.decision.profile_id, routed.decision.action
 
-Everything a decision depends on passes through here once: the masked request, the profiles, the
-router's table, the facts of the project. The same values go into the snapshot, so that a replay
-decides on what was decided on, and not on what it finds. The request is masked before it is
-routed: a word that is masked can never decide anything.
+Everything a decision depends on is read here once: the masked request, the profiles, the router's
+table, the facts of the project. The same values go into the snapshot, so a replay decides on the
+same inputs and not on today's files. The request is masked before it is routed, so a masked word
+can never decide anything.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class CloseContract(NamedTuple):
 
 
 class InvocationPayload(NamedTuple):
-    """What the host agent receives: who works, on what, under which rules, and how to close."""
+    """The answer to the host agent: profile, action, governance context, and how to close."""
 
     invocation_id: str
     profile_id: str
@@ -102,12 +102,12 @@ class InvocationPayload(NamedTuple):
 
 
 class Terms(NamedTuple):
-    """What one run asks beyond its request.
+    """The settings of one run, beside its request.
 
-    `opened_by` says what began a record that nobody asked for. `capture` gives modes by side, or by
-    group (`llm`, `tool`); where the config states a mode it can only narrow that. `limits` are
-    steps, tool_calls, tokens and seconds. `trail` false leaves a tombstone. `show` says what of the
-    context is printed: whole, new, titles.
+    `opened_by` names what began a record without a `do`, such as `hook`. `capture` gives modes by
+    side or by group (`llm`, `tool`); it can only narrow a mode that the config states. `limits` are
+    steps, tool_calls, tokens and seconds. Without `trail` the record is a tombstone. `show` says
+    which part of the context is printed: whole, new, titles.
     """
 
     trail: bool = True
@@ -126,11 +126,10 @@ LIMITS = ("steps", "tool_calls", "tokens", "seconds")
 
 
 class Request(NamedTuple):
-    """One request's own side: its id and moment, how it was asked and by whom, its terms and
-    capture modes by side, and the mission it is part of.
+    """One request with its id, time, verb, caller, terms, capture modes by side, and mission.
 
-    `millis` is the moment in ms since 1970; `profile` the one that was named outright; `printed`
-    the member of `started`.
+    `millis` is the time in ms since 1970, `profile` the one that the caller named (None: the router
+    chooses), and `printed` the member of `started`.
     """
 
     invocation_id: str
@@ -145,10 +144,10 @@ class Request(NamedTuple):
 
 
 def check_asked(verb: str, caller: Caller, terms: Terms) -> None:
-    """Raise CallerError INVALID_VALUE for a verb, an actor's type, limits or digests that are
-    none.
+    """Raise CallerError INVALID_VALUE for an unknown verb or actor type, and for malformed limits
+    or digests.
 
-    `verb` is advise, ask or do. It is checked before anything is read or written.
+    `verb` is advise, ask or do. Call it before anything is read or written.
     """
     if verb not in tiers.MODE_OF_VERB:
         raise bad_value("verb", tuple(tiers.MODE_OF_VERB), verb)
@@ -173,7 +172,7 @@ class Routed(NamedTuple):
     facts: ProjectFacts
     request: Redacted
     decision: RouterDecision
-    decisions: str | None = None  # what was decided for the clone and no record states yet
+    decisions: str | None = None  # a person's decisions for this clone that no record states yet
 
     @property
     def profile(self) -> AgentProfile:
@@ -185,11 +184,9 @@ def decide(
 ) -> Routed:
     """Route a request without writing anything.
 
-    Raises CallerError with the router's refusal, each candidate carrying the command that picks it.
-
-    `start` is any folder of the project and `profile` one that is named outright. Raises
-    StoredDataError CONFIG_INVALID too. A refusal is ROUTER_NO_MATCH, ROUTER_AMBIGUOUS,
-    PROFILE_NOT_FOUND or EMPTY_REQUEST.
+    `start` is any folder of the project, and `profile` the one that the caller named. Raises
+    CallerError ROUTER_NO_MATCH, ROUTER_AMBIGUOUS, PROFILE_NOT_FOUND or EMPTY_REQUEST, in which each
+    candidate has the command that chooses it, and StoredDataError CONFIG_INVALID.
     """
     valid = valid_request(request)
     project, cache = load_project(start, home)
@@ -206,7 +203,7 @@ def decide(
 
 
 class Advisor(NamedTuple):
-    """Under which profile and action work stands that nobody asked for by a `do`."""
+    """The profile and action of work that began without a `do`."""
 
     profile_id: str
     action: str
@@ -215,12 +212,10 @@ class Advisor(NamedTuple):
 
 
 def choose_advisor(project: Project, cache: ParseCache) -> Callable[[str], Advisor]:
-    """Return what names profile and action for a prompt, redacted: the router's choice.
+    """Return a function from a redacted prompt to the profile and action that the router chooses.
 
-    Where the router refuses, it is the first profile of all, and `match_reason` says that nobody
-    chose it.
-
-    It reads profiles and facts once, for a hook or an import that names many prompts.
+    If the router refuses, the first profile stands in, and `match_reason` says so. Profiles and
+    facts are read once, so a hook or an import can route many prompts.
     """
     profiles = ProfileRegistry(project.root, cache).all()
     table, facts = shipped_table(), detect_facts(project.root)
@@ -232,8 +227,8 @@ def choose_advisor(project: Project, cache: ParseCache) -> Callable[[str], Advis
                 decision.profile_id, decision.action, decision.confidence, decision.match_reason
             )
         first = profiles[0].profile_id
-        named = route(prompt, profiles, table, facts, first)
-        action = named.action if isinstance(named, RouterDecision) else "analyze"
+        second = route(prompt, profiles, table, facts, first)
+        action = second.action if isinstance(second, RouterDecision) else "analyze"
         return Advisor(
             first,
             action,
@@ -295,23 +290,22 @@ def _check_names(terms: Terms) -> None:
             )
 
 
-def capture_modes(project: Project, asked: Mapping[str, str] | None) -> dict[str, str]:
-    """Return the capture mode of each side: what the run asks, never wider than what the config
-    states.
+def capture_modes(project: Project, requested: Mapping[str, str] | None) -> dict[str, str]:
+    """Return the capture mode of each side: the requested one, but never wider than the config's.
 
-    `asked` has modes by side, or by group: `llm` for prompt and response, `tool` for arguments and
-    output. Raises CallerError INVALID_VALUE. A wider mode than the config's is not an error: it is
+    `requested` has modes by side, or by group: `llm` for prompt and response, `tool` for arguments
+    and output. Raises CallerError INVALID_VALUE. A mode wider than the config's is no error: it is
     narrowed, so that one command fits every project.
     """
     config = project.config
     modes = dict(config.capture)
-    if asked is not None and not isinstance(asked, Mapping):
+    if requested is not None and not isinstance(requested, Mapping):
         raise CallerError(
             "INVALID_VALUE",
-            f"capture: expected modes by side, found {asked!r}",
+            f"capture: expected modes by side, found {requested!r}",
             'for example capture={"tool": "full"}',
         )
-    for key, mode in (asked or {}).items():
+    for key, mode in (requested or {}).items():
         sides = CAPTURE_SIDES.get(f"capture_{key}_io", (key,))
         if mode not in MODES or any(side not in modes for side in sides):
             expected = (
@@ -333,7 +327,7 @@ def capture_modes(project: Project, asked: Mapping[str, str] | None) -> dict[str
 def snapshot_of(
     routed: Routed, inputs: ContextInputs, config: Mapping[str, object]
 ) -> snapshot.Snapshot:
-    """Return the snapshot of a routing and the charter inputs beside it, under this config.
+    """Return the snapshot of a routed request and its charter inputs.
 
     `config` is the member of that name of the manifest (docs/format.md §5).
     """
@@ -366,8 +360,7 @@ def snapshot_of(
 
 
 def context_object(context: CharterContextResult) -> bytes | None:
-    """Return the object that holds the text an agent is given; None where there was no charter to
-    give any.
+    """Return the bytes of the context text, to be stored as an object; None without a charter.
 
     Its SHA-256 is the `governance_context_hash` of `started`.
     """
@@ -375,10 +368,9 @@ def context_object(context: CharterContextResult) -> bytes | None:
 
 
 def build_digest() -> str | None:
-    """Return the digest of the sources this build was made from; None in a tree that was never
-    built.
+    """Return the digest of the sources of this build; None in a tree that was never built.
 
-    It stands in the manifest, so a replay can say that other code decided.
+    It stands in the manifest, so a replay can report that other code decided.
     """
     try:
         with open(f"{os.path.dirname(specify_cli.__file__)}/build.txt", encoding="utf-8") as file:
@@ -388,11 +380,10 @@ def build_digest() -> str | None:
 
 
 def encode_oversize(text: str) -> bytes | None:
-    """Return the bytes of a request that a line would not hold, to be kept as an object; None for
-    one that fits.
+    """Return the bytes of a request that is too long for a line, to be stored as an object; None
+    for one that fits.
 
-    What counts is its size in the line, where each control character takes six bytes and each
-    quote two.
+    Its size in the line counts, where each control character takes six bytes and each quote two.
     """
     data = text.encode("utf-8")
     escapes = sum(data.count(bytes((code,))) for code in range(32))
@@ -408,10 +399,10 @@ def _shorten(text: str) -> str:
 
 
 def make_tombstone(started: Body) -> Body:
-    """Return the one line of an invocation whose trail is off: that it was, not what it was
-    about.
+    """Return the body of a tombstone, the only line of an invocation whose trail is off: it shows
+    that the invocation happened, not its subject.
 
-    `started` is the body of the line as it would have been. Its salt and seal come later.
+    `started` is the body that the line would have had. Its salt and seal come later.
     """
     members = {
         key: value
@@ -429,19 +420,19 @@ def make_tombstone(started: Body) -> Body:
 
 
 def compose_opening(
-    routed: Routed, context: CharterContextResult, frozen: snapshot.Snapshot, asked: Request
+    routed: Routed, context: CharterContextResult, frozen: snapshot.Snapshot, request: Request
 ) -> list[Body]:
-    """Return the bodies of a record's first lines (docs/format.md §4): started, policy, retrieval
-    and its response.
+    """Return the bodies of a record's first four lines (docs/format.md §4): started, policy,
+    retrieval and its response.
 
-    All four carry the moment of the request, because they are one write. They are bodies:
-    envelope, salt and seal come with `chain`.
+    All four have the time of the request, because they are one write. `chain` adds envelope, salt
+    and seal.
     """
     inputs = context.inputs
     bundle, policy_hash = snapshot.policy_digests(
         inputs.policy_bytes, inputs.policy_state, inputs.policy_document
     )
-    at = rfc3339(asked.millis)
+    at = rfc3339(request.millis)
     reference: Body = {
         "event": "policy_snapshot_ref",
         "at": at,
@@ -453,7 +444,7 @@ def compose_opening(
     if inputs.policy_error is not None:
         reference["error"] = inputs.policy_error
     return [
-        _compose_started(routed, context, frozen, asked, policy_hash),
+        _compose_started(routed, context, frozen, request, policy_hash),
         reference,
         *_compose_retrieval(context, frozen, at),
     ]
@@ -463,15 +454,15 @@ def _compose_started(
     routed: Routed,
     context: CharterContextResult,
     frozen: snapshot.Snapshot,
-    asked: Request,
+    request: Request,
     policy_hash: str | None,
 ) -> Body:
     decision, rules = routed.decision, routed.project.config.redaction
-    text, terms, caller = routed.request.text, asked.terms, asked.caller
+    text, terms, caller = routed.request.text, request.terms, request.caller
     request_object = encode_oversize(text)
     started: Body = {
         "event": "started",
-        "started_at": rfc3339(asked.millis),
+        "started_at": rfc3339(request.millis),
         "profile_id": decision.profile_id,
         "action": decision.action,
         "request_text": text if request_object is None else _shorten(text),
@@ -482,12 +473,12 @@ def _compose_started(
             for key, value in caller.actor._asdict().items()
             if value is not None
         },
-        "mode_of_work": tiers.MODE_OF_VERB[asked.verb],
+        "mode_of_work": tiers.MODE_OF_VERB[request.verb],
         "router_confidence": decision.confidence,
         "match_reason": decision.match_reason,
-        "trace_id": trace_id_of(caller.traceparent, asked.invocation_id),
+        "trace_id": trace_id_of(caller.traceparent, request.invocation_id),
         "run_kind": terms.run_kind,
-        "verb": asked.verb,
+        "verb": request.verb,
         "first_load": context.first_load,
         "snapshot": digest(frozen.manifest),
         "execution_hash": snapshot.execution_hash(
@@ -499,16 +490,16 @@ def _compose_started(
             program=terms.program,
             limits=terms.limits,
         ),
-        "capture": dict(asked.capture),
+        "capture": dict(request.capture),
         "redaction_rules": rules.digest,
     }
-    stated = _compose_optional(routed, asked, request_object)
+    stated = _compose_optional(routed, request, request_object)
     return {**started, **{name: value for name, value in stated.items() if value is not None}}
 
 
-def _compose_optional(routed: Routed, asked: Request, request_object: bytes | None) -> Body:
-    """Return the fields of `started` that are left out where they are None."""
-    rules, terms, session = routed.project.config.redaction, asked.terms, asked.caller.session
+def _compose_optional(routed: Routed, request: Request, request_object: bytes | None) -> Body:
+    """Return the optional fields of `started`; the caller leaves out those that are None."""
+    rules, terms, session = routed.project.config.redaction, request.terms, request.caller.session
     tools = {_redact_tool_name(name, rules): value for name, value in terms.tools.items()}
     return {
         "limits": None if terms.limits is None else dict(terms.limits),
@@ -516,11 +507,11 @@ def _compose_optional(routed: Routed, asked: Request, request_object: bytes | No
         "program": terms.program,
         "parent_invocation_id": terms.parent,
         "opened_by": terms.opened_by,
-        "printed": asked.printed,
+        "printed": request.printed,
         "request_object": None if request_object is None else digest(request_object),
-        "requested_profile": asked.profile,
-        "mission": asked.work.mission and mask_outside(asked.work.mission, rules),
-        "work_package": asked.work.packages,
+        "requested_profile": request.profile,
+        "mission": request.work.mission and mask_outside(request.work.mission, rules),
+        "work_package": request.work.packages,
         "session": None
         if session is None
         else {key: mask_outside(value, rules) for key, value in session.items()},
@@ -533,7 +524,7 @@ def _compose_optional(routed: Routed, asked: Request, request_object: bytes | No
 def _compose_retrieval(
     context: CharterContextResult, frozen: snapshot.Snapshot, at: str
 ) -> tuple[Body, Body]:
-    """Return the retrieval the context was made by, as it was asked and as it was answered."""
+    """Return the request and the response of the retrieval that made the context."""
     hits, filters = list(context.hits), list(context.filters_applied)
     request: Body = {
         "event": "retrieval_request",
@@ -560,8 +551,8 @@ def _compose_retrieval(
 
 
 def _redact_tool_name(name: str, rules: RuleSet) -> str:
-    """Return a tool's name as a nested key, which is ASCII: one that is not, or is a secret, goes
-    by its digest."""
+    """Return a tool's name as a nested key, which must be ASCII. The first 16 digits of its digest
+    replace a name that is not ASCII, or holds a secret."""
     return (
         name
         if name.isascii() and not redact(name, rules).counts
@@ -572,13 +563,15 @@ def _redact_tool_name(name: str, rules: RuleSet) -> str:
 def mask_outside(text: str, rules: RuleSet) -> str:
     """Return a text from outside, redacted and valid.
 
-    What is no Unicode is spelt out, for a strange name of an actor must never block a record.
+    Characters that cannot be encoded are spelt out: a strange name of an actor must never prevent a
+    record.
     """
     return redact(make_encodable(text), rules).text
 
 
 def trace_id_of(traceparent: str | None, invocation_id: str) -> str:
-    """Return the trace id of a valid W3C traceparent, else the ULID's 128 bits as 32 hex digits."""
+    """Return the trace id of a valid W3C traceparent; otherwise the 128 bits of the invocation id
+    as 32 hex digits."""
     match = _TRACEPARENT.fullmatch(traceparent or "")
     if match is not None:
         return match.group(1)
@@ -586,15 +579,14 @@ def trace_id_of(traceparent: str | None, invocation_id: str) -> str:
 
 
 def build_payload(
-    routed: Routed, context: CharterContextResult, asked: Request
+    routed: Routed, context: CharterContextResult, request: Request
 ) -> InvocationPayload:
-    """Return what the host agent receives for a request.
+    """Return the answer to the host agent. Nothing is read or written.
 
-    Warnings are those of project, context and profiles, then TRAIL_OFF. Nothing is read or
-    written.
+    The warnings are those of project, context and profiles, then TRAIL_OFF.
     """
-    decision, terms, invocation_id = routed.decision, asked.terms, asked.invocation_id
-    mode = tiers.MODE_OF_VERB[asked.verb]
+    decision, terms, invocation_id = routed.decision, request.terms, request.invocation_id
+    mode = tiers.MODE_OF_VERB[request.verb]
     problems = tuple(
         f"PROFILE_INVALID: {problem.describe()}" for problem in routed.registry.problems
     )
@@ -620,16 +612,16 @@ def build_payload(
             OUTCOMES,
             terms.trail and tiers.evidence_allowed(mode),
         ),
-        trace_id=trace_id_of(asked.caller.traceparent, invocation_id),
-        started_at=rfc3339(asked.millis),
+        trace_id=trace_id_of(request.caller.traceparent, invocation_id),
+        started_at=rfc3339(request.millis),
         record_path=f"{layout.RECORDS}/{layout.record_name(decision.profile_id, invocation_id)}",
     )
 
 
-def bad_value(option: str, expected: Sequence[str], found: str) -> CallerError:
-    """Return the error for a value that is none of those expected: CallerError INVALID_VALUE."""
+def bad_value(option: str, expected: Sequence[str], actual: str) -> CallerError:
+    """Return the CallerError INVALID_VALUE for an option whose value is not among `expected`."""
     return CallerError(
         "INVALID_VALUE",
-        f"{option}: expected {', '.join(expected)}, found {found!r}",
+        f"{option}: expected {', '.join(expected)}, found {actual!r}",
         f"choose one of {expected[0]}, …",
     )

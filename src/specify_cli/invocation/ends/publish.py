@@ -27,14 +27,14 @@ from specify_cli.trail.log.published import list_segments, publish_leaves
 def publish_record(
     project: Project, records: FileRecordStore, objects: FileObjectStore, place: Place
 ) -> tuple[str | None, tuple[str, ...]]:
-    """Copy a closed record and what it leads to into the trail; where, and what was kept back.
+    """Copy a closed record and the objects it names into the trail. Return the path of the copy
+    below the root (None if it was there already), and warnings about withheld objects.
 
-    So are those again whose commit was dropped: the part of the log that is published with this one
-    names them. Raises InvocationError, OSError.
+    Records whose commit was dropped are published again, because the part of the log that is
+    published now names them. Raises InvocationError, OSError.
 
-    The record is verified first: a damaged one is never published (RECORD_DAMAGED), for every
-    clone would then report it. Objects come before the copy that leads to them. The path is below
-    the root, None where the copy was there already.
+    The record is verified first: a damaged one is refused (RECORD_DAMAGED), because every clone
+    would report it. Objects are copied before the record that names them.
     """
     published, warnings = _publish_one(project, records, objects, place)
     for invocation_id in find_unpublished(project.root, project.git_dir):
@@ -50,10 +50,11 @@ def publish_record(
 
 
 def _leave_private(project: Project, log: TrailLog, generation: Generation) -> Generation:
-    """Return the log to publish: a new one without the closed records of before the trail was
-    committed, where this one names such and nothing of it is published. Raises OSError.
+    """Return the log to publish. Raises OSError.
 
-    Every clone would miss them, and their ids and seals are nobody's business.
+    If no part of `generation` is published yet and it names records that were closed before the
+    trail was committed, a new log without them is begun: every other clone would miss those
+    records, and their ids and seals are private.
     """
     if list_segments(project.root, generation.name):
         return generation
@@ -91,10 +92,10 @@ def _publish_one(
     kept_back = policy_withholds(
         objects, reached, (load_inputs(project.root, cache).policy,), cache
     )
-    # What only a corpus names that is kept back is not named either: a digest confirms a guess.
+    # A withheld file that only a corpus names gets no note: its digest would confirm a guess.
     objects.publish([item.digest for item in reached if item.digest not in kept_back])
-    named = {item.digest for item in reached if item.field != "file"}
-    kept_back = {name: why for name, why in kept_back.items() if name in named}
+    digests = {item.digest for item in reached if item.field != "file"}
+    kept_back = {name: why for name, why in kept_back.items() if name in digests}
     objects.withhold(kept_back, tracked=True)
     warnings: tuple[str, ...] = ()
     if kept_back:

@@ -1,10 +1,10 @@
-"""Changes of the work tree that no event of a record explains: looked for at its checkpoints and
-when it is closed.
+"""Find changes of the work tree that no event of a record explains: at its checkpoints, and when it
+is closed.
 
-A file that changed while the record was open, and not while one of its tools ran, was changed by
-somebody else: a person, another program, or the agent where its hooks did not tell. Each is a
-`capture_gap` *unseen_change*. Of a file that is gone nobody knows when it went: it is named where
-no call can have taken it, and else by who looks at the tree between calls.
+If a file changed while the record was open and none of its tools ran, somebody else changed it: a
+person, another program, or the agent in a call that its hooks did not report. Each such change is a
+`capture_gap` *unseen_change*. Nobody knows when a missing file was deleted. It is named here only
+if no call can have deleted it; otherwise the hooks find it, which look at the tree between calls.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ _MAX_PATH = 512
 
 
 class _Change(NamedTuple):
-    """When (ms) a file changed; of one that is gone, at most when it went."""
+    """When (ms since 1970) a file changed; for a deleted file the latest possible time."""
 
     moment: int
     is_gone: bool
 
     def is_of(self, path: str, activity: Activity) -> bool:
-        """Return whether what a record tells explains the change of a file."""
+        """Return whether the activity of a record explains this change of a file."""
         explains = activity.can_explain_gone if self.is_gone else activity.explains
         return explains(path, self.moment)
 
@@ -50,20 +50,18 @@ def find_unseen(
 ) -> list[dict[str, object]]:
     """Return the gaps for files that changed since a record was begun while none of its tools ran.
 
-    A change that another record of the project explains is that record's. Where hooks are off,
-    nobody tells when a call ends, so one that is open excuses nothing. What was named before is
-    named again only where it changed again. Nothing outside git, where nobody says which files are
-    the project's.
-
-    `root` is the project's folder. The answer is bodies of `capture_gap`, without their time. At
-    most 100 files are named, and the rest counted. git is asked twice: for what differs from the
-    last commit, and for what was committed since.
+    `root` is the project's folder. The gaps are bodies of `capture_gap` without their time; at most
+    100 files are named, and the rest counted. With `is_off` (hooks are off) open calls explain
+    nothing, because no hook reports their end. A change that another record of the project explains
+    is left out. A file with an earlier gap is named only if it changed again. Outside git there are
+    no gaps, because nobody knows which files belong to the project. git runs twice: for the
+    difference from the last commit, and for the commits since.
     """
     lines = fields_of(record)
     off = is_off or any(line.get("reason") == "hooks_off" for line in lines)
     began, now = millis_of(invocation_id), time.time_ns() // 1_000_000
     own = read_activity(lines, now, with_open=not off)
-    named = {
+    earlier_gaps = {
         str(line.get("what")): read_moment(line.get("at"))
         for line in lines
         if line.get("reason") == "unseen_change"
@@ -74,7 +72,7 @@ def find_unseen(
         masked = mask_path(path, rules)
         if change is None or change.moment < began or change.is_of(masked, own):
             continue
-        if change.moment > (named.get(masked) or -1):
+        if change.moment > (earlier_gaps.get(masked) or -1):
             changes[masked] = change
     others = list(read_others(root, invocation_id, began, now)) if changes else []
     return describe_unseen(
@@ -87,9 +85,9 @@ def find_unseen(
 
 
 def describe_unseen(changes: dict[str, int]) -> list[dict[str, object]]:
-    """Return the gaps for changes, by path and moment (ms), that no record explains.
+    """Return the gaps for changes that no record explains, in the order of the mapping.
 
-    `changes` maps masked paths to ms since 1970. The gaps are in the order of the mapping.
+    `changes` maps masked paths to ms since 1970.
     """
     gaps = [
         gap(
@@ -106,25 +104,26 @@ def describe_unseen(changes: dict[str, int]) -> list[dict[str, object]]:
 
 
 def mask_path(path: str, rules: RuleSet) -> str:
-    """Return a path as lines name it.
+    """Return a path as lines name it: masked, and at most 512 characters.
 
-    At most 512 characters. Changes are compared with recorded paths in this form.
+    Changes are compared with recorded paths in this form.
     """
     return redact(make_encodable(path), rules).text[:_MAX_PATH]
 
 
 def list_uncommitted(top: str, below: str) -> list[str]:
-    """Return the files below a folder that differ from the last commit, named from the top.
+    """Return the files below a folder that differ from the last commit, as paths from `top`.
 
-    `top` is the worktree's top. Untracked files are among them, ignored ones are not. Raises
-    OSError.
+    `top` is the worktree's top. Untracked files are included, ignored ones are not. Raises OSError
+    if git cannot be started.
     """
     words = ("--porcelain", "-z", "-uall", "--no-renames", "--ignore-submodules=all", "--", below)
     return [entry[3:] for entry in (ask_git(top, "status", *words) or "").split("\0")]
 
 
 def _list_changed(root: str, since: int) -> Iterator[str]:
-    """Yield the files, named from the project's top, that may have changed since a moment (ms).
+    """Yield the files that may have changed since a moment (ms), as paths from the project's
+    folder.
 
     They differ from the last commit or are not in it, or a commit made here since then changed
     them.
@@ -133,7 +132,7 @@ def _list_changed(root: str, since: int) -> Iterator[str]:
     if top is None:
         return
     below = os.path.relpath(root, top)
-    # What HEAD was: the reflog counts seconds.
+    # HEAD as it was one second earlier, because the reflog counts in seconds.
     commits = (
         "diff",
         "--name-only",
@@ -150,13 +149,13 @@ def _list_changed(root: str, since: int) -> Iterator[str]:
     except OSError:
         return
     for path in dict.fromkeys(entries):
-        named = os.path.relpath(path, below) if path else ""
-        if named and not named.startswith((f"{layout.KITTIFY}/", "../")):
-            yield named
+        name = os.path.relpath(path, below) if path else ""
+        if name and not name.startswith((f"{layout.KITTIFY}/", "../")):
+            yield name
 
 
 def _read_change(root: str, path: str) -> _Change | None:
-    """Return when a file changed; of a deleted one when its folder did."""
+    """Return when a file changed; for a deleted file the time of its folder."""
     try:
         return _Change(os.lstat(f"{root}/{path}").st_mtime_ns // 1_000_000, False)
     except OSError:

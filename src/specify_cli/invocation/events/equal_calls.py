@@ -1,12 +1,11 @@
-"""Equal calls that are open at the same moment, of harnesses that name no call: each gets an id of
-its own.
+"""Give ids to equal calls that are open at the same time, for harnesses without call ids.
 
     tell_apart(data, items, trace_id)     # call ids base, base#2, base#3 …
 
-A harness without call ids gives a hook the tool and its arguments twice, before and after. The id
-is then made of these, so two equal calls that overlap would be one. Which result is whose cannot
-be known; the oldest open one is as good as any, for equal calls with equal arguments differ in
-nothing else.
+Such a harness passes the tool and its arguments to a hook twice, before and after the call. The id
+is made from these, so two equal calls that overlap would have one id. Nobody can know which result
+belongs to which call; here it belongs to the oldest open one, because equal calls do not differ in
+anything else.
 """
 
 from __future__ import annotations
@@ -22,14 +21,12 @@ if TYPE_CHECKING:
 
 
 def tell_apart(data: bytes, items: Sequence[Composed], trace_id: str) -> list[Composed]:
-    """Return events whose calls have ids of their own: a call that begins while an equal one is
-    open is its #2.
+    """Return the events of a batch with an id for each call: a call that begins while an equal one
+    is open gets the suffix #2.
 
-    A result belongs to the call that is open longest; where none is, to one whose begin was lost.
-    `data` are the record's bytes.
-
-    The record is held under its lock meanwhile: what is open is decided by its lines and those of
-    the batch itself.
+    A result belongs to the equal call that has been open longest. If none is open, it belongs to a
+    call whose begin was lost. `data` are the bytes of the record, whose lock the caller must hold;
+    its lines and those of the batch decide which calls are open.
     """
     renamed: list[dict[str, object]] = []
     for body in (item.body for item in items):
@@ -57,7 +54,8 @@ def tell_apart(data: bytes, items: Sequence[Composed], trace_id: str) -> list[Co
 
 
 def _follow(fields: Mapping[str, object], base: str, is_open: dict[str, bool | None]) -> None:
-    """Note a call that begins or ends; None is for one whose own result can still come."""
+    """Note that a call begins (True) or ends (False). None means that its end was only inferred, so
+    its own result can still come."""
     name = str(fields.get("call_id"))
     if name != base and not name.startswith(base + "#"):
         return

@@ -1,17 +1,17 @@
-"""The raw values of a run event to the body of its line (docs/format.md §4): checked, redacted,
-captured.
+"""Turn the raw values of a run event into the body of its line (docs/format.md §4): checked,
+redacted, captured.
 
-Guarantees: nothing of a payload reaches a body unredacted or beyond its capture mode; what is
-computed (hashes, numbers, times) is refused when supplied; what is no JSON or cannot be redacted is
-left out and said to be. Sealing, numbering and writing are the recorder's.
+Guarantees: no value of a payload reaches a body unredacted or beyond its capture mode. Computed
+members (hashes, numbers, times) are refused in a payload. A value that is no JSON or cannot be
+redacted is left out, and a gap says so. The recorder seals, numbers and writes the lines.
 
     compose_event("tool_result", {"call_id": "c1", "status": "ok", "output": "…"}, settings,
                   new_id=new_id, trace_id=trace_id).body
 
-The table (`record/event_table.py`) says of each member what a payload may give; a kind there is a
-function here. What goes wrong is told apart by whose fault it is. A member of another form is the
-caller's: PayloadError, and nothing is recorded. A value that cannot be masked or is no JSON is
-left out, and a `capture_gap` in the same write says so: the event still happened.
+The table (`record/event_table.py`) states for each member what a payload can give; each kind there
+has a function here. A malformed member is the caller's error: PayloadError, and nothing is
+recorded. A value that cannot be masked or is no JSON is left out, and a `capture_gap` in the same
+write says so, because the event did happen.
 """
 
 from __future__ import annotations
@@ -37,22 +37,20 @@ _SUMMARY_MESSAGE = 500
 
 
 class PayloadError(ValueError):
-    """A payload that is not one of its event: `where` names the member.
+    """A payload that does not fit its event; `where` names the member.
 
     The recorder makes a CallerError PAYLOAD_INVALID of it, which lists the event's members.
     """
 
-    def __init__(self, where: str, expected: str, found: str) -> None:
-        super().__init__(f"{where}: expected {expected}, found {found}")
+    def __init__(self, where: str, expected: str, actual: str) -> None:
+        super().__init__(f"{where}: expected {expected}, found {actual}")
         self.where = where
 
 
 class Settings(NamedTuple):
-    """What a record keeps: the capture mode of each side, the redaction rules, the key of mode
-    hash.
+    """The capture mode of each side, the redaction rules, and the key of capture mode hash.
 
-    `capture` maps each side to its mode. `key` is None where this clone can keep none: mode hash
-    then keeps sizes alone.
+    `key` is None if this clone cannot store one; then mode hash records only sizes.
     """
 
     capture: Mapping[str, str]
@@ -61,10 +59,10 @@ class Settings(NamedTuple):
 
 
 class Composed(NamedTuple):
-    """The body of one line, the objects it names, and what could not be kept of it.
+    """The body of one line, the objects it names, and gaps for values that were left out.
 
-    `body` is without the envelope and time. Objects have to be durable before the body is written;
-    gaps are bodies too.
+    `body` is without envelope and time. The objects must be durable before the body is written.
+    `gaps` are bodies too.
     """
 
     body: dict[str, object]
@@ -98,8 +96,8 @@ _COMPUTED = {
 }
 # What the recorder adds.
 _COMPUTED |= {"digest_key", "redactions", "truncated", "export_safe", "state_hash"}
-# What a writer adds, and ids that are made anew where a payload names none: of two bodies they tell
-# nothing.
+# Members that two bodies of one event may differ in: a writer adds them, or makes new ids if a
+# payload has none.
 _NOT_COMPARED = {"v", "salt", "seq", "prev", "~", "at", "invocation_id", "dedupe", "by"}
 _NOT_COMPARED |= {"from", "ordinal", "call_id", "idempotency_key", "witness", "claimed_at"}
 
@@ -115,11 +113,9 @@ def compose_event(
     """Return the body of one run event from its raw payload. Raises PayloadError naming the member
     at fault.
 
-    `new_id` names a call that came without an id.
-
-    `event` is one of RECORDABLE and `payload` untrusted. `trace_id` is that of the record, from
-    which a call's idempotency key is made. `redactions` counts what was masked in all members
-    together.
+    `event` is one of RECORDABLE, and `payload` is untrusted. `new_id` returns the id for a call
+    without one. `trace_id` is that of the record; a call's idempotency key is made from it.
+    `redactions` in the body counts the masked values of all members together.
     """
     fields = RECORDABLE[event]
     _refuse_foreign_members(event, fields, payload)
@@ -165,8 +161,8 @@ def compose_event(
 
 
 def _add_lines(body: dict[str, object], texts: Mapping[str, str | None]) -> None:
-    """Add the digests of a patch's lines, of the redacted texts and only where their mode shows any
-    text."""
+    """Add the member `lines` to a patch: digests of its redacted lines, if their capture mode shows
+    any text."""
     from specify_cli.record.reading.patch_lines import lines_of_patch  # for a patch only
 
     lines = lines_of_patch(
@@ -180,10 +176,10 @@ def _add_lines(body: dict[str, object], texts: Mapping[str, str | None]) -> None
 
 
 def gap(reason: str, what: str, *, count: int = 1, message: str = "") -> dict[str, object]:
-    """Return the body of a capture_gap: what could not be written, and why.
+    """Return the body of a `capture_gap`: `what` could not be written, and the `reason`.
 
-    `reason` and `what` are for programs and people; `what` must be masked already. A message is
-    cut after 4,000 characters.
+    Programs and people read both; `what` must already be masked. A message is cut after 4,000
+    characters.
     """
     what, message = make_encodable(what), make_encodable(message)
     return {
@@ -196,11 +192,10 @@ def gap(reason: str, what: str, *, count: int = 1, message: str = "") -> dict[st
 
 
 def find_line(data: bytes, key: str) -> Mapping[str, object] | None:
-    """Return the line with a dedupe key; None where there is none, or but the half of one that a
-    killed writer left.
+    """Return the fields of the whole line with a dedupe key; None if there is none.
 
-    The key is looked for as bytes first, so a long record is not parsed. The seal of the line must
-    fit.
+    The key is searched in the bytes, so a long record is not parsed. A line whose seal does not
+    fit, such as one that a killed writer left, does not count.
     """
     needle = dedupe_bytes(key)
     at = data.find(needle)
@@ -215,19 +210,17 @@ def find_line(data: bytes, key: str) -> Mapping[str, object] | None:
 
 
 def conflict_gap(data: bytes, key: str, body: Mapping[str, object]) -> dict[str, object] | None:
-    """Return the gap that stands for an event whose dedupe key a record holds with another body.
+    """Return the gap for an event whose dedupe key the record already has with another body; None
+    for the same body.
 
-    None for the same body.
-
-    `data` are the record's bytes. The gap has a key of its own, so one contradiction is one line.
-
-    What a writer adds by itself (ids, ordinals, its name) is not compared, and neither is a status
-    *unknown*. Only digests and short values of both sides are repeated. None also where a
-    transcript told it first, or this contradiction stands there already.
+    `data` are the record's bytes. The gap has a dedupe key of its own, so one contradiction is one
+    line. Members that a writer adds (ids, ordinals, its name) and a status *unknown* are not
+    compared. The gap repeats only digests and short values of both bodies. None is also returned if
+    a transcript reported the event first, or if the record has this gap already.
     """
     fields = find_line(data, key) or {}
     if "witness" in fields:
-        return None  # a transcript told it first, in fewer words
+        return None  # a transcript reported it first, with fewer members
     unsure = "unknown" in (fields.get("status"), body.get("status"))
     differing = {
         name
@@ -250,17 +243,16 @@ def conflict_gap(data: bytes, key: str, body: Mapping[str, object]) -> dict[str,
 
 
 def _spell_side(value: object) -> str:
-    """Return a value of one side of a contradiction in a few characters; a text by its size, since
-    its digest stands in the line."""
+    """Return a value of one body of a contradiction in a few characters; a text by its size,
+    because its digest stands in the line."""
     if isinstance(value, dict) and "size" in value:
         return f"({value['size']} bytes)"
     return "nothing" if value is None else say(value)[:80]
 
 
 class BatchState(NamedTuple):
-    """What a record holds of a batch: of each event whether it does, the lines that say where a
-    body differs, and the line that says that less is kept than before, where it is not there
-    yet."""
+    """The parts of a batch that a record already holds: for each event whether it is there, the
+    gaps for bodies that differ, and the gap for changed settings unless it is there."""
 
     events: tuple[bool, ...]
     conflicts: tuple[dict[str, object], ...]
@@ -274,12 +266,11 @@ def find_known(
     keys: Sequence[str | None],
     change: dict[str, object] | None,
 ) -> BatchState:
-    """Say what of a batch a record holds already, by the events' dedupe keys; a key None is never
-    held.
+    """Return which events of a batch a record already holds, by their dedupe keys.
 
-    `holds` says whether the record holds some bytes, `read` gives its bytes from an offset on.
-
-    `items` and `keys` go together one by one. Bytes are read only where a key is found among them.
+    `holds` returns whether the record contains some bytes, and `read` its bytes from an offset on;
+    they are read only if a key is among them. `items` and `keys` belong together one by one; an
+    event whose key is None counts as new. `change` is the gap of `change_gap`.
     """
     keyed = [*keys, None if change is None else str(change["dedupe"])]
     stated = [key is not None and holds(dedupe_bytes(key)) for key in keyed]
@@ -296,15 +287,11 @@ def find_known(
 
 
 def change_gap(started: Mapping[str, object], settings: Settings) -> dict[str, object] | None:
-    """Return the gap that stands where less, or otherwise masked, is kept than when the record
-    began.
-
+    """Return the gap for capture modes or redaction rules that have changed since the record began;
     None without a change.
 
-    Its dedupe key names what holds now, so one change is one line.
-
-    `started` is the fields of the first line. A reader of the record sees by it from which line on
-    less was kept.
+    `started` are the fields of the first line. The gap shows a reader from which line on the new
+    settings hold. Its dedupe key is made from them, so one change is one line.
     """
     recorded = started.get("capture")
     modes = recorded if isinstance(recorded, dict) else {}
@@ -328,31 +315,31 @@ def change_gap(started: Mapping[str, object], settings: Settings) -> dict[str, o
 def other_writer(
     started: Mapping[str, object], writer: Mapping[str, str], rules: RuleSet
 ) -> dict[str, str] | None:
-    """Return who writes, where that is not who opened the record: a session, else an actor; None
-    for the same.
+    """Return the masked `writer` if it did not open the record; None if it did.
 
-    `writer` is a `Caller.writer`. A session counts before an actor, since one person runs several
-    sessions. Names are masked as those in `started` were, so that equal ones are equal.
+    `writer` is a `Caller.writer`: a session, or an actor without one. A session counts before an
+    actor, because one person can run several sessions. Names are masked as in `started`, so that
+    equal names stay equal.
     """
     session, actor = started.get("session"), started.get("actor")
     opened = session if isinstance(session, dict) else {}
-    asked = actor if isinstance(actor, dict) else {}
+    opener = actor if isinstance(actor, dict) else {}
     masked = {name: redact(make_encodable(value), rules).text for name, value in writer.items()}
     if "session_id" in masked and opened:
         same = all(opened.get(name) == masked[name] for name in ("harness", "session_id"))
     elif "session_id" in masked:  # a harness that tells its commands no session opened it
-        same = asked.get("actor_type") == "llm" and asked.get("tool") == masked["harness"]
+        same = opener.get("actor_type") == "llm" and opener.get("tool") == masked["harness"]
     else:
         person = masked["actor_type"] != "llm"
-        same = masked["actor_id"] == asked.get("actor_id") and not (person and opened)
+        same = masked["actor_id"] == opener.get("actor_id") and not (person and opened)
     return None if same else masked
 
 
 def without_objects(composed: Composed, reason: str) -> Composed:
-    """Return the event where its objects could not be stored: the digests of what was not kept
-    stay, and a gap.
+    """Return an event without its objects, which could not be stored: their digests stay in the
+    body, and a gap names each lost member.
 
-    `reason` goes into the gap's message. The event itself is recorded.
+    `reason` is the message of the gaps. The event itself is recorded.
     """
     body: dict[str, object] = {}
     lost: list[str] = []
@@ -398,11 +385,11 @@ def _read(where: str, name: str, field: Member, value: object, settings: Setting
         text = _read_text(where, value)
         if not text or len(text) > limit:
             raise PayloadError(where, f"1 to {limit} characters", f"{len(text)}")
-        done = redact(text, settings.rules)
-        return {name: done.text}, (), done.counts
+        masked = redact(text, settings.rules)
+        return {name: masked.text}, (), masked.counts
     if field.kind == "note":
-        done = redact(_read_text(where, value), settings.rules)
-        return {name: done.text[:MAX_MESSAGE]}, (), done.counts
+        masked = redact(_read_text(where, value), settings.rules)
+        return {name: masked.text[:MAX_MESSAGE]}, (), masked.counts
     if field.kind == "message":
         return _read_message(where, name, value, mode, settings)
     if field.kind == "choice":
@@ -435,15 +422,14 @@ def _read_captured(
     except (ForeignError, RedactionError):
         raise
     except Exception as error:
-        # The value is the program's own object and answered with an error of its own: it is no
-        # JSON.
+        # The value is an object of the program, and its own code raised an error: it is no JSON.
         raise ForeignError(f"{where}: {type(error).__name__} while it was read") from error
 
 
 def _read_digested(
     where: str, name: str, field: Member, value: object, mode: str, settings: Settings
 ) -> _Read:
-    """Return the digest and the size of a text whose words are never kept."""
+    """Return the digest and the size of a text that is never recorded itself."""
     if mode in ("off", "hash"):
         captured = _read_captured(where, name, field, value, settings)
         return captured.fields, captured.objects, captured.counts
@@ -452,8 +438,8 @@ def _read_digested(
 
 
 def _read_object(where: str, name: str, value: object, mode: str, settings: Settings) -> _Read:
-    """Return a decision's inputs: whole as one object, for they are to be decided on again; or
-    none."""
+    """Return the inputs of a decision as one whole object, because a replay decides on them again;
+    no object in capture modes off and hash."""
     if mode in ("off", "hash"):
         captured = apply_mode(name, value, mode, settings.rules, settings.key)
         return {**captured.fields, name: None}, (), captured.counts
@@ -466,33 +452,33 @@ def _read_object(where: str, name: str, value: object, mode: str, settings: Sett
 
 
 def _read_message(where: str, name: str, value: object, mode: str, settings: Settings) -> _Read:
-    """Return a text that may repeat what a tool said: kept as far as the tool's output is."""
+    """Return a text that may quote the output of a tool; it has the capture mode of that side."""
     text = _read_text(where, value)
     if mode in ("off", "hash"):
         captured = apply_mode(name, text, mode, settings.rules, settings.key)
         return captured.fields, (), captured.counts
-    done = redact(text, settings.rules)
+    masked = redact(text, settings.rules)
     limit = MAX_MESSAGE if mode == "full" else _SUMMARY_MESSAGE
-    if len(done.text) <= limit:
-        return {name: done.text}, (), done.counts
-    return {name: done.text[:limit], "truncated": True}, (), done.counts
+    if len(masked.text) <= limit:
+        return {name: masked.text}, (), masked.counts
+    return {name: masked.text[:limit], "truncated": True}, (), masked.counts
 
 
 def _read_counts(where: str, name: str, value: object, rules: RuleSet) -> _Read:
     if not isinstance(value, dict) or len(value) > MAX_COUNTS:
         raise PayloadError(where, f"an object of at most {MAX_COUNTS} counts", _show(value))
     sums: dict[str, object] = {}
-    masked: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for key, count in value.items():
         if not isinstance(key, str) or not key.isascii() or not 0 < len(key) <= 64:
             raise PayloadError(where, "names of at most 64 ASCII characters", repr(key)[:80])
-        done = redact(key, rules)
+        masked = redact(key, rules)
         # A mask is not ASCII, and nested names are: a name that is a secret is none.
-        sums["masked" if done.counts else key] = _read_integer(
-            f"{where}.{'masked' if done.counts else key}", count, 0
+        sums["masked" if masked.counts else key] = _read_integer(
+            f"{where}.{'masked' if masked.counts else key}", count, 0
         )
-        masked |= done.counts
-    return {name: sums}, (), masked
+        counts |= masked.counts
+    return {name: sums}, (), counts
 
 
 def _read_integer(where: str, value: object, least: int) -> int:
@@ -502,7 +488,7 @@ def _read_integer(where: str, value: object, least: int) -> int:
 
 
 def _show(value: object) -> str:
-    """Return the beginning of a value as JSON has it; of one that JSON cannot hold, what it is."""
+    """Return the beginning of a value as JSON; its type for a value that JSON cannot hold."""
     try:
         return spell(value)[:80]
     except (TypeError, ValueError, RecursionError):
@@ -518,7 +504,7 @@ def _read_text(where: str, value: object) -> str:
 def _complete(
     event: str, body: dict[str, object], new_id: Callable[[], str], trace_id: str
 ) -> None:
-    """What a body has whether or not its payload said so."""
+    """Add the members that a body must have even if its payload lacks them."""
     if event == "tool_call":
         call_id = body.setdefault("call_id", new_id())
         body.setdefault("idempotency_key", idempotency_key(trace_id, "call", str(call_id)))
@@ -529,8 +515,8 @@ def _complete(
 
 
 def idempotency_key(trace_id: str, *parts: str) -> str:
-    """Return what an outside system may know a call by: the same for the same place in the same
-    run, 32 hex.
+    """Return the idempotency key of a place in a run, 32 hex digits. An outside system can use it
+    to recognise a repeated call.
 
     `parts` name the place, such as `call` and the call's id.
     """

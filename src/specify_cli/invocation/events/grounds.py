@@ -1,4 +1,4 @@
-"""What holds at a point of a run: the charter as it is then, kept for a replay as of that point."""
+"""Read the charter at a point of a run and store it, for a replay as of that point."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from specify_cli.storage.store import ObjectStore, digest
 
 
 class Grounds(NamedTuple):
-    """What holds at a checkpoint: the corpus and the policy, as digests of stored objects.
+    """The corpus and the policy at a checkpoint, as digests of stored objects.
 
-    `error` is the policy's, where it cannot be read; then `policy_hash` is None. `inputs` are for
-    whoever searches next.
+    `error` says why the policy cannot be read; then `policy_hash` is None. `inputs` are for the
+    next retrieval.
     """
 
     corpus: str
@@ -26,10 +26,10 @@ class Grounds(NamedTuple):
 
 
 def read_grounds(project: Project, cache: ParseCache | None, objects: ObjectStore) -> Grounds:
-    """Read the charter as it is now and store what a replay as of this point needs.
+    """Read the charter as it is now, and store the objects that a replay as of this point needs.
 
-    The objects are durable on return. `cache` may be None. Raises what writing an object raises; a
-    charter that cannot be read is no error but part of the answer.
+    The objects are durable on return. `cache` may be None. Raises the errors of writing an object.
+    A charter that cannot be read is no error; the result says so.
     """
 
     inputs = load_inputs(project.root, cache, settings=project.config.document)

@@ -1,8 +1,7 @@
-"""What a record may point at outside itself: evidence, artifacts of the project, commits of its
-repository.
+"""Links from a record: evidence, artifacts of the project, commits of its repository.
 
-Each is read or asked for once, before anything is written; what cannot be pointed at is an error
-then.
+Each target is read or looked up once, before anything is written. A target that cannot be linked is
+an error.
 """
 
 from __future__ import annotations
@@ -34,11 +33,11 @@ def inside(root: str, path: str) -> str | None:
 def read_evidence(
     root: str, path: str, allow_outside: bool, rules: RuleSet
 ) -> tuple[bytes, dict[str, int]]:
-    """Return the evidence with its secrets masked, text or not, and how often each rule applied.
-    Raises CallerError.
+    """Return the bytes of an evidence file with its secrets masked, text or not, and how often each
+    rule applied. Raises CallerError.
 
-    At most 64 MiB are taken. UTF-16 is masked in its own encoding, since no rule finds a secret
-    between NULs. Bytes without a secret stay as they are. The codes are EVIDENCE_NOT_FOUND,
+    A file can have at most 64 MiB. UTF-16 is decoded first, because no rule finds a secret between
+    NULs. Bytes without a secret stay as they are. The codes are EVIDENCE_NOT_FOUND,
     EVIDENCE_OUTSIDE, FILE_TOO_LARGE.
     """
     data = _read_named(path, "EVIDENCE_NOT_FOUND", "evidence file")
@@ -53,19 +52,18 @@ def read_evidence(
         if wide.counts:
             return wide.text.encode("utf-16"), wide.counts
     # Bytes that are no text survive the way through one; masks are ordinary text.
-    done = redact(data.decode("utf-8", "surrogateescape"), rules)
+    masked_text = redact(data.decode("utf-8", "surrogateescape"), rules)
     return (
-        (done.text.encode("utf-8", "surrogateescape"), done.counts) if done.counts else (data, {})
+        (masked_text.text.encode("utf-8", "surrogateescape"), masked_text.counts)
+        if masked_text.counts
+        else (data, {})
     )
 
 
 def artifact_link(root: str, path: str, rules: RuleSet) -> dict[str, object]:
-    """Return the body of an `artifact_link`: the path below the root and the digest of its bytes.
+    """Return the body of an `artifact_link`: the path below the root and the digest of the file.
 
-    Raises CallerError.
-
-    The codes are ARTIFACT_NOT_FOUND and ARTIFACT_OUTSIDE. The file's bytes are hashed and not
-    kept.
+    The file is hashed and not stored. Raises CallerError ARTIFACT_NOT_FOUND, ARTIFACT_OUTSIDE.
     """
     data = _read_named(path, "ARTIFACT_NOT_FOUND", "artifact", digest_only=True)
     relative = inside(root, path)
@@ -84,8 +82,8 @@ def artifact_link(root: str, path: str, rules: RuleSet) -> dict[str, object]:
 
 def masked(key: str, text: str, rules: RuleSet) -> dict[str, object]:
     """Return a text under its key, with `redactions` beside it where a rule applied."""
-    done: Redacted = redact(text, rules)
-    return {key: done.text, "redactions": done.counts} if done.counts else {key: done.text}
+    result: Redacted = redact(text, rules)
+    return {key: result.text, "redactions": result.counts} if result.counts else {key: result.text}
 
 
 def recordable(name: str) -> str:
@@ -147,12 +145,9 @@ def _read_named(path: str, code: str, what: str, *, digest_only: bool = False) -
 def known_commit(root: str, name: str) -> str:
     """Return the full id of a commit that git knows. Raises CallerError COMMIT_NOT_FOUND.
 
-    Only what can name a commit is handed to git: an id or a ref, with parents counted by `~` and
-    `^`.
-
-    `name` is an id, a branch or a tag. Anything else git would take (a range, a path in the index,
-    a reflog) is refused before git sees it. Raises EnvironmentFault COMMIT_NOT_FOUND where git
-    cannot be started.
+    `name` is an id, a branch or a tag, and can end in `~` and `^` for parents. Any other form that
+    git accepts (a range, a path in the index, a reflog) is refused before git sees it. Raises
+    EnvironmentFault COMMIT_NOT_FOUND if git cannot be started.
     """
     unknown = CallerError(
         "COMMIT_NOT_FOUND",

@@ -1,8 +1,7 @@
-"""What a record keeps of a payload: its capture modes as it began, narrower where the project says
-so now.
+"""The capture settings of a record: the modes it began with, narrowed by the config of today.
 
-Guarantees: no mode is ever wider than what the record began with, nor than what the config states.
-The key of mode `hash` is this clone's own and is made when it is needed for the first time.
+Guarantees: no mode is wider than at the record's start, nor than the config states. The key of mode
+`hash` belongs to this clone and is made when it is first needed.
 """
 
 from __future__ import annotations
@@ -25,13 +24,13 @@ if TYPE_CHECKING:
 def settings_of(
     started: Mapping[str, object], ceiling: Mapping[str, str], rules: RuleSet, git_dir: str | None
 ) -> Settings:
-    """Return the settings of the record with this first line; `ceiling` holds the modes the config
-    states, by side.
+    """Return the settings of a record. `started` are the fields of its first line, and `ceiling`
+    maps sides to the modes that the config states.
 
     `rules` are those in force now, which may differ from the record's own. A side that the first
     line does not state counts as off.
     """
-    # an opening `do` takes the key alone
+    # a `do` that opens a record needs only the key, so this import is deferred
     from specify_cli.invocation.events.event_body import Settings
 
     recorded = started.get("capture")
@@ -44,14 +43,12 @@ def settings_of(
 
 
 def digest_key(git_dir: str | None) -> DigestKey | None:
-    """Return the key of this clone for capture mode hash, made on first need; None where none can
-    be kept.
+    """Return this clone's key for capture mode hash, and make it if there is none; None if it
+    cannot be stored.
 
-    It lies in the git directory and nowhere else: a branch or an archive can bring a file of the
-    project's folder.
-
-    The key is 32 random bytes of mode 0600. A file of another owner, or a shorter one, counts as
-    none.
+    It lies only in the git directory, because a branch or an archive can bring files into the
+    project's folder. The file holds 32 random bytes and has mode 0600. A file of another owner, or
+    one below 16 bytes, does not count.
     """
     if git_dir is None:
         return None
@@ -70,10 +67,10 @@ def digest_key(git_dir: str | None) -> DigestKey | None:
 
 
 def find_corpus_secret(inputs: ContextInputs, git_dir: str | None) -> bytes | None:
-    """Return what salts the corpus of these inputs, where their policy keeps something back.
+    """Return the secret that salts the corpus of these inputs, if their policy withholds anything;
+    otherwise None, also without a git directory.
 
-    A safe export withholds such a corpus, and its name must confirm no guess. None without a git
-    directory.
+    A safe export withholds such a corpus; without the salt its name would confirm a guess.
     """
     keeps_back = inputs.policy_state == "unreadable" or any(
         rule.action != "allow" for rule in inputs.policy.rules
