@@ -4,9 +4,9 @@ copies.
     report = verify_place(project, index.resolve("last"))
     report.verdict, report.findings
 
-`record.verify` judges bytes, `record.verifying` annexes; here are the files: which of them belong
-to a record, and how one that cannot be opened becomes a finding. Nothing in here raises for what
-is wrong with a record. A check of many records goes on behind one that is no regular file.
+`record.verify` judges bytes, and `record.verifying` annexes. This module reads the files: it finds
+those that belong to a record, and reports a file that cannot be opened as a finding. A damaged
+record raises nothing, and a check of many records continues after it.
 """
 
 from __future__ import annotations
@@ -43,9 +43,10 @@ if TYPE_CHECKING:
 
 
 def read_lines(fd: int) -> Iterator[bytes]:
-    """Yield the lines of a file with their LF, one at a time; an overlong one comes in pieces.
+    """Yield the lines of a file with their LF; an overlong line comes in pieces of 2 MiB and a
+    byte.
 
-    `fd` stays open and its position moves. Pieces of an overlong line have 2 MiB and a byte.
+    `fd` stays open and its position moves.
     """
     with os.fdopen(os.dup(fd), "rb") as file:
         while raw := file.readline(MAX_LINE + 1):
@@ -53,9 +54,9 @@ def read_lines(fd: int) -> Iterator[bytes]:
 
 
 def read_record_lines(root: str, place: Place) -> Iterator[bytes]:
-    """Yield the lines of a record with their LF, one at a time. Raises StoredDataError.
+    """Yield the lines of a record with their LF. Raises StoredDataError, FileNotFoundError.
 
-    FileNotFoundError too; the file is open until the last line was taken.
+    The file stays open until the last line is read.
     """
     fd = open_place(root, place)
     try:
@@ -76,9 +77,9 @@ def verify_place(
     """Check seals, chain, sequence, ids, tail and objects of one record, its annexes and copies,
     and others with its id.
 
-    Who walks all records knows the `others` already; without them the index is asked. `reach`
-    remembers shared objects from record to record. `anchors` are seals that were seen on the
-    record before; each has to be there still.
+    `others` are the places of records with the same id; without them the index is searched. `reach`
+    remembers shared objects from record to record. `anchors` are seals that somebody saw on the
+    record earlier; each must still be there.
     """
     report = verify_file(project.root, place, anchors, list_withheld=list_withheld)
     if any(item.code in ("NOT_A_REGULAR_FILE", "UNREADABLE_FILE") for item in report.findings):
@@ -112,11 +113,11 @@ def verify_place(
 
 
 def annex_files(root: str, invocation_id: str) -> Iterator[tuple[str, bytes | InvocationError]]:
-    """Yield every annex of a record in the order they were made: its path and bytes, or why it is
-    not read.
+    """Yield (path, bytes) of every annex of a record in the order they were made; for one that
+    cannot be read (path, error).
 
-    Paths are below the root, also of what lies in an archive alone. At most 2 MiB and a byte of
-    each are read: no annex is longer.
+    Paths are below the root, also for annexes that only an archive holds. At most 2 MiB and a byte
+    of each are read, because no annex is longer.
     """
     folder = layout.annex_folder(invocation_id)
     names, packed = _list_folder(root, folder), dict[str, bytes]()
@@ -138,24 +139,24 @@ def annex_files(root: str, invocation_id: str) -> Iterator[tuple[str, bytes | In
 
 
 def list_annexed(root: str) -> dict[str, int]:
-    """Return the names of the folders of annexes, each with when it changed, in nanoseconds;
-    annexes in an archive have its time.
+    """Return {name: time of the last change, in nanoseconds} of the folders of annexes; annexes in
+    an archive have its time.
 
     Raises StoredDataError, EnvironmentFault EXTRA_MISSING.
     """
-    found = {
+    times = {
         invocation_id: os.stat(archive.path).st_mtime_ns
         for archive in open_each(root)
         for invocation_id in archive.list_annexed()
     }
     for name in _list_folder(root, layout.ANNEXES):
         state = os.stat(f"{root}/{layout.ANNEXES}/{name}", follow_symlinks=False)
-        found[name] = max(found.get(name, 0), state.st_mtime_ns)
-    return found
+        times[name] = max(times.get(name, 0), state.st_mtime_ns)
+    return times
 
 
 def _find_twins(project: Project, place: Place, others: Iterable[Place]) -> Iterator[Finding]:
-    """Yield other files under the same name that differ, and other names that hold the same id."""
+    """Yield findings for copies of a record that differ, and for other records with its id."""
     for path in differing_copies(project.root, place):
         yield finding("COPIES_DIFFER", place.path, None, 0, path)
     for other in others:
@@ -164,10 +165,10 @@ def _find_twins(project: Project, place: Place, others: Iterable[Place]) -> Iter
 
 
 def differing_copies(root: str, place: Place) -> Iterator[str]:
-    """Yield the paths of other files under the record's name whose bytes are not its own.
+    """Yield the paths of copies of a record whose bytes differ from its own.
 
-    Folders of records, the month of the trail and that of the archives are looked at. A copy that
-    cannot be read differs.
+    The folders of records, the month of the trail and the month's archive are searched. A copy that
+    cannot be read counts as different.
     """
     store = FileRecordStore(root)
     folders = [
@@ -197,18 +198,16 @@ def differing_copies(root: str, place: Place) -> Iterator[str]:
 
 
 def verify_lines(root: str, place: Place, *, list_withheld: bool = True) -> RecordReport:
-    """Return the findings of a record's own lines, and of what was erased of them.
-
-    Objects and copies are not looked at.
-    """
+    """Return the report of a record's own lines and of their erasures, without objects and
+    copies."""
     report = verify_file(root, place, list_withheld=list_withheld)
     return add_orders(report, root, place.invocation_id)
 
 
 def add_orders(report: RecordReport, root: str, invocation_id: str) -> RecordReport:
-    """Return the report of a record's lines with what its annexes say was erased of them.
+    """Return the report of a record's lines after its annexes account for erased members.
 
-    A report without erased lines comes back as it is, and no annex is read.
+    A report without erased lines is returned as it is, and no annex is read.
     """
     if not report.erased:
         return report
@@ -221,10 +220,10 @@ def add_orders(report: RecordReport, root: str, invocation_id: str) -> RecordRep
 def verify_file(
     root: str, place: Place, anchors: Iterable[str] = (), *, list_withheld: bool = True
 ) -> RecordReport:
-    """Return the findings of a record's own lines; its annexes say what was erased of them.
+    """Return the report of a record's own lines, without its annexes.
 
-    A file that is no regular one, or cannot be read, gives a report of that one finding. In
-    imported records stand-ins are allowed.
+    If the file is not a regular one, or cannot be read, that is the only finding. Imported records
+    may hold stand-ins.
     """
     try:
         fd = open_place(root, place)
@@ -279,10 +278,9 @@ def _can_be_withheld(file: str, field: str) -> bool:
 
 
 def list_groups(root: str) -> list[tuple[Place, ...]]:
-    """Return the records that a project's folders hold, in the order of their ids; those of one id
-    together.
+    """Return the places of a project's records, grouped by id, in the order of the ids.
 
-    The places of one id are the record and its copies, or a duplicate.
+    A group holds one record, or several with the same id.
     """
     index = Index(root)
     return [
@@ -292,19 +290,18 @@ def list_groups(root: str) -> list[tuple[Place, ...]]:
 
 
 def verify_all(project: Project) -> Iterator[RecordReport]:
-    """Yield a report for every record the project's folders hold, in the order of their ids, each
-    read once and let go.
+    """Yield a report for every record in the project's folders, in the order of their ids.
 
-    Annexes without records and names of another form are not among them: `strays` names these.
+    `strays` reports annexes without records, and files with other names.
     """
     for reports in verify_groups((project.root, group) for group in list_groups(project.root)):
         yield from reports
 
 
 def verify_groups(items: Iterable[tuple[str, Sequence[Place]]]) -> Iterator[list[RecordReport]]:
-    """Yield the reports of each group, which are a root and the records that share an id.
+    """Yield the reports of each group (root, places of records with the same id).
 
-    Groups of one root have to stand together, for objects are remembered for one project at a
+    Groups of one root must stand together, because objects are remembered for one project at a
     time. Raises EnvironmentFault ACCESS_FAILED.
     """
     for root, groups in itertools.groupby(items, key=lambda item: item[0]):
@@ -320,7 +317,7 @@ def report_lost(group: Iterable[Place], why: str) -> list[RecordReport]:
 
 
 def require_here(root: str) -> None:
-    """Raise EnvironmentFault ACCESS_FAILED where a project is not to be seen from this machine."""
+    """Raise EnvironmentFault ACCESS_FAILED if this machine cannot see a project's folder."""
     if not os.path.isdir(root):
         raise EnvironmentFault(
             "ACCESS_FAILED",
@@ -330,11 +327,10 @@ def require_here(root: str) -> None:
 
 
 def verify_path(path: str, anchors: Iterable[str] = ()) -> RecordReport:
-    """Check seals, chain, sequence and ids of a file anywhere; the objects it names are not at
-    hand.
+    """Check seals, chain, sequence and ids of a file anywhere; its objects are not checked.
 
-    `path` is followed through links up to the file itself, which must be a regular one. `anchors`
-    are as for `verify_place`.
+    Links in the folders of `path` are followed, but the file itself must be a regular one.
+    `anchors` are as for `verify_place`.
     """
     full = os.path.abspath(path)
     place = Place(os.path.dirname(full), os.path.basename(full), "", None)
@@ -358,11 +354,10 @@ def verify_path(path: str, anchors: Iterable[str] = ()) -> RecordReport:
 
 
 def strays(project: Project) -> Iterator[Finding]:
-    """Yield what lies among the records and belongs to none.
+    """Yield findings for files that belong to no record: `.jsonl` files with another name, and
+    annexes without their record.
 
-    That is a record under a name of no record, or an annex without its record.
-
-    An annex without its record is checked as far as it goes: its seal, its form and its id.
+    The seal, form and id of such an annex are checked.
     """
     for folder in (layout.RECORDS, layout.IMPORTED):
         for name in _list_folder(project.root, folder):
@@ -389,7 +384,7 @@ def strays(project: Project) -> Iterator[Finding]:
                 "it is named by no invocation id",
             )
         elif not index.lookup(name):
-            # Its record was never published, or is on another branch: of the annex its own bytes
+            # Its record was never published, or is on another branch. Only the annex's own bytes
             # can be checked.
             yield finding("RECORD_NOT_HERE", f"{layout.ANNEXES}/{name}", None, 0)
             for path, data in annex_files(project.root, name):
@@ -397,8 +392,8 @@ def strays(project: Project) -> Iterator[Finding]:
                     yield finding("NOT_A_REGULAR_FILE", path, None, 0, str(data))
                     continue
                 previous = (open_line(data.rstrip(b"\n")).fields or {}).get("prev")
-                wrong, _ = verify_annex(data, file=path, invocation_id=name, tip=str(previous))
-                yield from wrong
+                problems, _ = verify_annex(data, file=path, invocation_id=name, tip=str(previous))
+                yield from problems
 
 
 def _list_folder(root: str, folder: str) -> list[str]:
@@ -409,13 +404,12 @@ def _list_folder(root: str, folder: str) -> list[str]:
 
 
 def unexpected_names(project: Project) -> Iterable[str]:
-    """Return the files in the records' folder that no reader takes for a record.
+    """Yield the paths, below the root, of files in the records' folders that are no records.
 
-    They are paths below the root. Hidden names, and `.jsonl` files, which `strays` names, are left
-    out.
+    Hidden files are left out, and so are `.jsonl` files, which `strays` reports.
     """
     for folder in (layout.RECORDS, layout.OLDER_RECORDS):
-        known = {place.name for place in places(project.root, [folder])}
+        record_names = {place.name for place in places(project.root, [folder])}
         try:
             names = os.listdir(f"{project.root}/{folder}")
         except (FileNotFoundError, NotADirectoryError):
@@ -423,7 +417,7 @@ def unexpected_names(project: Project) -> Iterable[str]:
         yield from sorted(
             f"{folder}/{name}"
             for name in names
-            if name not in known
+            if name not in record_names
             and not name.startswith(".")
             and not name.endswith(".jsonl")
             and f"{folder}/{name}" != layout.COLD

@@ -4,9 +4,9 @@
         open_month(root, month).list_records()
     read_record(root, "…/cold/2026-10", "builder-bea-01K….jsonl")   # the bytes that went in
 
-An archive is a file that nobody writes again: zstd frames that share a dictionary, and two sorted
-tables that lead to them. Records, annexes and objects come out as the bytes that went in, so seals
-and names prove them as ever; the file itself is believed in nothing. The room `cold` makes
+An archive is a file that is never changed: zstd frames that share a dictionary, and two sorted
+tables of their places. Records, annexes and objects come out as the bytes that went in, so their
+seals and names prove them as before; the archive itself is not trusted. The room `cold` makes
 archives.
 
 Why sorted tables: one lookup reads some 20 entries of 56 bytes from the end of the file and
@@ -44,8 +44,7 @@ TABLES = ("record", "object")
 # No record or object is larger; a frame that says so is not unpacked.
 _MAX_SIZE = 512 * 1024 * 1024
 _REMEMBERED = 32
-# Before the names of imported records, and of the annexes of a record; a record made here has
-# neither.
+# Prefixes of the names of imported records, and of annexes. A record of this clone has neither.
 _IMPORTED, _ANNEXES = "imported/", "annexes/"
 
 
@@ -72,12 +71,12 @@ def make_key(table: str, key: str) -> bytes:
 
 
 class Archive:
-    """One month's archive, opened to be read; its descriptor is closed with it.
+    """One month's archive, open for reading; the descriptor is closed with the object.
 
     Raises StoredDataError COLD_DAMAGED or FORMAT_TOO_NEW, EnvironmentFault EXTRA_MISSING.
 
-    `path` is what errors name. Only the ends are checked here: a damaged frame is found when it is
-    read, and what comes out of it is proven by its own seals or digest.
+    Errors name `path`. Only the beginning and the end of the file are checked here. A damaged frame
+    is found when it is read, and seals or digests prove its content.
     """
 
     def __init__(self, path: str, fd: int) -> None:
@@ -111,15 +110,15 @@ class Archive:
         return None if entry is None else self._unpack_frame(*entry)
 
     def get(self, table: str, key: str) -> bytes:
-        """Return what the archive names. Raises as `read` does, COLD_DAMAGED too where it is not in
-        here, and where an object has other bytes than its name says."""
+        """Return the bytes of an entry that the archive lists. Raises as `read` does, and
+        COLD_DAMAGED if it is missing, or if an object does not hash to its name."""
         data = self.read(table, key)
         if data is None or (table == "object" and sha256(data).hexdigest() != key):
             raise self._describe_damage(f"it names {key} and does not hold it")
         return data
 
     def holds(self, name: str) -> bool:
-        """Return whether what has this name is in here."""
+        """Return whether the archive holds an entry of this name."""
         return self._find("record", make_key("record", name)) is not None
 
     def measure(self, digest: str) -> int | None:
@@ -128,9 +127,9 @@ class Archive:
         return None if entry is None else entry[2]
 
     def list_keys(self, table: str) -> list[str]:
-        """Return the names of records and of annexes, or the digests of the objects, in order.
+        """Return the names of records and annexes, or the digests of objects, in order.
 
-        Names come from a list of their own, for an entry holds a name's digest alone.
+        Names come from a list of their own, because an entry holds only the digest of a name.
         """
         footer = self._footer
         if table == "record":
@@ -167,10 +166,10 @@ class Archive:
             data = os.pread(self._fd, ENTRY.size, start + middle * ENTRY.size)
             if len(data) < ENTRY.size:
                 raise self._describe_damage("an entry lies outside it")
-            found, *place = ENTRY.unpack(data)
-            if found == key:
+            entry_key, *place = ENTRY.unpack(data)
+            if entry_key == key:
                 return place[0], place[1], place[2]
-            low, high = (middle + 1, high) if found < key else (low, middle)
+            low, high = (middle + 1, high) if entry_key < key else (low, middle)
         return None
 
     def _unpack_frame(self, offset: int, length: int, size: int) -> bytes:
@@ -194,10 +193,10 @@ class Archive:
 
 @lru_cache(maxsize=_REMEMBERED)
 def make_unpacker(dictionary: bytes) -> Unpack:
-    """Return what unpacks a frame that shares this dictionary, if it says this size; it raises
-    ValueError. Raises EnvironmentFault EXTRA_MISSING.
+    """Return a function from (size, frame) to the unpacked bytes of a frame with this dictionary.
 
-    The function takes the size in bytes that an entry states, and a frame.
+    `size` is the number of bytes in the entry of the frame. The function raises ValueError if the
+    frame states another size or is damaged. Raises EnvironmentFault EXTRA_MISSING.
     """
     try:
         import zstandard  # where records lie in cold storage
@@ -211,7 +210,7 @@ def make_unpacker(dictionary: bytes) -> Unpack:
     data = zstandard.ZstdCompressionDict(dictionary) if dictionary else None
 
     def unpack(size: int, frame: bytes) -> bytes:
-        unpacker = zstandard.ZstdDecompressor(dict_data=data)  # one is of use to one thread
+        unpacker = zstandard.ZstdDecompressor(dict_data=data)  # not safe for several threads
         try:
             if zstandard.frame_content_size(frame) != size:
                 raise ValueError(f"a frame says another size than {size}")
@@ -253,8 +252,8 @@ def open_month(root: str, month: str) -> Archive | None:
 
 
 def find_month(root: str, name: str, invocation_id: str) -> str | None:
-    """Return the folder by which a record of this name is read from its month's archive; None where
-    it is not in one.
+    """Return the folder in the `Place` of a record that lies in its month's archive; None if it is
+    in none.
 
     `name` is the record's file name; the month is that of the id. Raises as `open_month` does.
     """
@@ -266,25 +265,26 @@ def find_month(root: str, name: str, invocation_id: str) -> str | None:
 
 
 def name_record(folder: str, name: str) -> str:
-    """Return by which name an archive holds a record of this folder and file name."""
+    """Return the name of a record inside an archive, from its folder and file name."""
     return f"{_IMPORTED}{name}" if layout.is_imported(folder) else name
 
 
 def name_annexes(invocation_id: str) -> str:
-    """Return by which name an archive holds the annexes of a record."""
+    """Return the name of a record's annexes inside an archive."""
     return f"{_ANNEXES}{invocation_id}"
 
 
 def join_annexes(annexes: Iterable[tuple[str, bytes]]) -> bytes:
-    """Return as one text the annexes of a record, each its path and its one line with LF."""
+    """Return annexes, given as (path, line with LF), as one text for an archive: file name, blank,
+    line."""
     return b"".join(b"%b %b" % (path[-32:].encode(), line) for path, line in annexes)
 
 
 def split_annexes(data: bytes) -> dict[str, bytes]:
     """Return the annexes that one text holds, by file name; names of another form are left out."""
     lines = (raw.partition(b" ") for raw in data.split(b"\n")[:-1])
-    named = {name.decode("ascii", "replace"): line + b"\n" for name, _, line in lines}
-    return {name: line for name, line in named.items() if is_invocation_id(name[:-6])}
+    annexes = {name.decode("ascii", "replace"): line + b"\n" for name, _, line in lines}
+    return {name: line for name, line in annexes.items() if is_invocation_id(name[:-6])}
 
 
 def read_annexes(root: str, invocation_id: str) -> dict[str, bytes]:
@@ -318,10 +318,10 @@ def read_record(root: str, folder: str, name: str) -> bytes:
 
 
 def find_object(root: str, digest: str) -> bytes | None:
-    """Return an object from the newest archive that holds it, not yet hashed; None where none
-    does.
+    """Return the bytes of an object from the newest archive that holds it; None if none does. The
+    caller must hash them.
 
-    Archives are opened one after another, since an object is not bound to a month. Raises as
+    Archives are opened one after another, because an object can be in any month. Raises as
     `open_month` does.
     """
     for archive in reversed(list(open_each(root))):

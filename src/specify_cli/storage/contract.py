@@ -1,4 +1,4 @@
-"""What every store of records does, as tests for stores of your own; needs pytest.
+"""The tests that every store of records must pass, also a store of your own; needs pytest.
 
     class TestMine(RecordStoreContract):
         def make_store(self, folder: Path) -> RecordStore:
@@ -33,23 +33,23 @@ def make_note(number: int) -> Body:
     return {"event": "artifact_link", "at": AT, "ref": f"{number}.py", "digest": "0" * 64}
 
 
-def make_end(held: LockedRecord) -> list[Body]:
+def make_end(locked: LockedRecord) -> list[Body]:
     """Return the closing event of a record that is open."""
     return (
         []
-        if held.tip.event == "completed"
+        if locked.tip.event == "completed"
         else [{"event": "completed", "completed_at": AT, "outcome": "done"}]
     )
 
 
 class RecordStoreContract:
-    """The tests; a store that is a context manager is entered for each.
+    """The tests. Override `make_store`, which is called for each test with an empty folder.
 
-    Override `make_store`; the store is made anew for each test, in an empty folder of its own.
+    A store that is a context manager is entered for each test.
     """
 
     def make_store(self, folder: Path) -> RecordStore:
-        """Return an empty store, which may keep what it likes in an empty folder."""
+        """Return an empty store; it can use the empty folder as it likes."""
         raise NotImplementedError
 
     @pytest.fixture
@@ -83,10 +83,10 @@ class RecordStoreContract:
 
     def test_the_composer_sees_the_last_line(self, store: RecordStore) -> None:
         store.create(NAME, DATA)
-        seen: list[tuple[int, str]] = []
-        store.append(PLACE, lambda held: seen.append((held.tip.seq, held.tip.event)) or [], AT)  # type: ignore[func-returns-value]
+        tips: list[tuple[int, str]] = []
+        store.append(PLACE, lambda one: tips.append((one.tip.seq, one.tip.event)) or [], AT)  # type: ignore[func-returns-value]
 
-        assert seen == [(0, "started")]
+        assert tips == [(0, "started")]
         assert store.read(PLACE) == DATA
 
     def test_a_composer_that_refuses_leaves_the_record_alone(self, store: RecordStore) -> None:

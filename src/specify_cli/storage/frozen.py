@@ -1,11 +1,11 @@
-"""What a past decision saw, made again from stored objects alone; live files are not looked at.
+"""Load the inputs of a past decision from stored objects alone; today's files are not read.
 
     frozen = frozen_decision(objects, manifest)
     route(request, frozen.profiles, frozen.table, frozen.facts)
 
-What is missing or malformed is an error and never filled in from the project: a replay under other
-inputs would look like one under the same. Shipped files come from the recorded bundle, not from
-this version's.
+A missing or malformed object is an error. It is never replaced by a file of the project, because a
+replay on other inputs would look like one on the same. Shipped files come from the recorded bundle,
+not from this version's.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 
 
 class Frozen(NamedTuple):
-    """What the router saw: profiles, table, facts, and the shipped bundle some of the profiles are
-    from."""
+    """The inputs of the router: profiles, table, facts, and the shipped bundle, which some of the
+    profiles come from."""
 
     profiles: tuple[AgentProfile, ...]
     table: RouterTable
@@ -57,13 +57,11 @@ def inputs_of_corpus(
     settings: Mapping[str, object] | None = None,
     cache: ParseCache | None = None,
 ) -> ContextInputs:
-    """Return the charter and doctrine a corpus object names. `settings` are those of the snapshot's
-    config.
+    """Return the charter and doctrine that a corpus object names.
 
-    Raises StoredDataError OBJECT_MISSING, OBJECT_CORRUPT, SNAPSHOT_INVALID.
-
-    `corpus` is the digest of a corpus object. Without `settings` the defaults hold. `cache` is of
-    parsed files, by their digests.
+    `corpus` is the digest of the object. `settings` are those in the snapshot's config; without
+    them the defaults hold. `cache` maps digests to parsed files. Raises StoredDataError
+    OBJECT_MISSING, OBJECT_CORRUPT, SNAPSHOT_INVALID.
     """
     value = mapping_of(objects.get(corpus), f"corpus {corpus}")
     files, unreadable = value.get("files"), value.get("unreadable")
@@ -93,57 +91,57 @@ def withheld_by_policy(
     policies: Sequence[Policy] = (),
     cache: ParseCache | None = None,
 ) -> dict[str, str]:
-    """Return why files of a corpus, by digest, are kept back by its own policy or one of these.
+    """Return {digest: reason} of the files of a corpus that its own policy, or one of `policies`,
+    withholds.
 
-    A charter is one file, so one section of it that is kept back keeps the file back. Where the
-    policy, or the file, cannot be read there is no asking, and the file is kept back too. A policy
-    that denies and redacts nothing keeps nothing back. Raises StoredDataError where the corpus
-    itself cannot be read.
+    A charter is one file, so the whole file is withheld if one of its sections is. If the policy or
+    a file cannot be read, the file is withheld too. A policy that denies and redacts nothing
+    withholds nothing. Raises StoredDataError if the corpus itself cannot be read.
     """
     value = mapping_of(objects.get(corpus), f"corpus {corpus}")
     files = value.get("files")
-    named = (
+    digests = (
         {str(path): str(digest) for path, digest in files.items()}
         if isinstance(files, dict)
         else {}
     )
     ruled = [
         path
-        for path in named
+        for path in digests
         if path.startswith((DOCTRINE_FOLDER + "/", CHARTER_MARKDOWN, CHARTER_YAML))
         or classify_file(split_path(path)[1]) in ("rule", "charter")
     ]
     asking = any(rule.action != "allow" for policy in policies for rule in policy.rules)
-    has_policy = any(path == POLICY_PATH or split_path(path)[1] == PACK_POLICY for path in named)
+    has_policy = any(path == POLICY_PATH or split_path(path)[1] == PACK_POLICY for path in digests)
     if not has_policy and not value.get("unreadable") and not asking:
         return {}
     try:
         inputs = inputs_of_corpus(objects, corpus, cache=cache)
     except StoredDataError as error:
-        return {named[path]: f"policy cannot be asked: {error.message}" for path in ruled}
+        return {digests[path]: f"policy cannot be asked: {error.message}" for path in ruled}
     if inputs.policy_state == "unreadable":
-        return {named[path]: "policy cannot be read, so nothing was shown" for path in ruled}
-    asked = [
+        return {digests[path]: "policy cannot be read, so nothing was shown" for path in ruled}
+    strict_policies = [
         policy
         for policy in (inputs.policy, *policies)
         if any(rule.action != "allow" for rule in policy.rules)
     ]
     withheld: dict[str, str] = {}
-    # A section of the project's own charter is one of a file that holds them all.
-    charter = [named[path] for path in (CHARTER_MARKDOWN, CHARTER_YAML) if path in named]
+    # All sections of the project's own charter stand in one file.
+    charter = [digests[path] for path in (CHARTER_MARKDOWN, CHARTER_YAML) if path in digests]
     for artifact in (*inputs.charter.sections, *inputs.artifacts):
-        rules = (deciding(policy, artifact) for policy in asked)
+        rules = (deciding(policy, artifact) for policy in strict_policies)
         rule = next((rule for rule in rules if rule is not None and rule.action != "allow"), None)
         if rule is not None:
             why = f"policy: {rule.action} by rule {rule.id}: {artifact.uri}"
             kept_back = charter if artifact.origin == "charter" else [artifact.digest]
             if split_path(artifact.path)[0]:
-                kept_back = [named[artifact.path]]
+                kept_back = [digests[artifact.path]]
             withheld |= dict.fromkeys(kept_back, why)
     read = {artifact.path for artifact in (*inputs.charter.sections, *inputs.artifacts)}
-    for path in ruled if asked else ():
+    for path in ruled if strict_policies else ():
         if path not in (CHARTER_MARKDOWN, CHARTER_YAML, *GRAPH_PATHS) and path not in read:
-            withheld[named[path]] = "policy cannot be asked: the file does not load"
+            withheld[digests[path]] = "policy cannot be asked: the file does not load"
     return withheld
 
 
@@ -206,8 +204,8 @@ def _load_profile(
 
 @lru_cache(maxsize=4)
 def _load_shipped(data: bytes) -> Mapping[str, AgentProfile]:
-    """Return the profiles of a bundle by their digests; many records share one, which is
-    remembered."""
+    """Return {digest: profile} of a bundle; the result is cached, because many records share a
+    bundle."""
     files = parse_bundle(data).files.items()
     return {
         file.sha256: parse_profile(file.document, digest=file.sha256, origin="shipped")
@@ -231,7 +229,7 @@ def mapping_of(data: bytes, what: str) -> dict[str, object]:
 
 
 def policy_hash_of(data: bytes) -> str | None:
-    """Return the hash of a policy file's parse, or None where it does not load.
+    """Return the hash of a policy file's parse; None if the policy does not load.
 
     It is the `policy_hash` of docs/format.md §4, so it can be compared with a recorded one.
     """
@@ -247,16 +245,15 @@ def policy_hash_of(data: bytes) -> str | None:
 
 
 def invalid(what: str, expected: str) -> StoredDataError:
-    """Return the error for a stored object that is not what it is named as."""
+    """Return the error for a stored object that lacks what its role requires (`expected`)."""
     return StoredDataError(
         "SNAPSHOT_INVALID", f"{what}: expected {expected}", "spec-kitty invocations verify --all"
     )
 
 
 def limit_hits(hits: Sequence[dict[str, Any]], config: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the hits a search gives: the best `limit` of them, charter sections counted like any
-    other.
+    """Return the best `limit` hits of a retrieval; charter sections count like any other.
 
-    `config` is that of the recorded `retrieval_request`; without a `limit` all hits come back.
+    `config` is that of the recorded `retrieval_request`; without a `limit` all hits are returned.
     """
     return list(hits)[: config.get("limit", len(hits))]

@@ -1,13 +1,12 @@
 """Which records exist, newest first, without reading them and usually without listing their
 folders.
 
-The folders are the truth. `invocation-index.jsonl` is derived from their file names, and
-`invocation-index.stamp` remembers the state of the folders (inode, change time) and of the index at
-the moment the two were seen to agree. While both are as the stamp says, the index is read;
-otherwise the names are listed once and index and stamp are made right. Both files may be deleted at
-any time; whoever edits them gains a slower or a wrong-looking list until the next change, never a
-changed record. A file system clock tick in which two changes could hide leaves no stamp, so a race
-costs a listing, never a row.
+The folders are the truth. `invocation-index.jsonl` is derived from their file names. The stamp,
+`invocation-index.stamp`, holds the state of the folders (inode, change time) and of the index when
+the two last agreed. While both match the stamp, the index is read; otherwise the names are listed
+once, and index and stamp are corrected. Both files can be deleted at any time. Whoever edits them
+gets a slower or incomplete list until the next change, but never a changed record. If two changes
+could have the same change time, no stamp is written: a race costs a listing, never a row.
 
 Three states of index and stamp, from cheap to dear:
 
@@ -18,8 +17,8 @@ Three states of index and stamp, from cheap to dear:
   and three digests, and a new stamp.
 - *Reconciled*: anything else. The names are listed, sorted, and index and stamp written anew.
 
-`add` appends without a sync and under a lock of the folder. A row that is lost in a crash is found
-by the next list, since the folder then has a name that no row accounts for.
+`add` appends without a sync and under a lock of the folder. If a crash loses a row, the next list
+finds the record, because the folder has a name without a row.
 """
 
 from __future__ import annotations
@@ -46,14 +45,14 @@ if TYPE_CHECKING:
 STAMP_VERSION = 1
 
 _BLOCK = 64 * 1024
-# What is read of a file that anybody may have put there: a stamp, and rows appended since it (some
-# 60,000).
+# Limits, in bytes, for files that anybody may have planted: the stamp, and the rows appended since
+# the stamp (some 60,000).
 _MAX_STAMP = 256 * 1024
 _APPENDED = 8 * 1024 * 1024
 _DAY_MILLIS = 24 * 3600 * 1000
 _PART = re.compile(r"[0-9A-HJKMNP-TV-Z]{1,26}")
-# What `do` prints of a record: its file, which ends with its id. A `do` itself looks for none, and
-# would wait for a pattern that is compiled here.
+# The path of a record, as `do` prints it; it ends with the id. The pattern is not compiled here,
+# because a `do` would pay for that and never uses it.
 _FILE = rf"(?s:(?:.*[/\\-])?({ULID_PATTERN})\.JSONL)"
 _ORDINAL = re.compile(r"LAST|@([1-9][0-9]{0,8})")
 _LINE = re.compile(
@@ -103,8 +102,8 @@ def names_place(text: str) -> bool:
 
 
 class _Listed(NamedTuple):
-    """One listing: the names in order, the folders' states before it, whether no change can hide
-    behind them."""
+    """One listing: the sorted names, the states of the folders before it, and whether these states
+    would show any later change (`settled`)."""
 
     names: list[str]
     states: list[list[object]]
@@ -114,23 +113,24 @@ class _Listed(NamedTuple):
 class Index:
     """The rows of one project.
 
-    `root` is the project's folder. `scans` counts the listings this index made: after one, nothing
-    new is found by another. `problems` are sentences.
+    `root` is the project's folder. `scans` counts the listings that this object made; after one, a
+    second finds nothing new. `problems` are sentences for people.
     """
 
     def __init__(self, root: str) -> None:
         self.root = root
         self.path = f"{root}/{layout.INDEX}"
         self.scans = 0
-        # What could not be listed or written, for whoever shows the result.
+        # Folders that could not be listed and files that could not be written; the caller shows
+        # them.
         self.problems: list[str] = []
 
     def add(self, key: Key) -> None:
-        """Append one row after its record is durable. A row that cannot be written is found by the
-        next list.
+        """Append one row after its record is durable. If the row cannot be written, the next list
+        finds the record anyway.
 
-        Nothing is raised: what fails stands in `problems`. The lock is waited for half a second at
-        most.
+        Nothing is raised: a failure is added to `problems`. It waits half a second at most for the
+        lock.
         """
         try:
             with (
@@ -146,17 +146,16 @@ class Index:
         self.problems.append(f"{path}: {reason}; it stays as it was: lists are whole, but slower")
 
     def _lock_folder(self, wait: float) -> durable.folder:
-        """Return the folder of the index under the lock that every writer of index and stamp
-        holds."""
+        """Return the folder of the index as a context manager that holds the lock of all writers of
+        index and stamp. `wait` is in seconds."""
         return durable.folder(self.root, layout.EVENTS, wait=wait)
 
     def newest(self) -> Iterator[Key]:
-        """Yield every record once, newest first; those whose ids lie more than a day ahead of the
-        clock come last.
+        """Yield the key of every record once, newest first; ids more than a day ahead of the clock
+        come last.
 
-        A clock that was wrong for a while would else put its records before all others. Raises
-        what reading the records' folder raises; a row's record may be gone by the time it is
-        looked for (`place`).
+        Otherwise a clock that was wrong for a while would put its records before all others. Raises
+        as `reconcile` does. A record may be gone by the time its place is looked up (`place`).
         """
         tomorrow = new_ulid(time.time_ns() // 1_000_000 + _DAY_MILLIS, bytes(10))
         ahead: list[Key] = []
@@ -172,19 +171,17 @@ class Index:
         yield from ahead
 
     def rows_since(self, mark: str) -> tuple[Iterable[Key], str]:
-        """Return the rows that came after `mark`, which an earlier call gave, and the mark for now.
+        """Return the rows added since `mark`, and a new mark. With it a reader that keeps a
+        database of its own reads only new rows.
 
-        Every row for another.
-
-        Rows may come again and in any order. The index is made right before it is read.
-
-        A mark is a text to be kept as it is: inode, offset and a digest of what stands before the
-        offset. "" begins at the start. So a reader that keeps a database of its own takes only
-        what is new.
+        `mark` comes from an earlier call; "" means from the start. For a mark that does not fit
+        this index all rows are returned. Rows can come again, and in any order. The index is
+        corrected before it is read. A mark is opaque: inode, offset, and a digest of the bytes
+        before the offset.
         """
-        known = len(self.problems)
+        problems_before = len(self.problems)
         listed = () if self._is_current() or self._confirm() else self.reconcile()
-        if len(self.problems) > known:
+        if len(self.problems) > problems_before:
             return listed or self.reconcile(), ""  # the index could not be made right
         try:
             with self._open() as file:
@@ -204,11 +201,11 @@ class Index:
             return listed, ""
 
     def lookup(self, prefix: str) -> list[Key]:
-        """Return the rows whose id begins with `prefix`; names are listed only where the index
-        cannot tell.
+        """Return the rows whose id begins with `prefix`. The folders are listed only if the index
+        is out of date.
 
-        `prefix` is upper case, of 1 to 26 letters. A whole id of a recent record is found in the
-        last 64 KiB without any listing, which is what an append of a hook needs.
+        `prefix` is upper case, of 1 to 26 letters. The whole id of a recent record is found in the
+        last 64 KiB of the index without a listing, as the append of a hook needs it.
         """
         if self._is_current():
             return list(self._from(prefix))
@@ -219,19 +216,20 @@ class Index:
         return [key for key in self.reconcile() if key.invocation_id.startswith(prefix)]
 
     def resolve(self, text: str) -> Place:
-        """Return the one record an id, a part of one, or a place in the list names.
+        """Return the place of the one record that a text names: by its id, a part of its id, its
+        path, or its place in the list.
 
-        The place is `last` or `@N`, the Nth row of `invocations list`. A part is how exactly one id
-        begins; where none begins so, how one ends; else what one contains. Where several files hold
-        the id, the one among the records, named by its profile, is meant; verify names the others.
-        Case, blanks around it and the dots of a short id do not matter; a record's file names its
-        id. The steps: the index, then one listing, then parts in the middle of an id.
+        The place in the list is `last` or `@N`, the Nth row of `invocations list`. A part must fit
+        exactly one id: its beginning; if no id begins so, its end; otherwise its middle. If several
+        files hold the id, the one among the records that is named by its profile counts; verify
+        reports the others. Case, blanks around the text and the dots of a short id do not matter.
+        The index is searched first, then one listing, then parts in the middle of an id.
         Raises CallerError INVALID_ID, INVOCATION_NOT_FOUND, INVOCATION_AMBIGUOUS and
         StoredDataError DUPLICATE_ID.
         """
-        sought = re.sub(_FILE, r"\1", text.strip().rstrip(".…").upper())
-        ordinal = _ORDINAL.fullmatch(sought)
-        if ordinal is None and _PART.fullmatch(sought) is None:
+        part = re.sub(_FILE, r"\1", text.strip().rstrip(".…").upper())
+        ordinal = _ORDINAL.fullmatch(part)
+        if ordinal is None and _PART.fullmatch(part) is None:
             raise CallerError(
                 "INVALID_ID",
                 f"{text!r} names no invocation; expected a ULID (26 letters and digits), a part "
@@ -239,28 +237,28 @@ class Index:
                 "spec-kitty invocations list",
             )
         places = self._find_places(
-            self._find_listed(int(ordinal[1] or 1)) if ordinal else self.lookup(sought)
+            self._find_listed(int(ordinal[1] or 1)) if ordinal else self.lookup(part)
         )
         if not places and not ordinal and not self.scans:
             places = self._find_places(
-                key for key in self.reconcile() if key.invocation_id.startswith(sought)
+                key for key in self.reconcile() if key.invocation_id.startswith(part)
             )
-        if not places and not ordinal and len(sought) < 26:
-            keys = [key for key in self.newest() if sought in key.invocation_id]
+        if not places and not ordinal and len(part) < 26:
+            keys = [key for key in self.newest() if part in key.invocation_id]
             places = self._find_places(
-                [key for key in keys if key.invocation_id.endswith(sought)] or keys
+                [key for key in keys if key.invocation_id.endswith(part)] or keys
             )
         if not places:
             raise self._describe_missing(
                 f"stands at {text} of the list"
                 if ordinal
-                else f"has the id {sought}{'…' * (len(sought) < 26)}",
-                "" if ordinal else sought,
+                else f"has the id {part}{'…' * (len(part) < 26)}",
+                "" if ordinal else part,
             )
         if len({place.invocation_id for place in places}) > 1:
             raise CallerError(
                 "INVOCATION_AMBIGUOUS",
-                f"{len(places)} records have an id with {sought}; expected one",
+                f"{len(places)} records have an id with {part}; expected one",
                 "give more letters of the id",
                 candidates=[{"invocation_id": place.invocation_id} for place in places[:20]],
             )
@@ -278,40 +276,40 @@ class Index:
             )
         return own[0] if len(places) > 1 else places[0]
 
-    def _describe_missing(self, what: str, sought: str) -> CallerError:
-        """Return the error that no record is what was asked for, and where one may have gone.
+    def _describe_missing(self, what: str, part: str) -> CallerError:
+        """Return the error for a record that is not here; it names a project that may hold it.
 
-        Without a `sought` id it was asked for by its place in the list, which can be empty.
+        `what` describes the record. `part` is the id or a part of it; "" for a place in the list.
         """
         import shlex  # for an id that is not here
 
         from specify_cli.storage.worktrees import find_above, find_left_behind, find_worktrees
 
-        left = (
+        advice = (
             "spec-kitty invocations reindex, which takes in the records that removed "
             "worktrees left; then "
         )
         behind = find_left_behind(self.root)
-        if not sought and not behind and next(self.newest(), None) is None:
+        if not part and not behind and next(self.newest(), None) is None:
             return CallerError(
                 "INVOCATION_NOT_FOUND",
                 f"there is no record yet in {self.root}",
                 'spec-kitty do "…" begins one',
             )
-        above = find_above(self.root, sought) if len(sought) > 5 else None
-        if above is None and len(sought) > 5:
-            others = (one for one in find_worktrees(self.root) if _holds(one, sought))
+        above = find_above(self.root, part) if len(part) > 5 else None
+        if above is None and len(part) > 5:
+            others = (one for one in find_worktrees(self.root) if _holds(one, part))
             above = next(others, None)
         return CallerError(
             "INVOCATION_NOT_FOUND",
             f"no record {what} in {self.root}" + (f", but one in {above}" if above else ""),
             f"cd {shlex.quote(above)}, and there the same command"
             if above
-            else f"{left if behind else ''}spec-kitty invocations list",
+            else f"{advice if behind else ''}spec-kitty invocations list",
         )
 
     def _find_listed(self, number: int) -> Iterator[Key]:
-        """Yield the row at this place of the list, which holds no replays."""
+        """Yield the key at this place of the list, counted from 1, without replays."""
         for key in self.newest():
             place = self.place(key)
             try:
@@ -328,11 +326,11 @@ class Index:
         return [place for key in keys if (place := self.place(key)) is not None]
 
     def place(self, key: Key) -> Place | None:
-        """Return where a row's record lies now, or None if it is gone.
+        """Return the place of a row's record; None if it is gone.
 
-        A record can lie in several places (in its folder, and as a published copy): the first of
-        records, trail, imported and kitty-ops counts, then the archive of its month, then
-        another month of the trail.
+        A record can lie in several places (in its folder, and as a published copy). The first of
+        records, trail, imported and kitty-ops counts, then the archive of its month, then another
+        month of the trail.
         """
         names = key.names()
         expected = [
@@ -351,7 +349,7 @@ class Index:
             try:
                 cold = find_month(self.root, names[0], key.invocation_id)
             except InvocationError:
-                cold = layout.cold_folder(key.invocation_id)  # whoever reads it is told why
+                cold = layout.cold_folder(key.invocation_id)  # reading the record raises the error
             if cold is not None:
                 return Place(cold, names[0], key.invocation_id, key.profile_id or None)
         # A copy somebody moved to another month of the trail.
@@ -371,11 +369,11 @@ class Index:
                 yield place
 
     def reconcile(self) -> list[Key]:
-        """List the names, make index and stamp right, give every row oldest first.
+        """List the names, correct index and stamp, and return every row, oldest first.
 
-        Names of another form are left out; those that several folders share are one row. Raises
-        StoredDataError UNSAFE_PATH where the records' folder itself cannot be listed; other
-        folders only add to `problems`.
+        Names of another form are left out; a name in several folders is one row. Raises
+        StoredDataError UNSAFE_PATH if the records' folder itself cannot be listed; other folders
+        only add to `problems`.
         """
         listed = self._list()
         keys = sorted(
@@ -398,11 +396,12 @@ class Index:
         return keys
 
     def _confirm(self) -> bool:
-        """Return whether the index, though something changed, still says what the folders hold;
-        restamps it if so.
+        """Return whether the index is still right although something changed; write a new stamp if
+        it is.
 
-        True when the names are those of the last stamp plus the rows writers appended since, in
-        order: one listing and three digests instead of a row-by-row comparison.
+        It is right if the names are those of the last stamp plus the rows that writers have
+        appended since, in order. That takes one listing and three digests instead of a comparison
+        row by row.
         """
         stamp = self._read_stamp()
         size, stamped = stamp.get("size"), stamp.get("index")
@@ -440,15 +439,15 @@ class Index:
         return True
 
     def _list(self) -> _Listed:
-        """Return the names of every folder of records, once, with the folders' state before.
+        """Return the names in all folders of records, with the states of the folders before.
 
-        Folders are looked at before and after. Where a state differs, or changed within a tick of
-        the clock, a name may have come that has no effect on the time seen, so the listing is not
-        *settled* and leaves no stamp. Nor is it where something could not be read: the next one
-        shall say so, too.
+        The states are read before and after. If one differs, or changed within a tick of the clock,
+        a new name may not show in the recorded time: then the listing is not *settled*, and no
+        stamp is written. The same holds if a folder could not be read, so that the next listing
+        reports it again.
         """
         self.scans += 1
-        now, said = time.time_ns(), len(self.problems)
+        now, problems = time.time_ns(), len(self.problems)
         folders = self._list_folders()
         before = self._read_states(folders)
         names: set[str] = set()
@@ -467,13 +466,15 @@ class Index:
                 if folder == layout.RECORDS:
                     raise
                 self.problems.append(f"{folder}: {error}")
-        settled = len(self.problems) == said and all(_is_settled(state, now) for state in before)
+        settled = len(self.problems) == problems and all(
+            _is_settled(state, now) for state in before
+        )
         settled = settled and before == self._read_states(self._list_folders())
         return _Listed(sorted(names), before, settled)
 
     def _list_folders(self) -> list[str]:
-        """Return the folders that hold records, and the archives that are folders of their own: one
-        that is written in place leaves the folder around it as it was."""
+        """Return the folders of records, and the entries inside the folders of archives and of the
+        trail: a change inside an entry does not change the state of the folder around it."""
         own = (layout.RECORDS, layout.COLD, *self._list_inner(layout.COLD), layout.TRAIL)
         return [*own, *self._list_inner(layout.TRAIL), layout.IMPORTED, layout.OLDER_RECORDS]
 
@@ -528,7 +529,7 @@ class Index:
         )
 
     def _read_stamp(self) -> dict[str, object]:
-        """Return the stamp, or nothing where there is none that can be used."""
+        """Return the stamp; one that matches nothing if it is absent or malformed."""
         try:
             stamp = json.loads(durable.read_below(self.root, layout.INDEX_STAMP, _MAX_STAMP))
         except (OSError, ValueError, RecursionError, InvocationError):
@@ -540,8 +541,8 @@ class Index:
         )
 
     def _write_stamp(self, folder_fd: int, listed: _Listed, data: bytes) -> None:
-        """Remember that the index with these bytes and the folders with these names agree; under
-        the lock."""
+        """Write a stamp: the index with these bytes and the folders with these names agree. The
+        caller holds the lock."""
         if not listed.settled:
             return
         stamp = {
@@ -556,7 +557,7 @@ class Index:
         durable.replace(folder_fd, "invocation-index.stamp", text, durable.PRIVATE, sync=False)
 
     def _read(self, limit: int) -> bytes:
-        """Return the bytes of the index; of a longer one only one more than the limit."""
+        """Return the bytes of the index, at most one more than the limit."""
         return durable.read_below(self.root, layout.INDEX, limit)
 
     def _rewrite(self, folder_fd: int, data: bytes) -> None:
@@ -569,7 +570,7 @@ class Index:
         durable.replace(folder_fd, "invocation-index.jsonl", data, durable.PRIVATE, sync=False)
 
     def forget(self) -> None:
-        """Remove index and stamp; the next list makes them anew.
+        """Remove index and stamp; the next list makes them again.
 
         Raises OSError, StoredDataError, EnvironmentFault LOCK_TIMEOUT.
         """
@@ -603,7 +604,7 @@ class Index:
             )
 
     def _read_backwards(self) -> Iterator[Key]:
-        """Yield the rows of an index the stamp vouches for, newest first."""
+        """Yield the rows of an index that matches its stamp, newest first."""
         try:
             with self._open() as file:
                 end = file.seek(0, os.SEEK_END)
@@ -619,7 +620,7 @@ class Index:
             return
 
     def _read_tail_block(self) -> list[Key]:
-        """Return the newest rows as writers left them, in whatever state the index is."""
+        """Return the rows in the last 64 KiB of the index, even if the index is out of date."""
         try:
             with self._open() as file:
                 end = file.seek(0, os.SEEK_END)
@@ -660,8 +661,8 @@ def _make_key(row: re.Match[bytes]) -> Key:
 
 
 def _read_ending(file: BinaryIO, offset: int) -> str:
-    """Return what tells one index from another that was put in its place: the bytes before an
-    offset, as a digest."""
+    """Return the digest of the last 64 KiB before an offset, which shows whether another index was
+    put in its place."""
     start = max(0, offset - _BLOCK)
     file.seek(start)
     return _compute_sha256(file.read(offset - start))
@@ -671,10 +672,10 @@ def _compute_sha256(data: bytes) -> str:
     return sha256(data).hexdigest()
 
 
-def _holds(root: str, sought: str) -> bool:
+def _holds(root: str, part: str) -> bool:
     """Return whether another worktree, which may be in any state, has a record of this id."""
     try:
-        return bool(Index(root).lookup(sought))
+        return bool(Index(root).lookup(part))
     except (OSError, InvocationError):
         return False
 
@@ -689,11 +690,10 @@ def _has_name(names: list[str], name: str) -> bool:
 
 
 def _is_settled(state: list[object], now: int) -> bool:
-    """Return whether a folder's change time is so long ago that another change would have another
-    time.
+    """Return whether a folder changed so long ago that a change now would have another time.
 
-    A time without a fraction may come from a file system that counts in seconds, where the margin
-    is two of them. `now` is in ns.
+    A time without a fraction may come from a file system that counts in seconds; then the margin is
+    two seconds. `now` is in ns.
     """
     changed = state[2]
     if not isinstance(changed, int):

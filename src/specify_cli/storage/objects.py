@@ -4,13 +4,13 @@
     objects.put([], [b"text"])
     objects.get(digest(b"text"))            # b"text"
 
-An object has no owner and no lock. Two writers that put the same bytes both succeed, because a
-name stands for one content and is never written over. What lies under the name is not believed:
-`put` compares it and `get` hashes it.
+An object has no owner and no lock. Two writers that put the same bytes both succeed, because a name
+stands for one content. The file under a name is not trusted: `put` compares its bytes and `get`
+hashes them.
 
-The order is what makes a record whole after a crash: *members* are durable before a *root* that
-names them gets its own name, and roots before the line that names these. So if a root is there,
-what it names is there (docs/format.md §6).
+The order of writes keeps a record whole after a crash: *members* are durable before a *root* that
+names them gets its own name, and roots before the line that names them. So if a root exists, its
+members exist (docs/format.md §6).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     Blobs = Sequence[bytes] | dict[str, bytes]
 
 
-# So many bytes of objects are kept in memory before they are written.
+# Bytes of objects that `put_each` holds in memory before it writes them.
 _BATCH = 64 * 1024 * 1024
 _WHY_BYTES = 1024
 # What a policy can keep back from a published trail: files of charter and doctrine, and contexts.
@@ -41,13 +41,12 @@ KEPT_BACK = ("corpus", "file", "governance_context_hash")
 class FileObjectStore:
     """Objects as files `<folder>/<2 hex>/<62 hex>`.
 
-    In private mode the folder is `.kittify/events/objects`. In committed mode that folder is
-    tracked, so what an open record names is kept in `.kittify/local/objects`, where no stash, clean
-    or checkout takes it away, and `publish` copies it over when the record is closed
-    (docs/adr/0002).
+    In private mode the folder is `.kittify/events/objects`. In committed mode git tracks that
+    folder, so objects of an open record lie in `.kittify/local/objects`, where no stash, clean or
+    checkout removes them. `publish` copies them over when the record is closed (docs/adr/0002).
 
-    What stands under an object's name and is not the object is replaced when the object is put: a
-    branch can plant a file under a name it knows. `replaced` says which those were.
+    A branch can plant another file under an object's name. `put` replaces such a file by the object
+    and adds its name to `replaced`.
     """
 
     def __init__(self, root: str, trail: str = "private") -> None:
@@ -56,22 +55,22 @@ class FileObjectStore:
         self.replaced: list[str] = []
 
     def put(self, members: Blobs, roots: Sequence[bytes] = ()) -> None:
-        """Keep these objects, durable on return, as `ObjectStore.put` says.
+        """Store these objects, durable on return, as `ObjectStore.put` says.
 
-        Where every root is there already its members are durable too, so young folders need no
-        fsync. Files have mode 0600.
+        If all roots exist already, their members are durable, so young folders need no fsync. Files
+        have mode 0600.
         """
         try:
-            known = all(self._find_held(name, data) is not None for name, data in name_blobs(roots))
-            self._put_group(members, settle=not known)
+            exist = all(self._find_held(name, data) is not None for name, data in name_blobs(roots))
+            self._put_group(members, settle=not exist)
             self._put_group(roots, settle=True)
         except OSError as error:
             raise durable.write_failed(self.folder, error) from error
 
     def put_each(self, blobs: Iterable[bytes]) -> None:
-        """Keep objects, a part of them in memory at a time. Raises as put does.
+        """Store many objects, with about 64 MiB in memory at a time. Raises as `put` does.
 
-        Each is a root of its own. About 64 MiB are in memory at a time.
+        Each object is a root of its own.
         """
         batch: list[bytes] = []
         for blob in blobs:
@@ -82,12 +81,12 @@ class FileObjectStore:
         self.put((), batch)
 
     def publish(self, digests: Sequence[str]) -> None:
-        """Copy objects to the tracked folder, durably; a no-op in private mode. Raises as get and
-        put do.
+        """Copy objects to the tracked folder, durably; a no-op in private mode. Raises as `get` and
+        `put` do.
 
-        `digests` are what a closed record leads to and policy lets out. Copies have mode 0644. An
-        object that is there already is not copied again, and its folder is fsynced where it is
-        young.
+        `digests` are the objects of a closed record that its policy does not withhold. Copies have
+        mode 0644. An object that exists already is not copied again; if it is young, its folder is
+        fsynced.
         """
         if self.folder == layout.OBJECTS:
             return
@@ -141,8 +140,8 @@ class FileObjectStore:
                 try:
                     file.publish(name[2:])
                 except FileExistsError:
-                    # Another writer was first, or what has the name is not the object: then it
-                    # gives way.
+                    # Either another writer was first, or the file of this name is not the object
+                    # and is replaced.
                     if self._find_held(name, absent[name]) is None:
                         durable.replace(fd, name[2:], absent[name], mode)
                         self.replaced.append(name)
@@ -179,10 +178,10 @@ class FileObjectStore:
     def get(self, digest: str) -> bytes:
         """Return the bytes of an object, hashed again.
 
-        It is looked for in `.kittify/events/objects`, then `.kittify/local/objects`, then the
-        archives, newest first. Raises StoredDataError OBJECT_MISSING; OBJECT_CORRUPT where the
-        name holds other bytes and no other place holds the object; EnvironmentFault OBJECT_MISSING
-        where a file cannot be read.
+        The search goes through `.kittify/events/objects`, `.kittify/local/objects`, and the
+        archives, newest first. Raises StoredDataError OBJECT_MISSING; OBJECT_CORRUPT if a file of
+        this name has other bytes and no other place holds the object; EnvironmentFault
+        OBJECT_MISSING if a file cannot be read.
         """
         if not is_digest(digest):
             raise missing(digest)  # a record can name anything
@@ -194,7 +193,7 @@ class FileObjectStore:
             except FileNotFoundError:
                 continue
             except StoredDataError as error:
-                # what a branch planted does not hide the object of this clone
+                # a file that a branch planted does not hide this clone's own object
                 altered = altered or error
             except OSError as error:
                 raise EnvironmentFault(
@@ -209,11 +208,11 @@ class FileObjectStore:
         raise altered or missing(digest)
 
     def withhold(self, reasons: Mapping[str, str], *, tracked: bool) -> None:
-        """Say beside where an object would lie why it does not: in the tracked folder, or for this
-        clone alone.
+        """Write a note in the place of each object that was left out on purpose: in the tracked
+        folder, or for this clone alone.
 
-        `reasons` maps digests to texts of at most 1 KiB; a note that is there stays as it is.
-        Durable on return. Raises EnvironmentFault WRITE_FAILED.
+        `reasons` maps digests to texts of at most 1 KiB; an existing note stays as it is. The notes
+        are durable on return. Raises EnvironmentFault WRITE_FAILED.
         """
         folder, mode = (
             (layout.OBJECTS, durable.SHARED) if tracked else (layout.LOCAL_OBJECTS, durable.PRIVATE)

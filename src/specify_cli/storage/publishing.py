@@ -1,10 +1,10 @@
-"""Prepare a project's folders, and take what is private out of the tracked ones after a change of
+"""Prepare a project's folders, and move private objects out of the tracked ones after a change of
 the trail.
 
-In committed mode a record is private while it is open and public once it is closed. Its objects
-lie in `.kittify/local/objects` until then, because git tracks the other folder: what lies there
-would be in the next commit. Each clone notes in its git directory what it published, so that a
-commit which was dropped later can be told from a record that was never published.
+In committed mode a record is private while it is open and public once it is closed. Until then its
+objects lie in `.kittify/local/objects`, because git tracks the other folder, and they would be in
+the next commit. Each clone notes in its git directory which records it published. So a record whose
+commit was dropped later can be distinguished from one that was never published.
 """
 
 from __future__ import annotations
@@ -17,19 +17,20 @@ from specify_cli.record import layout
 from specify_cli.storage.objects import FileObjectStore
 from specify_cli.storage.store import FileRecordStore, list_trail_folders, places
 
-# Below the git directory: the paths of what this clone published, from the top of the worktree.
+# A file below the git directory: the paths of the records that this clone published, from the top
+# of the worktree.
 _PUBLISHED = "published"
 _MAX_PUBLISHED = 64 * 1024 * 1024
-# So many paths go into one question to git.
+# Number of paths for one call of git.
 _AT_ONCE = 500
 
 
 def prepare(records: FileRecordStore) -> None:
-    """Give the project its folders and ignore rules, as its trail wants them. Raises
+    """Make the project's folders and ignore rules, as its trail setting requires. Raises
     InvocationError.
 
-    It runs at each start. The folder's `.gitignore` marks a change of the trail that is not
-    carried out yet.
+    It runs at each start. A `.gitignore` in the folder of objects means that a change from private
+    to committed is not finished yet.
     """
     records.prepare()
     if records.trail == "committed" and os.path.lexists(
@@ -39,13 +40,12 @@ def prepare(records: FileRecordStore) -> None:
 
 
 def withdraw_private_objects(root: str) -> None:
-    """After a change from private to committed: what only private records name leaves the tracked
-    folder.
+    """Move the objects that only private records name out of the tracked folder, after a change
+    from private to committed.
 
-    The folder's own `.gitignore` hides everything until the last object has moved, so a crash here
-    exposes nothing and the next start goes on.
-
-    Raises OSError, StoredDataError. What published records lead to stays where it is.
+    Objects of published records stay where they are. The folder's own `.gitignore` hides everything
+    until the last object has moved, so a crash here exposes nothing, and the next start continues.
+    Raises OSError, StoredDataError.
     """
     public = objects_of_trail(root)
     with durable.folder(root, layout.OBJECTS) as objects_fd:
@@ -63,14 +63,12 @@ def withdraw_private_objects(root: str) -> None:
 
 
 def find_ignored_objects(root: str) -> list[str]:
-    """Return the objects of records published here that git neither holds nor shows: every clone
-    would miss them.
+    """Return the objects of this clone's published records that git ignores and does not track:
+    every other clone would miss them.
 
-    They are what a change from committed to private leaves when nobody committed before it. What a
-    branch brought to the trail does not count, because it could name objects that were never
-    published.
-
-    Paths are below the root, sorted. None are named outside git.
+    This happens when the trail changes from committed to private before the objects are committed.
+    Records that a branch brought into the trail do not count, because they could name objects that
+    were never published. Paths are below the root, sorted; outside git there are none.
     """
     top = find_worktree(root)
     if top is None or not (
@@ -87,10 +85,9 @@ def find_ignored_objects(root: str) -> list[str]:
 
 
 def objects_of_trail(root: str, of: set[str] | None = None) -> set[str]:
-    """Return every object the published records, or those `of` these names, lead to and a policy
-    does not keep back.
+    """Return the digests of all objects of published records that no policy withholds.
 
-    `of` holds file names of records. The answer is digests.
+    `of` limits the records to these file names.
     """
     # A `do` comes here only after a change of the trail.
     from specify_cli.storage.checking import verify_file
@@ -107,10 +104,9 @@ def objects_of_trail(root: str, of: set[str] | None = None) -> set[str]:
 
 
 def note_published(root: str, git_dir: str | None, path: str) -> None:
-    """Remember in the git directory that this clone published a record; where it cannot be written
-    nothing is.
+    """Note in the git directory that this clone published a record. A failure is ignored.
 
-    `path` is that of the copy, below the root. The note has no sync: it is a help, not a proof.
+    `path` is that of the copy, below the root. The note is not synced: it is a help, not a proof.
     """
     top = find_worktree(root)
     if git_dir is None or top is None:
@@ -139,21 +135,19 @@ def _list_published(git_dir: str | None) -> list[str]:
 
 
 def find_never_published(root: str, git_dir: str | None, closed: set[str]) -> set[str]:
-    """Return those of some closed records, by their ids, that neither this branch's trail holds nor
-    this clone ever published: of before the trail was committed."""
+    """Return the ids in `closed` of records that this clone never published and that are not in
+    this branch's trail. They were closed before the trail was committed."""
     paths = _list_published(git_dir)
     paths += [name for _, _, names in os.walk(f"{root}/{layout.TRAIL}") for name in names]
     return closed - {path.removesuffix(".jsonl")[-26:] for path in paths}
 
 
 def find_unpublished(root: str, git_dir: str | None) -> list[str]:
-    """Return the ids of records that lie here and that this clone published, but no branch of it
-    holds any more.
+    """Return the ids of records that this clone published and still has, but whose commit was
+    dropped from all branches.
 
-    Their commit was dropped. The published part of the log still names them, so every clone would
-    miss them.
-
-    git is asked about 500 paths at a time, over all its branches.
+    The published part of the log still names them, so every other clone would miss them. git is
+    called for 500 paths at a time, over all branches.
     """
     top = find_worktree(root)
     paths = _list_published(git_dir)
@@ -170,9 +164,9 @@ def find_unpublished(root: str, git_dir: str | None) -> list[str]:
     ]
     for at in range(0, len(lost), _AT_ONCE):
         part = lost[at : at + _AT_ONCE]
-        held = (
+        output = (
             ask_git(str(top), "log", "--all", "-z", "--format=", "--name-only", "--", *part) or ""
         )
-        lost[at : at + _AT_ONCE] = [path if path not in held.split("\0") else "" for path in part]
+        lost[at : at + _AT_ONCE] = [path if path not in output.split("\0") else "" for path in part]
     names = [layout.parse_record_name(os.path.basename(path)) for path in lost if path]
     return [name[1] for name in names if name is not None]

@@ -1,15 +1,13 @@
-"""The reading side: rows, one invocation whole, its newest events, and verify over a project's
-files.
+"""Read records: rows for a list, one whole invocation, its newest events.
 
-Nothing here writes a record. A file that cannot be read as one is named, never passed over in
-silence.
+Nothing here writes a record. A file that cannot be read is reported, never skipped in silence.
 
     for row in list_invocations(project, Filters(status="open"), limit=20).rows:
         print(row.invocation_id, row.request)
 
-A list reads the first and the last line of each record, since these hold what a row shows. `show`
-reads all lines of one record and says what `verify` finds in it, because a reader who sees a
-record has to see that it was changed, too.
+A list reads the first and the last line of each record, because these hold everything that a row
+shows. `show` reads all lines of one record and adds the findings of `verify`, because a reader of a
+record must also see whether it was changed.
 """
 
 from __future__ import annotations
@@ -80,12 +78,12 @@ class Row(NamedTuple):
 
 
 class Filters(NamedTuple):
-    """Which rows a list wants; None means all. `since` and `until`, not included, are milliseconds
-    since 1970.
+    """The filters of a list; None means all. `since` (included) and `until` (not included) are
+    milliseconds since 1970.
 
     `profile`, `action`, `status`, `outcome` and `actor` are compared whole. `session` and `parent`
-    may be the beginning of an id. `mission` is a name or its number, `work_package` one package.
-    `replays` false leaves out what a replay wrote. An open record has its status as its outcome.
+    can be the beginning of an id. `mission` is a name or its number, `work_package` one package.
+    Without `replays`, records of replays are left out. The outcome of an open record is its status.
     """
 
     profile: str | None = None
@@ -102,8 +100,8 @@ class Filters(NamedTuple):
     work_package: str | None = None
 
     def accept(self, row: Row) -> bool:
-        """Return whether a row is wanted, but for its times: the list compares these by the id
-        alone."""
+        """Return whether a row passes the filters. `since` and `until` are not checked here: the
+        list compares the time in the id."""
         if not self.replays and row.run_kind != "live":
             return False
         whole = (
@@ -113,7 +111,7 @@ class Filters(NamedTuple):
             (self.outcome, row.outcome or row.status),
             (self.actor, row.actor_id),
         )
-        if any(asked not in (None, found) for asked, found in whole):
+        if any(expected not in (None, actual) for expected, actual in whole):
             return False
         session = (row.session or {}).get("session_id") or ""
         parent = row.parent_invocation_id or ""
@@ -127,20 +125,19 @@ class Filters(NamedTuple):
         return self.work_package is None or self.work_package.upper() in packages
 
 
-def fits_mission(mission: str | None, asked: str) -> bool:
-    """Return whether a mission is the one that is asked for, by its name or by its number alone."""
-    return mission is not None and (mission == asked or mission.startswith(f"{asked}-"))
+def fits_mission(mission: str | None, name: str) -> bool:
+    """Return whether a mission has this name, or this number at the beginning of its name."""
+    return mission is not None and (mission == name or mission.startswith(f"{name}-"))
 
 
 COUNTED = 1_000
 
 
 class Listing(NamedTuple):
-    """The rows found, newest first, the records that could not be read, and how many older ones
-    were not looked at.
+    """The rows, newest first, a sentence for each record that could not be read, and the number of
+    older records that were not read.
 
-    Records that were not looked at are counted up to `COUNTED`, so that a list costs the same among
-    a million.
+    That number is counted up to `COUNTED`, so that a list costs the same among a million records.
     """
 
     rows: tuple[Row, ...]
@@ -151,18 +148,18 @@ class Listing(NamedTuple):
 def list_invocations(project: Project, filters: Filters, limit: int) -> Listing:
     """Return at most `limit` rows that the filters accept, newest first.
 
-    Each row is read from its record's file. One that cannot be read is no row: it is named among
-    the `problems`, each a sentence. The walk ends where ids are older than `since`.
+    Each row is read from its record's file. A record that cannot be read is named in `problems`.
+    The walk ends at the first id older than `since`.
     """
     index = Index(project.root)
     rows: list[Row] = []
     problems: list[str] = []
     unread = 0
     for key in index.newest():
-        begun = millis_of(key.invocation_id)
-        if unread >= COUNTED or (filters.since is not None and begun < filters.since):
+        start = millis_of(key.invocation_id)
+        if unread >= COUNTED or (filters.since is not None and start < filters.since):
             break
-        if filters.until is not None and begun >= filters.until:
+        if filters.until is not None and start >= filters.until:
             continue
         if filters.profile is not None and key.profile_id not in ("", filters.profile):
             continue
@@ -189,10 +186,9 @@ def list_invocations(project: Project, filters: Filters, limit: int) -> Listing:
 
 
 def read_spent(root: str, place: Place) -> Spent | None:
-    """Return what the models of a record used; None where it does not say. Only the lines that can
-    tell are parsed.
+    """Return the usage of a record's models; None if the record states none.
 
-    `turn` and `model_call` lines are found by a pattern before they are parsed, because most lines
+    A pattern finds the `turn` and `model_call` lines, and only these are parsed, because most lines
     of a long session are tool calls. Raises as `read_whole` does.
     """
     data = read_whole(root, place)
@@ -203,27 +199,27 @@ def read_spent(root: str, place: Place) -> Spent | None:
         if line.fields is not None and not line.problems:
             lines.append(line.fields)
     annexes = annex_events(root, place.invocation_id)
-    told = join(lines, annexes) if lines or annexes else ()
-    return add_up(sum_usage(told, read_prices())) if told else None
+    all_lines = join(lines, annexes) if lines or annexes else ()
+    return add_up(sum_usage(all_lines, read_prices())) if all_lines else None
 
 
 _TELLS_USAGE = re.compile(rb'"event":"(?:turn|model_call)"')
 
 
 def add_spent(project: Project, rows: Iterable[Row]) -> tuple[Row, ...]:
-    """Return the rows that are shown, each with what its models used, where that can be read.
+    """Return rows with the usage of their models (`spent`), where it can be read.
 
-    This reads each record whole, so it is done for the rows that are shown and not before.
+    Each record is read whole, so call it only for the rows that are shown.
     """
-    found: list[Row] = []
+    spent_rows: list[Row] = []
     for row in rows:
         folder, _, name = row.path.rpartition("/")
         place = Place(folder, name, row.invocation_id, row.profile_id)
         try:
-            found.append(row._replace(spent=read_spent(project.root, place)))
+            spent_rows.append(row._replace(spent=read_spent(project.root, place)))
         except (OSError, InvocationError):
-            found.append(row)
-    return tuple(found)
+            spent_rows.append(row)
+    return tuple(spent_rows)
 
 
 def has_failed_tests(project: Project, row: Row) -> bool:
@@ -244,13 +240,11 @@ def has_failed_tests(project: Project, row: Row) -> bool:
 
 
 def parse_moment(text: str, now: float | None = None, option: str = "--since") -> int:
-    """Return a moment in milliseconds: RFC 3339 with or without zone (UTC then), a date, a month or
-    a year.
+    """Return the milliseconds since 1970 of a time that a person typed.
 
-    Also `today` and `yesterday`, which begin at midnight here, and how long ago: `30m`, `2h`, `7d`,
-    `3w`. `now` is in seconds since 1970. Raises CallerError INVALID_VALUE.
-
-    `option` is what the error names.
+    It is RFC 3339 (without a zone UTC), a date, a month or a year; `today` or `yesterday`, which
+    begin at local midnight; or a time ago: `30m`, `2h`, `7d`, `3w`. `now` is in seconds since 1970.
+    Raises CallerError INVALID_VALUE, which names `option`.
     """
     try:
         at = datetime.fromtimestamp(time.time() if now is None else now, UTC)
@@ -265,16 +259,16 @@ def parse_moment(text: str, now: float | None = None, option: str = "--since") -
 
 
 def _find_moment(text: str, now: datetime) -> datetime:
-    """Return the moment that a text names, seen from `now`. Raises ValueError, OverflowError.
+    """Return the moment that a text names, relative to `now`. Raises ValueError, OverflowError.
 
-    The zone here is asked for only where a day is named by a word: what TZ says may be no zone.
+    The local zone is read only for `today` and `yesterday`, because TZ may name no valid zone.
     """
     ago = re.fullmatch(r"([0-9]{1,6}) ?([mhdw])(?:in)?(?: ago)?", text)
     if ago is not None:
         return now - timedelta(minutes=int(ago[1]) * _MINUTES[ago[2]])
     if text in ("today", "yesterday"):
         midnight = now.astimezone().replace(hour=0, minute=0, second=0, microsecond=0, tzinfo=None)
-        # The zone is found anew: the day before can have had another offset.
+        # The zone is looked up again, because yesterday can have had another offset.
         return (midnight - timedelta(days=text == "yesterday")).astimezone()
     full = {4: f"{text}-01-01", 7: f"{text}-01"}.get(len(text), text)
     moment = datetime.fromisoformat(full)
@@ -287,15 +281,17 @@ _MINUTES = {"m": 1, "h": 60, "d": 1440, "w": 10080}
 def read_row(root: str, place: Place) -> Row | None:
     """Return a row from the first and last lines of a record; a long middle is not read.
 
-    None where no `started` line can be read. Where the last line is no closing line that is whole,
-    all starting and closing lines are looked for. Raises FileNotFoundError, StoredDataError.
+    None means that no `started` line can be read. If the first or last line of a long record is not
+    whole, the file is searched for starting and closing lines. Raises FileNotFoundError,
+    StoredDataError.
     """
     record = _read_its_ends(root, place)
     return None if record is None else _make_row(record, place)
 
 
 def _read_its_ends(root: str, place: Place) -> Record | None:
-    """Return a record as its first and last lines tell it, or all where these do not."""
+    """Return a record folded from its first and last lines, or from the whole file if these are not
+    enough."""
     if place.profile_id is None:
         return _read_older(root, place)
     fd = open_place(root, place)
@@ -311,10 +307,8 @@ def _read_its_ends(root: str, place: Place) -> Record | None:
 
 
 def read_record(root: str, place: Place) -> Record | None:
-    """Return a record whose lines are read when they are asked for. Raises FileNotFoundError,
-    StoredDataError.
-
-    None where no `started` line can be read.
+    """Return a record whose lines are read when they are looked at; None if no `started` line can
+    be read. Raises FileNotFoundError, StoredDataError.
     """
     if place.profile_id is None:
         return _read_older(root, place)
@@ -322,8 +316,8 @@ def read_record(root: str, place: Place) -> Record | None:
 
 
 def _read_older(root: str, place: Place) -> Record | None:
-    """Return a record whose file is named as older writers named theirs, and of one of theirs also
-    which mission and work package it was part of (docs/format.md §9)."""
+    """Return a record whose file has a name of older writers. If an older writer wrote it, its
+    mission and work package are added to `started` (docs/format.md §9)."""
     record = fold(read_whole(root, place))
     if record is None or record.sealed:
         return record
@@ -334,11 +328,10 @@ def _read_older(root: str, place: Place) -> Record | None:
 
 
 def read_whole(root: str, place: Place) -> bytes:
-    """Return a record's bytes; of an older one also the closing line that stands beside it
-    (docs/format.md §9).
+    """Return a record's bytes; for a record of an older writer also its closing line, which stands
+    in `kitty-ops/op-closures.jsonl` (docs/format.md §9).
 
-    The closing line is looked for in `kitty-ops/op-closures.jsonl`. Raises FileNotFoundError,
-    StoredDataError, EnvironmentFault.
+    Raises FileNotFoundError, StoredDataError, EnvironmentFault.
     """
     data = FileRecordStore(root).read(place)
     if place.folder != layout.OLDER_RECORDS:
@@ -369,8 +362,8 @@ def _read_ends(fd: int) -> Iterator[Entry]:
 
 
 def _fold_ends(head: bytes, tail: bytes) -> Record | None:
-    """Return the record as its first and last whole lines tell it; None where only the whole file
-    can tell."""
+    """Return the record folded from its first and last whole lines; None if these are not
+    enough."""
     first, end = head.find(b"\n"), tail.rfind(b"\n")
     start = tail.rfind(b"\n", 0, max(end, 0)) + 1
     if first < 0 or end < 0 or (start == 0 and tail is not head):
@@ -419,12 +412,11 @@ def _make_row(record: Record, place: Place) -> Row:
 
 
 def show_invocation(project: Project, invocation_id: str) -> dict[str, object]:
-    """Return one invocation whole: row, timeline, where its context came from, evidence, findings.
+    """Return one whole invocation in the JSON shape `docs/schemas/invocation.json`: row, events,
+    context, evidence, findings. Raises InvocationError.
 
-    The JSON shape `docs/schemas/invocation.json`. Raises InvocationError.
-
-    `invocation_id` is whatever `Index.resolve` takes. All lines are in memory then: to print a
-    long record use `view_invocation`.
+    `invocation_id` is any text that `Index.resolve` accepts. All lines are in memory: use
+    `view_invocation` to print a long record.
     """
     value: dict[str, object] = as_lists(view_invocation(project, invocation_id))
     return value
@@ -445,15 +437,15 @@ def tell_invocation(project: Project, value: Mapping[str, object]) -> Story:
     started = next(iter(lines), {})
     commands = read_commands(started, FileObjectStore(project.root).get)
     story = tell_story(lines, commands, os.path.realpath(project.root))
-    # The lines of an older writer do not say it, its row does.
+    # An older writer's lines do not state the work package, but the row does.
     work = describe_work(value.get("mission"), value.get("work_package"))
-    asked = story.asked._replace(work=work)
-    return story._replace(asked=asked, before=tell_above(project, started))
+    request = story.asked._replace(work=work)
+    return story._replace(asked=request, before=tell_above(project, started))
 
 
 def tell_above(project: Project, started: Mapping[str, object]) -> str:
-    """Return what the record above one tells of the turn in which that began, as `tell_before`
-    does; "" where it is not here."""
+    """Return what the agent did before this record in the same turn, from the parent record, as
+    `tell_before` does; "" if the parent is not here."""
     from specify_cli.record.story.summary import tell_before
 
     above = started.get("parent_invocation_id")
@@ -483,7 +475,7 @@ def view_invocation(project: Project, invocation_id: str) -> dict[str, object]:
         lines_of.get(str(line.get("event")), []).append(line)
 
     def describe(at: int) -> dict[str, object]:
-        # A line of an older writer has no number of its own: its place in the file is one.
+        # An older writer's line has no seq; its place in the file replaces it.
         entry = entries[at]
         uri = f"inv://{place.invocation_id}/event/{entry.fields.get('seq', at)}"
         return {**entry.fields, "~": entry.seal, "uri": uri}
@@ -517,8 +509,8 @@ def view_invocation(project: Project, invocation_id: str) -> dict[str, object]:
 def _describe_context(
     started: Mapping[str, object], lines_of: Mapping[str, list[Mapping[str, object]]]
 ) -> dict[str, object]:
-    """Return where a context came from: what was asked of the corpus, what came back, and what of
-    it was printed. `lines_of` are lines by their event; the first retrieval is the context's."""
+    """Return the member `context`: the query, the hits, and which part was printed. `lines_of` maps
+    events to lines; the first retrieval is that of the context."""
     request: Mapping[str, object] = next(iter(lines_of["retrieval_request"]), {})
     response: Mapping[str, object] = next(iter(lines_of["retrieval_response"]), {})
     digest = started.get("governance_context_hash")
@@ -540,7 +532,8 @@ _SHOWN_APART = ("retrieval_request", "retrieval_response", "artifact_link", "com
 def events_from(
     project: Project, place: Place, offset: int
 ) -> Iterator[tuple[dict[str, object], int]]:
-    """Yield the whole lines from a byte offset on, parsed, each with the offset behind it.
+    """Yield (fields with the seal, offset behind the line) of each whole line from a byte offset
+    on.
 
     `offset` is 0 or one that was yielded before. Raises FileNotFoundError, StoredDataError.
     """
@@ -557,8 +550,8 @@ def events_from(
 def annex_events(root: str, invocation_id: str) -> list[dict[str, object]]:
     """Return the lines of a record's annexes that can be read, each with its seal.
 
-    Those that cannot be read are left out; verify names them. They are in the order they were
-    made.
+    They are in the order in which they were made. Lines that cannot be read are left out; verify
+    reports them.
     """
     events: list[dict[str, object]] = []
     for _, data in annex_files(root, invocation_id):

@@ -1,14 +1,14 @@
-"""Which objects a record leads to, and whether each is there and whole.
+"""Find all objects of a record, and whether each exists and is whole.
 
-Objects that records share (snapshots, the shipped bundle, charter files) are looked at once by a
-walk over many records; what belongs to one record is read and let go.
+A walk over many records reads shared objects (snapshots, the shipped bundle, charter files) once.
+The result for any other object is not remembered.
 
     for item in Reach(objects).of(report.objects):
         item.digest, item.code           # code None: it is there and whole
 
-A line names objects, a snapshot names further ones, its corpus again others: three levels, walked
-breadth first. A shared object is judged once for each role it is named in (`field`), since the
-role decides how its bytes are read.
+A line names objects, a snapshot names further ones, and its corpus names others: three levels,
+walked breadth first. A shared object is judged once for each role (`field`) in which it is named,
+because the role decides how its bytes are read.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ _REMEMBERED = 20_000
 
 
 class Reached(NamedTuple):
-    """An object a record leads to: where from, and what is wrong with it (a finding code) if
-    anything.
+    """An object of a record, the line that leads to it (`seq`, byte `offset`), and the code of a
+    finding about it; None if it is whole.
 
-    With code WITHHELD it is not here on purpose, and `why` says the reason.
+    With code WITHHELD the object was left out on purpose, and `why` is the reason.
     """
 
     digest: str
@@ -48,8 +48,8 @@ class Reached(NamedTuple):
 
 
 class _Inspection(NamedTuple):
-    """What looking at an object gave: its finding code, the digests inside a bundle, the objects it
-    names."""
+    """The result of reading an object: its finding code, the digests inside a bundle, the objects
+    it names."""
 
     code: str | None
     inside: frozenset[str] | None = frozenset()
@@ -60,31 +60,29 @@ class _Inspection(NamedTuple):
 class Reach:
     """Follows records to their objects.
 
-    One of them serves a walk over many records; 20,000 shared objects are remembered at most.
+    Use one for a walk over many records; it remembers at most 20,000 shared objects.
     """
 
     def __init__(self, objects: ObjectStore) -> None:
         self.objects = objects
-        self._known: dict[tuple[str, str], _Inspection] = {}
+        self._inspections: dict[tuple[str, str], _Inspection] = {}
 
-    def of(self, named: Iterable[NamedObject]) -> Iterator[Reached]:
-        """Yield every object the lines name, and those the snapshot and corpus name in turn, each
-        once.
+    def of(self, objects: Iterable[NamedObject]) -> Iterator[Reached]:
+        """Yield every object that the lines name, and those that their snapshot and corpus name,
+        each once.
 
-        `named` is the `objects` of a report. Each `Reached` says by which line the object is led
-        to. Profiles of the shipped bundle are entries of it and not objects, so they are left out.
-        Nothing is raised: what is wrong is the code.
+        `objects` are those of a report. Profiles of the shipped bundle are entries of it and not
+        objects, so they are left out. Nothing is raised: a problem is the `code` of the item.
         """
-        pending = deque((item.digest, item.field, item.seq, item.offset) for item in named)
-        seen: set[str] = set()
+        pending = deque((item.digest, item.field, item.seq, item.offset) for item in objects)
+        digests: set[str] = set()
         inside: frozenset[str] | None = frozenset()
         while pending:
             digest, field, seq, offset = pending.popleft()
-            # Without the bundle it cannot be told which profiles are entries of it, so none is
-            # judged.
-            if digest in seen or (field == "profile" and (inside is None or digest in inside)):
+            # Without the bundle nobody knows which profiles are entries of it, so none is judged.
+            if digest in digests or (field == "profile" and (inside is None or digest in inside)):
                 continue
-            seen.add(digest)
+            digests.add(digest)
             answer = self._look(digest, field)
             if field == "shipped":
                 inside = answer.inside
@@ -94,12 +92,12 @@ class Reach:
     def _look(self, digest: str, field: str) -> _Inspection:
         if field not in _SHARED:
             return self._read(digest, field)
-        known = self._known.get((digest, field))
-        if known is None:
-            if len(self._known) >= _REMEMBERED:
-                self._known.clear()
-            known = self._known[digest, field] = self._read(digest, field)
-        return known
+        inspection = self._inspections.get((digest, field))
+        if inspection is None:
+            if len(self._inspections) >= _REMEMBERED:
+                self._inspections.clear()
+            inspection = self._inspections[digest, field] = self._read(digest, field)
+        return inspection
 
     def _read(self, digest: str, field: str) -> _Inspection:
         try:
@@ -127,15 +125,14 @@ def policy_withholds(
     policies: Sequence[Policy] = (),
     cache: ParseCache | None = None,
 ) -> dict[str, str]:
-    """Return which of the objects that records lead to hold what their policies deny or redact, by
-    digest, and why.
+    """Return {digest: reason} of the objects of records that a policy withholds, because it denies
+    or redacts their content.
 
-    `policies` are asked as well. Where one of them keeps back more than a record's own policy did,
-    the contexts that were assembled under the record's own may quote it and are kept back too.
+    `policies` apply in addition to each record's own. If one of them withholds more than the
+    record's own policy, the contexts of these records may quote that, and are withheld too.
 
-    Only the corpora among `reached` are asked, so records under one corpus cost one question. A
-    corpus that names such a file is kept back too, with all that nothing else names. Apart from it
-    and from such contexts, an object that no corpus names is never kept back.
+    Each corpus among `reached` is checked once. A corpus that names a withheld file is withheld
+    too, together with files that only such corpora name. Any other object is never withheld.
     """
     # loads what reads a charter; exports only
     from specify_cli.storage.frozen import withheld_by_policy
@@ -149,7 +146,7 @@ def policy_withholds(
         withheld |= both
         files = {name for name, _ in objects_of("corpus", objects.get(corpus)) or ()}
         (closed if both else public).update(files)
-        if both:  # the digest of what is kept back would confirm a guess at it
+        if both:  # the digest of a withheld file would confirm a guess at its content
             withheld[corpus] = "policy: it names what is kept back"
         if both.keys() - own.keys():
             quoting = (item.digest for item in reached if item.field == "governance_context_hash")

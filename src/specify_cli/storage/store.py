@@ -4,12 +4,12 @@ Guarantees of both: a record is created whole or not at all; an append continues
 however many writers race; an object's bytes hash to its name on every read. The file store adds:
 what it returned from is on stable storage (docs/format.md §6).
 
-An append is a function of the record's end: `compose` is called under the lock with the tip that
-the new lines follow, so what it decides (is the record open, was this event recorded before) still
-holds when its lines are written. The decision itself is `plan_append` and `compose_bytes`, which
-every store shares; the file store adds the steps:
+An append depends on the record's end: `compose` is called under the lock with the tip that the new
+lines follow. So its decisions (is the record open, was this event recorded before) still hold when
+its lines are written. All stores share `plan_append` and `compose_bytes`; the file store adds these
+steps:
 
-1. Open, lock, and look whether the name still leads to the locked file: a month may have been
+1. Open, lock, and check that the name still leads to the locked file: the month may have been
    packed meanwhile.
 2. Read the end only: 4 KiB, then 64 KiB, then all of it. Zeros near the end have the whole file
    read, because a power cut may have met it.
@@ -46,16 +46,16 @@ if TYPE_CHECKING:
 
 
 MAX_OBJECT = 64 * 1024 * 1024
-# A folder entry older than this has reached the disk with the file system's own periodic flush,
-# whether or not the writer that made it came to its fsync.
+# The file system's own periodic flush has taken an older folder entry to the disk, even if its
+# writer never came to the fsync.
 SETTLED_SECONDS = 60.0
 
-# How far back a writer looks for the last line: most lines fit the first, all ordinary ones the
-# second.
+# How many bytes from the end a writer reads to find the last line: the first window holds most
+# lines, the second all ordinary ones.
 _LINE_WINDOW = 4 * 1024
 _WINDOW = 64 * 1024
-# How much of a record's end a power cut can have met: what is older was flushed by the file system
-# itself.
+# How many bytes of a record's end a power cut can have damaged; the file system itself has flushed
+# everything before.
 _UNSYNCED = 1024 * 1024
 GITATTRIBUTES = b"* -text -eol -ident -filter -merge\n"
 _IGNORE_ALL = b"*\n"
@@ -90,11 +90,10 @@ def place_of(profile_id: str, invocation_id: str) -> Place:
 
 
 def is_young(state: os.stat_result) -> bool:
-    """Return whether the writer of a folder's entry may not have come to its fsync, nor the file
-    system to its own.
+    """Return whether a folder's entry is so new that it may not be on the disk yet.
 
-    `state` is of the entry. A young one is fsynced again with its folder before anybody relies on
-    it.
+    `state` is that of the entry. A young entry and its folder are fsynced again before anybody
+    relies on it.
     """
     return time.time() - state.st_ctime < SETTLED_SECONDS
 
@@ -114,8 +113,8 @@ class LockedRecord(NamedTuple):
 class RecordStore(Protocol):
     """Where records live.
 
-    A store of your own implements this, and passes the tests of `contract.py`. A record that is
-    not there is FileNotFoundError, from `read` and `append` alike.
+    A store of your own implements this protocol, and must pass the tests of `contract.py`. `read`
+    and `append` raise FileNotFoundError for a record that does not exist.
     """
 
     def create(self, name: str, data: bytes) -> None:
@@ -129,14 +128,13 @@ class RecordStore(Protocol):
         """Return the bytes of a record. Raises FileNotFoundError, StoredDataError."""
 
     def append(self, place: Place, compose: Compose, at: str, *, sync: bool = True) -> Tip:
-        """Seal the bodies `compose` gives for the held record behind its last line.
+        """Seal the bodies that `compose` returns and append them behind the record's last line.
 
-        `compose` may raise to refuse; nothing is written then. Raises StoredDataError
-        RECORD_DAMAGED, RECORD_UNSEALED, FORMAT_TOO_NEW.
-
-        `at` is the time of a `recovered` line, should one be due. With `sync` the lines are on
-        stable storage on return, and so are those that were there already. Returns the new tip;
-        where `compose` gives nothing, the tip as it is.
+        `compose` gets the locked record. It can raise to refuse the append; then nothing is
+        written. `at` is the time of a `recovered` line, if one is needed. With `sync` the new
+        lines, and those before them, are on stable storage on return. Returns the new tip; if
+        `compose` returns nothing, the old one. Raises StoredDataError RECORD_DAMAGED,
+        RECORD_UNSEALED, FORMAT_TOO_NEW.
         """
 
 
@@ -144,23 +142,23 @@ class ObjectStore(Protocol):
     """Immutable bytes by their SHA-256."""
 
     def put(self, members: Blobs, roots: Sequence[bytes] = ()) -> None:
-        """Keep these; whoever sees a root later may rely on every member. A mapping gives them
-        under their digests.
+        """Store objects: members first, then roots. A reader that sees a root can rely on its
+        members. A mapping gives objects by their digests.
 
-        `members` and `roots` are durable on return, members first. An object that is there already
-        is compared and not written again. Raises EnvironmentFault WRITE_FAILED.
+        All are durable on return. An object that exists already is compared and not written again.
+        Raises EnvironmentFault WRITE_FAILED.
         """
 
     def get(self, digest: str) -> bytes:
         """Return the bytes, hashed again. Raises StoredDataError OBJECT_MISSING, OBJECT_CORRUPT.
 
-        `digest` may be any text that a record names: one that is no digest is OBJECT_MISSING.
+        `digest` can be any text in a record; a text that is no digest is OBJECT_MISSING.
         """
 
     def why_withheld(self, digest: str, field: str) -> str | None:
-        """Return why an object was left out on purpose, if it was.
+        """Return why a missing object was left out on purpose; None if it was not.
 
-        The object is not here, and a line names it in this field.
+        `field` is the member of the line that names the object.
         """
 
 
@@ -170,10 +168,10 @@ def digest(data: bytes) -> str:
 
 
 def name_blobs(blobs: Blobs) -> Iterator[tuple[str, bytes]]:
-    """Yield (digest, bytes) of each; who has the digests of what it read need not have them made
-    again.
+    """Yield (digest, bytes) of each object. A mapping holds the digests already, so they are not
+    computed again.
 
-    The digests of a mapping are believed: `get` hashes again whatever is read.
+    They are trusted here, because `get` hashes every object it reads.
     """
     if isinstance(blobs, dict):
         yield from blobs.items()
@@ -197,11 +195,10 @@ def compose_bytes(
     read: Callable[[int], bytes],
     holds: Callable[[bytes], bool],
 ) -> tuple[bytes, Tip]:
-    """Return the bytes to append and the new tip: the one decision both stores share.
+    """Return the bytes to append and the new tip; all stores share this decision.
 
-    `read` gives the bytes from an offset on, and `holds` says whether the record has some bytes.
-    The bytes are empty where `compose` gives nothing: then a torn tail stays as it is too, for
-    nobody writes behind it.
+    `read` returns the record's bytes from an offset on, and `holds` whether the record contains
+    some bytes. If `compose` returns nothing, the result is empty, and a torn tail stays as it is.
     """
     if plan.skipped_bytes == 0 and plan.prefix and plan.tip.event == "completed":
         # The adopted line closes the record, so it gets its LF whatever the caller decides.
@@ -214,11 +211,10 @@ def compose_bytes(
 
 
 def keep(root: str, paths: Sequence[str]) -> None:
-    """Let files of a linked worktree outlive it; the main worktree, which nobody removes, pays one
-    look.
+    """Give files of a linked worktree a second name, so that they survive its removal. In the main
+    worktree nothing is done.
 
-    `paths` are below the root. What fails here is not an error of the write: the record is durable
-    without.
+    `paths` are below the root. A failure is ignored, because the record is durable already.
     """
     if paths and not os.path.isdir(f"{root}/.git"):
         from specify_cli.storage.worktrees import link_second_names  # for a linked worktree
@@ -238,9 +234,9 @@ def require_started(record: Record | None, place: Place) -> Record:
 
 
 def open_place(root: str, place: Place) -> int:
-    """Return a descriptor of a record's bytes, whether it lies in a file of its own or in its
-    month's archive; it may have been moved since its place was listed. Raises FileNotFoundError,
-    StoredDataError, EnvironmentFault EXTRA_MISSING."""
+    """Return a descriptor of a record's bytes, from its own file or from its month's archive. Both
+    are tried, because the record may have been moved since its place was listed. Raises
+    FileNotFoundError, StoredDataError, EnvironmentFault EXTRA_MISSING."""
     first, second = _open_loose, _open_cold
     if layout.is_cold(place.folder):
         first, second = second, first
@@ -274,11 +270,10 @@ def read_cold(root: str, place: Place) -> bytes:
 
 
 class HeldFile:
-    """A file held open to be read at any place: `held(offset, size)`; closed when nobody holds it
-    any more.
+    """An open file that is read at any offset: `file(offset, size)`. It is closed with the object.
 
-    What is held stays readable when its name is removed or goes to another file. `os.pread` shares
-    no position, so threads may read one at the same time.
+    It stays readable when its name is removed or given to another file. `os.pread` shares no
+    position, so several threads can read at the same time.
     """
 
     def __init__(self, fd: int) -> None:
@@ -292,8 +287,8 @@ class HeldFile:
         return os.fstat(self._fd).st_size
 
     def settle(self, label: str) -> None:
-        """Wait for whoever writes the file, and bring its bytes to stable storage. Raises
-        LOCK_TIMEOUT."""
+        """Wait for the writer of the file, and sync its bytes to stable storage. Raises
+        EnvironmentFault LOCK_TIMEOUT."""
         durable.lock(self._fd, label)
         durable.sync_data(self._fd)
         durable.unlock(self._fd)
@@ -310,8 +305,8 @@ class FileRecordStore:
         records.create(name, data)
         records.append(place, lambda locked: [body], at)
 
-    `root` is the project's folder, `trail` its setting: private, ref or committed. Only with
-    `committed` are git's files different and records published.
+    `root` is the project's folder, and `trail` its setting: private, ref or committed. Only
+    `committed` changes git's ignore files and publishes records.
     """
 
     def __init__(self, root: str, trail: str = "private") -> None:
@@ -319,10 +314,10 @@ class FileRecordStore:
         self.trail = trail
 
     def prepare(self) -> None:
-        """Make the records' folder and keep git away from it; what every first write needs.
+        """Make the records' folder and the files that keep git away from it, before a first write.
 
-        Raises EnvironmentFault WRITE_FAILED. It can run before every start: what is right is left
-        alone.
+        It can run before every start, because correct files are not changed. Raises
+        EnvironmentFault WRITE_FAILED.
         """
         try:
             with durable.folder(self.root, layout.RECORDS, create=True):
@@ -364,12 +359,11 @@ class FileRecordStore:
         return HeldFile(open_place(self.root, place))
 
     def hold_durably(self, place: Place) -> HeldFile:
-        """Return a record's file once its bytes and its name are on stable storage, whoever wrote
-        them.
+        """Return a record's file after its bytes and its name are on stable storage.
 
-        For an answer that rests on a line of another writer, who may not have come to its own
-        fdatasync, or may yet take the line back. Raises as `read` does, EnvironmentFault
-        LOCK_TIMEOUT, WRITE_FAILED.
+        Use it for an answer that relies on a line of another writer, who may not have synced it
+        yet, or may still remove it. Raises as `read` does, and EnvironmentFault LOCK_TIMEOUT,
+        WRITE_FAILED.
         """
         if layout.is_cold(place.folder):
             return self.hold(place)
@@ -406,10 +400,10 @@ class FileRecordStore:
             writer.close()
 
     def writer(self, place: Place) -> RecordWriter:
-        """Return one record opened for appends that follow one another. Raises as `append` does.
+        """Return a writer for several appends to one record. The caller must close it.
 
-        Raises StoredDataError RECORD_UNSEALED for a record of kitty-ops, RECORD_IMPORTED for
-        one that came from elsewhere. The caller closes it.
+        Raises as `append` does, and StoredDataError RECORD_UNSEALED for a record of kitty-ops,
+        RECORD_IMPORTED for an imported one.
         """
         if place.folder == layout.OLDER_RECORDS:
             raise refused(
@@ -420,10 +414,10 @@ class FileRecordStore:
         return RecordWriter(self.root, place)
 
     def annex(self, invocation_id: str, name: str, line: bytes) -> str:
-        """Return a new annex file with its one line, durable; its path. Raises FileExistsError.
+        """Write a new annex file, durable on return, and return its path below the root.
 
-        `name` is a new ULID and `line` one sealed line with its LF (docs/format.md §4, Annexes).
-        The path is below the root. Raises EnvironmentFault WRITE_FAILED too.
+        `name` is a new ULID, and `line` one sealed line with its LF (docs/format.md §4, Annexes).
+        Raises FileExistsError, EnvironmentFault WRITE_FAILED.
         """
         folder = layout.annex_folder(invocation_id)
         mode = durable.SHARED if self.trail == "committed" else durable.PRIVATE
@@ -440,9 +434,10 @@ class FileRecordStore:
         return f"{folder}/{name}.jsonl"
 
     def hide_annexes(self, invocation_id: str) -> None:
-        """Keep the annexes of a record that is not published from git, whatever mode comes later.
+        """Hide the annexes of a record that is not published from git, also after a later change of
+        the mode.
 
-        Who has an annex and not its record can make nothing of it.
+        An annex without its record is of no use.
         """
         published = places(
             self.root, [layout.trail_folder(invocation_id)] if self.trail == "committed" else []
@@ -451,13 +446,12 @@ class FileRecordStore:
             self.hide_folder(layout.annex_folder(invocation_id))
 
     def publish(self, place: Place) -> str | None:
-        """Copy a finished record to the trail if it is not there; the path of the copy if made now.
+        """Copy a finished record to the trail, and return the path of the copy. Return None if the
+        trail is not committed, or the record or its copy is there already.
 
-        Recovery is calling it again: the copy is created whole or not at all and never overwritten.
-
-        None where the trail is not committed, the record lies there already, or the copy was
-        there. The copy has mode 0644 and is durable with its name. Its objects must have been
-        published before: whoever has a copy relies on them. Raises EnvironmentFault WRITE_FAILED.
+        The copy is created whole or not at all and never overwritten, so after a crash call this
+        again. It has mode 0644 and is durable with its name. The record's objects must be published
+        before, because readers of the copy rely on them. Raises EnvironmentFault WRITE_FAILED.
         """
         folder = layout.trail_folder(place.invocation_id)
         if self.trail != "committed" or place.folder == folder:
@@ -469,40 +463,41 @@ class FileRecordStore:
                 try:
                     durable.create_exclusive(fd, place.name, data, durable.SHARED)
                 except FileExistsError:
-                    os.fsync(fd)  # whoever made it may not have come to that
+                    os.fsync(fd)  # the writer of the copy may have died before its own fsync
                     return None
         except OSError as error:
             raise durable.write_failed(f"{folder}/{place.name}", error) from error
         return f"{folder}/{place.name}"
 
     def shield_trail(self) -> None:
-        """Keep git from converting what is published."""
+        """Write the `.gitattributes` that keep git from converting published files."""
         self.shield_folder(layout.TRAIL, {".gitattributes": GITATTRIBUTES})
 
     def shield(self) -> None:
-        """Keep git away from open records, whichever trail the project has (docs/format.md §2)."""
+        """Write the files that keep git away from open records, for any trail setting
+        (docs/format.md §2)."""
         private = self.trail != "committed"
-        # Where nobody accepted a committed trail its tracked file stays; each private folder below
-        # has one of its own.
+        # If a committed trail was proposed but not accepted, its tracked `.gitignore` stays; each
+        # private folder below has one of its own.
         ignore = (_IGNORE_ALL, _IGNORE_DERIVED) if private else (_IGNORE_DERIVED,)
         self.shield_folder(layout.EVENTS, {".gitignore": ignore, ".gitattributes": GITATTRIBUTES})
         self.hide_folder(layout.RECORDS)
         self.hide_folder(layout.LOCAL)
 
     def hide_folder(self, relative: str) -> None:
-        """Make a folder if it is absent and keep all of it from git, as `shield_folder` does."""
+        """Make a folder if it is absent, with a `.gitignore` for all of it, as `shield_folder`
+        does."""
         self.shield_folder(relative, {".gitignore": _IGNORE_ALL})
 
     def shield_folder(self, relative: str, files: Mapping[str, bytes | tuple[bytes, ...]]) -> None:
-        """Give a folder its nested git files where they are absent or differ; they are durable on
+        """Write a folder's nested git files where they are absent or differ; they are durable on
         return.
 
-        Of several contents the first is written, and each of them is left as it is.
-
-        What they keep from git comes after them, so no power cut leaves it without them. A file
-        that is there but young may be one whose writer has not come to its own fsync of the folder.
-
-        `files` maps names to their content. Raises OSError, StoredDataError UNSAFE_PATH.
+        `files` maps names to their content. For a tuple of contents, a file with any of them stays
+        as it is, and otherwise the first is written. The files are durable before anything that
+        they hide is written, so a power cut exposes nothing; a young file is fsynced again with its
+        folder, because its writer may have died before that. Raises OSError, StoredDataError
+        UNSAFE_PATH.
         """
         with durable.folder(self.root, relative, create=True) as fd:
             young = False
@@ -519,11 +514,11 @@ class FileRecordStore:
 class RecordWriter:
     """Appends to one record; its folder and file stay open between appends, its lock does not.
 
-    After a fork the child opens both anew: a lock taken through a shared descriptor would be shared
-    too.
+    After a fork the child opens both again, because processes that share a descriptor would share
+    its lock too.
 
-    `size` is the file's length in bytes behind the last append here. While the file still has it,
-    the tip is known and nothing is read: that is what makes appends one after another cheap.
+    `size` is the length of the file, in bytes, after the last append of this writer. While the file
+    has that length, the tip is known and nothing is read. That makes consecutive appends cheap.
     """
 
     def __init__(self, root: str, place: Place) -> None:
@@ -563,8 +558,7 @@ class RecordWriter:
                 self.size = durable.append(self._file, data, sync=sync)
                 self._tip = tip
             elif sync:
-                # The answer rests on lines that are there already, and their writer may have died
-                # before its sync.
+                # The answer relies on existing lines, whose writer may have died before its sync.
                 durable.sync_data(self._file)
             return tip
         except OSError as error:
@@ -573,8 +567,8 @@ class RecordWriter:
             durable.unlock(self._file)
 
     def _look_at_cold(self, compose: Compose, at: str) -> Tip:
-        """Return the tip of a record in an archive, to which no line is added: what may still be
-        said of it is an annex, as `compose` sees by the tip."""
+        """Return the tip of a record in an archive. Raises StoredDataError RECORD_CLOSED if
+        `compose` returns a line: only annexes can be added to such a record."""
         data = read_cold(self._root, self.place)
         plan = plan_append(data, self.place.invocation_id, at)
         if isinstance(plan, Refusal):
@@ -585,7 +579,7 @@ class RecordWriter:
         return plan.tip
 
     def close(self) -> None:
-        """Let go of the record."""
+        """Close the record's file and folder."""
         for fd in (self._file, self._folder):
             if fd >= 0:
                 os.close(fd)
@@ -595,9 +589,9 @@ class RecordWriter:
     def _open_locked(self) -> None:
         """Open and lock the file that has the record's name now.
 
-        The lock is of the file, not of its name. While this writer waited another may have moved
-        the record away, so the inode behind the name is compared once the lock is held, and the
-        name is opened again where it is another.
+        The lock belongs to the file, not to its name. While this writer waited, another process may
+        have moved the record away. So once the lock is held, the inode behind the name is compared,
+        and if it differs the name is opened again.
         """
         if self._pid != os.getpid():
             self.close()
@@ -627,10 +621,10 @@ class RecordWriter:
             self._tip = None
 
     def _plan(self, at: str) -> AppendPlan:
-        """Return how to go on behind the record's end, as cheaply as the end allows.
+        """Return how to continue after the record's end. Raises StoredDataError.
 
-        Windows grow from 4 KiB to the whole file: a window in which no line is whole says
-        RECORD_DAMAGED, which only the whole file can confirm.
+        The window that is read grows from 4 KiB to the whole file, because a window without a whole
+        line gives RECORD_DAMAGED, which only the whole file can confirm.
         """
         fd, place = self._file, self.place
         size = os.fstat(fd).st_size
@@ -661,11 +655,8 @@ class RecordWriter:
 
 
 def small_file(folder_fd: int, name: str) -> bytes | None:
-    """Return the first bytes of a plain file; None for anything else, which a replace then takes
-    the place of.
-
-    At most 4,096 bytes.
-    """
+    """Return at most the first 4,096 bytes of a regular file; None if it is absent or no regular
+    file."""
     try:
         fd = durable.open_regular(folder_fd, name, os.O_RDONLY, name)
     except (FileNotFoundError, InvocationError):
@@ -688,7 +679,7 @@ def check_object(name: str, data: bytes) -> bytes:
 
 
 def missing(name: str) -> StoredDataError:
-    """Return the error for an object that is in none of the places where it is looked for."""
+    """Return the error for an object that no place holds."""
     return StoredDataError(
         "OBJECT_MISSING",
         f"object {name} is not in {layout.OBJECTS}",
@@ -726,8 +717,7 @@ def list_folders(root: str) -> list[str]:
 def places(root: str, folders: Sequence[str]) -> Iterator[Place]:
     """Yield every record by its name in these folders; nothing is opened.
 
-    Names of another form are passed over, and so are folders that do not exist. The order is the
-    folder's own.
+    Other names, and folders that do not exist, are left out. The order is that of the file system.
     """
     for folder in folders:
         try:

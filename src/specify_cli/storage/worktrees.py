@@ -6,11 +6,11 @@ directory that all worktrees share:
 
     <git dir>/kittify/worktrees/<project>/<worktree>/.kittify/events/…
 
-A second name is the same file: what is appended later is there too, and nothing is written or
-synced twice. Where that folder cannot be written or is another file system nothing fails, and
-doctor says that the records go with the worktree. A record whose second name is its only one is
-*left behind*; `invocation.ends.adoption` brings it into the project that asks. The main worktree,
-which nobody removes, has no second names.
+A second name is a hard link to the same file: later appends are there too, and nothing is written
+or synced twice. If that folder cannot be written, or is on another file system, nothing fails, and
+doctor reports that the records will be lost with the worktree. A record whose second name is its
+only one is *left behind*; `invocation.ends.adoption` brings it into another worktree. The main
+worktree, which nobody removes, has no second names.
 """
 
 from __future__ import annotations
@@ -32,11 +32,8 @@ _FOLDERS = (layout.OBJECTS, layout.LOCAL_OBJECTS, layout.ANNEXES, layout.RECORDS
 
 
 class LeftBehind(NamedTuple):
-    """A record, or an archive of them, that no worktree holds any more: the worktree it was of,
-    that one's folder of second names, its name.
-
-    `home` is a whole path, `name` that of a file below the folder of records.
-    """
+    """A record or archive whose worktree was removed: the name of that worktree, its folder of
+    second names (an absolute path), and the file's name below the folder of records."""
 
     worktree: str
     home: str
@@ -44,8 +41,8 @@ class LeftBehind(NamedTuple):
 
 
 def _find_homes(root: str) -> tuple[str, str | None]:
-    """Return (the folder of the second names of this project's worktrees, that of this one if it is
-    linked); outside git both are empty."""
+    """Return (folder of all second names of this project, folder of this worktree if it is linked);
+    outside git ("", None)."""
     top = find_worktree(root)
     shared, own = (None, None) if top is None else (git_directory(top), own_git_directory(top))
     if top is None or shared is None or own is None:
@@ -65,8 +62,8 @@ def _find_own(root: str) -> str | None:
 
 
 def find_homes(root: str) -> list[str]:
-    """Return the folders of second names of this project's worktrees, as whole paths; none where
-    they cannot be listed."""
+    """Return the folders of second names of this project's worktrees, as absolute paths; [] if they
+    cannot be listed."""
     base = _find_homes(root)[0]
     try:
         return [f"{base}/{name}" for name in sorted(os.listdir(base))]
@@ -75,10 +72,10 @@ def find_homes(root: str) -> list[str]:
 
 
 def find_sibling_roots(root: str) -> list[str]:
-    """Return where records of this project lie beside this worktree: second names of linked ones,
-    the main worktree.
+    """Return the other roots that hold records of this project: the folders of second names of
+    linked worktrees, and the main worktree.
 
-    They are whole paths; this worktree's own are not among them.
+    They are absolute paths; those of this worktree are left out.
     """
     homes, top = _find_homes(root), find_worktree(root)
     if top is None:
@@ -92,11 +89,10 @@ def find_sibling_roots(root: str) -> list[str]:
 
 
 def link_second_names(root: str, paths: Iterable[str]) -> None:
-    """Give files of a linked worktree, named below its root, their second names; the first time all
-    that are there.
+    """Give files of a linked worktree their second names; the first time, all files that exist.
 
-    Nothing is raised: where a link cannot be made, doctor finds the record without one. A name
-    that is there already stays.
+    `paths` are below the root. Nothing is raised: if a link cannot be made, doctor reports the
+    record without one. An existing name stays.
     """
     home = _find_own(root)
     if home is None:
@@ -107,11 +103,11 @@ def link_second_names(root: str, paths: Iterable[str]) -> None:
         for path in list_files(root) if everything else paths:
             _link_second(root, home, path)
     except (OSError, InvocationError):
-        return  # doctor says that these go with the worktree
+        return  # doctor reports that these will be lost with the worktree
 
 
 def keep_all(root: str) -> None:
-    """Give every file of a linked worktree that lacks it its second name."""
+    """Give a second name to every file of a linked worktree that has none."""
     link_second_names(root, list_files(root))
 
 
@@ -126,11 +122,8 @@ def _link_second(root: str, home: str, path: str) -> None:
 
 
 def list_files(root: str) -> Iterator[str]:
-    """Yield the records, annexes and objects below a root, what a record needs before the
-    record.
-
-    Paths are below the root: objects, annexes, then records.
-    """
+    """Yield the paths, below a root, of its objects, then annexes, then records: a record comes
+    after everything it names."""
     for folder in _FOLDERS:
         for top, folders, names in os.walk(f"{root}/{folder}"):
             folders.sort()
@@ -140,11 +133,11 @@ def list_files(root: str) -> Iterator[str]:
 
 
 def replace_second_name(root: str, path: str, name: str) -> None:
-    """Give an archive of a linked worktree, that is to have this path, its second name in place of
-    the one before it; `name` is what it has now beside that path.
+    """Give a new archive of a linked worktree its second name, in place of the archive it replaces.
 
-    Durable on return. Raises StoredDataError COLD_DAMAGED where the name is that of an archive
-    which another worktree of this name left behind, OSError.
+    `path` is the archive's later path below the root, and `name` its present file name in the same
+    folder. The second name is durable on return. Raises StoredDataError COLD_DAMAGED if another
+    worktree of this name left an archive behind there, OSError.
     """
     home = _find_own(root)
     if home is None:
@@ -165,16 +158,16 @@ def replace_second_name(root: str, path: str, name: str) -> None:
 
 
 def has_second_name(root: str, path: str, own: str) -> bool:
-    """Return whether the second name of a path below a linked worktree is one of the file `own`."""
+    """Return whether the second name of a path below a linked worktree leads to the file `own`."""
     second = f"{_find_own(root) or os.devnull}/{path}"
     return os.path.exists(second) and os.path.samefile(second, f"{root}/{own}")
 
 
 def remove_with_second_names(root: str, folder: str, names: Iterable[str]) -> None:
-    """Remove files of one folder durably, and the second names they have.
+    """Remove files of one folder durably, together with their second names.
 
-    ext4 with data=writeback gives the blocks of a removed file to the next one at once: until the
-    removal is durable, a power cut would bring the name back with another file's bytes.
+    ext4 with data=writeback reuses the blocks of a removed file at once. Until the removal is
+    durable, a power cut could bring the name back with the bytes of another file.
     """
     names = list(names)
     for base in (_find_own(root), root):
@@ -208,11 +201,10 @@ def list_records(home: str) -> Iterator[tuple[str, os.stat_result]]:
 
 
 def find_worktrees(root: str) -> list[str]:
-    """Return where this project lies in the other worktrees of its repository, as git's own folder
-    lists them.
+    """Return the absolute paths of this project in the other worktrees of its repository, which
+    git's own folder lists.
 
-    Whole paths; this one is left out, and so is a worktree that has no records. At most 64 are
-    looked at.
+    Worktrees without records are left out. At most 64 are read.
     """
     top = find_worktree(root)
     shared = None if top is None else git_directory(top)
@@ -235,9 +227,9 @@ def find_worktrees(root: str) -> list[str]:
 
 
 def find_left_behind(root: str) -> list[LeftBehind]:
-    """Return the records of this project whose worktrees are gone.
+    """Return the records of this project whose worktrees were removed.
 
-    A record whose file has one name alone has lost the one in its worktree.
+    A file with only one name (link count 1) has lost the name in its worktree.
     """
     return [
         LeftBehind(os.path.basename(home), home, record)
@@ -248,10 +240,10 @@ def find_left_behind(root: str) -> list[LeftBehind]:
 
 
 def find_unkept(root: str) -> tuple[int, str]:
-    """Return how many records of a linked worktree have no second name, and why none can be given
-    now ("": it can).
+    """Return how many records of a linked worktree have no second name, and why they cannot get one
+    now ("" if they can).
 
-    The reason is a sentence for people. A main worktree gives 0.
+    The reason is a sentence for people. For a main worktree the number is 0.
     """
     there = _find_own(root)
     if there is None:
@@ -274,14 +266,15 @@ def shared_directory(home: str) -> str:
     return home.rpartition("/kittify/worktrees/")[0]
 
 
-def find_above(root: str, sought: str) -> str | None:
-    """Return the project around this one whose records have an id with these letters: whoever
-    changed into a repository inside it asks here for what is there."""
+def find_above(root: str, part: str) -> str | None:
+    """Return the nearest folder above the root whose records have `part` in their names; None if
+    there is none. A caller inside a nested repository may ask for a record of the project around
+    it."""
     here, above = "", os.path.realpath(root)
     while above != here:
         here, above = above, os.path.dirname(above)
         try:
-            if any(sought in name for name in os.listdir(f"{above}/{layout.RECORDS}")):
+            if any(part in name for name in os.listdir(f"{above}/{layout.RECORDS}")):
                 return above
         except OSError:
             continue
