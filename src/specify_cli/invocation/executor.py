@@ -319,9 +319,8 @@ class ProfileInvocationExecutor:
     ) -> Completion:
         """Close a record: links and the closing line in one durable write.
 
-        Closing a record twice changes nothing, and the result says so. A second close with another
-        outcome, or with links that the record does not hold, is an error. Raises InvocationError;
-        then nothing is written.
+        A second close changes nothing and says so; with another outcome, or with links that the
+        record does not hold, it is an error. Raises InvocationError; then nothing is written.
         """
         from specify_cli.invocation.ends import closing  # a `do` closes nothing
 

@@ -8,8 +8,8 @@ Each profile gets a row of numbers, one for each of `CRITERIA`, and rows are com
 the first criterion that differs decides, and its name goes into the reason. So no number ever
 outweighs one before it, and a person can tell from the reason which line of a profile to change.
 
-A project's own profiles win over shipped ones of the same field, and a generalist gets what no
-specialist is spoken of. A tie is returned as one: the router refuses and names both.
+A project's own profiles win over shipped ones of the same field. If the request speaks of no
+specialist, a generalist wins. A tie is returned as it is: the router refuses and names both.
 """
 
 from __future__ import annotations
@@ -48,10 +48,8 @@ CRITERIA = (
 
 
 class ProjectFacts(NamedTuple):
-    """What the project says about itself, as far as routing may lean on it.
-
-    `languages` are lower-case names, as `detect_facts` of the project finds them.
-    """
+    """The facts about a project that routing uses: `languages` are lower-case names, as
+    `detect_facts` of the project finds them."""
 
     languages: tuple[str, ...] = ()
 
@@ -70,10 +68,10 @@ class Evidence(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """The profile or the tie for one action, and every profile that was asked.
+    """The chosen profile for one action, or the tie, and every profile that was compared.
 
-    `winners` is empty where no profile serves, and holds several where they tie. `why` is a phrase
-    for people.
+    `winners` is empty if no profile serves the action, and holds several if they tie. `why` is a
+    phrase for people.
     """
 
     winners: tuple[AgentProfile, ...] = ()
@@ -117,12 +115,12 @@ def find_evidence(request: str, table: RouterTable) -> Evidence:
     """
     text = unicodedata.normalize("NFKC", request.lstrip()[:READ_CHARS])
     files = tuple(dict.fromkeys(match for match in _FILE.findall(text) if match))
-    named = [table.actions("extensions").get(name.rpartition(".")[2].lower()) for name in files]
-    named += [table.actions("languages").get(word) for word in _EVIDENCE.findall(fold(text))]
-    named += [
+    names = [table.actions("extensions").get(name.rpartition(".")[2].lower()) for name in files]
+    names += [table.actions("languages").get(word) for word in _EVIDENCE.findall(fold(text))]
+    names += [
         language for language, pattern in _SHORT_LANGUAGES.items() if re.search(pattern, text)
     ]
-    languages = frozenset(language for language in named if language)
+    languages = frozenset(language for language in names if language)
     return Evidence(stem_words(text), frozenset(re.findall(r"[A-Z]\w+", text)), files, languages)
 
 
@@ -134,10 +132,10 @@ def _list_languages(profile: AgentProfile, table: RouterTable) -> frozenset[str]
 
 
 def find_keywords(profile: AgentProfile, evidence: Evidence) -> tuple[int, list[str]]:
-    """Return points and names of the profile's domain keywords the request speaks of, whole words
-    only.
+    """Return (points, names) of the profile's domain keywords that stand in the request as whole
+    words.
 
-    A keyword of several words counts for more points; each counts once.
+    A keyword of several words gives more points; each counts once.
     """
     names: dict[str, str] = {}
     for keyword in profile.domain_keywords:
@@ -150,8 +148,8 @@ def find_keywords(profile: AgentProfile, evidence: Evidence) -> tuple[int, list[
 def is_excluded(profile: AgentProfile, evidence: Evidence) -> bool:
     """Return whether a word or a file of the request rules the profile out.
 
-    `excluding` holds keywords, whose stems are compared, and globs, which the request's files are
-    matched with.
+    `excluding` holds keywords, whose stems are compared with those of the request, and globs, which
+    are matched with its files.
     """
     for keyword in profile.excluding:
         stems = stem_words(keyword)
@@ -175,14 +173,14 @@ def _matches_file(pattern: str, evidence: Evidence) -> bool:
 def judge_standing(
     profile: AgentProfile, evidence: Evidence, facts: ProjectFacts, table: RouterTable
 ) -> _Standing:
-    """Return the fit of one profile: 4 per language or file type, 3 per framework, 1 + words per
-    domain keyword.
+    """Return the fit of one profile: 4 points for each language or file pattern, 3 for each
+    framework, 1 and its number of words for each domain keyword.
 
-    Points are below 0 where the request speaks of other languages than the profile's. The
-    project's own languages count apart from the request's, as `facts`: 1, 0 or -1.
+    Points are -1 if the request speaks only of languages that are not the profile's. The languages
+    of the project count separately, in `facts`: 1, 0 or -1.
     """
     languages = _list_languages(profile, table)
-    named = sorted(
+    matches = sorted(
         name
         for name in languages
         if name in evidence.languages or (len(name) > 3 and stem_words(name) in evidence.stems)
@@ -191,8 +189,8 @@ def judge_standing(
     stems = {name: stem_words(name) for name in profile.frameworks}
     frameworks = [name for name, stem in stems.items() if len(stem) > 2 and stem in evidence.stems]
     keyword_points, keywords = find_keywords(profile, evidence)
-    points = 4 * len(named) + 4 * len(patterns) + 3 * len(frameworks) + keyword_points
-    why = [f"language {name}" for name in named]
+    points = 4 * len(matches) + 4 * len(patterns) + 3 * len(frameworks) + keyword_points
+    why = [f"language {name}" for name in matches]
     why += [f"file pattern {pattern}" for pattern in patterns]
     why += [f"framework {framework}" for framework in frameworks]
     why += [f"keyword '{keyword}'" for keyword in keywords]
@@ -201,12 +199,12 @@ def judge_standing(
         points = -1
         why.append(f"the request speaks of {', '.join(sorted(evidence.languages))}")
     elif languages and facts.languages and not evidence.languages:
-        known = languages & {fold(name) for name in facts.languages}
-        lean = 1 if known else -1
+        shared = languages & {fold(name) for name in facts.languages}
+        lean = 1 if shared else -1
         if not points:
             why.append(
-                f"project language {', '.join(sorted(known))}"
-                if known
+                f"project language {', '.join(sorted(shared))}"
+                if shared
                 else "not a project language"
             )
     return _Standing(profile, points, lean, ", ".join(why))
@@ -221,8 +219,8 @@ def _rate_generality(profile: AgentProfile, table: RouterTable) -> int:
 
 
 def _claims_verb(profile: AgentProfile, lemma: str, table: RouterTable) -> bool:
-    """Return whether a profile names this verb as its own. The verbs of the contract are every
-    shipped profile's."""
+    """Return whether a profile names this verb as its own. A verb of the contract is nobody's own
+    among shipped profiles."""
     verb = table.verbs.get(lemma)
     if profile.origin == "shipped" and not (verb and verb.weight == "own"):
         return False
@@ -232,29 +230,30 @@ def _claims_verb(profile: AgentProfile, lemma: str, table: RouterTable) -> bool:
 def _drop_replaced(
     pool: Sequence[AgentProfile], facts: ProjectFacts, table: RouterTable
 ) -> list[AgentProfile]:
-    """Return the pool without shipped specialists of languages that the project has a profile of
-    its own for.
+    """Return the pool without shipped specialists for languages that the project's own profiles
+    cover.
 
-    A profile of the project that names no field at all works in the project's languages.
+    A project's profile that names no field covers all languages of the project.
     """
-    spoken: set[str] = set()
+    languages: set[str] = set()
     for profile in pool:
         if profile.origin != "shipped":
-            spoken |= _list_languages(profile, table)
+            languages |= _list_languages(profile, table)
             if _rate_generality(profile, table) == 2:
-                spoken.update(fold(name) for name in facts.languages)
+                languages.update(fold(name) for name in facts.languages)
     return [
         p
         for p in pool
         if p.origin != "shipped"
-        or not 0 < len(_list_languages(p, table)) == len(_list_languages(p, table) & spoken)
+        or not 0 < len(_list_languages(p, table)) == len(_list_languages(p, table) & languages)
     ]
 
 
 def _rate_standing(
     s: _Standing, table: RouterTable, role: str, lemma: str, own: bool
 ) -> tuple[int, ...]:
-    """Return what a profile counts by each of `CRITERIA`; `own` where the project has profiles."""
+    """Return the number of a profile for each of `CRITERIA`. `own` says whether the project has
+    profiles of its own."""
     p = s.profile
     home, general = int(p.origin != "shipped"), _rate_generality(p, table)
     touched = (s.request > 0) - (s.request < 0)
@@ -280,8 +279,8 @@ def choose_profile(
 ) -> Choice:
     """Return the best of several profiles of one role, or those that fit equally well.
 
-    `pool` must not be empty. `role` is the one that the pool serves and `lemma` the verb that
-    asked; both may be empty. The order of the pool does not matter.
+    `pool` must not be empty, and its order does not matter. `role` is the role of the pool, and
+    `lemma` the verb in the request; both can be empty.
     """
     remaining = _drop_replaced(pool, facts, table)
     standings = [

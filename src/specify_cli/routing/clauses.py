@@ -52,33 +52,34 @@ class Clauses(RequestText):
     # --- how a clause begins
 
     def read_clause(self, start: int, end: int, question: bool) -> tuple[Reading, int] | None:
-        """Return what a clause asks for by the way it begins, and where that beginning ends.
+        """Return the reading of a clause by its beginning, and the position where that ends; None
+        if the beginning is no question, order or noun of an action.
 
-        `question` says that the sentence ends in a question mark. None where the clause leads with
-        nothing known.
+        `question` says that the sentence ends in a question mark.
         """
         i = start
-        # A determiner stood before: what follows is a noun. Something polite did: it is an order.
+        # `noun`: a determiner stands before the word. `opened`: a polite opener does, so an order
+        # follows.
         noun = opened = False
-        # No word of the clause was passed over yet.
-        begun = True
+        # No word of the clause was skipped yet.
+        is_start = True
         while i < end:
             if i in self.negated or not self.word(i):
-                begun = False
+                is_start = False
                 i += 1
                 continue
-            asked = self.read_question(i, end, question, begun)
-            if asked:
-                return asked, i + 1
+            reading = self.read_question(i, end, question, is_start)
+            if reading:
+                return reading, i + 1
             opener = self.find_phrase("openers", i, end)
             if opener:
                 i = opener[1]
-                noun, opened, begun = False, True, False
+                noun, opened, is_start = False, True, False
                 continue
             if i > start and self._is_told(i, end):
                 return None
-            named = not (opened or noun) and self._names_thing(i, end)
-            order = None if named else self.read_order(i, end, noun=noun, opened=opened)
+            is_thing = not (opened or noun) and self._names_thing(i, end)
+            order = None if is_thing else self.read_order(i, end, noun=noun, opened=opened)
             if order:
                 return order
             if self.is_in(i, "determiners"):
@@ -88,7 +89,7 @@ class Clauses(RequestText):
                 opened = opened or not self.is_in(i, "conjunctions")
             elif not (self.word(i).endswith("ly") and len(self.word(i)) > 4):
                 break  # no adverb such as "quickly" either
-            begun = False
+            is_start = False
             i += 1
         if i >= end or self.is_in(start, "subordinators"):
             return None
@@ -101,11 +102,10 @@ class Clauses(RequestText):
         return head
 
     def read_head(self, i: int, end: int) -> tuple[Reading, int] | None:
-        """Return the action that the head noun of the phrase at `i` stands for, unless a statement
-        is made of it.
+        """Return the reading of the phrase at `i` by the action of its head noun, and the position
+        behind the phrase; None for a statement about it.
 
-        The position behind the phrase comes back, from which other actions are looked for. "The
-        review is needed" asks for one, "the review is late" does not.
+        "The review is needed" asks for a review, "the review is late" does not.
         """
         last, after = self.find_head(i, end)
         if last < 0:
@@ -198,18 +198,18 @@ class Clauses(RequestText):
         phrase = self.find_phrase("phrases", i, end)
         return phrase is None or phrase[0].action != action
 
-    def read_question(self, i: int, end: int, question: bool, begun: bool) -> Reading | None:
+    def read_question(self, i: int, end: int, question: bool, is_start: bool) -> Reading | None:
         """Return the reading of a question that begins at `i`.
 
-        `begun` is false once words of the clause were passed over: "can you" opens a question at
-        the beginning alone. Most questions ask to analyze; one about a change asks to review, and
-        one that no file answers has the action none.
+        `is_start` is false once words of the clause were skipped: "can you" opens a question only
+        at its beginning. Most questions ask to analyze; one about a change asks to review, and one
+        that no file answers has the action none.
         """
         opener, asking = self.find_phrase("openers", i, end), self.find_phrase("wh_phrases", i, end)
         if opener and not (asking and asking[1] > opener[1]):
             return None
         asks = asking is not None or self._is_wh(i, question)
-        if not asks and not (begun and self._inverts(i, end, question)):
+        if not asks and not (is_start and self._inverts(i, end, question)):
             return None
         idle = self.find_anywhere("idle_questions", i, end)
         if idle:
@@ -253,19 +253,19 @@ class Clauses(RequestText):
             # "Is this query safe?" is for a reviewer, "what's wrong with this query?" is not.
             if not self.word(i).startswith("what"):
                 work |= _OWN_CODE
-        known = self.table.words("review_question")
-        return bool(here & work and here & known) and len(here & (work | known)) > 1
+        marks = self.table.words("review_question")
+        return bool(here & work and here & marks) and len(here & (work | marks)) > 1
 
     # --- orders
 
     def read_order(
         self, i: int, end: int, *, noun: bool, opened: bool
     ) -> tuple[Reading, int] | None:
-        """Return the verb or phrase that stands at `i`, read in its surroundings, and where it
-        ends.
+        """Return the reading of the verb or phrase at `i`, and the position where it ends; None if
+        there is none.
 
-        `noun` says that a determiner stands before it, so a single verb is none. `opened` says
-        that something polite does, so it is one. None where no verb or phrase stands here.
+        `noun` says that a determiner stands before it, so a single word is no verb. `opened` says
+        that a polite opener does, so it is one.
         """
         phrase = self.find_phrase("phrases", i, end)
         if phrase and " ".join(phrase[0].words) in _SOME_DOING:
@@ -285,8 +285,8 @@ class Clauses(RequestText):
         if lacks_object and verb.lemma in self.table.words("halting"):
             return None  # "stop", "cancel it": said to the agent, about nothing in a file
         rule = "leading verb" if verb.lemma in self.table.verbs else "verb"
-        asked = self._ask_object(verb, i + 1, end)
-        return self.make_reading(i, rule, asked.action, asked.lemma, asked.weight), i + 1
+        order = self._ask_object(verb, i + 1, end)
+        return self.make_reading(i, rule, order.action, order.lemma, order.weight), i + 1
 
     def _is_part_of_word(self, i: int, end: int) -> bool:
         """Return whether the word at `i` is a part of a hyphenated one, such as *test-suite*."""
@@ -324,10 +324,10 @@ class Clauses(RequestText):
         last, after = self.find_head(i, end)
         verb = self.find_verb(last)
         makes = verb is not None and verb.action == "implement" and self.word(last) != "run"
-        known = self.is_in(last, "buildables", "deliverables", "work_nouns", "prefixes")
+        is_work = self.is_in(last, "buildables", "deliverables", "work_nouns", "prefixes")
         # "Do a better job", "do an end to end test"
         is_named = last < 0 or self.word(i) == "better" or self.word(after) == "to"
-        return makes or known or is_named or bool(self.name_action(last))
+        return makes or is_work or is_named or bool(self.name_action(last))
 
     def _is_noun(self, i: int, end: int, verb: Verb, opened: bool) -> bool:
         """Return whether a word that could be a verb is a noun: the subject of "review page is
@@ -415,15 +415,14 @@ class Clauses(RequestText):
     # --- several actions
 
     def find_others(self, first: Reading, at: int, end: int) -> list[Reading]:
-        """Return the other actions a sentence asks for beside its first: "review … and then fix
-        …".
+        """Return the other actions that a sentence asks for: "review … and then fix …".
 
-        `first` is the leading reading and `at` where its beginning ends. What follows a colon, and
-        what stands in brackets, only spells out what is before it. A verb that tells how the first
-        action ends ("fix it and run the tests") is none.
+        `first` is the leading reading, and `at` the position where its beginning ends. Words behind
+        a colon or in brackets only explain the words before them. A verb that says how the first
+        action ends ("fix it and run the tests") is no other action.
         """
         readings: list[Reading] = []
-        # Within what only spells out, what opened it, and how many brackets are open.
+        # Whether an explanation is open, the word that opened it, and the number of open brackets.
         region, opened_by, depth = False, "", 0
         for i in range(at, end):
             token = self.tokens[i]

@@ -1,10 +1,9 @@
-"""What a request says, read word by word with the router's table.  [pure]
+"""Read a request word by word with the router's table.  [pure]
 
-`read_request` turns a text into readings: the actions it can honestly be understood to ask for,
-each with the word and the rule it rests on. It guarantees: any text gives an answer, the time is
-bounded whatever the length, and words in code, quotes, paths and addresses are never taken for
-verbs. It knows no profiles and holds next to no vocabulary of its own; which words mean what is the
-table's matter.
+`read_request` turns a text into readings: the actions that it can ask for, each with its word and
+rule. Guarantees: any text gives an answer, the time is bounded for any length, and words in code,
+quotes, paths and addresses are never read as verbs. The parser knows no profiles and hardly any
+vocabulary: the table says what a word means.
 
     read_request("fix the login test", table).readings[0].action    # "implement"
 
@@ -49,10 +48,11 @@ _GRAMMAR = ("stop_words", "determiners", "boundaries", "leadins", "wh", "aux", "
 
 
 class ParsedRequest(NamedTuple):
-    """What a request says: its readings (more than one action: ambiguous), and what it forbids.
+    """A request that was read: its readings (more than one action is ambiguous), and the actions
+    that it forbids.
 
-    `words` are those that could be a profile's own, without negated ones. `empty` is a text of
-    stop words and signs.
+    `words` are those that can be a profile's own verb, without negated ones. `empty` is set for a
+    text of stop words and signs.
     """
 
     readings: tuple[Reading, ...] = ()
@@ -62,22 +62,22 @@ class ParsedRequest(NamedTuple):
 
 
 def read_request(request: str, table: RouterTable) -> ParsedRequest:
-    """Return what a request says. Of steps 5 to 8 only the first that gives a reading counts.
+    """Return the readings of a request. Only the first of steps 5 to 8 that gives a reading counts.
 
     1. The text is cut to READ_CHARS and made plain; a tag such as "[BUG]" before it is blanked.
     2. It is split into tokens. A text of stop words alone is empty.
     3. A slash command is all it says.
     4. Actions whose verbs stand under a negation that orders are forbidden.
     5. A label before a colon, or a tag that is one, names an action.
-    6. The first sentence that leads with something asks for it.
-    7. A statement implies something.
-    8. The tag says what kind of text it is.
-    9. What begins with the name of a part is the title of a change, where it asks for nothing else
-       but what a program does, too (`program_verbs`: to check, to label), or what the name itself
-       would ask for ("notify: log the response").
+    6. The first sentence that begins with a question, an order or a noun of an action counts.
+    7. A statement can imply an action.
+    8. The tag names the kind of text.
+    9. A text that begins with the name of a part is the title of a change, if all its readings are
+       things that a program does too (`program_verbs`: to check, to label), or come from the name
+       itself ("notify: log the response").
 
-    `request` is any text, and its first 6,000 characters and 600 tokens count: a request says what
-    it wants at its beginning, and a pasted log behind it must not add readings.
+    `request` is any text. Only its first 6,000 characters and 600 tokens count, because a request
+    says what it wants at its beginning, and a pasted log behind it must not add readings.
     """
     # 1
     text = _make_plain(request)
@@ -188,9 +188,9 @@ def _read_command(text: str, table: RouterTable) -> Reading | None:
     if not command:
         return None
     name = fold(command[1])
-    known = table.actions("commands")
+    actions = table.actions("commands")
     # "/kitty-review": the last part of a name of several counts.
-    action = known.get(name) or known.get(name.split("-")[-1]) or _find_alias(name, table)
+    action = actions.get(name) or actions.get(name.split("-")[-1]) or _find_alias(name, table)
     if not action:
         return None
     return Reading(action, command[0].strip(), "slash command", 0, name, "alias")
@@ -245,8 +245,8 @@ def _skip_label(
 def _find_part(text: str, table: RouterTable) -> re.Match[str] | None:
     """Return the label before a colon that is a path or ends in a part: "lib/db", "Org reader"."""
     part = _PART.match(text)
-    named = part and (part[2] is None or fold(part[2]) in table.words("buildables"))
-    return part if named else None
+    is_part = part and (part[2] is None or fold(part[2]) in table.words("buildables"))
+    return part if is_part else None
 
 
 def _read_scope(text: str, tag: re.Match[str] | None, parsed: Clauses) -> tuple[Reading, ...]:
@@ -306,14 +306,14 @@ def _is_topic_of(parsed: Clauses, name: str, first: int, end: int) -> bool:
 def _read_sentences(
     parsed: Clauses, sentences: list[tuple[int, int]], skip: int
 ) -> tuple[Reading, ...]:
-    """Return the readings of the first sentence that leads with something; a question waits for a
-    later order.
+    """Return the readings of the first sentence that begins with an order, a noun of an action or a
+    question; an order in a later sentence counts before a question.
 
-    `skip` is where the text begins behind a label that says nothing, in characters. Introductory
-    clauses ("when I log in, …") are passed over: what follows them is what is asked.
+    `skip` is the number of characters of a neutral label before the text. Introductory clauses
+    ("when I log in, …") are skipped, because the request follows them.
     """
     tokens = parsed.tokens
-    asked: Reading | None = None
+    question_reading: Reading | None = None
     for start, end in sentences:
         question = end < len(tokens) and tokens[end].word == "?"
         while tokens[start].at < skip:
@@ -331,15 +331,15 @@ def _read_sentences(
                 continue
             lead = parsed.read_clause(first, last, question)
             if lead and lead[0].rule.startswith("question") and lead[0].action != "review":
-                asked = asked or lead[0]
+                question_reading = question_reading or lead[0]
                 break
             # "Why does it hang? Check the log." says how to find out; "Make it fast." orders.
             checks = lead and lead[0].lemma in parsed.table.words("verify_tail") - {"make"}
-            if lead and not (asked and checks):
+            if lead and not (question_reading and checks):
                 lead = _find_main_order(parsed, first, last, end) or lead
                 later = _find_request(parsed, lead[0], sentences, start, first)
                 return later or _combine(parsed, *lead, end)
-    return (asked,) if asked else ()
+    return (question_reading,) if question_reading else ()
 
 
 def _find_main_order(
@@ -358,11 +358,11 @@ def _find_main_order(
 def _find_request(
     parsed: Clauses, lead: Reading, sentences: list[tuple[int, int]], start: int, first: int
 ) -> tuple[Reading, ...]:
-    """Return what a later sentence asks for, where the one at `start` only tells what somebody
-    plans: "We need to move to Postgres. Outline the steps."
+    """Return the readings of a later sentence, if the one at `start` only says what somebody plans:
+    "We need to move to Postgres. Outline the steps."
 
-    To plan or specify it is what is asked; a later review or analysis may be meant beside it, so
-    both are readings. `first` is where the clause of `lead` begins.
+    If the later sentence asks to plan or specify, it counts alone. Another action may be meant in
+    addition, so both are readings. `first` is where the clause of `lead` begins.
     """
     opener = parsed.find_phrase("openers", first, len(parsed.tokens))
     tells = opener and parsed.word(first) in _SPEAKERS and "you" not in opener[0].words
@@ -394,8 +394,8 @@ def _goes_on(parsed: Clauses, start: int, first: int, end: int) -> bool:
 
 
 def _combine(parsed: Clauses, first: Reading, at: int, end: int) -> tuple[Reading, ...]:
-    """Return the leading reading with the honest alternatives of its sentence; a preparing verb
-    gives way."""
+    """Return the leading reading and the other actions of its sentence; a verb that only prepares
+    them ("look at it and fix it") is dropped."""
     others = parsed.find_others(first, at, end)
     preparing = parsed.table.words("preparatory") | parsed.table.texts("preparatory_phrases")
     if others and first.lemma in preparing:

@@ -1,5 +1,4 @@
-"""What the router chooses by: the project's profiles, over AgentProfileRepository, and the shipped
-table."""
+"""Load the router's inputs: the profiles of a project, and the shipped table."""
 
 from __future__ import annotations
 
@@ -18,8 +17,8 @@ class ProfileRegistry(AgentProfileRepository):
     """Shipped profiles, shadowed by the project's: `.kittify/profiles/` wins over the older
     folder.
 
-    `root` is the project's folder. Files that cannot be used are in `problems`, and the others
-    still count: one broken profile must not stop every request.
+    `root` is the project's folder. `problems` lists files that cannot be used. The others still
+    count, because one broken profile must not stop every request.
     """
 
     def __init__(self, root: str, cache: ParseCache | None = None) -> None:
@@ -52,11 +51,10 @@ class ProfileRegistry(AgentProfileRepository):
 
 
 def shipped_table() -> RouterTable:
-    """Return the router's table as this build ships it: English, and each file of `languages`
-    behind it.
+    """Return the router's table of this build: English, then each file of `languages`.
 
-    The bytes are those of the files, joined to one JSON list, so that their digest changes with
-    any of them. Equal bytes are parsed once.
+    Its bytes are those of the files, joined to one JSON list, so its digest changes with any of
+    them. Equal bytes are parsed once.
     """
     folder = os.path.dirname(__file__)
     languages = os.path.join(folder, "languages")

@@ -6,10 +6,10 @@
 Positions are indices of tokens; `end` is the position behind the last token that may be looked at.
 Functions answer for any position: outside of the text there is the empty word.
 
-What is negated is found first and for the whole text, because every later question depends on it:
-"do not review, only fix" asks for one action, not two. A negation reaches to the end of its
-clause, or to a word such as "but". One that follows a subject describes ("the parser does not
-close the file") and forbids nothing.
+Negated words are found first and for the whole text, because every later step depends on them: "do
+not review, only fix" asks for one action, not two. A negation reaches to the end of its clause, or
+to a word such as "but". A negation behind a subject describes ("the parser does not close the
+file") and forbids nothing.
 """
 
 from __future__ import annotations
@@ -281,11 +281,8 @@ class RequestText:
 
 
 def drop_doubles(readings: Iterable[Reading]) -> tuple[Reading, ...]:
-    """Return the first reading of each action, and none of no action beside one that names an
-    action.
-
-    The order is kept: the first reading leads.
-    """
+    """Return the first reading of each action, in their order. Readings with the action none are
+    dropped if another action remains."""
     firsts: dict[str, Reading] = {}
     for reading in readings:
         firsts.setdefault(reading.action, reading)

@@ -1,10 +1,10 @@
-"""Which profile does a request ask for, and which action.  [pure]
+"""Route a request to one profile and one action.  [pure]
 
-`route` takes the action from the words of the request (`parser`), then picks the profile for that
-action (`choice`). Everything about language is data (`RouterTable`, frozen into snapshots). It
-guarantees: the same arguments give the same decision in any order of profiles, no text raises, a
-decision names the token and the rule it rests on, and two honest readings are an error value and
-never a silent choice.
+`route` reads the action from the words of the request (`parser`), then chooses the profile for that
+action (`choice`). Everything about language is data (`RouterTable`, frozen into snapshots).
+Guarantees: the same arguments give the same decision in any order of profiles; no text raises; a
+decision names its token and its rule; if a request can be read in two ways, the result is an error
+value and never a silent choice.
 
     decision = route("fix the login test", profiles, shipped_table(), ProjectFacts(("python",)))
 
@@ -12,17 +12,16 @@ The rules and their order are normative in docs/router.md and docs/adr/0018.
 
 The precedence of a route, first to last:
 
-1. A text that says nothing is refused (EMPTY_REQUEST).
-2. A profile that is named outright is taken; only the action is still read from the text.
-3. A verb that operates something (`deploy`) or asks people changes no file: refused, unless a
-   profile names that verb as its own.
-4. What the text says by the table gives the action, and `choice` the profile. Two readings are
+1. A text of blanks, signs and stop words is refused (EMPTY_REQUEST).
+2. A profile that the caller names is used; only the action is read from the text.
+3. A verb that operates something (`deploy`) or a question to people changes no file. It is refused,
+   unless a profile names that verb as its own.
+4. The readings of the text give the action, and `choice` gives the profile. Two actions are
    refused.
-5. Where the text names no action, the profiles' own verbs count, then their domain keywords.
+5. If the text names no action, the profiles' own verbs count, then their domain keywords.
 
-A refusal holds candidates, each of which would route the request. To guess would be cheaper once
-and dearer afterwards: an agent that works under the wrong profile is shown the wrong rules, and
-nobody sees it.
+A refusal holds candidates, each of which would route the request. The router never guesses: an
+agent with the wrong profile would be shown the wrong rules, and nobody would notice.
 """
 
 from __future__ import annotations
@@ -87,9 +86,9 @@ def route(
     """Return the profile and the action a request asks for, or why there is not exactly one.
 
     `request` is the redacted text, any text at all. `profiles` come in any order; sentinels among
-    them are never chosen. `facts` are the project's languages, `hint` the id of a profile that is
-    named outright. Nothing is read or written, and nothing raises: a replay calls it again with
-    the recorded arguments and must get the same value.
+    them are never chosen. `facts` are the project's languages, and `hint` is the id of the profile
+    that the caller names. Nothing is read or written, and nothing raises: a replay calls it again
+    with the recorded arguments and must get the same value.
     """
     router = _Router(request, profiles, table, facts)
     read = read_request(request, table)
@@ -100,11 +99,11 @@ def route(
             suggestion="Say in a few words what is to be done, for example: fix the failing "
             "login test.",
         )
-    known = next((r for r in read.readings if r.action == "none"), None)
+    operation = next((r for r in read.readings if r.action == "none"), None)
     if hint is not None:
-        return router.decide_named(read._replace(readings=() if known else read.readings), hint)
-    if known:
-        return router.decide_operation(read, known)
+        return router.decide_named(read._replace(readings=() if operation else read.readings), hint)
+    if operation:
+        return router.decide_operation(read, operation)
     return router.decide(read.readings) if read.readings else router.decide_by_profiles(read)
 
 
@@ -147,17 +146,17 @@ class _Router:
         )
 
     def decide_operation(
-        self, read: ParsedRequest, known: Reading
+        self, read: ParsedRequest, operation: Reading
     ) -> RouterDecision | RouterAmbiguityError:
-        """Return the refusal of what no action covers, unless a profile names the verb as its
-        own."""
-        owners = [p for p in self.allowed if known.lemma in map(fold, p.canonical_verbs)]
+        """Return the decision for a verb that no action covers: the profile that names it as its
+        own, otherwise a refusal."""
+        owners = [p for p in self.allowed if operation.lemma in map(fold, p.canonical_verbs)]
         if owners:
-            return self._nominate(read, owners, known.token, "verb of a profile", "own")
-        asked = "asks what no file answers: people, the order of work, or the world"
+            return self._nominate(read, owners, operation.token, "verb of a profile", "own")
+        asks = "asks what no file answers: people, the order of work, or the world"
         operates = "operates something and changes no file, so no action covers it"
         return self._refuse(
-            f"'{known.token}' {asked if known.rule.startswith('question') else operates}."
+            f"'{operation.token}' {asks if operation.rule.startswith('question') else operates}."
         )
 
     def decide_by_profiles(self, read: ParsedRequest) -> RouterDecision | RouterAmbiguityError:
@@ -176,10 +175,10 @@ class _Router:
             owners = next((verbs[form] for form in forms if form in verbs), [])
             if owners and not any(form in self.table.verbs for form in forms):
                 return self._nominate(read, owners, word, "verb of a profile", "own")
-        # What is only named in code, a path or a quotation is the subject of a request and never
-        # its reason.
-        spoken = self.evidence._replace(stems=stem_words(" ".join(read.words)))
-        points = {p.profile_id: find_keywords(p, spoken) for p in self.allowed}
+        # Words in code, a path or a quotation are the subject of a request and never choose a
+        # profile.
+        evidence = self.evidence._replace(stems=stem_words(" ".join(read.words)))
+        points = {p.profile_id: find_keywords(p, evidence) for p in self.allowed}
         best = max((score for score, _ in points.values()), default=0)
         if read.forbidden or not best:
             return self._refuse()
@@ -189,11 +188,11 @@ class _Router:
         )
 
     def decide_named(self, read: ParsedRequest, hint: str) -> RouterDecision | RouterAmbiguityError:
-        """Return the decision for a profile that is named outright: only the action is read from
-        the text.
+        """Return the decision for a profile that the caller names; only the action is read from the
+        text.
 
-        The id is compared as written, then folded. A profile does other work than its own if the
-        text asks for that alone.
+        The id is compared as written, then folded. If the text asks for one action alone, the
+        profile gets it, even if it is not its own.
         """
         folded = fold(hint.strip())
         profile = next((p for p in self.profiles if p.profile_id == hint), None)
@@ -216,7 +215,7 @@ class _Router:
                 "the text names no action, so it is that of the profile's first role "
                 f"{role}: {action}"
             )
-        named = {"profile_id": profile.profile_id, "won": True, "reason": "named outright"}
+        standing = {"profile_id": profile.profile_id, "won": True, "reason": "named outright"}
         return RouterDecision(
             profile_id=profile.profile_id,
             action=action,
@@ -224,7 +223,7 @@ class _Router:
             match_reason=f"Profile '{profile.profile_id}' was named outright; {reason}.",
             token=reading.token if reading else profile.profile_id,
             rule=reading.rule if reading else "first role of the explicit profile",
-            considered=(*(_show_reading(r) for r in read.readings if reading), named),
+            considered=(*(_show_reading(r) for r in read.readings if reading), standing),
         )
 
     def _nominate(
@@ -332,10 +331,10 @@ class _Router:
     # --- profiles and their actions
 
     def own_actions(self, profile: AgentProfile) -> tuple[str, ...]:
-        """Return the actions a profile's roles stand for, first role first; an unknown role speaks
-        by its verbs.
+        """Return the actions of a profile's roles, first role first; without a known role, those of
+        its verbs.
 
-        It is never empty: without a role or a known verb the action is implement.
+        The result is never empty: without a known role or verb the action is implement.
         """
         table = self.table
         actions = [table.role_actions[role] for role in profile.roles if role in table.role_actions]
@@ -350,11 +349,11 @@ class _Router:
         return tuple(dict.fromkeys(actions))
 
     def pick_action(self, profile: AgentProfile, readings: Sequence[Reading]) -> str:
-        """Return the action the request has for this profile when it is named outright, or the
-        empty text.
+        """Return the action of a request for a profile that the caller names; "" if it is
+        ambiguous.
 
-        `readings` with the weight signal do not count; without any other it is the profile's first
-        action.
+        `readings` with the weight signal do not count. Without any other reading it is the
+        profile's first action.
         """
         own = self.own_actions(profile)
         actions = [r.action for r in readings if r.weight != "signal"]
@@ -365,11 +364,11 @@ class _Router:
     def choose(
         self, action: str, pool: Sequence[AgentProfile] | None = None, lemma: str = ""
     ) -> Choice:
-        """Return the profile for an action: the roles of its row in order, then profiles that name
-        it as a verb.
+        """Return the profile for an action: from the roles of its row in order, or else from the
+        profiles that name it as a verb.
 
-        A later role of the row comes first only where the request speaks of one of its profiles and
-        of none before it.
+        A later role of the row counts only if the request speaks of one of its profiles and of none
+        of an earlier role.
         """
         candidates = self.allowed if pool is None else pool
         rows = [

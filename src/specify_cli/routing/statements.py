@@ -1,13 +1,13 @@
-"""What a statement implies, when no clause of a request leads with anything.  [pure]
+"""Read the actions that statements imply, if no clause of a request begins with one.  [pure]
 
     read_statements(text, [(0, 4)], frozenset())    # "the button doesn't react": implement
 
 Five kinds are tried in turn (`_KINDS`), and the first kind that finds something counts.
 
-A bug report orders nothing: "the button doesn't react" says how things are, and means that they
-should not be. The kinds go from what is nearly an order ("needs refactoring") to a verb that
-merely occurs. A kind is tried on every sentence before the next kind is, since a plain need in the
-third sentence says more than a noun in the first.
+A bug report contains no order: "the button doesn't react" describes a fault and asks for its fix.
+The kinds go from statements that are nearly orders ("needs refactoring") to verbs that merely
+occur. Each kind is tried on every sentence before the next kind, because a plain need in the third
+sentence says more than a noun in the first.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ def read_statements(
     """
     for find in _KINDS:
         for start, end in sentences:
-            found = find(parsed, start, end)
-            usable = [r for r in found if r.weight != "signal" or r.action not in forbidden]
+            readings = find(parsed, start, end)
+            usable = [r for r in readings if r.weight != "signal" or r.action not in forbidden]
             if usable:
                 return drop_doubles(usable)
     return ()
@@ -279,9 +279,9 @@ def _judge_statement(parsed: Clauses, i: int, start: int, end: int) -> str:
     # "Connection closed while reading"
     happens_while = parsed.word(i + 1) in _CIRCUMSTANCES and parsed.word(i + 2).endswith("ing")
     suffers = happens_while and _is_participle(parsed, i)
-    said = is_state or does or suffers or _is_swapped(parsed, i, start)
-    said = said or _is_restricted(parsed, i, end)
-    return _DOES if said or _is_repeated(parsed, i, start, end) else ""
+    is_fault = is_state or does or suffers or _is_swapped(parsed, i, start)
+    is_fault = is_fault or _is_restricted(parsed, i, end)
+    return _DOES if is_fault or _is_repeated(parsed, i, start, end) else ""
 
 
 def _find_subject(parsed: Clauses, i: int, start: int) -> int:

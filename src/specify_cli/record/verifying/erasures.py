@@ -78,9 +78,8 @@ def judge_erasures(
     returns whether a line of the record has a seal: an annex of another record names lines that are
     not there.
 
-    `annexes` are (file, fields with the seal under `~`) and were checked to fit the record. An
-    erasure with a time before a line it erases has no effect. An erasure during a hold is
-    HELD_ERASED.
+    `annexes` are (file, fields with the seal under `~`) that fit the record. An erasure with a time
+    before a line it erases has no effect. One during a hold is HELD_ERASED.
     """
     by_seal = {line.seal: line for line in report.erased}
     proven: set[str] = set()
