@@ -1,5 +1,4 @@
-"""What the hot path keeps so that a deleted or rewritten record is missed: this clone's log, and
-fixed tips.
+"""The log of this clone and fixed tips: with them a deleted or rewritten record is noticed.
 
     from specify_cli.trail.log.entries import open_log
     open_log(project).generations()
@@ -7,7 +6,7 @@ fixed tips.
 Reading order: `log/` (the log itself), `fixing.py` (fix the tip of an open record outside it while
 it grows).
 
-A start, a close and an annex are in the log before they are answered; a fixed tip may lag. Nothing
-is signed here but by `log/signing.py`. Who vouches for a log, and which level that is, is a room
-(`features/witness`). `invocation` and rooms import it.
+A start, a close and an annex are in the log before their writer gets an answer; a fixed tip can
+lag. Only `log/signing.py` signs. The room `features/witness` decides who vouches for a log, and
+which level that proves. `invocation` and rooms import this package.
 """

@@ -4,9 +4,10 @@
     if is_tip_due(place.invocation_id, before, after, events):
         fix_tip(root, git_dir, project_place, place)
 
-Whoever may write an open record, which its agent may, can cut off its last lines and write them
-anew with right seals. A tip that is a leaf of the clone's log shows that: the record has to hold it
-for good. What lies between the last fixed tip and the close stays open to it, and verify says so.
+Whoever can write an open record, such as its agent, can cut off its last lines and write others
+with right seals. A tip that is a leaf of the clone's log shows this, because the record must hold
+that tip for good. Lines after the last fixed tip can still be rewritten until the close, and verify
+says so.
 """
 
 from __future__ import annotations
@@ -20,14 +21,12 @@ if TYPE_CHECKING:
 
 
 def fix_tip(root: str, git_dir: str | None, project_place: str, place: Place) -> None:
-    """Make the tip of a record a leaf of this clone's log. Where that fails the tip is not fixed,
-    and nobody waits.
+    """Make the tip of a record a leaf of this clone's log. If that fails, the tip is not fixed;
+    nothing is raised.
 
-    `project_place` is the project's folder below the top of its worktree.
-
-    `root` is the project's folder, `git_dir` its git directory or None. A hook's process forks:
-    its harness waits for it, and an fsync of two files can take longer than a harness is patient.
-    Nothing is raised.
+    `root` is the project's folder, `git_dir` its git directory or None, and `project_place` its
+    path below the top of the worktree. A hook forks a process for this, because its harness waits
+    for the hook, and the fsync of two files can take too long.
     """
     if durable.IN_BACKGROUND and hasattr(os, "fork"):  # Windows has none: the harness waits
         if os.fork():
@@ -41,7 +40,7 @@ def fix_tip(root: str, git_dir: str | None, project_place: str, place: Place) ->
 
 
 def _leave_process_group() -> None:
-    """Let go of the pipes of whoever waits for this process, and of its signals."""
+    """Close the pipes and leave the signals of the process that waits for this one."""
     os.setsid()
     null = os.open(os.devnull, os.O_RDWR)
     for fd in (0, 1, 2):

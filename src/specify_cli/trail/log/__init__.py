@@ -9,6 +9,6 @@ in), `merkle.py` (RFC 6962), `signing.py` (checkpoints), `notes.py` (C2SP notes,
 policies), `published.py` (the part that a committed trail carries), `automatic.py` (sign behind an
 answer).
 
-A leaf is durable before the answer. What a crash leaves half done the next command finishes.
-`merkle.py` and `notes.py` are pure. It lies in the git directory, out of a branch's reach.
+A leaf is durable before the answer. If a crash interrupts a write, the next command finishes it.
+`merkle.py` and `notes.py` are pure. The log lies in the git directory, which no branch can change.
 """

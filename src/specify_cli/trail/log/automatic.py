@@ -1,14 +1,14 @@
-"""Sign the log by itself, behind the answer of a command: a process of its own, once an hour where
-something was added.
+"""Sign the log automatically, after the answer of a command: in a process of its own, at most once
+an hour.
 
     sign_when_due(root, git_dir)        # after `do` and `complete`; costs a listing and two `stat`
     python -P -m specify_cli.trail.log.automatic ROOT
 
-Only a log that a person has signed before (`trail checkpoint`) is signed so.
+Only a log that a person has signed before (`trail checkpoint`) is signed automatically.
 
-A process of its own, because making a signature loads a large library, and reading the leaves back
-waits for the disk. The file `asked` says when one was started last, so a signing that fails is not
-tried again before the hour is over.
+It runs in a process of its own, because a signature needs a large library, and reading the leaves
+back waits for the disk. The time of the file `asked` is that of the last start, so a signing that
+fails is not tried again before the hour is over.
 """
 
 from __future__ import annotations
@@ -35,14 +35,11 @@ _NULL = [
 
 
 def start_detached(module: str, root: str, descriptors: tuple[tuple[int, int], ...] = ()) -> None:
-    """Start a module of ours in a process of its own, for a project; it inherits `descriptors`,
-    renumbered.
+    """Start one of our modules for a project, in a detached process. Raises OSError.
 
-    Of what this process inherited nothing goes over: somebody may be waiting for its end. Raises
-    OSError.
-
-    `descriptors` are (here, there) pairs. The process has a session of its own and no input or
-    output, so that nobody who waits for this process's end of a pipe waits for it.
+    `descriptors` are (number here, number there) pairs that the new process gets. It inherits
+    nothing else, has a session of its own, and no input or output. So a program that waits until
+    this process closes a pipe does not wait for the new one.
     """
     closing = []
     for name in os.listdir("/dev/fd"):
@@ -57,23 +54,23 @@ def start_detached(module: str, root: str, descriptors: tuple[tuple[int, int], .
 
 
 def sign_when_due(root: str, git_dir: str, now: float | None = None) -> bool:
-    """Start the signing of a project's log where that is due; return whether it was started.
+    """Start the signing of a project's log if it is due; return whether it was started.
 
-    `now` is in seconds since 1970. False also where nobody ever signed, or it cannot be started.
-    Nothing is raised.
+    `now` is in seconds since 1970. The result is also False if nobody ever signed the log, or if
+    the process cannot be started. Nothing is raised.
     """
     top = find_worktree(root)
     home = TrailLog(root, git_dir, "" if top is None else place_below(root, top)).homes[0]
     try:
         (*_, newest) = list_generations(home)
         last = os.stat(f"{home}/{newest}/checkpoint").st_mtime
-        asked = f"{home}/{_ASKED}"
-        if os.path.exists(asked):
-            last = max(last, os.stat(asked).st_mtime)
+        mark = f"{home}/{_ASKED}"
+        if os.path.exists(mark):
+            last = max(last, os.stat(mark).st_mtime)
         if 0 <= (time.time() if now is None else now) - last < _PERIOD:
             return False
-        os.close(os.open(asked, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
-        os.utime(asked)
+        os.close(os.open(mark, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
+        os.utime(mark)
         start_detached("specify_cli.trail.log.automatic", root)
         return True
     except (ValueError, OSError, NotImplementedError):
@@ -81,7 +78,7 @@ def sign_when_due(root: str, git_dir: str, now: float | None = None) -> bool:
 
 
 def _sign(root: str) -> None:
-    """Sign once, out of everybody's way."""
+    """Sign once, with low priority."""
     # loads cryptography in the detached process alone
     from specify_cli.trail.log.signing import make_checkpoint
 

@@ -17,15 +17,15 @@ A leaf follows its record, so a crash between the two leaves a pending file, and
 adds the leaf. Whoever edits these files can hide records from this clone; a checkpoint that
 somebody else has seen shows it.
 
-Why a pending file: a line and its leaf are in two files, which no file system writes as one. The
-pending file is durable before the line and locked by its process. Who finds it unlocked knows that
-the process died, looks whether the line is there, and adds the leaf. A line counts only if it says
-about the time at which the file was made: else somebody could plant an old line and have it logged
-as new.
+Why there is a pending file: a line and its leaf are in two files, which no file system writes as
+one. The pending file is durable before the line, and its process holds a lock on it. A command that
+finds it unlocked knows that the process died; if the line exists, the command adds the leaf. The
+time in the line must be about that of the pending file: otherwise somebody could plant an old line
+and have it logged as new.
 
-Why *tips*: each record cites the ends of the trail nobody cited yet, so records prove each other,
-and one that is deleted is missed by the record after it. The file of tips only saves a walk over
-all records.
+Why there are *tips*: each record cites the ends of the trail that no record has cited yet. So
+records prove each other, and a deleted record is missing for the one after it. The file of tips
+only saves a walk over all records.
 """
 
 from __future__ import annotations
@@ -68,21 +68,21 @@ _READ_ONLY = (errno.EACCES, errno.EROFS, errno.EPERM)
 # How many ends of the trail are cited at a time, and how many open records are followed.
 _MAX_CITED = 64
 _MAX_OPEN = 16
-# How many closed records are followed that are older than links; docs/format.md §11.
+# How many closed records from before there were links become ends; docs/format.md §11.
 _MAX_ADOPTED = 1024
 # How many of the newest leaves of another clone are looked at after a merge.
 _MERGED = 8
-# How far back a leaf is looked for that may have been written just before a crash.
+# How many bytes at the end of the log are searched for a leaf that was written before a crash.
 _RECENT = 1024 * LEAF_BYTES
 _MAX_TIPS = 1024 * 1024
 _LINE_END = 512
-# How long a command is at work at most, in seconds, clocks that are put right meanwhile included.
+# The longest time that a command works, in seconds, with a margin for a clock that is corrected.
 _COMMAND_TAKES = 600.0
 
 
 class _Tip(NamedTuple):
-    """One end of the trail: where the record lies, the seal last known of it, whether that is
-    cited, whether open."""
+    """One end of the trail: the path of a record, its last known seal, whether a record has cited
+    that seal, and whether the record is open."""
 
     path: str
     seal: str
@@ -114,15 +114,15 @@ class TrailLog:
         return [Generation(home, name) for home in self.homes for name in list_generations(home)]
 
     def current(self) -> Generation | None:
-        """Return the log that was written last; None where nothing was."""
+        """Return the log that was written last; None if there is none."""
         by_time = [(generation.changed_at(), generation) for generation in self.generations()]
         return max(by_time)[1] if by_time else None
 
     def begin(self, after: Generation, leaves: bytes) -> Generation:
-        """Return a new log in place of one that may not be continued, with these leaves. Raises
+        """Begin a new log that holds `leaves` and replaces the log `after`; return it. Raises
         OSError.
 
-        The name has the next number, and 8 random digits that make it unique among clones. The
+        Its name has the next number, and 8 random digits that make it unique among clones. The
         leaves are durable.
         """
         name = f"{after.number + 1}-{os.urandom(4).hex()}"
@@ -131,13 +131,12 @@ class TrailLog:
         return Generation(after.home, name)
 
     def announce(self, kind: str, invocation_id: str, annex: str = "") -> Entry:
-        """Return an entry for a line that is about to be written; first what a crash left is added.
-
-        Raises EnvironmentFault WRITE_FAILED.
+        """Return an entry for a line that is about to be written. Leaves that a crash left out are
+        added first. Raises EnvironmentFault WRITE_FAILED.
 
         `kind` is start, close or annex, and `annex` the ULID in the name of an annex's file. Use
-        it in a `with`: leaving without `commit` and without an error says that the line was never
-        written.
+        the entry in a `with` block: to leave it without `commit` and without an error means that
+        the line was never written.
         """
         try:
             generation = self._open_generation()
@@ -151,14 +150,12 @@ class TrailLog:
             raise durable.write_failed("the log of the trail", error) from error
 
     def fix(self, invocation_id: str, path: str) -> None:
-        """Add the tip of an open record as a leaf, so that its lines up to there cannot be written
-        anew unseen.
+        """Add the tip of an open record as a leaf. Then nobody can rewrite the lines up to there
+        unnoticed.
 
-        The line is on stable storage before its leaf is. Nothing waits for the leaf: a tip that
-        could not be added is only not fixed. Raises OSError, EnvironmentFault.
-
-        `path` is the record's whole path. The record is locked only while its last line is read
-        and synced.
+        `path` is the record's absolute path. The line is on stable storage before its leaf, and the
+        record is locked only while its last line is read and synced. If the leaf cannot be added,
+        the tip is not fixed, and nothing else is lost. Raises OSError, EnvironmentFault.
         """
         fd = os.open(path, os.O_RDONLY | durable.REGULAR)
         try:
@@ -171,9 +168,9 @@ class TrailLog:
             self.append(self._open_generation(), Leaf(FIXED, invocation_id, seal), "", {})
 
     def settle(self) -> None:
-        """Add the leaves of records whose writer died before it came to that.
+        """Add the missing leaves of records whose writer died. Nothing is raised.
 
-        It is run before the log is signed, and by a second close. Nothing is raised.
+        It runs before the log is signed, and at a second close.
         """
         for generation in self.generations():
             try:
@@ -182,9 +179,9 @@ class TrailLog:
                 continue  # the next command that writes says so
 
     def list_pending(self) -> set[str]:
-        """Return the invocations that a command is writing just now, or was when it died.
+        """Return the ids of invocations that a command is writing now, or was writing when it died.
 
-        Verify leaves these out: a line without its leaf is no finding while its writer is at work.
+        For these, verify does not report a line without a leaf.
         """
         pending = set[str]()
         for generation in self.generations():
@@ -208,8 +205,8 @@ class TrailLog:
         return pending
 
     def _open_generation(self) -> Generation:
-        """Return the log that is written: the newest in the git directory, else in the project's
-        local folder."""
+        """Return the log to write to: the newest in the git directory, or, if that cannot be
+        written, in the project's local folder. Raises OSError."""
         local = (self.root, layout.LOG)
         for base, relative in filter(None, (self._shared, local)):
             try:
@@ -241,19 +238,19 @@ class TrailLog:
             return
         try:
             if not durable.try_lock(fd) or os.fstat(fd).st_nlink == 0:
-                return  # its process lives, or came to its end just now
+                return  # its process is alive, or has just finished
             kind, _, rest = name.partition("-")
             invocation_id, _, annex = rest.partition("-")
             # The worktree it was written in, or this one: the project may have been moved since,
             # and a power cut may have taken the name, which is not synced.
             text = os.pread(fd, 4096, 0).decode("utf-8", "surrogateescape")
             roots = (text, self.root) if os.path.isabs(text) and "\0" not in text else (self.root,)
-            known = (
+            candidates = (
                 _find_line(root, kind, invocation_id, annex)
                 for root in roots
                 if is_invocation_id(invocation_id)
             )
-            line = next(filter(None, known), None)
+            line = next(filter(None, candidates), None)
             if line is not None and line.was_written_at(os.fstat(fd).st_ctime):
                 self.append(
                     generation, Leaf(kind, invocation_id, line.seal), line.path, {}, again=True
@@ -263,8 +260,8 @@ class TrailLog:
             os.close(fd)
 
     def _adopt(self, generation: Generation) -> None:
-        """Make ends of the newest closed records that are older than links, so that the next ones
-        cite them."""
+        """Note the newest closed records from before there were links as ends of the trail, so that
+        the next records cite them."""
 
         index, tips = Index(self.root), dict[str, _Tip]()
         for _, key in zip(range(_MAX_ADOPTED), index.newest(), strict=False):
@@ -280,22 +277,22 @@ class TrailLog:
         _write_tips(generation.home, tips, {})
 
     def _notice_merged(self, generation: Generation) -> None:
-        """Make ends of what other clones' logs brought since the last look: their newest records
-        that are here.
+        """Note the newest records in other clones' logs, which a merge has brought, as ends of the
+        trail.
 
-        A branch may hold anything: a leaf counts where the record it names is here and ends in its
+        A branch can hold anything. So a leaf counts only if its record is here and ends in its
         seal.
         """
-        tips, seen = _read_tips(generation.home)
+        tips, merged = _read_tips(generation.home)
         own = {item.name for item in self.generations()}
         for name in list_names(f"{self.root}/{layout.TRAIL_LOG}"):
             folder = f"{layout.TRAIL_LOG}/{name}"
             if name in own or GENERATION_NAME.fullmatch(name) is None:
                 continue
             changed = os.stat(f"{self.root}/{folder}").st_mtime_ns
-            if changed == seen.get(name):
+            if changed == merged.get(name):
                 continue
-            seen[name] = changed
+            merged[name] = changed
             for leaf in _read_newest(self.root, folder, name):
                 path = (
                     _find_published(self.root, leaf.invocation_id) if leaf.kind == CLOSE else None
@@ -306,7 +303,7 @@ class TrailLog:
                     and _read_end(path) == leaf.seal
                 ):
                     tips[leaf.invocation_id] = _Tip(path, leaf.seal, False, False)
-            _write_tips(generation.home, tips, seen)
+            _write_tips(generation.home, tips, merged)
 
     # --- leaves and tips
 
@@ -319,12 +316,12 @@ class TrailLog:
         *,
         again: bool = False,
     ) -> None:
-        """Make a leaf durable, then remember which ends of the trail are left. Raises OSError,
-        NotTakenBack.
+        """Make a leaf durable, then update the ends of the trail. Raises OSError, NotTakenBack.
 
-        `path` is the whole path of the record, `cited` what the line cites. With `again` the
-        newest 1,024 leaves are searched for it first. A torn leaf, or zeros at the end, are cut
-        off under the lock. The tips are derived, so their file is not synced.
+        `path` is the absolute path of the record, and `cited` maps the invocations that the line
+        cites to seals. With `again`, the leaf is not added if it is among the newest 1,024. A torn
+        leaf, or zeros, at the end are cut off under the lock. The tips are derived, so their file
+        is not synced.
         """
         with (
             durable.folder(generation.path) as folder,
@@ -333,11 +330,12 @@ class TrailLog:
             durable.lock(fd, f"{generation.path}/leaves")
             newest = Generation(generation.home, list_generations(generation.home)[-1])
             if newest != generation and not again:
-                # It ended since the line was announced: what it held was carried over.
+                # A new log has begun since the line was announced, with the unsigned leaves of
+                # this.
                 self.append(newest, leaf, path, cited)
                 return
             size = measure_leaves(fd)
-            # a write that was cut off: nobody was answered for it
+            # a write that was cut off, whose writer got no answer
             if size != os.fstat(fd).st_size:
                 os.ftruncate(fd, size)
             line = leaf.entry + b"\n"
@@ -349,12 +347,12 @@ class TrailLog:
                 self._move_tips(generation.home, leaf, path, cited)
 
     def _move_tips(self, home: str, leaf: Leaf, path: str, cited: dict[str, str]) -> None:
-        """Take what was cited from the tips, and add the new end.
+        """Remove the cited ends from the tips, and add the new one.
 
-        An open record stays among them, for its end moves: it is cited again once its last line is
-        another one. At most 16 open ones are followed, the newest.
+        An open record stays among the tips, because its end moves: it is cited again after it has a
+        new last line. Only the 16 newest open records stay.
         """
-        tips, seen = _read_tips(home)
+        tips, merged = _read_tips(home)
         for invocation_id, seal in cited.items():
             tip = tips.get(invocation_id)
             if tip is not None and tip.open:
@@ -365,16 +363,15 @@ class TrailLog:
             tips[leaf.invocation_id] = _Tip(path, leaf.seal, False, leaf.kind == START)
         for invocation_id in sorted(key for key, tip in tips.items() if tip.open)[:-_MAX_OPEN]:
             del tips[invocation_id]
-        _write_tips(home, tips, seen)
+        _write_tips(home, tips, merged)
 
     def cite(self, home: str, own: str) -> dict[str, str]:
-        """Return the ends of the trail that no record has cited: of each invocation the seal of its
-        last line.
+        """Return {invocation id: seal of its last line} of the ends of the trail that no record has
+        cited yet, without the record `own`.
 
-        A line of an open record is on stable storage before it is cited.
-
-        `own` is left out. At most 64 come back, by id; what is left over the next record cites.
-        The keys go to `after_of`, the values to `after`.
+        At most 64 are returned, sorted by id; the next record cites the others. The line of an open
+        record is on stable storage before it is cited. The keys go to `after_of`, the values to
+        `after`.
         """
         cited: dict[str, str] = {}
         for invocation_id, tip in _read_tips(home)[0].items():
@@ -386,11 +383,11 @@ class TrailLog:
         return dict(sorted(cited.items()))
 
     def _read_open_tip(self, tip: _Tip) -> str:
-        """Return the seal of an open record's last line, on stable storage; the known one where
-        nothing follows it.
+        """Return the seal of an open record's last line, which is then on stable storage.
 
-        That one too where the record is gone, busy or torn. The path is absolute, for the record
-        may be in another worktree; in a copy of the clone it leads to the original's record.
+        If the record is gone, busy or torn, it is the seal in `tip`. The path in `tip` is absolute,
+        because the record can be in another worktree. In a copy of the clone that path leads to the
+        original's record, so a record of the same name here counts first.
         """
         own = f"{self.root}/{layout.RECORDS}/{tip.path.rpartition('/')[2]}"
         try:
@@ -401,7 +398,7 @@ class TrailLog:
             seal = _read_last_seal(fd)
             if seal is None or seal == tip.seal or not durable.try_lock(fd):
                 return tip.seal
-            # Whoever wrote it may have taken it back since.
+            # Its writer may have removed the line since.
             seal = _read_last_seal(fd)
             durable.sync_data(fd)
             return seal or tip.seal
@@ -412,17 +409,14 @@ class TrailLog:
 
 
 def open_log(project: Project) -> TrailLog:
-    """Return the log of a project.
-
-    Nothing is read or made by that.
-    """
+    """Return the log of a project, without reading or writing anything."""
     return TrailLog(project.root, project.git_dir, project.location.place)
 
 
 def write_annex(
     project: Project, records: FileRecordStore, invocation_id: str, name: str, line: bytes
 ) -> str:
-    """Return the path of a new annex file with its one line; durable, and a leaf of the log.
+    """Write a new annex file with its one line and its leaf, both durable, and return its path.
 
     `name` is a new ULID and `line` the sealed line with its LF. Raises FileExistsError,
     EnvironmentFault WRITE_FAILED.
@@ -434,10 +428,10 @@ def write_annex(
 
 
 class Entry:
-    """One line that is being written: what it cites, and its leaf once it is there.
+    """A line that is being written, the ends of the trail that it cites, and its leaf.
 
-    Until it is left a pending file says that its leaf may be missing; the file stays where the line
-    may be there and its leaf is not.
+    Inside the `with` block a pending file says that the leaf may be missing. After an error the
+    file stays, because the line may exist without its leaf.
     """
 
     def __init__(
@@ -451,8 +445,8 @@ class Entry:
 
     @property
     def links(self) -> dict[str, list[str]]:
-        """Return what this line cites: the seals, and the invocations they are of in the same
-        order."""
+        """Return the members `after` (seals) and `after_of` (their invocations, in the same order)
+        of the line."""
         return {"after": list(self._cited.values()), "after_of": list(self._cited)}
 
     def __enter__(self) -> Entry:
@@ -462,16 +456,16 @@ class Entry:
                 fd = os.open(f".{self._name}.{os.getpid()}", flags, durable.PRIVATE, dir_fd=pending)
                 os.write(fd, self._log.root.encode("utf-8", "surrogateescape"))
                 durable.try_lock(fd)
-                # Locked before it has its name: who finds the name and gets the lock knows that
-                # this process is gone.
+                # It is locked before it has its name. So a command that finds the name and gets the
+                # lock knows that this process is gone.
                 os.rename(
                     f".{self._name}.{os.getpid()}",
                     self._name,
                     src_dir_fd=pending,
                     dst_dir_fd=pending,
                 )
-                # The name outlives a power cut that the line outlives: else nobody would know whose
-                # leaf is missing.
+                # If a power cut spares the line, it must spare the name of the pending file too:
+                # otherwise nobody would know which leaf is missing.
                 os.fsync(pending)
                 self._fd = fd
         except OSError as error:
@@ -479,13 +473,11 @@ class Entry:
         return self
 
     def commit(self, seal: str, path: str, *, again: bool = False) -> None:
-        """Make the leaf of the line at `path` durable, with `again` only where it is not there
-        already.
+        """Make the leaf of the line durable, then remove the pending file.
 
-        Raises EnvironmentFault WRITE_FAILED; the next command adds it then.
-
-        `seal` is that of the line, and `path` below the root. The pending file goes after the leaf
-        is durable, never before.
+        `seal` is that of the line, and `path` is below the root. With `again` the leaf is not added
+        if it exists already. Raises EnvironmentFault WRITE_FAILED; then the next command adds the
+        leaf.
         """
         leaf = Leaf(self._kind, self._id, seal)
         try:
@@ -533,10 +525,10 @@ def _is_writable(path: str) -> bool:
 
 
 def _read_tips(home: str) -> tuple[dict[str, _Tip], dict[str, object]]:
-    """Return the ends of the trail, and when other clones' logs on this branch had changed at the
-    last look.
+    """Return (ends of the trail, {name of another clone's log: its time of change at the last
+    look}).
 
-    A file that is damaged counts as none, for it is derived.
+    A damaged file counts as absent, because it is derived.
     """
     try:
         value = json.loads(durable.read_below(home, "tips", _MAX_TIPS))
@@ -549,18 +541,18 @@ def _read_tips(home: str) -> tuple[dict[str, _Tip], dict[str, object]]:
         return {}, {}
 
 
-def _write_tips(home: str, tips: Mapping[str, _Tip], seen: Mapping[str, object]) -> None:
+def _write_tips(home: str, tips: Mapping[str, _Tip], merged: Mapping[str, object]) -> None:
     try:
         with durable.folder(home) as fd:
-            data = json.dumps({"tips": tips, "seen": seen}).encode()
+            data = json.dumps({"tips": tips, "seen": merged}).encode()
             durable.replace(fd, "tips", data, durable.PRIVATE, sync=False)
     except OSError:
-        pass  # derived: what is cited twice does no harm
+        pass  # derived: an end that is cited twice does no harm
 
 
 def _read_newest(root: str, folder: str, name: str) -> Iterator[Leaf]:
-    """Yield the newest leaves of another clone's log; what is none is passed over here, and verify
-    names it."""
+    """Yield the newest leaves of another clone's log. Malformed lines are skipped here, and verify
+    reports them."""
     from specify_cli.trail.log.published import list_segments  # for a log that other clones write
 
     for file, start, end in list_segments(root, name)[-1:]:
@@ -596,8 +588,8 @@ def _read_end(path: str) -> str | None:
 
 
 def _read_older_end(path: str) -> str | None:
-    """Return the seal of the closing line of a record that was written before there were links;
-    else None."""
+    """Return the seal of the closing line of a record from before there were links; None for any
+    other record."""
     try:
         fd = os.open(path, os.O_RDONLY | durable.REGULAR)
     except OSError:
@@ -632,7 +624,7 @@ def _find_published(root: str, invocation_id: str) -> str | None:
 
 
 class _WrittenLine(NamedTuple):
-    """A line that a process wrote before it died: its seal, its file, when it says it was written
+    """A line that a process wrote before it died: its seal, its file, and the time that it states
     (RFC 3339)."""
 
     seal: str
@@ -640,11 +632,11 @@ class _WrittenLine(NamedTuple):
     at: str
 
     def was_written_at(self, seconds: float) -> bool:
-        """Return whether the line is of this time, in seconds since 1970, give or take what a
-        command takes.
+        """Return whether the time of the line is at most 10 minutes from `seconds` (since 1970),
+        the time of change of the pending file.
 
-        Nobody can give a file another time of change: a line that was forged with an older one is
-        found by it.
+        Nobody can set a file's time of change, so a planted line with an older time does not
+        count.
         """
         from datetime import datetime  # 2 % of a `do`, which asks this of no line
 
@@ -655,10 +647,10 @@ class _WrittenLine(NamedTuple):
 
 
 def _find_line(root: str, kind: str, invocation_id: str, annex: str) -> _WrittenLine | None:
-    """Return (seal, path) of a line that a process wrote before it died, made durable; None where
-    it is not there.
+    """Return a line that a process wrote before it died, after making it durable; None if it was
+    not written.
 
-    The record is brought to stable storage first: a leaf must not outlive its line.
+    The record is synced first, because a leaf must not survive a power cut that its line does not.
     """
 
     if kind == ANNEX:
@@ -684,7 +676,7 @@ def _find_line(root: str, kind: str, invocation_id: str, annex: str) -> _Written
 
 
 def _describe_line(line: Line, path: str) -> _WrittenLine | None:
-    """Return what is known of a line that was read; None for one without a seal."""
+    """Return seal, path and time of a line; None for a line without a seal."""
     fields = line.fields or {}
     at = next((fields[name] for name in ("completed_at", "at", "started_at") if name in fields), "")
     return None if line.seal is None else _WrittenLine(line.seal, path, str(at))

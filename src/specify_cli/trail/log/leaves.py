@@ -3,9 +3,9 @@
 for leaf in Generation(home, "1-0e7563e2").read_leaves():
     print(leaf.kind, leaf.invocation_id, leaf.seal)
 
-Every leaf has 98 bytes: the kinds have five letters, padded by nothing, since `start`, `fixed`,
-`close` and `annex` all have. So a leaf's place follows from its number, a torn leaf from the
-file's size, and nobody needs an index.
+Every leaf has 98 bytes, because all kinds (`start`, `fixed`, `close`, `annex`) have five letters.
+So the number of a leaf gives its place, the size of the file shows a torn leaf, and no index is
+needed.
 """
 
 from __future__ import annotations
@@ -33,10 +33,8 @@ _PIECE = 4096
 
 
 class Leaf(NamedTuple):
-    """One entry of a log: the kind of line, its invocation and its seal.
-
-    `kind` is start, fixed, close or annex; the seal is that of the line it stands for.
-    """
+    """One entry of a log: the kind (start, fixed, close or annex), the invocation and the seal of a
+    line."""
 
     kind: str
     invocation_id: str
@@ -69,10 +67,10 @@ def parse_leaf(raw: bytes) -> Leaf:
 
 
 class Generation(NamedTuple):
-    """One log on disk: the folder that holds all of this clone's and its own name there.
+    """One log on disk: `home` is the absolute path of the folder of all this clone's logs, and
+    `name` its own name there.
 
-    `home` is a whole path. A clone begins a new log where the old one may not be continued, and
-    keeps the old one.
+    If a log must not be continued, the clone keeps it and begins a new one.
     """
 
     home: str
@@ -88,8 +86,8 @@ class Generation(NamedTuple):
         return int(self.name.partition("-")[0])
 
     def count_leaves(self) -> int:
-        """Return how many whole leaves there are; a hole that a power cut left at the end holds
-        none."""
+        """Return the number of whole leaves; zeros that a power cut left at the end do not
+        count."""
         try:
             with durable.folder(self.path) as folder:
                 file = durable.open_regular(folder, "leaves", os.O_RDONLY, f"{self.path}/leaves")
@@ -101,8 +99,8 @@ class Generation(NamedTuple):
             os.close(file)
 
     def changed_at(self) -> tuple[int, int]:
-        """Return what orders the logs of a clone: the time of the last leaf, then the number of the
-        log."""
+        """Return (time of the last leaf in ns, number of the log), by which a clone's logs are
+        sorted."""
         try:
             last = os.stat(f"{self.path}/leaves", follow_symlinks=False).st_mtime_ns
         except FileNotFoundError:
@@ -142,12 +140,13 @@ class Generation(NamedTuple):
 
 
 def measure_leaves(file: int) -> int:
-    """Return the size in bytes of the whole leaves in an open file: without a torn leaf, or zeros,
+    """Return the size in bytes of the whole leaves in an open file, without a torn leaf, or zeros,
     at its end.
 
-    A file system can make a file longer before its bytes are there; a power cut between the two
-    leaves zeros. Nobody was answered for such a leaf, and no leaf holds a zero. Zeros in place of
-    leaves that were signed are found all the same: the log is shorter then than what was signed.
+    A file system can make a file longer before it writes the bytes; a power cut between the two
+    leaves zeros. No writer got an answer for such a leaf, and no leaf contains a zero byte. If
+    zeros replace signed leaves, that is still noticed, because the log is then shorter than its
+    checkpoint.
     """
     size = os.fstat(file).st_size
     while size:

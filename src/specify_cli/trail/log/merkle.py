@@ -46,11 +46,11 @@ def split_hashes(data: bytes) -> list[bytes]:
 
 
 def extend(read: Read, size: int, leaves: Iterable[bytes]) -> list[bytearray]:
-    """Return what each level gains when leaf hashes follow a tree of `size` leaves.
+    """Return the new hashes of each level when `leaves` are added to a tree of `size` leaves.
 
-    `leaves` are hashes, as `hash_leaf` makes them. The answer has a value for each level from 0
-    on, to be written behind what the level holds; levels above it gain nothing. `read` is asked
-    for the beginning of a tile that is completed.
+    `leaves` are hashes, as `hash_leaf` makes them. The result has one value for each level from 0
+    on, which the caller appends to that level. `read` is called for the beginning of a tile that
+    becomes complete.
     """
     gained = [bytearray()]
     sizes = [size]
@@ -78,13 +78,11 @@ def extend(read: Read, size: int, leaves: Iterable[bytes]) -> list[bytearray]:
 
 
 class Frontier:
-    """The right edge of a tree that leaves are added to: its root at any time, in memory of its
-    height.
-
-    `size` and `peaks` are all of it, from which it can be made again.
+    """The right edge of a growing tree. It gives the root at any time, in memory proportional to
+    the height.
 
     `peaks` are the roots of the complete subtrees from left to right, one for each bit that is set
-    in `size`.
+    in `size`. Another `Frontier` can be made from `size` and `peaks`.
     """
 
     def __init__(self, size: int = 0, peaks: Iterable[bytes] = ()) -> None:

@@ -148,19 +148,18 @@ class Policy(NamedTuple):
     groups: Mapping[str, tuple[int, tuple[str, ...]]]
     quorum: str
 
-    def is_reached(self, seen: Iterable[str], name: str | None = None) -> bool:
-        """Return whether the witnesses that were seen are the quorum, or the group of a name.
+    def is_reached(self, witnesses: Iterable[str], name: str | None = None) -> bool:
+        """Return whether these witnesses reach the quorum, or the group of a name.
 
-        `seen` are names of witnesses. `name` is one that the policy defines; parsing has checked
-        that.
+        `witnesses` are names. `name` must be defined in the policy; parsing has checked that.
         """
         name = self.quorum if name is None else name
         if name == "none":
             return True
         if name in self.witnesses:
-            return name in seen
+            return name in witnesses
         threshold, members = self.groups[name]
-        return sum(self.is_reached(seen, member) for member in members) >= threshold
+        return sum(self.is_reached(witnesses, member) for member in members) >= threshold
 
 
 def encode(data: bytes) -> str:
@@ -356,9 +355,9 @@ def parse_policy(data: bytes) -> Policy:
                     _add_key(logs, VerifierKey.parse(key), {ED25519, ML_DSA_44})
                 case ["witness", name, key] | ["witness", name, key, _]:
                     _check_new_name(name, witnesses, groups)
-                    known = list(witnesses.values())
-                    _add_key(known, VerifierKey.parse(key), {ED25519_COSIGNATURE, ML_DSA_44})
-                    witnesses[name] = known[-1]
+                    keys = list(witnesses.values())
+                    _add_key(keys, VerifierKey.parse(key), {ED25519_COSIGNATURE, ML_DSA_44})
+                    witnesses[name] = keys[-1]
                 case ["group", name, threshold, *members] if members:
                     _check_new_name(name, witnesses, groups)
                     unknown = [
@@ -399,14 +398,14 @@ def parse_policy(data: bytes) -> Policy:
     return Policy(tuple(logs), witnesses, groups, quorum[0])
 
 
-def _add_key(known: list[VerifierKey], key: VerifierKey, kinds: set[int]) -> None:
+def _add_key(keys: list[VerifierKey], key: VerifierKey, kinds: set[int]) -> None:
     if key.kind not in kinds:
         raise NoteError(
             f"the key of {key.name} has type {key.kind}, expected one of {sorted(kinds)}"
         )
-    if any(key.public == other.public for other in known):
+    if any(key.public == other.public for other in keys):
         raise NoteError(f"the key of {key.name} stands here twice")
-    known.append(key)
+    keys.append(key)
 
 
 def _check_new_name(name: str, *defined: Mapping[str, object]) -> None:

@@ -4,9 +4,9 @@ immutable file each.
     .kittify/trail/log/<log>/<first>-<behind the last>.leaves
     .kittify/trail/log/<log>/<size>-<8 hex of its digest>.checkpoint
 
-Names are unique to their content, so branches merge without conflict; pieces may overlap and then
-agree. The name of another clone's log beside one's own is how a merge is noticed: what came with it
-is cited by the next record.
+A name is unique to its content, so branches merge without conflict; pieces can overlap, and then
+they agree. If the name of another clone's log stands beside this clone's own, a merge has brought
+it, and the next record cites the records in it.
 """
 
 from __future__ import annotations

@@ -10,14 +10,14 @@ Beside the leaves of a log lie
     level-0 …        derived: the hashes of leaves, of 256 of those, and so on, 32 bytes each
     checkpoint       the newest signed state; replaced, never taken back
 
-Nothing is signed before the leaves were synced and read back from the disk, and never two roots for
-one size.
+Leaves are synced and read back from the disk before they are signed, and no two roots are ever
+signed for one size.
 
-A log must never show two faces. Two things could make it: signing leaves that a power cut then
-takes back, and going on with a log that was restored from a backup. Against the first the leaves
-are synced and read back past the system's memory. Against the second a copy of each signed state
-lies in the work tree, which a backup of the git directory does not reach: a log that does not
-continue it is not continued at all, and a new one begins under keys of its own.
+A log must never have two different histories. Two events could cause that: a power cut that loses
+leaves after they were signed, and a backup of the git directory that is restored. Against the
+first, leaves are synced and read back from the disk and not from the system's memory. Against the
+second, a copy of each signed state lies in the work tree, which such a backup does not contain. A
+log that does not continue its copy is never continued: a new log with keys of its own begins.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class LevelFiles:
                         merkle.extend(self.read, at, map(merkle.hash_leaf, entries))
                     ):
                         if gained:
-                            self._put(folder, level, at >> (8 * level), bytes(gained))
+                            self._write_level(folder, level, at >> (8 * level), bytes(gained))
                     at += len(entries)
             finally:
                 os.close(first)
@@ -132,7 +132,7 @@ class LevelFiles:
             level, size = level + 1, size >> 8
         return True
 
-    def _put(self, folder: int, level: int, start: int, data: bytes) -> None:
+    def _write_level(self, folder: int, level: int, start: int, data: bytes) -> None:
         fd = os.open(
             f"level-{level}",
             os.O_WRONLY | os.O_CREAT | durable.REGULAR,
@@ -182,15 +182,16 @@ class Logged(NamedTuple):
 
 
 def make_checkpoint(project: Project, clock: Callable[[], int] = time.time_ns) -> Checkpoint:
-    """Return the state of the log as it is now, signed; the one that is there where nothing was
-    added.
+    """Sign the present state of the log and return its checkpoint; if nothing was added, the
+    existing checkpoint.
 
-    A log that does not continue a state of which the work tree has a copy was restored: a new one
-    begins, with keys of its own, whose first leaves are those that the restored one had not signed.
-    Raises InvocationError.
+    If the log does not continue a state whose copy lies in the work tree, a backup was restored.
+    Then a new log begins, with keys of its own; its first leaves are those that the restored one
+    had not signed.
 
-    `clock` is in ns. The checkpoint is durable, and a committed trail has it published. The codes
-    are NOTHING_LOGGED, EXTRA_MISSING, LOG_DAMAGED, NOT_OURS and WRITE_FAILED.
+    `clock` returns ns since 1970. The checkpoint is durable, and published if the trail is
+    committed. Raises InvocationError NOTHING_LOGGED, EXTRA_MISSING, LOG_DAMAGED, NOT_OURS,
+    WRITE_FAILED.
     """
     require_cryptography()
     log = open_log(project)
@@ -201,32 +202,32 @@ def make_checkpoint(project: Project, clock: Callable[[], int] = time.time_ns) -
             raise CallerError(
                 "NOTHING_LOGGED", "no record was made in this clone yet", 'spec-kitty do "…"'
             )
-        # One signs at a time: a state that is written after a later one would look like a log that
-        # was put back.
+        # Only one process signs at a time: an older state written after a newer one would look like
+        # a restored log.
         with durable.folder(generation.home, wait=durable.LOCK_WAIT_SECONDS):
             levels, size = _hash(generation)
-            known = read_checkpoint(generation)
-            if known is not None and not _continues(levels, size, known):
+            newest = read_checkpoint(generation)
+            if newest is not None and not _continues(levels, size, newest):
                 levels, size = _hash(generation, anew=True)  # perhaps they alone are damaged
-            if known is not None and not _continues(levels, size, known):
+            if newest is not None and not _continues(levels, size, newest):
                 raise _damaged(
                     generation,
-                    f"its {size} leaves do not continue the {known.size} that were signed",
+                    f"its {size} leaves do not continue the {newest.size} that were signed",
                 )
             if not all(
-                _continues(levels, size, seen) for seen in _read_copies(project, generation)
+                _continues(levels, size, copy) for copy in _read_copies(project, generation)
             ):
-                start = 0 if known is None else known.size
+                start = 0 if newest is None else newest.size
                 generation = log.begin(
                     generation, generation.read_bytes(start, max(0, size - start) * LEAF_BYTES)
                 )
                 levels, size = _hash(generation)
-                known = None
+                newest = None
             _sign_older(project, log, generation, clock)
-            if known is None or known.size != size:
-                known = _sign(project, generation, levels, size, clock)
-            keep_checkpoint(project, generation, known)
-            return known
+            if newest is None or newest.size != size:
+                newest = _sign(project, generation, levels, size, clock)
+            keep_checkpoint(project, generation, newest)
+            return newest
     except OSError as error:
         raise durable.write_failed("the log of the trail", error) from error
 
@@ -234,14 +235,14 @@ def make_checkpoint(project: Project, clock: Callable[[], int] = time.time_ns) -
 def _sign_older(
     project: Project, log: TrailLog, newest: Generation, clock: Callable[[], int]
 ) -> None:
-    """Sign what was not signed yet of logs that this one followed without a restored backup."""
+    """Sign the unsigned leaves of older logs, unless a restored backup ended them."""
     for older in log.generations():
-        known, size = read_checkpoint(older), older.count_leaves()
-        if older == newest or size == (known.size if known is not None else 0):
+        checkpoint, size = read_checkpoint(older), older.count_leaves()
+        if older == newest or size == (checkpoint.size if checkpoint is not None else 0):
             continue
         levels, size = _hash(older)
-        copies = [*_read_copies(project, older), *filter(None, [known])]
-        if all(_continues(levels, size, seen) for seen in copies):
+        copies = [*_read_copies(project, older), *filter(None, [checkpoint])]
+        if all(_continues(levels, size, copy) for copy in copies):
             keep_checkpoint(project, older, _sign(project, older, levels, size, clock))
 
 
@@ -260,10 +261,10 @@ def _sign(
 
 
 def keep_checkpoint(project: Project, generation: Generation, checkpoint: Checkpoint) -> None:
-    """Keep a checkpoint as the newest of a log, and a copy in the work tree, by which a restored
-    log is noticed.
+    """Store a checkpoint as the newest of a log, with a copy in the work tree that shows a later
+    restored log.
 
-    Both are durable on return; a committed trail has it published as well. Raises OSError.
+    Both are durable on return, and published if the trail is committed. Raises OSError.
     """
     data = str(checkpoint).encode()
     with durable.folder(generation.path) as fd:
@@ -276,10 +277,9 @@ def keep_checkpoint(project: Project, generation: Generation, checkpoint: Checkp
 
 
 def read_checkpoint(generation: Generation) -> Checkpoint | None:
-    """Return the newest checkpoint of a log. Raises StoredDataError LOG_DAMAGED where there is
-    another thing.
+    """Return the newest checkpoint of a log; None if the log was never signed.
 
-    None where none was signed. Its signatures are not checked.
+    Its signatures are not checked. Raises StoredDataError LOG_DAMAGED if the file is no checkpoint.
     """
     try:
         label = f"{generation.path}/checkpoint"
@@ -291,10 +291,8 @@ def read_checkpoint(generation: Generation) -> Checkpoint | None:
 
 
 def find_signed(project: Project, checkpoint: Checkpoint) -> Generation:
-    """Return the log of this clone that a checkpoint is a state of.
-
-    Raises StopIteration where this clone has no such log: the checkpoint has to be one of its own.
-    """
+    """Return the log of this clone that a checkpoint belongs to. Raises StopIteration if it belongs
+    to another clone."""
     return next(
         item
         for item in open_log(project).generations()
@@ -306,15 +304,15 @@ def prove(generation: Generation, invocation_ids: Set[str]) -> Iterator[Logged]:
     """Yield the leaves of some invocations that the newest checkpoint covers, each with its
     proof.
 
-    They come in the order of the log. What was added behind the checkpoint is left out. Raises
+    They come in the order of the log. Leaves after the checkpoint are left out. Raises
     StoredDataError LOG_DAMAGED.
     """
     checkpoint = read_checkpoint(generation)
     if checkpoint is None:
         return
-    levels, sought = LevelFiles(generation), {one.encode() for one in invocation_ids}
+    levels, ids = LevelFiles(generation), {one.encode() for one in invocation_ids}
     for number, line in enumerate(generation.read_lines(0, checkpoint.size)):
-        if line[OF_INVOCATION] in sought:  # among many leaves few are asked for
+        if line[OF_INVOCATION] in ids:  # parse only these: a log can have a million leaves
             leaf = parse_leaf(line)
             path = tuple(merkle.prove_inclusion(levels.read, number, checkpoint.size))
             yield Logged(
@@ -326,11 +324,10 @@ def prove(generation: Generation, invocation_ids: Set[str]) -> Iterator[Logged]:
 
 
 def read_keys(generation: Generation) -> list[tuple[VerifierKey, Sign]]:
-    """Return the keys of a log with what signs by them; none before its first checkpoint.
+    """Return (public key, signing function) of each key of a log; none before its first checkpoint.
 
-    Raises StoredDataError NOT_OURS, LOG_DAMAGED, CallerError EXTRA_MISSING.
-
-    The file must be this user's own and closed to others.
+    The file must belong to this user and be closed to others. Raises StoredDataError NOT_OURS,
+    LOG_DAMAGED, CallerError EXTRA_MISSING.
     """
     data = (
         durable.read_own(generation.path, "key", _MAX_KEY, closed=0o077)
@@ -386,24 +383,24 @@ def _hash(generation: Generation, *, anew: bool = False) -> tuple[LevelFiles, in
 
 
 def _continues(levels: LevelFiles, size: int, state: Checkpoint) -> bool:
-    """Return whether a log of so many leaves continues a state that it was signed in."""
+    """Return whether a log of `size` leaves continues an earlier signed state."""
     return state.size <= size and merkle.compute_root(levels.read, state.size) == state.root
 
 
 def _read_copies(project: Project, generation: Generation) -> Iterator[Checkpoint]:
-    """Yield the states of a log whose copies lie in the work tree, where a restored git directory
-    leaves them."""
+    """Yield the signed states of a log that lie in the work tree, which restoring the git directory
+    does not change."""
     for folder in (layout.CHECKPOINTS, f"{layout.TRAIL_LOG}/{generation.name}"):
         path = f"{project.root}/{folder}"
         for name in list_names(path):
             if name != generation.name and not name.endswith(".checkpoint"):
                 continue
             try:
-                seen = parse_checkpoint(durable.read_below(path, name, MAX_NOTE))
+                checkpoint = parse_checkpoint(durable.read_below(path, name, MAX_NOTE))
             except (OSError, InvocationError, NoteError):
                 continue
-            if seen.origin.endswith(f"/{generation.name}"):
-                yield seen
+            if checkpoint.origin.endswith(f"/{generation.name}"):
+                yield checkpoint
 
 
 def _damaged(generation: Generation, why: str) -> StoredDataError:
