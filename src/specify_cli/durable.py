@@ -613,7 +613,7 @@ if sys.platform != "win32":
 
         libc = ctypes.CDLL(None, use_errno=True)
         calls = ((getattr(libc, symbol, None), flag) for symbol, flag in _EXCLUSIVE)
-        call, flag = next((found for found in calls if found[0]), (None, 0))
+        call, flag = next((pair for pair in calls if pair[0]), (None, 0))
         if call is None:
             raise _unsupported(name)
         if call(folder_fd, os.fsencode(source), folder_fd, os.fsencode(name), flag) != 0:

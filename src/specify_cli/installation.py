@@ -40,11 +40,11 @@ def advise_install(extra: str) -> str:
     for name, command, pattern in _NOTES:
         note = Path(sys.prefix) / name
         if note.exists():  # what is not named again would be gone
-            found = re.search(pattern, note.read_text(encoding="utf-8"))
+            match = re.search(pattern, note.read_text(encoding="utf-8"))
             tool = command
-            extras = ",".join(sorted({extra, *re.findall(r"[a-z-]+", found[1] if found else "")}))
-    named = f"{DISTRIBUTION}[{extras}]"
-    target = f"{named} @ {where}" if "://" in where else f"{where}[{extras}]" if where else named
+            extras = ",".join(sorted({extra, *re.findall(r"[a-z-]+", match[1] if match else "")}))
+    spec = f"{DISTRIBUTION}[{extras}]"
+    target = f"{spec} @ {where}" if "://" in where else f"{where}[{extras}]" if where else spec
     return f"{tool} {'--editable ' if is_editable else ''}{shlex.quote(target)}"
 
 

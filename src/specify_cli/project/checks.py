@@ -1,5 +1,4 @@
-"""What a check of a project finds, for doctor: every room brings its own checks
-(docs/extending.md)."""
+"""The findings of doctor about a project; every room brings its own checks (docs/extending.md)."""
 
 from __future__ import annotations
 

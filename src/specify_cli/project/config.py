@@ -1,16 +1,16 @@
-"""What a project's config states, and what of it is in force; where a project begins is `root`.
+"""Read a project's config and decide which of its settings are in force.
 
-Found by reading files; git is never started. Within a git worktree the search for `.kittify/` ends
-at the worktree's top level, so a worktree inside another checkout keeps its own trail
-(docs/adr/0001).
+`root.py` finds the project by reading files; git is never started. Within a git worktree the search
+for `.kittify/` ends at the worktree's top level, so a worktree inside another checkout has its own
+trail (docs/adr/0001).
 
     project, cache = load_project(".")
     project.config.trail, project.config.capture["prompt"]
 
-A config goes through two steps. `parse_config` says what the file states, and refuses a value or a
-key of capture and redaction that it does not know: one that is misspelt must not silently mean the
-default, which may keep more than was wanted. `load_project` then says what is in force: of the
-file and of what a person accepted the stronger, setting by setting (docs/accept.md).
+A config is read in two steps. `parse_config` reads what the file states. It refuses unknown values,
+and unknown keys of capture and redaction: a misspelt one must not silently mean the default, which
+may record more than the user wanted. `load_project` then decides what is in force: for each setting
+the stronger one of the file and of what a person accepted (docs/accept.md).
 """
 
 from __future__ import annotations
@@ -65,13 +65,13 @@ BACKENDS = ("files", "capsule")
 class Config(NamedTuple):
     """`.kittify/config.yaml` as values; `data` is None where there is no file.
 
-    `capture` holds a mode for every side, `capture_ceiling` only those the file states: nobody may
-    go above them. `stated` is what the file says of what protects the user. What is in force is the
-    stronger of that and of what a person accepted; `weaker` names what the file states and nobody
-    accepted, `narrowed` by what it has less recorded than was accepted.
+    `capture` holds a mode for every side; `capture_ceiling` holds only the modes that the file
+    states, and no run can exceed them. `stated` are the protections in the file. In force is the
+    stronger of these and of what a person accepted: `weaker` names settings of the file that nobody
+    accepted, and `narrowed` settings by which the file records less than was accepted.
 
-    `document` is the parsed file whole, for rooms that read keys of their own. `error` is set by a
-    lenient load alone.
+    `document` is the whole parsed file, for rooms that read keys of their own. Only a lenient load
+    sets `error`.
     """
 
     project_uuid: str | None
@@ -105,10 +105,10 @@ class Project(NamedTuple):
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """Return what the work tree asks for and nobody accepted, as whole sentences.
+        """Return a sentence for each setting of the work tree that nobody accepted.
 
-        Each begins with a code: CONFIG_WEAKENED, CONFIG_NARROWED, PROJECT_ABOVE. They go into
-        every answer, so nobody misses one.
+        Each begins with a code: CONFIG_WEAKENED, CONFIG_NARROWED, PROJECT_ABOVE. Every answer of a
+        command includes them, so that nobody misses one.
         """
         sentences = [
             f"{layout.CONFIG}: {what}, which nobody accepted" for what in self.config.weaker
@@ -141,8 +141,8 @@ class Project(NamedTuple):
 
     @property
     def secrets(self) -> SecretFinder:
-        """Return what looks secret in this project's own files: the rules requests are redacted
-        by."""
+        """Return the finder of secrets in this project's own files; it uses the redaction rules of
+        the config."""
         rules = self.config.redaction
         return SecretFinder(rules.digest, lambda text: _find_secrets(text, rules))
 
@@ -151,7 +151,7 @@ def _find_secrets(text: str, rules: RuleSet) -> list[tuple[str, int]]:
     try:
         masked = redact(text, rules)
     except RedactionError:
-        # an engine that fails stops the request itself; the files are only looked through beside it
+        # an engine that fails stops the request itself; this search is only an addition
         return []
     spans: list[tuple[str, int]] = []
     for rule in masked.counts:
@@ -162,7 +162,7 @@ def _find_secrets(text: str, rules: RuleSet) -> list[tuple[str, int]]:
     return spans
 
 
-# What counts while nobody can tell what was accepted.
+# The protections in force if the accepted ones cannot be read.
 _NOTHING_KEPT = Protections(capture=dict.fromkeys(SIDES, "off"))
 
 
@@ -170,14 +170,12 @@ def load_project(
     start: str, home: str | None = None, *, lenient: bool = False
 ) -> tuple[Project, ParseCache]:
     """Return the project of a folder with its parse cache. Raises StoredDataError CONFIG_INVALID,
-    UNSAFE_PATH.
+    UNSAFE_PATH, EnvironmentFault FOREIGN_OWNER.
 
-    What only reads does not depend on the config: `lenient` gives the defaults with the `error`
-    beside them.
-
-    `start` is any folder of the project, `home` the user's home folder. A command that records
-    passes no `lenient`, since it must not guess what to mask. Where it is not known what was
-    accepted, a lenient load captures nothing. Raises EnvironmentFault FOREIGN_OWNER, too.
+    `start` is any folder of the project, `home` the user's home folder. With `lenient`, an invalid
+    config gives the defaults and the `error`; use it for commands that only read. A command that
+    records must not use it, because it must not guess what to mask. If the accepted settings cannot
+    be read, a lenient load captures nothing.
     """
     where = locate(start, home)
     bare = Project(where.root, where.git_dir, parse_config({}, None), where)
@@ -205,16 +203,16 @@ def _add_masks(config: Config) -> Config:
 
 
 def read_stated(root: str) -> Config:
-    """Return the config of the project at `root` as it stands there, accepted or not. Raises
+    """Return the config of the project at `root` as the file states it, accepted or not. Raises
     StoredDataError.
 
-    It is what `config accept` shows a person before it counts.
+    `config accept` shows it to a person.
     """
     return _load_config(root, ParseCache(None))
 
 
 def _resolve_in_force(config: Config, accepted: Protections) -> Config:
-    """Return the config with the stronger of what it states and what a person accepted."""
+    """Return the config with, for each setting, the stronger of the stated and the accepted one."""
     if config.stated == accepted:
         return config
     in_force, weaker = resolve_protections(config.stated, accepted)
@@ -261,15 +259,15 @@ def parse_config(document: object, data: bytes | None) -> Config:
     """Return the config a parsed document describes. Raises StoredDataError CONFIG_INVALID naming
     the key.
 
-    `document` is what the YAML parser gives and `data` the file's bytes. Keys of rooms are not
-    looked at. The message says where, what was expected and what was found.
+    `document` is the result of the YAML parser and `data` the file's bytes. Keys of rooms are not
+    checked. The message names the key, what was expected and what was found.
     """
     top = _require_mapping(document, "the document")
     backend = top.get("memory_backend", "files")
     if backend not in BACKENDS:
-        known = (*BACKENDS, *read_brought().backends)
-        if backend not in known:
-            raise _invalid("memory_backend", " or ".join(known), spell(backend) + _NO_BACKEND)
+        backends = (*BACKENDS, *read_brought().backends)
+        if backend not in backends:
+            raise _invalid("memory_backend", " or ".join(backends), spell(backend) + _NO_BACKEND)
     trail = top.get("trail", "private")
     if trail not in TRAILS:
         raise _invalid("trail", " or ".join(TRAILS), spell(trail))
@@ -346,7 +344,7 @@ def _capture(audit: Mapping[str, object]) -> dict[str, str]:
 
 
 def _read_sealed(section: object) -> bool:
-    """Return whether what was said leaves encrypted alone (docs/capture.md)."""
+    """Return whether captured texts leave this clone only encrypted (docs/capture.md)."""
     mapping = _require_mapping(section, "capture")
     unknown = sorted(str(key) for key in mapping if key != "sealed")
     if unknown:
@@ -378,7 +376,7 @@ def _read_redaction(section: object) -> tuple[frozenset[tuple[str, str]], frozen
 
 
 def _read_retention(value: object) -> frozenset[str]:
-    """Return each rule as JSON with sorted keys; what a rule means is read where it is used."""
+    """Return each rule as JSON with sorted keys; the room `retention` interprets them."""
     items = [] if value is None else value
     if not (isinstance(items, list) and all(isinstance(item, dict) for item in items)):
         raise _invalid("retention", "a list of rules", spell(items))
@@ -408,10 +406,10 @@ _NO_BACKEND = (
 )
 
 
-def _invalid(where: str, expected: str, found: str) -> StoredDataError:
+def _invalid(where: str, expected: str, actual: str) -> StoredDataError:
     return StoredDataError(
         "CONFIG_INVALID",
-        f"{layout.CONFIG}: {where}: expected {expected}, found {found}",
+        f"{layout.CONFIG}: {where}: expected {expected}, found {actual}",
         f"correct {where} in {layout.CONFIG}",
     )
 

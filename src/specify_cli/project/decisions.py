@@ -1,16 +1,16 @@
-"""What was decided for a clone (accepted, sent, no longer recorded), so that the next record states
-it.
+"""Note a person's decisions for a clone (accepted, sent, no longer recorded) until a record states
+them.
 
     note_decision(git_dir, "config accept (trail)", at="2026-11-21T09:00:00.000Z", terminal=False)
     # for the next record, which then calls forget_untold(git_dir, text)
     text = read_untold(git_dir)
 
-Decisions lie in the git directory, one a line. Where that cannot be written, a record may state one
-that an earlier record stated too.
+Decisions lie in the git directory, one on each line. If that cannot be written, two records may
+state the same decision.
 
-Accepting a weaker setting, or sending records away, leaves no line in any record by itself. Yet
-whoever reads the next record has to know that it was made under other rules. So each decision
-waits here until a record states it (`started.decisions`, docs/format.md §4).
+To accept a weaker setting, or to send records away, writes no line into any record. Yet a reader of
+the next record must know that it was made under other rules. So each decision waits here until a
+record states it (`started.decisions`, docs/format.md §4).
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ _MAX = 256 * 1024
 
 
 class Decision(NamedTuple):
-    """One decision; `terminal` is whether somebody sat at one."""
+    """One decision: when (RFC 3339), a phrase for it, and whether a person made it at a
+    terminal."""
 
     at: str
     what: str
@@ -35,10 +36,10 @@ class Decision(NamedTuple):
 
 
 def note_decision(git_dir: str | None, what: str, *, at: str, terminal: bool) -> None:
-    """Keep a decision. Nothing is kept outside git, or where the git directory cannot be
-    written.
+    """Store a decision durably. Outside git, or if the git directory cannot be written, nothing is
+    stored; nothing is raised.
 
-    `what` is a phrase, and `at` RFC 3339. Durable where it is kept; nothing is raised.
+    `what` is a phrase, and `at` is RFC 3339.
     """
     if git_dir is None:
         return
@@ -50,8 +51,8 @@ def note_decision(git_dir: str | None, what: str, *, at: str, terminal: bool) ->
     try:
         os.makedirs(folder, mode=0o700, exist_ok=True)
         with durable.folder(folder) as fd:
-            # First what the next record states: after a crash between both it states more than was
-            # done.
+            # The text for the next record comes first: a crash between both writes makes it state
+            # one decision too many, and never one too few.
             durable.replace(fd, UNTOLD, text.encode()[-_MAX:], durable.PRIVATE)
             older = durable.read_own(folder, DECISIONS, _MAX) or b""
             durable.replace(fd, DECISIONS, (older + line)[-_MAX:], durable.PRIVATE)
@@ -60,33 +61,33 @@ def note_decision(git_dir: str | None, what: str, *, at: str, terminal: bool) ->
 
 
 def read_decisions(git_dir: str | None) -> list[Decision]:
-    """Return the decisions of a clone, the newest last; none where they cannot be read.
+    """Return the decisions of a clone, the newest last; [] if they cannot be read.
 
-    At most 256 KiB are kept, the newest. A line of another form is passed over.
+    Only the newest 256 KiB are stored. Malformed lines are left out.
     """
-    found = []
+    decisions = []
     for line in _read(git_dir, DECISIONS).splitlines():
         try:
             value = json.loads(line)
-            found.append(Decision(str(value["at"]), str(value["what"]), value["terminal"] is True))
+            decisions.append(
+                Decision(str(value["at"]), str(value["what"]), value["terminal"] is True)
+            )
         except (ValueError, KeyError, TypeError, RecursionError):
             continue
-    return found
+    return decisions
 
 
 def read_untold(git_dir: str | None) -> str | None:
-    """Return what no record has stated yet, as one text; None where there is nothing.
-
-    They are joined by semicolons, the oldest first.
-    """
+    """Return the decisions that no record has stated yet, joined by semicolons, the oldest first;
+    None if there are none."""
     return _read(git_dir, UNTOLD).decode("utf-8", "replace") or None
 
 
 def forget_untold(git_dir: str | None, text: str | None) -> None:
-    """Forget what a durable record states now, unless more was decided meanwhile.
+    """Remove the decisions that a durable record now states.
 
-    `text` is what was read before the record was made: if another decision came meanwhile, both
-    wait.
+    `text` is the result of `read_untold` before the record was made. If another decision came
+    meanwhile, nothing is removed, and the next record states all of them.
     """
     if git_dir is None or text is None or read_untold(git_dir) != text:
         return

@@ -1,5 +1,4 @@
-"""Which mission and work packages a request is for: by its words, else by the folder it was asked
-in.
+"""Find the mission and work packages of a request: by its words, or else by the caller's folder.
 
     find_work("implement WP03", "/p/.worktrees/042-login-WP03", "/p/.worktrees/042-login-WP03")
     # Work("042-login", "WP03")
@@ -8,9 +7,9 @@ Missions are the folders of kitty-specs, their work packages the files `WP03-…
 tasks there; a worktree made for one is called `<mission>-WP03` or `<mission>-lane-a`. What is not
 certain is left out: a package that two missions have names neither.
 
-A record of spec-kitty's says it by `mission_id` and `wp_id`, by the files it links, by its request,
-or by the lifecycle beside it: `kitty-ops/lifecycle.jsonl`, one line where a mission's action
-started and one where it ended (`find_older_work`).
+For a record of spec-kitty, `find_older_work` uses `mission_id` and `wp_id`, the files it links, its
+request, or the lifecycle file `kitty-ops/lifecycle.jsonl`, which has one line for each start and
+end of a mission's action.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
 SPECS = "kitty-specs"
 _MAX_LIFECYCLE = 8 * 1024 * 1024
 _MAX_META = 64 * 1024
-# So many folders of missions are looked at, newest numbers first: a branch can bring any number.
+# How many folders of missions are read, highest numbers first: a branch can bring any number.
 _MOST = 1_000
 # Compiled where they are used: most requests are part of no mission, and `do` has no time for them.
 _SLUG = r"[A-Za-z0-9][A-Za-z0-9._-]{0,119}"
@@ -43,10 +42,10 @@ _BELOW_SPECS = rf"(?<![\w-])kitty-specs/({_SLUG})/"
 
 
 class Work(NamedTuple):
-    """What a request is part of; None where that is not known. Several packages are joined by
-    commas, in the order of the request.
+    """The mission and work packages of a request; None if not known.
 
-    `mission` is a folder's name, such as `042-login`; packages are upper case, such as `WP03`.
+    `mission` is a folder's name, such as `042-login`. `packages` are upper case, such as `WP03`;
+    several are joined by commas, in the order of the request.
     """
 
     mission: str | None = None
@@ -54,12 +53,10 @@ class Work(NamedTuple):
 
 
 def find_work(request: str, start: str, root: str) -> Work:
-    """Return the mission and work packages of a request asked in the folder `start` of a project.
+    """Return the mission and work packages of a request from the folder `start` of a project.
 
-    Where nothing speaks of one, this costs one look for the folder kitty-specs.
-
-    `request` is the masked text. `start` counts where the words name no mission. Nothing is
-    raised.
+    `request` is the masked text. The folder counts if the words name no mission. Without missions
+    this costs one look for the folder kitty-specs. Nothing is raised.
     """
     missions = _list_missions(root)
     if not missions:
@@ -78,11 +75,11 @@ def find_work(request: str, start: str, root: str) -> Work:
 
 
 def find_older_work(lines: Sequence[Mapping[str, object]], root: str) -> Work:
-    """Return what a record of spec-kitty's was part of, as its lines, kitty-specs and the lifecycle
-    tell; the `started` line is the first.
+    """Return the mission and work packages of a record of spec-kitty, from its lines, kitty-specs
+    and the lifecycle file. The first line must be `started`.
 
-    A mission whose folder is not here has the name that the record gives it, else its id. Nothing
-    is raised.
+    If the mission's folder is not here, its name comes from the record, or else it is its id.
+    Nothing is raised.
     """
     started, missions = lines[0], _list_missions(root)
     request = str(started.get("request_text") or "")
@@ -90,10 +87,10 @@ def find_older_work(lines: Sequence[Mapping[str, object]], root: str) -> Work:
     packages = name_packages(str(started.get("wp_id") or "")) or name_packages(request)
     if packages is None:
         packages = name_packages(",".join(ref for ref in linked if ref.startswith(SPECS)))
-    named = {*re.findall(_BELOW_SPECS, "\n".join([request, *linked]))}
+    missions_below = {*re.findall(_BELOW_SPECS, "\n".join([request, *linked]))}
     mission = (
         _name_by_id(root, started.get("mission_id"), missions)
-        or (named.pop() if len(named) == 1 else None)
+        or (missions_below.pop() if len(missions_below) == 1 else None)
         or name_mission(request, missions)
         or _name_by_id(root, _read_lifecycle(root, started), missions)
     )
@@ -101,7 +98,8 @@ def find_older_work(lines: Sequence[Mapping[str, object]], root: str) -> Work:
 
 
 def _name_by_id(root: str, mission_id: object, missions: Sequence[str]) -> str | None:
-    """Return the folder of the mission with an id, the id where none is here, None without an id.
+    """Return the folder of the mission with an id; the id itself if no folder fits; None without an
+    id.
 
     A folder's name ends in the first eight letters of the id; older ones have it in `meta.json`.
     """
@@ -143,19 +141,19 @@ def _read_lifecycle(root: str, started: Mapping[str, object]) -> str | None:
 
 @lru_cache(maxsize=2)
 def _parse_lifecycle(data: bytes) -> tuple[tuple[str, str, object, str | None], ...]:
-    """Return when, of which action, which phase and whose mission each line tells; a list of many
-    records asks again and again."""
-    found = []
+    """Return (time, action, phase, mission id) of each line. The result is cached, because a list
+    of many records needs it for each of them."""
+    rows = []
     for raw in data.split(b"\n"):
         try:
             line = json.loads(raw)
             action = str(line["canonical_action_id"]).rpartition("::")[2]
             mission_id = line["mission_id"]
-            named = mission_id if isinstance(mission_id, str) else None
-            found.append((str(line["at"]), action, line.get("phase"), named))
+            mission = mission_id if isinstance(mission_id, str) else None
+            rows.append((str(line["at"]), action, line.get("phase"), mission))
         except (ValueError, KeyError, TypeError, RecursionError):
             continue
-    return tuple(found)
+    return tuple(rows)
 
 
 def _read_older(root: str) -> bytes:
@@ -168,25 +166,23 @@ def _read_older(root: str) -> bytes:
 
 
 def name_packages(request: str) -> str | None:
-    """Return the work packages a request names, joined by commas; None where it names none.
+    """Return the work packages in a request, joined by commas; None if there are none.
 
-    Each once, upper case, in the order of the request.
+    Each stands once, in upper case, in the order of the request.
     """
-    found = re.findall(_PACKAGE, request)
-    return ",".join(dict.fromkeys(name.upper() for name in found)) or None
+    names = re.findall(_PACKAGE, request)
+    return ",".join(dict.fromkeys(name.upper() for name in names)) or None
 
 
 def name_mission(request: str, missions: Sequence[str]) -> str | None:
-    """Return the one mission a request names, by its whole name or as `mission 042`.
-
-    None where it names none, or two. `missions` are the names of their folders.
-    """
+    """Return the one mission that a request names, by its whole name or as `mission 042`; None if
+    it names none, or several. `missions` are the names of their folders."""
     words = set(re.split(r"[\s,;:()\[\]'\"`/]+", request))
     numbers = tuple(f"{number}-" for number in re.findall(_NUMBERED, request))
     # A name at the end of a sentence has its full stop.
-    named = [each for each in missions if each in words or f"{each}." in words]
-    named = named or [each for each in missions if numbers and each.startswith(numbers)]
-    return named[0] if len(named) == 1 else None
+    matches = [each for each in missions if each in words or f"{each}." in words]
+    matches = matches or [each for each in missions if numbers and each.startswith(numbers)]
+    return matches[0] if len(matches) == 1 else None
 
 
 def read_worktree_name(name: str, missions: Iterable[str]) -> tuple[str | None, str | None]:
@@ -225,5 +221,5 @@ def _holds_packages(root: str, mission: str, packages: Sequence[str]) -> bool:
         names = os.listdir(os.path.join(root, SPECS, mission, "tasks"))
     except OSError:
         return False
-    held = {found.group().upper() for name in names if (found := re.match(_PACKAGE, name))}
-    return held.issuperset(packages)
+    task_packages = {match.group().upper() for name in names if (match := re.match(_PACKAGE, name))}
+    return task_packages.issuperset(packages)

@@ -1,19 +1,20 @@
-"""Keep what protects the user out of the branch's hands: a branch can propose, a person accepts
+"""Decide which protections are in force: a branch can propose settings, a person accepts them
 (docs/accept.md).
 
-`resolve_protections` is pure: of what the config states and what is remembered, the stronger
-counts. The first use remembers what protects more than the defaults; what protects less counts once
-a person accepted it (`config accept`). Both are kept in the git directory, where no branch can
-plant them, and name the folder they were written in: what an archive brings there can only protect
-more; without a git directory the defaults count, or what is stricter.
+`resolve_protections` is pure: of the config's setting and the remembered one, the stronger counts.
+The first use of a project remembers settings that protect more than the defaults. A setting that
+protects less counts after a person has accepted it (`config accept`). Both are stored in the git
+directory, where no branch can plant them. The file names the folder it was written in, so a file
+that an archive brings there can only protect more. Without a git directory the defaults or stricter
+settings count.
 
     effective, weaker = resolve_protections(stated, accepted)
 
-A branch is written by anybody whose pull request is checked out. If its config could switch
-masking off, it would do so for everybody who looks at it. So a setting that protects less counts
-only where a person of this clone said so, at a terminal, and that is remembered beside the branch
-and not in it. A setting that protects more counts at once; that it hides something is said in
-every record (`narrowed`).
+Anybody can write a branch that is checked out for a pull request. If its config could switch
+masking off, it would do so for everybody who reviews it. So a setting that protects less counts
+only if a person of this clone accepted it at a terminal, and that is stored outside the branch. A
+setting that protects more counts at once, and every record states that it records less
+(`narrowed`).
 """
 
 from __future__ import annotations
@@ -29,12 +30,12 @@ from specify_cli.redaction.capture import MODES, narrower
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# How a rule of retention that erases stands in its JSON.
+# The member that a rule of retention has in its JSON if it erases content.
 AT_MOST = '"at_most":'
 TRAILS = ("private", "committed", "ref")
 NO_TRAIL = ("person", "anyone")
 PER_SUBJECT = "per-subject"
-# In force where committed records leave encrypted: here they are private.
+# The trail in force if committed records leave only encrypted; in this clone they are private.
 COMMITTED_SEALED = "sealed"
 SEALED = ("off", "per-record", PER_SUBJECT)
 DEFAULT_CAPTURE = "summary"
@@ -46,18 +47,17 @@ CAPTURE_SIDES: Mapping[str, tuple[str, ...]] = {
 SIDES = tuple(side for sides in CAPTURE_SIDES.values() for side in sides)
 ACCEPTED = "accepted.json"
 _MAX_ACCEPTED = 1024 * 1024
-# Beside the places, none of which is called so: the number of the folder in which a person's answer
-# was written.
+# The key of the inode of the folder that the file was written in. No place has this name.
 _FOLDER = "/folder"
 
 
 class Protections(NamedTuple):
-    """What protects the user: the trail, capture modes by side where stated, rules as (id,
-    pattern), allow-list.
+    """The settings that protect the user: the trail, stated capture modes by side, masking rules as
+    (id, pattern), and the allow-list.
 
-    `endpoints` are the models' that recorded questions may be sent to. `retention` are the rules of
-    how long content is kept, each as JSON with sorted keys (docs/forget.md). `is_sealed` says that
-    what people and tools said leaves encrypted alone (docs/capture.md).
+    `endpoints` are those of models that recorded questions can be sent to. `retention` are the
+    rules for how long content is stored, each as JSON with sorted keys (docs/forget.md).
+    `is_sealed` says that captured texts leave this clone only encrypted (docs/capture.md).
     """
 
     trail: str = "private"
@@ -76,22 +76,22 @@ DEFAULTS = Protections()
 def resolve_protections(
     stated: Protections, accepted: Protections
 ) -> tuple[Protections, tuple[str, ...]]:
-    """Return the stronger of both, member by member, and a phrase for each thing the config states
-    that is weaker.
+    """Return the stronger of both, member by member, and a phrase for each weaker setting of the
+    config.
 
-    `stated` is what the config says and `accepted` what this clone remembers, DEFAULTS where
-    nothing is. What is stronger differs: the narrower mode, the union of masking rules, the
-    intersection of allow-lists and endpoints, private before any other trail, and of
-    retention every rule that keeps, but of those that erase only what was accepted.
+    `stated` are the protections of the config, and `accepted` those that this clone remembers
+    (DEFAULTS if there are none). The stronger is: the narrower capture mode, the union of masking
+    rules, the intersection of allow-lists and endpoints, private before any other trail, and every
+    rule of retention that keeps content, but only accepted ones that erase it.
     """
     weaker: list[str] = []
     capture: dict[str, str] = {}
     for side in SIDES:
-        asked = stated.capture.get(side, DEFAULT_CAPTURE)
+        requested = stated.capture.get(side, DEFAULT_CAPTURE)
         allowed = accepted.capture.get(side, DEFAULT_CAPTURE)
-        mode = narrower(asked, allowed)
-        if mode != asked:
-            weaker.append(f"capture of {side}: {asked} instead of {allowed}")
+        mode = narrower(requested, allowed)
+        if mode != requested:
+            weaker.append(f"capture of {side}: {requested} instead of {allowed}")
         if side in stated.capture or mode != DEFAULT_CAPTURE:
             capture[side] = mode
     for rule_id, pattern in sorted(accepted.rules - stated.rules):
@@ -126,18 +126,17 @@ def resolve_protections(
 
 
 def list_narrowed(stated: Protections, accepted: Protections) -> tuple[str, ...]:
-    """Return a phrase for each thing by which a config has less recorded than what was accepted.
+    """Return a phrase for each setting by which a config records less than was accepted.
 
-    That counts at once, because it protects more. It can also hide what an agent does, so it has to
-    be seen.
-
-    Phrases are those of `started.narrowed` (docs/format.md §4).
+    Such a setting counts at once, because it protects more. But it can also hide what an agent
+    does, so the record must state it. The phrases are those of `started.narrowed` (docs/format.md
+    §4).
     """
     narrowed = []
     for side in SIDES:
-        asked, allowed = (one.capture.get(side, DEFAULT_CAPTURE) for one in (stated, accepted))
-        if asked != allowed and narrower(asked, allowed) == asked:
-            narrowed.append(f"capture of {side}: {asked} instead of {allowed}")
+        requested, allowed = (one.capture.get(side, DEFAULT_CAPTURE) for one in (stated, accepted))
+        if requested != allowed and narrower(requested, allowed) == requested:
+            narrowed.append(f"capture of {side}: {requested} instead of {allowed}")
     return (
         *narrowed,
         *(f"redaction rule {rule_id}" for rule_id, _ in sorted(stated.rules - accepted.rules)),
@@ -145,13 +144,11 @@ def list_narrowed(stated: Protections, accepted: Protections) -> tuple[str, ...]
 
 
 def read_accepted(git_dir: str | None, place: str) -> Protections | None:
-    """Return what is remembered for the project at `place` in its worktree; None where nothing is.
+    """Return the remembered protections of the project at `place`; None if there are none.
 
-    Raises StoredDataError CONFIG_INVALID where the file cannot be used, because then nobody knows
-    what it protected.
-
-    `place` is empty for the worktree's top. A file from elsewhere counts as far as it protects
-    more than the defaults.
+    `place` is the path in the worktree, empty for its top. A file that was written in another
+    folder counts only where it protects more than the defaults. Raises StoredDataError
+    CONFIG_INVALID if the file cannot be used, because then nobody knows what it protected.
     """
     entries, bound = _read_all(git_dir)
     entry = entries.get(place)
@@ -186,11 +183,8 @@ def read_accepted(git_dir: str | None, place: str) -> Protections | None:
 
 
 def remembered_places(git_dir: str | None) -> frozenset[str]:
-    """Return the folders of this clone's projects, relative to the worktree; none where the file
-    cannot be used.
-
-    They are the keys under which settings are kept: empty for the top.
-    """
+    """Return the paths of this clone's projects in the worktree (empty for its top); none if the
+    file cannot be used."""
     try:
         entries, bound = _read_all(git_dir)
         return frozenset(entries) if bound else frozenset()
@@ -199,32 +193,30 @@ def remembered_places(git_dir: str | None) -> frozenset[str]:
 
 
 def remember_first_use(git_dir: str | None, place: str, stated: Protections) -> None:
-    """Remember on the first use what a config states beyond the defaults' protection, so that no
-    branch can drop it.
+    """Remember, at the first use of a project, the settings that protect more than the defaults, so
+    that no branch can drop them.
 
-    Raises StoredDataError CONFIG_INVALID. A git directory that cannot be written remembers nothing.
-
-    It runs at every start and writes once. Durable where it writes.
+    It runs at every start and writes durably, once. If the git directory cannot be written, nothing
+    is remembered. Raises StoredDataError CONFIG_INVALID.
     """
     if git_dir is None:
         return
-    kept = read_accepted(git_dir, place)
-    if kept is not None and _read_all(git_dir)[1]:
+    accepted = read_accepted(git_dir, place)
+    if accepted is not None and _read_all(git_dir)[1]:
         return
     try:
-        write_accepted(git_dir, place, resolve_protections(stated, kept or DEFAULTS)[0])
+        write_accepted(git_dir, place, resolve_protections(stated, accepted or DEFAULTS)[0])
     except InvocationError as error:
         if error.code != "WRITE_FAILED":
             raise
 
 
 def write_accepted(git_dir: str, place: str, accepted: Protections) -> None:
-    """Remember what a person accepted for the project at `place`. Raises EnvironmentFault
+    """Store what a person accepted for the project at `place`. Raises EnvironmentFault
     WRITE_FAILED.
 
-    A file that cannot be used is replaced: the person who accepts has seen what is asked for.
-
-    Durable on return, mode 0600, in a folder of mode 0700. Other places of the file stay.
+    The file is durable on return and has mode 0600, in a folder of mode 0700. Its entries for other
+    places stay. A file that cannot be used is replaced, because the person has seen the settings.
     """
     try:
         value, bound = _read_all(git_dir)
@@ -274,10 +266,10 @@ def _write_all(git_dir: str, value: dict[str, object]) -> None:
 
 
 def _read_all(git_dir: str | None) -> tuple[dict[str, object], bool]:
-    """Return what is remembered by place, and whether it was written in this very folder.
+    """Return ({place: settings}, whether the file was written in this very folder).
 
-    A file that an archive or a copy brought names another folder's number, which nobody outside can
-    know. Raises StoredDataError CONFIG_INVALID.
+    A file from an archive or a copy has the inode of another folder, because nobody outside can
+    know this one's. Raises StoredDataError CONFIG_INVALID.
     """
     if git_dir is None:
         return {}, True

@@ -1,16 +1,16 @@
 """Find where a project begins: the nearest `.kittify/` upwards, within the git worktree
 (docs/adr/0001).
 
-Nothing of another user is taken for the project. Where this clone has worked before stays the
-project, whatever folders a branch adds or removes; a project inside a project counts once a person
-accepted it.
+A folder of another user is never the project. If this clone has worked in a project before, that
+stays the project, whatever folders a branch adds or removes. A project inside a project counts
+after a person has accepted it.
 
     locate("src/app").root
 
-The search goes upwards and stops at the git worktree's top, for a checkout inside another one is a
-project of its own. It reads names and owners alone and never starts git, because every hook does
-it. What belongs to another user is not trusted, nor does git trust it: its
-config could switch off what protects this user.
+The search goes upwards and stops at the git worktree's top, because a checkout inside another one
+is a project of its own. It reads only names and owners and never starts git, because every hook
+runs it. Like git, it does not trust a folder of another user, whose config could switch off what
+protects this user.
 """
 
 from __future__ import annotations
@@ -61,13 +61,12 @@ def require_worktree(root: str, why: str) -> str:
 
 
 def locate(start: str, home: str | None = None) -> Location:
-    """Return where the project of a folder lies. Raises EnvironmentFault FOREIGN_OWNER.
+    """Return the location of a folder's project. Raises EnvironmentFault FOREIGN_OWNER.
 
-    Outside git no folder above is looked at. `home` itself is no project's ancestor.
-
-    `start` may be any folder. Several folders with a `.kittify/` on the way are
-    candidates: the one this clone remembers counts, else the outermost within the worktree.
-    Without any the worktree's top is the root.
+    `start` can be any folder. If several folders above it have a `.kittify/`, the one that this
+    clone remembers counts, or else the outermost within the worktree. If none has one, the root is
+    the worktree's top. Outside git, folders above are not used. The folder `home` is never the
+    project of a folder below it.
     """
     first = here = os.path.abspath(start)
     candidates: list[str] = []
@@ -98,8 +97,8 @@ def _locate_outside_git(first: str, candidates: list[str]) -> Location:
 
 
 def _choose(first: str, candidates: list[str], top: str) -> Location:
-    """Return the innermost project this clone remembers on the way up from `first`, else the
-    outermost there is."""
+    """Return the innermost project above `first` that this clone remembers, or else the outermost
+    candidate."""
     git_dir = git_directory(top)
     root = candidates[-1]
     remembered = remembered_places(git_dir) if first != top else ()
@@ -116,10 +115,10 @@ def _choose(first: str, candidates: list[str], top: str) -> Location:
 
 
 def place_below(folder: str, top: str) -> str:
-    """Return where a folder lies below a worktree's top, "" for the top itself: what accepted
-    settings are kept by.
+    """Return the path of a folder below a worktree's top, "" for the top itself. Accepted settings
+    are stored under it.
 
-    Both are whole paths, the one inside the other.
+    Both are absolute paths, the one inside the other.
     """
     return "" if folder == top else os.path.relpath(folder, top)
 

@@ -1,11 +1,10 @@
 """Notice private files that git tracks although it was told to ignore them: a branch can ship them
 that way.
 
-What the tool appends to such a file would leave with the next `git commit -a` (design §4).
-
-A `.gitignore` does not untrack what is tracked already. So a branch can bring a file under the
-name of a private one, and whatever is appended to it would be in the next commit. Commands that
-write look for that first, in git's index itself: to start git costs more than the whole command.
+A `.gitignore` does not untrack a file that is tracked already. So a branch can bring a file with
+the name of a private one, and every line that is appended to it would be in the next commit (design
+§4). Commands that write check for that first. They read git's index themselves, because to start
+git costs more than the whole command.
 """
 
 from __future__ import annotations
@@ -43,10 +42,9 @@ def tracked_private(root: str) -> list[str]:
 
 
 def shipped_records(root: str) -> frozenset[str]:
-    """Return the private records git ever held, relative to the root: they came with a branch, or
-    left with one.
+    """Return the private records, relative to the root, that any commit of any branch ever held.
 
-    All branches and the whole history are looked at, which takes git a moment. Nothing is raised.
+    git reads the whole history for this, which takes a moment. Nothing is raised.
     """
     top = find_worktree(root)
     if top is None:
@@ -87,8 +85,7 @@ def refuse_tracked_private(root: str) -> None:
 
 
 def _may_track(top: str, inside: str) -> bool:
-    """Return False where the index surely holds no private path; git itself is asked only
-    otherwise.
+    """Return False if the index certainly holds no private path; otherwise the caller asks git.
 
     An index of version 2 or 3 holds each path whole; version 4 shortens them and a split index lies
     in two files (git's Documentation/gitformat-index).
