@@ -62,8 +62,8 @@ def _find_private_keys(
                 while text[body : body + 1] == "-":
                     body += 1
                 if end_mark != -1 and end_mark < body:
-                    found = compiled("--- ?END").search(text, body)
-                    end_mark = -1 if found is None else found.start()
+                    next_end = compiled("--- ?END").search(text, body)
+                    end_mark = -1 if next_end is None else next_end.start()
                 if begin_mark != -1 and begin_mark < body:
                     begin_mark = text.find("---BEGIN", body)
                 whole = (

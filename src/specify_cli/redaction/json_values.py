@@ -257,7 +257,7 @@ def escaped_surrogates(text: str) -> str:
         text.encode("utf-8")
     except UnicodeEncodeError:
         joined = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
-        return re.sub(r"[\ud800-\udfff]", lambda found: f"\\u{ord(found[0]):04x}", joined)
+        return re.sub(r"[\ud800-\udfff]", lambda match: f"\\u{ord(match[0]):04x}", joined)
     return text
 
 
@@ -518,8 +518,8 @@ class _Writer:
         if kind == "next":
             kind = "password"
         whole = masked.strip()
-        named = whole.startswith("⟦") and whole.find("⟧") == len(whole) - 1
-        if not named and is_secret_leaf(kind, value, self._rules):
+        is_mask = whole.startswith("⟦") and whole.find("⟧") == len(whole) - 1
+        if not is_mask and is_secret_leaf(kind, value, self._rules):
             return self._mask(_SECRET)
         return masked
 

@@ -81,12 +81,12 @@ def find_secret_values(
 ) -> list[tuple[int, int]]:
     """Find the values beside names that promise a secret.
 
-    `done` holds the ends of names that were looked at, and the beginnings of table lines as
-    negative numbers. A row of 64 names without a secret in one unbroken run is minified code or
-    noise: the rest of it is passed over.
+    `places` holds the ends of names that were checked, and the beginnings of table lines as negative
+    numbers. A row of 64 names without a secret in one unbroken run is minified code or noise, so the
+    rest of the run is skipped.
     """
     spans = []
-    done: set[int] = set()
+    places: set[int] = set()
     for needle in [one for one in rule.needles if one in folded]:  # few are: asked first
         at = folded.find(needle)
         last = streak = 0
@@ -94,13 +94,13 @@ def find_secret_values(
             near = text[at + len(needle) : at + len(needle) + 160]
             rest = near.lstrip(_NAME_SIGNS)
             end = at + len(needle) + len(near) - len(rest)
-            if rest and end not in done:
-                done.add(end)
+            if rest and end not in places:
+                places.add(end)
                 sign = rest.lstrip("\"'`* ")[:1]
                 if sign in _BOUNDS:
-                    spans += _find_cells_below(text, at, ids, done)
+                    spans += _find_cells_below(text, at, ids, places)
                 if sign in (",", ")") and folded.find("values", end, end + 600) >= 0:
-                    spans += _find_inserted(text, at, ids, done)
+                    spans += _find_inserted(text, at, ids, places)
                 if _is_lead(rest[:64], text[max(0, at - 48) : at]):
                     secret = _find_secret_beside(text, at, end, ids)
                     streak = streak + 1 if secret is None and at - last < 48 else 0
@@ -168,7 +168,7 @@ def _begins_line(head: str) -> bool:
 
 
 def _find_cells_below(
-    text: str, at: int, ids: frozenset[str], done: set[int]
+    text: str, at: int, ids: frozenset[str], places: set[int]
 ) -> list[tuple[int, int]]:
     """Find the secrets of a table in which the line at `at` names the columns.
 
@@ -177,9 +177,9 @@ def _find_cells_below(
     line = text.rfind("\n", max(0, at - 2000), at) + 1
     stop = text.find("\n", at, at + 2000)
     spans: list[tuple[int, int]] = []
-    if stop < 0 or -1 - line in done:
+    if stop < 0 or -1 - line in places:
         return spans
-    done.add(-1 - line)
+    places.add(-1 - line)
     header = compiled(_HEADER).fullmatch(text, line, stop)
     if header is None:
         return spans
@@ -191,7 +191,7 @@ def _find_cells_below(
         stop = len(text) if stop < 0 and len(text) - begin < 4000 else stop
         cells = text[begin:stop].split(sign) if stop > begin else []
         if len(cells) == len(kinds):
-            done.add(-1 - begin)
+            places.add(-1 - begin)
             for kind, cell in zip(kinds, cells, strict=True):
                 value = cell.strip(_FRAME)
                 if kind and is_secret(kind, value, ids, "cell"):
@@ -204,16 +204,16 @@ def _find_cells_below(
 
 
 def _find_inserted(
-    text: str, at: int, ids: frozenset[str], done: set[int]
+    text: str, at: int, ids: frozenset[str], places: set[int]
 ) -> list[tuple[int, int]]:
     """Find the secrets of up to 200 rows that SQL inserts into columns one of which is named at
     `at`."""
     spans: list[tuple[int, int]] = []
     begin = text.rfind("(", max(0, at - 2000), at)
     match = compiled(_COLUMNS).match(text, begin) if begin >= 0 else None
-    if match is None or -1 - len(text) - begin in done:
+    if match is None or -1 - len(text) - begin in places:
         return spans
-    done.add(-1 - len(text) - begin)  # beyond what lines of tables are noted as
+    places.add(-1 - len(text) - begin)  # beyond what lines of tables are noted as
     kinds = [kind_of_name(name.strip(_FRAME + "[]\n")) for name in match[1].split(",")]
     stop = match.end()
     for number in range(200 * len(kinds)):
@@ -270,11 +270,11 @@ def _find_secret_beside(
 
 
 def _find_assigned(
-    text: str, named: tuple[int, bool, str, str], end: int, ids: frozenset[str]
+    text: str, found_name: tuple[int, bool, str, str], end: int, ids: frozenset[str]
 ) -> tuple[int, int] | None:
-    """Return where a value stands that a sign assigns to the name that ends at `end`; `named` is
-    what `_find_bare` says."""
-    start, dashed, _, kind = named
+    """Return (begin, end) of the value that a sign assigns to the name that ends at `end`.
+    `found_name` is as for `_find_bare`."""
+    start, dashed, _, kind = found_name
     match = _find_assignment(text, start, end, dashed)
     if match is None:
         return None
@@ -293,7 +293,7 @@ def _find_assigned(
     ):
         return None
     if match["quote"] is None:
-        return _find_bare(text, named, match, ids)
+        return _find_bare(text, found_name, match, ids)
     close = _find_closing(text, match["quote"], begin)
     value = text[begin : max(begin, close)]
     if close >= begin and ("\n" not in value[:-1] or len(match["quote"].lstrip("\\")) > 1):
@@ -338,10 +338,10 @@ def _find_loose(
     if match is None:
         return None
     value, at = match["value"].rstrip(".:"), match.start("value")
-    found = is_secret(kind, value, ids, "called") or (
+    is_value = is_secret(kind, value, ids, "called") or (
         kind == "password" and text[at - 1] in "\"'`" and is_secret(kind, value, ids, "cell")
     )
-    return (at, at + len(value)) if found else None
+    return (at, at + len(value)) if is_value else None
 
 
 _REVERSED = (
@@ -399,14 +399,14 @@ def _find_rest(text: str, at: int) -> int:
 
 
 def _find_bare(
-    text: str, named: tuple[int, bool, str, str], match: re.Match[str], ids: frozenset[str]
+    text: str, found_name: tuple[int, bool, str, str], match: re.Match[str], ids: frozenset[str]
 ) -> tuple[int, int] | None:
-    """Return where a value without quotes stands, if it is a secret the way it stands there.
+    """Return (begin, end) of a value without quotes, if it is a secret in that form.
 
-    `named` is (start of the name, whether it is an option, the name, its kind), `match` the sign
-    that assigns.
+    `found_name` is (start of the name, whether it is an option, the name, its kind), `match` the
+    sign that assigns the value.
     """
-    start, dashed, name, kind = named
+    start, dashed, name, kind = found_name
     sep, begin = match["sep"], match.end()
     run = compiled(_RUN).match(text, begin)
     if run is None:

@@ -158,9 +158,9 @@ def _is_basic(text: str) -> bool:
 
 
 JUDGES: dict[str, Callable[[str, frozenset[str]], bool]] = {
-    "value": lambda found, ids: not stands_in(found) and not holds_mask(found, ids),
+    "value": lambda value, ids: not stands_in(value) and not holds_mask(value, ids),
     "credential": is_credential,
-    "bearer": lambda found, ids: is_random(found) and is_credential(found, ids),
-    "password": lambda found, ids: is_secret("password", found, ids, "prose"),
-    "basic": lambda found, ids: is_credential(found, ids) and _is_basic(found),
+    "bearer": lambda value, ids: is_random(value) and is_credential(value, ids),
+    "password": lambda value, ids: is_secret("password", value, ids, "prose"),
+    "basic": lambda value, ids: is_credential(value, ids) and _is_basic(value),
 }
