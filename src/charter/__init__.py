@@ -1,5 +1,4 @@
-"""The charter: what a project demands of its agents, and the governance context that is drawn from
-it for one request.
+"""The charter of a project, and the governance context that is assembled from it for one request.
 
     from charter.context import build_charter_context
     build_charter_context(root, action="review", request="the parser").text
@@ -8,9 +7,9 @@ Reading order: `model.py` (the values), `parse.py` and `doctrine_files.py` (file
 `inputs.py` (everything that is read), `work.py` (what a request asks for), `retrieval.py` (scores
 by text) and `selection.py` (which rules are in front, and why), `layout.py` and `tokens.py` (the
 text, within its budget), `context.py` (all of it together), `state.py` (which actions had their
-first load); `older/` lays out what records of before decided.
+first load); `older/` lays out the contexts of older records.
 
-The same inputs give the same text, hits and hashes. A file that cannot be read is named as a
-problem and never stops a request. `model.py`, `parse.py` and `retrieval.py` do no I/O. It imports
-`doctrine` alone; the core and every room may import it.
+The same inputs give the same text, hits and hashes. A file that cannot be read is reported as a
+problem and never stops a request. `model.py`, `parse.py` and `retrieval.py` do no I/O. The package
+imports only `doctrine`; the core and every room may import it.
 """

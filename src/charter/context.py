@@ -88,7 +88,7 @@ NO_CHARTER = (
 
 
 class CharterContextResult(NamedTuple):
-    """A governance context with its account: what was asked, found, filtered, and left out."""
+    """A governance context: its text, and the query, hits, filters and omissions behind it."""
 
     action: str
     mode: Mode
@@ -123,14 +123,13 @@ def build_charter_context(
 ) -> CharterContextResult:
     """Return the governance context of one action in one project.
 
-    `profile` is a profile or the id of one that ships or is the project's own. `settings` is the
-    parsed config.yaml where the caller has it already; without it the file is read here. With
-    `secrets` the files read, and those `beside` them, are looked through, and what looks secret is
-    a warning. `mark_loaded` notes the first load of the action, after which its context is compact.
+    `profile` is a profile, or the id of a shipped one or of the project's own. `settings` is the
+    parsed config.yaml; without it the file is read here. With `secrets` the files that are read,
+    and those in `beside`, are searched, and each possible secret is a warning. `mark_loaded` notes
+    the first load of the action, after which its context is compact. Without `cache` the project's
+    own is used.
 
-    Without a cache the project's own is used.
-
-    Raises LookupError for an unknown profile id, OSError where the mark cannot be written.
+    Raises LookupError for an unknown profile id, OSError if the mark cannot be written.
     """
     root = os.fspath(repo_root)
     parse_cache = cache or project_cache(root)
@@ -167,8 +166,8 @@ def _list_changed(root: str, action: str, inputs: ContextInputs) -> list[str]:
     It starts git, which every other request does without.
     """
     top = find_worktree(root)
-    asked = action == _READS_CHANGES or inputs.settings["changed_files"]
-    if top is None or not asked or inputs.charter_state != "present":
+    is_wanted = action == _READS_CHANGES or inputs.settings["changed_files"]
+    if top is None or not is_wanted or inputs.charter_state != "present":
         return []
     try:
         return list_changed(top)
@@ -177,10 +176,10 @@ def _list_changed(root: str, action: str, inputs: ContextInputs) -> list[str]:
 
 
 def _find_profile(root: str, profile_id: str, cache: ParseCache) -> AgentProfile:
-    known = AgentProfileRepository(project_dir=PROJECT_FOLDERS, cache=cache, root=root)
-    profile = known.get(profile_id)
+    repository = AgentProfileRepository(project_dir=PROJECT_FOLDERS, cache=cache, root=root)
+    profile = repository.get(profile_id)
     if profile is None:
-        ids = ", ".join(item.profile_id for item in known.all())
+        ids = ", ".join(item.profile_id for item in repository.all())
         raise LookupError(f"no profile has the id {profile_id!r}; there are {ids}")
     return profile
 
@@ -195,8 +194,8 @@ def _complete_config(
     action: str,
     files: Iterable[str],
 ) -> dict[str, Any]:
-    """Return everything the result depends on besides the inputs and the request: what a replay is
-    given back."""
+    """Return the config of a context: everything that it depends on besides the inputs and the
+    request. A replay passes it again."""
     plain = SelectionConfig()
     profile_id = None if profile is None else profile.profile_id
     return {
@@ -220,11 +219,11 @@ def _complete_config(
 def choose_room(
     settings: Mapping[str, Any], config: Mapping[str, Any], profile_id: str | None, action: str
 ) -> dict[str, Any]:
-    """Return the members of a config that a project's settings decide, for the scorer it names.
+    """Return the members of a config that a project's settings decide.
 
-    `settings` are those of the project's config.yaml under `context`, whole or in part; `config` is
-    a recorded one, whose `scorer_version` says which scorer it is for. The answer has `weights`,
-    `k` and `budget` (tokens; characters for the first scorer), and `always` where that is known.
+    `settings` are those under `context` in the project's config.yaml, whole or in part. `config` is
+    a recorded one, and its `scorer_version` names the scorer. The result has `weights`, `k` and
+    `budget` (in tokens; in characters for the first scorer), and `always` if that is known.
     """
     before = RetrievalConfig()
     if config.get("scorer_version") == _BY_CHARACTERS:
@@ -294,16 +293,16 @@ def assemble_context(
     config: Mapping[str, Any] | None = None,
     files: Iterable[str] = (),
 ) -> CharterContextResult:
-    """Return the context these inputs give: a pure function of its arguments.
+    """Return the context for these inputs: a pure function of its arguments.
 
-    `config` is that of an earlier result, to reproduce it, with the scorer that made it; without it
-    the inputs' settings hold, and `files` are those the branch has changed.
+    `config` is that of an earlier result, to reproduce it with the scorer that made it. Without it
+    the settings of the inputs hold. `files` are those that the branch has changed.
 
-    With a policy that cannot be read nothing is shown that a rule could withhold, and a rule can
-    name anything: charter sections, project and shipped doctrine alike. The text is then a notice
-    that says so, `available` is false, and `error` begins with `policy lookup failed`. Showing the
-    charter regardless would turn a typing mistake in the policy into a disclosure; showing nothing
-    without a word would look like having no rules.
+    If the policy cannot be read, nothing is shown that a rule could withhold: no charter section,
+    no doctrine of the project, no shipped doctrine. The text is then a notice that says so,
+    `available` is false, and `error` begins with `policy lookup failed`. To show the charter anyway
+    would make a typing mistake in the policy a disclosure; to show nothing without a notice would
+    look like a project without rules.
 
     Raises ValueError for a depth or config out of range.
     """
@@ -345,12 +344,12 @@ def assemble_context(
 
 
 def _fill_context(bare: CharterContextResult, profile: AgentProfile | None) -> CharterContextResult:
-    """Return a context with what its inputs give: the text, and the account of it."""
+    """Return a context with its text, hits and omissions filled in from its inputs."""
     inputs, config, warnings = bare.inputs, bare.config, bare.warnings
     if not inputs.charter.sections:
         warnings = (*warnings, "the charter has no sections: it states no rules")
-    made = _fill_by_tokens if config["scorer_version"] > _BY_CHARACTERS else _fill_by_characters
-    return made(bare, profile)._replace(
+    fill = _fill_by_tokens if config["scorer_version"] > _BY_CHARACTERS else _fill_by_characters
+    return fill(bare, profile)._replace(
         available=True, warnings=warnings, error=inputs.charter_error
     )
 
@@ -389,7 +388,7 @@ def _fill_by_tokens(
 def _fill_by_characters(
     bare: CharterContextResult, profile: AgentProfile | None
 ) -> CharterContextResult:
-    """Return a context as version 2 made it: what old records replay with."""
+    """Return a context as version 2 made it; replays of old records use it."""
     from charter.older.layout import write_page_2  # a `do` lays nothing out this way
 
     inputs, action, config = bare.inputs, bare.action, bare.config
@@ -421,21 +420,21 @@ class Fetched(NamedTuple):
 
 
 def fetch_artifact(inputs: ContextInputs, uri: str) -> Fetched:
-    """Return what a uri names, under the same policy as a context. `refusal` says why nothing is
-    shown.
+    """Return the artifact of a uri, under the same policy as a context. `refusal` says why it is
+    not shown.
 
-    An artifact the policy denies is there and has a `rule`; one that is not in force or not there
-    has none.
+    For an artifact that the policy denies, `rule` is set; for one that is not in force or does not
+    exist, it is not.
     """
     if inputs.policy_state == "unreadable":
         return Fetched(uri, None, None, str(inputs.policy_error))
     match = next((artifact for artifact in _collect_artifacts(inputs) if artifact.uri == uri), None)
     if match is None:
         of_all = (*shipped_artifacts(inputs.bundle), *inputs.artifacts)
-        known = any(artifact.uri == uri for artifact in of_all)
-        if known and inputs.charter_error:
+        exists = any(artifact.uri == uri for artifact in of_all)
+        if exists and inputs.charter_error:
             return Fetched(uri, None, None, inputs.charter_error)
-        return Fetched(uri, None, None, "the charter does not put it in force" if known else "")
+        return Fetched(uri, None, None, "the charter does not put it in force" if exists else "")
     rule = deciding(inputs.policy, match)
     if rule is not None and rule.action == "deny":
         because = f": {rule.reason}" if rule.reason else ""
@@ -446,9 +445,10 @@ def fetch_artifact(inputs: ContextInputs, uri: str) -> Fetched:
 
 
 def measure_first_tier(inputs: ContextInputs) -> tuple[tuple[Artifact, int], ...]:
-    """Return what a charter's author wants shown whole in every request, and its tokens in each.
+    """Return the artifacts that a charter's author wants shown whole in every request, and their
+    tokens in each.
 
-    What is marked, or bound in the graph, counts in the actions it is marked for.
+    An artifact that is marked, or bound in the graph, counts in the actions it is marked for.
     """
     bound = {edge.target for edge in inputs.edges if edge.relation == BINDS}
     marked = (
@@ -461,8 +461,8 @@ def measure_first_tier(inputs: ContextInputs) -> tuple[tuple[Artifact, int], ...
 
 def measure_charter(inputs: ContextInputs) -> int:
     """Return the tokens of the sections that every context begins with, as policy shows them."""
-    found = (fetch_artifact(inputs, section.uri).artifact for section in inputs.charter.sections)
-    sections = [artifact for artifact in found if artifact is not None]
+    results = (fetch_artifact(inputs, section.uri).artifact for section in inputs.charter.sections)
+    sections = [artifact for artifact in results if artifact is not None]
     return sum(
         estimate_tokens(render_artifact(artifact)) + 1 for artifact in list_first_tier(sections)
     )
@@ -528,22 +528,23 @@ def _find_selected(inputs: ContextInputs) -> list[str]:
 
 
 def _find_uris(inputs: ContextInputs, kind: str, names: Sequence[str]) -> list[str]:
-    """Return the uris of the artifacts of a kind that a list names; an id counts before the name of
-    a file, and a name that nobody has is taken for the id of one that ships."""
+    """Return the uris of the artifacts of a kind that a list names. An id counts before the name of
+    a file; a name without an artifact counts as the id of a shipped one."""
     ours = [(artifact.uri, list_names(artifact)) for artifact in inputs.artifacts
             if names and artifact.kind == kind]  # fmt: skip
-    known: dict[str, str] = {}
+    uris: dict[str, str] = {}
     for place in range(3):
         for uri, has in ours:
             for name in has[place : place + 1]:
-                known.setdefault(name, uri)
-    return [known.get(name, f"doctrine://{kind}/{name}") for name in names]
+                uris.setdefault(name, uri)
+    return [uris.get(name, f"doctrine://{kind}/{name}") for name in names]
 
 
 def _find_ties(
     inputs: ContextInputs, profile: AgentProfile | None, action: str, depth: int
 ) -> Ties:
-    """Return what the graph says: distances, what binds, what the project ties to the action."""
+    """Return the facts of the graph: distances, the binding artifacts, and those that the project
+    ties to the action."""
     sources = {f"action:{action}", "charter"}
     if profile is not None:
         sources |= {f"profile:{profile.profile_id}", *(f"role:{role}" for role in profile.roles)}

@@ -1,8 +1,8 @@
 """Doctrine files to artifacts, edges and rules: a project's own, and those of the packs it pins.
 
-The project's own come first, then packs in the order of `packs.lock`, then what ships. What a pack
-binds (its `pack.yaml`) no project replaces, withholds or puts out of force: an attempt is a
-`Problem`, and the rule stays.
+The project's own come first, then packs in the order of `packs.lock`, then shipped ones. A project
+cannot replace, withhold or put out of force a rule that a pack marks as binding (`pack.yaml`): an
+attempt is a `Problem`, and the rule stays.
 """
 
 from __future__ import annotations
@@ -62,11 +62,11 @@ class PackDoctrine(NamedTuple):
 def read_doctrine(
     by_path: Mapping[str, SourceFile], problems: list[Problem], cache: ParseCache
 ) -> tuple[tuple[Artifact, ...], tuple[Edge, ...]]:
-    """Return the artifacts and edges of a project's own files; what cannot be used is a problem.
+    """Return the artifacts and edges of a project's own files.
 
-    `by_path` maps paths below the project's root to what was read of them; what lies outside the
-    doctrine folder is passed over. `problems` is added to. Artifacts are sorted by uri, and of two
-    with one uri the first counts. `cache` remembers what was parsed.
+    `by_path` maps paths below the project's root to sources; paths outside the doctrine folder are
+    ignored. A file that cannot be used is added to `problems`. Artifacts are sorted by uri; if two
+    have the same uri, the first counts. `cache` holds parsed files.
     """
     artifacts: dict[str, Artifact] = {}
     edges: list[Edge] = []
@@ -88,11 +88,11 @@ def read_packed(
     problems: list[Problem],
     cache: ParseCache,
 ) -> PackDoctrine:
-    """Return what the pinned packs bring, from files that are as they are pinned.
+    """Return the doctrine of the pinned packs, from files that match their pins.
 
-    `by_path` maps paths to what was read, `unreadable` those that could not be to (reason,
-    repair). A pack whose policy is not as pinned leaves `policy_error`, and then nothing is shown.
-    `problems` is added to, one for each file that cannot be used.
+    `by_path` maps paths to sources, and `unreadable` maps paths of unreadable files to (reason,
+    repair). If the policy of a pack does not match its pin, `policy_error` is set, and then nothing
+    is shown. Each file that cannot be used is added to `problems`.
     """
     lock, error = by_path.get(LOCK_PATH), _find_lost_policy(unreadable)
     if lock is None:
@@ -125,13 +125,15 @@ def read_packed(
             sections += _read_sections(source, pack.id, binding, problems)
         for source in files.get("graph", {}).values():
             edges += _read_edges(source, problems, cache)
-        found = _read_artifacts(files.get("rule", {}).values(), f"pack {pack.id}", problems, cache)
-        artifacts += [_bind(artifact, artifact.uri in binding) for artifact in found]
+        pack_rules = _read_artifacts(
+            files.get("rule", {}).values(), f"pack {pack.id}", problems, cache
+        )
+        artifacts += [_bind(artifact, artifact.uri in binding) for artifact in pack_rules]
     return PackDoctrine(True, sections, artifacts, edges, rules, error)
 
 
 class _PolicyLost(Exception):
-    """A file of a pack without which it is not known what may be shown."""
+    """A file of a pack is missing or changed that decides which artifacts may be shown."""
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem.reason)
@@ -139,7 +141,8 @@ class _PolicyLost(Exception):
 
 
 def _find_lost_policy(unreadable: Mapping[str, tuple[str, str]]) -> str | None:
-    """Return why the policies of packs cannot be gone by, where a file of them is not as pinned."""
+    """Return why the policies of packs cannot be applied, if one of their files does not match its
+    pin."""
     for path, (reason, _) in unreadable.items():
         pack, rest = split_path(path)
         if path in (LOCK_PATH, PACKS_FOLDER) or (pack and rest in ("", PACK_POLICY, ABOUT)):
@@ -218,10 +221,10 @@ def _read_artifacts(
             continue
         _add_once(artifacts, artifact, source, problems, cache)
         document = None if source.path.endswith(".md") else cache.parse(source)
-        named = document.get("guide_path") if isinstance(document, dict) else None
-        if isinstance(named, str):
+        guide = document.get("guide_path") if isinstance(document, dict) else None
+        if isinstance(guide, str):
             folder = source.path.rpartition("/")[0]
-            guides[artifact.uri] = f"{folder}/{named.rpartition('/')[2]}"
+            guides[artifact.uri] = f"{folder}/{guide.rpartition('/')[2]}"
     texts = {one.path: one for one in artifacts.values() if one.path in guides.values()}
     return [
         _append(one, texts.get(guides.get(one.uri, "")))
@@ -248,24 +251,24 @@ def join_artifacts(
     activated: Mapping[str, Sequence[str]],
     problems: list[Problem],
 ) -> tuple[Artifact, ...]:
-    """Return the artifacts of project and packs, one for each uri: the project's before a pack's,
-    an earlier pack's before a later one's, and what a pack binds before all.
+    """Return the artifacts of project and packs, one for each uri: a binding one of a pack counts
+    first, then the project's, then those of the packs in order.
 
-    `own` are the project's, `packed` those of its packs in the order of `packs.lock`. `activated`
-    are the lists of charter.yaml, by kind. `problems` is added to where a file is not used, or a
-    list leaves out what stays in force.
+    `own` are the project's, and `packed` those of its packs in the order of `packs.lock`.
+    `activated` are the lists of charter.yaml, by kind. A file that is not used, and a list that
+    leaves out a rule that stays in force, are added to `problems`.
     """
     bound = {one.uri: one for one in reversed(packed) if one.binding}
-    for kept in bound.values():
-        if set(list_names(kept)).isdisjoint(activated.get(kept.kind, (kept.id,))):
-            reason = f"activated_{kept.kind}s leaves out {kept.uri}, which {kept.origin} binds"
-            repair = f"it stays in force; name {kept.id} in the list"
+    for first in bound.values():
+        if set(list_names(first)).isdisjoint(activated.get(first.kind, (first.id,))):
+            reason = f"activated_{first.kind}s leaves out {first.uri}, which {first.origin} binds"
+            repair = f"it stays in force; name {first.id} in the list"
             problems.append(Problem(CHARTER_YAML, None, reason, repair))
     joined = dict(bound)
     for one in (*own, *packed):
-        kept = joined.setdefault(one.uri, one)
-        if kept.binding and kept != one and (one.binding or one.origin == OF_PROJECT):
-            reason = f"{one.uri} is bound by {kept.origin}, so this file is not used"
+        first = joined.setdefault(one.uri, one)
+        if first.binding and first != one and (one.binding or one.origin == OF_PROJECT):
+            reason = f"{one.uri} is bound by {first.origin}, so this file is not used"
             repair = "give yours another id: it can add to what binds, not replace it"
             if one.binding:
                 repair = "ask the author of one of the two packs to give it another id"
@@ -279,17 +282,17 @@ def join_policy(
     artifacts: Iterable[Artifact],
     problems: list[Problem],
 ) -> Policy:
-    """Return the rules in the order in which they decide: what packs bind, the project's, the rest
-    of the packs'.
+    """Return the rules in the order in which they decide: binding ones of packs, the project's, the
+    other rules of packs.
 
-    The first rule that matches an artifact decides. `artifacts` are what the rules can be about:
-    a rule of the project's that would withhold what a pack binds is a problem, and does not.
+    The first rule that matches an artifact decides. `artifacts` are all artifacts. If a rule of the
+    project would withhold a binding artifact of a pack, it is a problem and has no effect on it.
     """
     binding = [artifact for artifact in artifacts if artifact.binding]
     for rule in own.rules:
-        kept = [one.uri for one in binding if rule.action != "allow" and matches(rule, one)]
-        if kept:
-            reason = f"rule {rule.id} would withhold what a pack binds, and does not: {kept[0]}"
+        uris = [one.uri for one in binding if rule.action != "allow" and matches(rule, one)]
+        if uris:
+            reason = f"rule {rule.id} would withhold what a pack binds, and does not: {uris[0]}"
             problems.append(Problem(POLICY_PATH, None, reason, "narrow what the rule matches"))
     first = [rule for rule in packed if rule.binding]
     last = [rule for rule in packed if not rule.binding]

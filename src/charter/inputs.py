@@ -125,8 +125,8 @@ def files_of(inputs: ContextInputs) -> tuple[SourceFile, ...]:
 def exposures(
     files: Iterable[SourceFile], secrets: SecretFinder, cache: ParseCache
 ) -> tuple[Problem, ...]:
-    """Return where a file holds what looks secret: agents are shown it, and every record keeps the
-    file."""
+    """Return a problem for each line of these files that looks like a secret: agents see such a
+    file, and every record stores it."""
     repair = "remove it and revoke it: records and the repository's history keep it"
     return tuple(
         Problem(file.path, line, f"this looks like a secret ({rule})", repair)
@@ -141,12 +141,10 @@ def load_inputs(
     *,
     settings: Mapping[str, Any] | None = None,
 ) -> ContextInputs:
-    """Return everything a context depends on, read from a project: each file once, no link
-    followed.
+    """Return all inputs of a context, read from a project: each file once, without following links.
 
-    `settings` stand in the place of those in config.yaml. What cannot be read or used is among the
-    `problems` of the answer; nothing raises for it. Without `cache` nothing that was parsed before
-    is used again.
+    `settings` replace those in config.yaml. A file that cannot be read or used is listed in
+    `problems`; it raises nothing. Without `cache` every file is parsed again.
     """
     root = os.fspath(repo_root)
     cache = cache or ParseCache(None)
@@ -253,8 +251,7 @@ def _read_charter(
     problems: list[Problem],
     cache: ParseCache,
 ) -> tuple[Charter, Literal["missing", "present", "unreadable"], str | None]:
-    """Return the charter, whether there is one, and why what it says of doctrine is not known,
-    where that is so."""
+    """Return (charter, its state, why its lists of doctrine are not known or None)."""
     charters: list[Charter] = []
     broken = any(path in unreadable for path in (CHARTER_MARKDOWN, ".kittify", ".kittify/charter"))
     prose = by_path.get(CHARTER_MARKDOWN)
@@ -352,12 +349,12 @@ def _read_settings(document: Mapping[str, Any], problems: list[Problem]) -> dict
     elif section.get("changed_files") is not None:
         problems.append(_setting_problem("governance.changed_files", "true or false"))
     settings["context_tokens"] = _read_tokens(section, settings["context_budget"], problems)
-    chosen = section.get("weights")
-    if chosen is not None and not isinstance(chosen, dict):
+    own_weights = section.get("weights")
+    if own_weights is not None and not isinstance(own_weights, dict):
         problems.append(
             _setting_problem("governance.weights", "a mapping of lexical, graph and tag")
         )
-    for key, value in (chosen if isinstance(chosen, dict) else {}).items():
+    for key, value in (own_weights if isinstance(own_weights, dict) else {}).items():
         units = from_decimal(value)
         if key in weights and units is not None and units <= UNIT:
             weights[key] = units
@@ -383,12 +380,12 @@ def _read_tokens(
     budgets = {
         "all": CONTEXT_TOKENS if characters == DEFAULT_BUDGET else max(_TOKENS[0], characters // 4)
     }
-    given: Mapping[str, Any] = value if isinstance(value, dict) else {"all": value}
-    for name, tokens in given.items():
-        known = name == "all" or str(name).startswith(("action:", "profile:"))
-        if known and _is_between(tokens, *_TOKENS):
+    limits: Mapping[str, Any] = value if isinstance(value, dict) else {"all": value}
+    for name, tokens in limits.items():
+        is_scope = name == "all" or str(name).startswith(("action:", "profile:"))
+        if is_scope and _is_between(tokens, *_TOKENS):
             budgets[name] = tokens
-        elif tokens is not None or not known:
+        elif tokens is not None or not is_scope:
             expected = (
                 f"a whole number from {_TOKENS[0]} to {_TOKENS[1]}, for all, action:NAME or "
                 "profile:ID"

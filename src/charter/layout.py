@@ -1,10 +1,10 @@
-"""Lay a context out by tokens: what always binds, what it is clearly about, the rest by a line.
+"""Lay a context out by tokens: binding rules and clearly relevant ones whole, the rest by a line.
 
 [pure]
 
 The first tier (who acts, the charter's summary, what is forbidden, how to test, binding rules) has
-`always` tokens, the whole text `budget`. What a person marked as always shown is whole whatever it
-costs; `charter lint` says how much that is.
+`always` tokens, the whole text `budget`. Sections that a person marked as always shown are whole,
+whatever they cost; `charter lint` reports the cost.
 """
 
 from __future__ import annotations
@@ -58,7 +58,8 @@ class Entry(NamedTuple):
 
 
 class Page(NamedTuple):
-    """A text, each choice it shows with how (always, whole, part, line), and what it leaves out."""
+    """The text of a context, each choice in it with its form (always, whole, part, line), and the
+    omissions."""
 
     text: str
     shown: tuple[tuple[Choice, str], ...]
@@ -69,7 +70,8 @@ class Page(NamedTuple):
 
 
 class _Room:
-    """What is left of a budget and of the first tier's part of it; what is shown, and what not."""
+    """The tokens that remain of a budget and of its first tier, the parts shown so far, and the
+    omissions."""
 
     def __init__(self, budget: int, always: int) -> None:
         self.all, self.always = budget, min(budget, always)
@@ -91,7 +93,7 @@ class _Room:
         self.omitted.append(omission if chars is None else {**omission, "chars": chars})
 
     def clip(self, artifact: Artifact, tokens: int) -> bool:
-        """Show as much of an artifact as fits; false where that is nothing of its text."""
+        """Show as much of an artifact as fits; return False if that is nothing of its text."""
         part, rest = _clip(artifact, tokens)
         if rest == len(strip_mark(artifact.body)):
             return False
@@ -108,11 +110,11 @@ def write_page(
     action: str,
     config: Mapping[str, Any],
 ) -> Page:
-    """Return the text of a context within its budget, what it shows, and what had no room.
+    """Return the text of a context within its budget, with the parts it shows and the omissions.
 
-    `collection` is everything that could be shown, `selection` what was chosen of it, best first.
-    Of `config` the members `budget` and `always` count, in estimated tokens (`charter.tokens`):
-    what binds may fill `always`, and all of it together `budget`.
+    `collection` holds all artifacts, and `selection` the chosen ones, best first. `config` has
+    `budget` and `always`, in estimated tokens (`charter.tokens`): the first tier can fill `always`,
+    and the whole text `budget`.
     """
     room = _Room(config["budget"], config["always"])
     opening = [_write_opening(inputs, profile, action), describe_denied(inputs, collection)]
@@ -129,22 +131,23 @@ def write_page(
     _place_rest(rest, room)
     for hit in selection.cut:
         room.omit(hit.artifact, "k")
-    shown = room.shown
+    parts = room.shown
     uris = [one.hit.artifact.uri for one in (*first, *rest)]
-    entries = tuple(Entry(uri, *shown[uri]) for uri in uris if uri in shown)
+    entries = tuple(Entry(uri, *parts[uri]) for uri in uris if uri in parts)
     explain = f"spec-kitty charter context --action {name_action(action)} --explain"
     footer = f"{len(room.omitted)} left out: `{explain}` lists them." if room.omitted else ""
-    by_rank = [(one, shown[one.hit.artifact.uri][0]) for one in selection.choices
-               if one.hit.artifact.uri in shown]  # fmt: skip
+    by_rank = [(one, parts[one.hit.artifact.uri][0]) for one in selection.choices
+               if one.hit.artifact.uri in parts]  # fmt: skip
     bare = Page(
         "", tuple(by_rank), tuple(room.omitted), tuple(filter(None, opening)), entries, footer
     )
     return bare._replace(text=join_page(bare))
 
 
-def join_page(page: Page, told: Mapping[str, str] = {}) -> str:
-    """Return the text of a page; what a session was told before, by uri, is named by its record."""
-    new = [entry for entry in page.entries if entry.uri not in told]
+def join_page(page: Page, holders: Mapping[str, str] = {}) -> str:
+    """Return the text of a page. `holders` maps the uris of entries that were printed earlier in
+    the session to the record that printed them; such an entry is only named."""
+    new = [entry for entry in page.entries if entry.uri not in holders]
     full = [entry for entry in new if entry.how != "line"]
     parts = list(page.opening)
     for heading, ours in zip(_HEADINGS, (True, False), strict=True):
@@ -152,8 +155,10 @@ def join_page(page: Page, told: Mapping[str, str] = {}) -> str:
         parts += _join_part(heading, texts)
     lines = [entry.text for entry in new if entry.how == "line"]
     parts += _join_part(_ON_DEMAND, ["\n".join(lines)] if lines else [])
-    for record in dict.fromkeys(told[entry.uri] for entry in page.entries if entry.uri in told):
-        uris = [f"`{uri}`" for uri, holder in told.items() if holder == record]
+    for record in dict.fromkeys(
+        holders[entry.uri] for entry in page.entries if entry.uri in holders
+    ):
+        uris = [f"`{uri}`" for uri, holder in holders.items() if holder == record]
         parts.append(
             "Told before in this session and still in force: "
             f"{', '.join(uris)}; `spec-kitty invocations context {record}` prints them."
@@ -198,8 +203,8 @@ def _order(choice: Choice, action: str, testing: str) -> tuple[int, int]:
 
 
 def _is_forbidding(section: Artifact) -> bool:
-    named = "-".join(_name_words(section))
-    return not _OF_FILES.search(section.title) and any(word in named for word in _FORBIDDEN)
+    name = "-".join(_name_words(section))
+    return not _OF_FILES.search(section.title) and any(word in name for word in _FORBIDDEN)
 
 
 def _name_words(section: Artifact) -> list[str]:
@@ -210,9 +215,9 @@ def find_testing(sections: Iterable[Artifact]) -> str:
     """Return the uri of the section that says how to test, or nothing: the one whose title says
     least beside that, so *Testing* before *Testing conventions (from AGENTS.md)*."""
     sections = [one for one in sections if not _OF_FILES.search(one.title)]
-    named = {one.uri: _name_words(one) for one in sections}
-    tests = [uri for uri, words in named.items() if not _TESTING.isdisjoint(words)]
-    return min(tests, key=lambda uri: len(named[uri]), default="")
+    names = {one.uri: _name_words(one) for one in sections}
+    tests = [uri for uri, words in names.items() if not _TESTING.isdisjoint(words)]
+    return min(tests, key=lambda uri: len(names[uri]), default="")
 
 
 def list_first_tier(sections: Sequence[Artifact]) -> list[Artifact]:
@@ -271,9 +276,9 @@ def _render(artifact: Artifact) -> str:
 def write_line(artifact: Artifact) -> str:
     """Return the line that offers a rule: its title, when it applies, and how it is opened."""
     when = artifact.applies.when or _describe_when(artifact.applies)
-    said = f" ({truncate(when, 80)})" if when else ""
+    condition = f" ({truncate(when, 80)})" if when else ""
     file = f", `{artifact.path}`" if artifact.origin != "shipped" and artifact.path else ""
-    return f"- {truncate(artifact.title, _LINE)}{said}: `{artifact.uri}`{file}"
+    return f"- {truncate(artifact.title, _LINE)}{condition}: `{artifact.uri}`{file}"
 
 
 def _describe_when(applies: Applies) -> str:
@@ -286,20 +291,20 @@ def _clip(artifact: Artifact, room: int) -> tuple[str, int]:
     body = strip_mark(artifact.body)
     tail = f"more characters are left out: `{describe_fetch(artifact.uri)}`]"
     size = room - estimate_tokens(f"{head}\n\n[{len(body)} {tail}") - 1
-    kept = 0
+    end = 0
     for match in re.finditer(r"\S+\s*", body):
         size -= estimate_tokens(match.group()) + 1
         if size < 0:
             break
-        kept = match.end()
-    line = body.rfind("\n", 0, kept)
-    kept = line if line > kept // 2 else kept
-    rest = len(body) - kept
-    return f"{head}{body[:kept].rstrip()}\n\n[{rest} {tail}", rest
+        end = match.end()
+    line = body.rfind("\n", 0, end)
+    end = line if line > end // 2 else end
+    rest = len(body) - end
+    return f"{head}{body[:end].rstrip()}\n\n[{rest} {tail}", rest
 
 
 def _write_opening(inputs: ContextInputs, profile: AgentProfile | None, action: str) -> str:
-    """Return what this is and for whom."""
+    """Return the opening lines: the action, the profile, and what the charter is."""
     action = truncate(action, 60)
     lines = [f"# Governance context: {action}", ""]
     if profile is not None:
@@ -338,24 +343,24 @@ def describe_withheld(action: str, inputs: ContextInputs) -> str:
 
 
 def describe_denied(inputs: ContextInputs, collection: Sequence[Artifact]) -> str:
-    """Return what is said where the policy leaves nothing of the charter or of the doctrine."""
+    """Return a notice if the policy withholds the whole charter or all doctrine."""
     if not inputs.policy.rules:
         return ""
-    gone: list[str] = []
+    sentences: list[str] = []
     for what, ours in (("the charter", True), ("the doctrine", False)):
         of_it = [artifact for artifact in collection if (artifact.origin == "charter") is ours]
         if of_it and all(is_denied(inputs.policy, artifact) for artifact in of_it):
-            gone.append(what)
-    if not gone:
+            sentences.append(what)
+    if not sentences:
         return ""
     return (
-        f"The policy denies all of {' and '.join(gone)}. This does not mean that there are "
+        f"The policy denies all of {' and '.join(sentences)}. This does not mean that there are "
         "no rules: ask for them."
     )
 
 
 def list_unread(inputs: ContextInputs) -> list[str]:
-    """Return what is said of a charter of which not everything could be read."""
+    """Return a notice for a charter that could be read only in part."""
     lines: list[str] = []
     if any(problem.path in (CHARTER_MARKDOWN, CHARTER_YAML) for problem in inputs.problems):
         lines.append(
@@ -397,17 +402,17 @@ def is_summary(artifact: Artifact) -> bool:
 
 
 def truncate(text: str, size: int) -> str:
-    """Return a text of at most so many characters."""
+    """Return a text, cut to at most `size` characters."""
     return text if len(text) <= size else text[: size - 1].rstrip() + "\u2026"
 
 
 def name_action(text: str) -> str:
-    """Return an action as a word of a command line, or what stands for one."""
+    """Return an action as a word of a command line, or a placeholder for one."""
     return text if text.isidentifier() and len(text) <= 40 else "ACTION"
 
 
 def describe_omission(artifact: Artifact, reason: str) -> dict[str, Any]:
-    """Return what is said of an artifact that is not shown, or not whole."""
+    """Return the omission of an artifact that is not shown, or not whole."""
     return {
         "uri": artifact.uri,
         "title": artifact.title,

@@ -194,17 +194,17 @@ class _Slugs:
     """Names for sections: readable, unique, the same in every process."""
 
     def __init__(self) -> None:
-        self.taken: set[str] = set()
+        self.slugs: set[str] = set()
 
     def take(self, title: str) -> str:
         """Return a name for a title, with a number where others have it already."""
         folded = unicodedata.normalize("NFKC", title).casefold()
         slug = base = _GAP.sub("-", folded).strip("-")[:64].strip("-") or "section"
         number = 1
-        while slug in self.taken:
+        while slug in self.slugs:
             number += 1
             slug = f"{base}-{number}"
-        self.taken.add(slug)
+        self.slugs.add(slug)
         return slug
 
 
@@ -242,8 +242,8 @@ def _make_section(slug: str, title: str, body: str, tags: tuple[str, ...] = ()) 
     body = body.strip()
     digest = sha256(f"{title}\n{body}".encode()).hexdigest()
     marked = _MARK.match(body)
-    named = marked.group(1) if marked else None
-    always = () if marked is None else tuple((named or "*").replace(",", " ").split())
+    names = marked.group(1) if marked else None
+    always = () if marked is None else tuple((names or "*").replace(",", " ").split())
     return Artifact(
         _make_uri(slug),
         SECTION_KIND,
@@ -295,10 +295,10 @@ def _read_ids(value: object, path: tuple[str | int, ...]) -> tuple[str, ...]:
         raise CharterError(path, f"`{path[-1]}` is not a list", "write it as a list; [] means none")
     ids: list[str] = []
     for position, item in enumerate(value):
-        named = (item.get("id") or item.get("name")) if isinstance(item, dict) else item
-        if not _is_name(named):
+        name = (item.get("id") or item.get("name")) if isinstance(item, dict) else item
+        if not _is_name(name):
             raise CharterError((*path, position), "not an id", "write the id of the artifact")
-        ids.append(str(named))
+        ids.append(str(name))
     return tuple(dict.fromkeys(ids))
 
 
@@ -319,7 +319,7 @@ def _read_directives(
     if not isinstance(block, list):
         raise CharterError(path, "the directives are not a list", "write each as `- id: ...`")
     sections: list[Artifact] = []
-    seen: set[str] = set()
+    ids: set[str] = set()
     for position, entry in enumerate(block):
         if isinstance(entry, str):
             entry = {"id": entry}
@@ -331,10 +331,10 @@ def _read_directives(
             if isinstance(value, (str, int))
         }
         identifier = texts["id"]
-        if identifier in seen:
+        if identifier in ids:
             what = f"a directive {identifier!r} stands above already; both are shown"
             remarks.append(Remark((*path, position), what, "join the two, or give one another id"))
-        seen.add(identifier)
+        ids.add(identifier)
         title = texts.get("title") or identifier
         body = texts.get("description", title)
         if texts.get("severity"):

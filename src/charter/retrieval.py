@@ -60,10 +60,10 @@ class RetrievalConfig(NamedTuple):
 
 
 class Seeds(NamedTuple):
-    """What a context starts from besides the request.
+    """The starting points of a retrieval besides the request.
 
-    Distances from the action and from the profile by uri, the profile's own words, and the name of
-    the action, which is no term of the request: the graph speaks for it.
+    `action` and `profile` map uris to distances in the graph, `words` are the profile's own, and
+    `name` is that of the action, which does not count as a term of the request.
     """
 
     action: Mapping[str, int]
@@ -83,7 +83,7 @@ class Hit(NamedTuple):
 
 
 class Retrieval(NamedTuple):
-    """The hits in rank order, what policy decided, and what `k` cut off."""
+    """The hits in rank order, the decisions of the policy, and the hits behind the first `k`."""
 
     hits: tuple[Hit, ...]
     filters_applied: tuple[dict[str, str], ...]
@@ -100,31 +100,29 @@ def retrieve(
 ) -> Retrieval:
     """Return the artifacts that bear on a request, best first.
 
-    `query` is the request's text, `seeds` say where in the graph who works and what is done stand,
-    and `policy` what may be shown. Scores are whole numbers, 1e9 for one. At most `k` of the config
-    are hits; the others that bear on it are `cut`.
+    `query` is the request's text, `seeds` are the starting points, and `policy` decides what may be
+    shown. Scores are whole numbers, 1e9 for one. At most `k` of the config are hits; further
+    artifacts that bear on the request are `cut`.
     """
     # 1. The query becomes terms.
     terms = query_terms(query)
     terms = tuple(term for term in terms if term != stem(seeds.name)) or terms
     asked_terms = frozenset(terms)
-    spoken = frozenset(stem(word) for text in seeds.words for word in words(text)) - asked_terms
-    # 2. Every artifact is scored on three counts, by what of it may be shown: a score must not tell
-    # of a hidden text.
-    seen = redact_collection(collection, policy)
-    lexical = lexical_scores(seen, terms, config)
-    by_request, by_profile = _collect_labels(seen, asked_terms), _collect_labels(seen, spoken)
+    seed_terms = frozenset(stem(word) for text in seeds.words for word in words(text)) - asked_terms
+    # 2. Every artifact is scored on three counts, without withheld text: no score must reveal it.
+    parts = redact_collection(collection, policy)
+    lexical = lexical_scores(parts, terms, config)
+    by_request, by_profile = _collect_labels(parts, asked_terms), _collect_labels(parts, seed_terms)
     scored: list[Hit] = []
-    for original, artifact, lexical_score in zip(collection, seen, lexical, strict=True):
-        named = _count_named(artifact, by_request)
+    for original, artifact, lexical_score in zip(collection, parts, lexical, strict=True):
+        label_count = _count_named(artifact, by_request)
         graph_score = _score_graph(
-            artifact, seeds, config.depth, named=bool(named), spoken_of=lexical_score > 0
+            artifact, seeds, config.depth, is_named=bool(label_count), spoken_of=lexical_score > 0
         )
-        # 3. A candidate is the charter's, the project's, near in the graph, or what the request is
-        # about.
-        if not graph_score and not named and lexical_score < config.entry:
+        # 3. A candidate is near in the graph, has a label of the request, or a text about it.
+        if not graph_score and not label_count and lexical_score < config.entry:
             continue
-        tag_score = _score_tags(2 * named + _count_named(artifact, by_profile))
+        tag_score = _score_tags(2 * label_count + _count_named(artifact, by_profile))
         total = config.lexical * lexical_score + config.graph * graph_score + config.tag * tag_score
         scored.append(Hit(original, total // UNIT, lexical_score, graph_score, tag_score))
     # 4. Best first; of equal scores the project's own artifact, then by uri.
@@ -174,7 +172,7 @@ def apply_policy(hits: Sequence[Hit], policy: Policy) -> tuple[list[Hit], list[d
 def deciding(policy: Policy, artifact: Artifact) -> PolicyRule | None:
     """Return the rule that decides on an artifact: the first that matches.
 
-    On what a pack binds only rules decide that a pack binds.
+    For a binding artifact of a pack only binding rules of packs count.
     """
     for rule in policy.rules:
         if (rule.binding or not artifact.binding) and matches(rule, artifact):
@@ -189,13 +187,13 @@ def is_denied(policy: Policy, artifact: Artifact) -> bool:
 
 
 def redacted(artifact: Artifact, rule: PolicyRule) -> Artifact:
-    """Return a copy that says there is something, and not what."""
+    """Return a copy whose text says only that a rule withholds it."""
     because = f": {rule.reason}" if rule.reason else ""
     return artifact._replace(body=f"\u27e6{rule.id}\u27e7 withheld by policy{because}", keywords=())
 
 
 def redact_artifact(artifact: Artifact, policy: Policy) -> Artifact:
-    """Return what of an artifact may be scored: a text that is withheld says nothing."""
+    """Return the part of an artifact that may be scored: a withheld text must not count."""
     rule = deciding(policy, artifact)
     return (
         artifact
@@ -207,7 +205,7 @@ def redact_artifact(artifact: Artifact, policy: Policy) -> Artifact:
 
 
 def redact_collection(collection: Sequence[Artifact], policy: Policy) -> Sequence[Artifact]:
-    """Return what of each artifact may be scored."""
+    """Return the part of each artifact that may be scored."""
     if not policy.rules:
         return collection
     return [redact_artifact(artifact, policy) for artifact in collection]
@@ -245,10 +243,10 @@ def lexical_scores(
     for weight, texts in ((1, bodies), (_TITLE_WEIGHT, titles)):
         _count_terms(terms, texts, weight, counts)
     # Of a phrase all words are asked for: who writes API docs has not named "api key".
-    named = _collect_labels(collection, frozenset(terms))
+    all_labels = _collect_labels(collection, frozenset(terms))
     for artifact, counted in zip(collection, counts, strict=True):
-        if _count_named(artifact, named):
-            labels = named.intersection((*artifact.keywords, *artifact.tags))
+        if _count_named(artifact, all_labels):
+            labels = all_labels.intersection((*artifact.keywords, *artifact.tags))
             for term in {term for label in labels for term in split_label(label)}:
                 counted[term] = counted.get(term, 0) + _KEYWORD_WEIGHT
     total = len(collection)
@@ -300,12 +298,12 @@ def fold(text: str) -> str:
 def stem(word: str) -> str:
     """Return a word without its inflection; always a beginning of the word, so a text can be
     searched for it."""
-    known = _stems.get(word)
-    if known is None:
+    stemmed = _stems.get(word)
+    if stemmed is None:
         if len(_stems) > 20_000:
             _stems.clear()
-        known = _stems[word] = _strip_ending(word)
-    return known
+        stemmed = _stems[word] = _strip_ending(word)
+    return stemmed
 
 
 _stems: dict[str, str] = {}
@@ -355,7 +353,7 @@ def decimal(units: int) -> str:
 
 
 def from_decimal(value: object) -> int | None:
-    """Return the units of 1e-9 in a whole number or a decimal text; None where it is neither."""
+    """Return a whole number or a decimal text in units of 1e-9; None for any other value."""
     if isinstance(value, bool) or not isinstance(value, (int, str)):
         return None
     matched = _DECIMAL.match(str(value))
@@ -429,12 +427,12 @@ def split_label(label: str) -> tuple[str, ...]:
 _labels: dict[str, tuple[str, ...]] = {}
 
 
-def _score_tags(named: int) -> int:
-    return UNIT * named // (named + 2)
+def _score_tags(count: int) -> int:
+    return UNIT * count // (count + 2)
 
 
 def _score_graph(
-    artifact: Artifact, seeds: Seeds, depth: int, *, named: bool, spoken_of: bool
+    artifact: Artifact, seeds: Seeds, depth: int, *, is_named: bool, spoken_of: bool
 ) -> int:
     if artifact.origin == "charter":
         return UNIT
@@ -444,7 +442,7 @@ def _score_graph(
         # on the same matter; a directive it speaks of counts as if tied to the action; the rest
         # gives way, a guide before a directive.
         directive = artifact.kind == "directive"
-        tied = 5 if named else 4 if directive and spoken_of else 2 if directive else 1
+        tied = 5 if is_named else 4 if directive and spoken_of else 2 if directive else 1
         score = max(score, tied * UNIT // 6)
     return score
 

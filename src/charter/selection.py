@@ -74,7 +74,8 @@ class Choice(NamedTuple):
 
 
 class Selection(NamedTuple):
-    """The rules chosen, best first; what policy decided, and what `k` cut off."""
+    """The chosen rules, best first, the decisions of the policy, and the rules behind the first
+    `k`."""
 
     choices: tuple[Choice, ...]
     filters_applied: tuple[dict[str, str], ...]
@@ -82,7 +83,8 @@ class Selection(NamedTuple):
 
 
 class Ties(NamedTuple):
-    """What the graph says: how far each artifact is, and which bind in this action."""
+    """The facts of the graph: distances, the artifacts that bind in this action, and those that the
+    project ties to it."""
 
     seeds: Seeds
     binding: frozenset[str]
@@ -92,20 +94,20 @@ class Ties(NamedTuple):
 def select(
     collection: Sequence[Artifact], work: Work, ties: Ties, config: SelectionConfig, policy: Policy
 ) -> Selection:
-    """Return what bears on the work, best first.
+    """Return the artifacts that bear on the work, best first.
 
-    `ties` say what binds and what is near to who works on what; `config` holds the weights and the
-    least scores. What binds and the charter's sections are always among it. `cut` are those that
-    bear on the work behind the first `k` of the config.
+    `ties` are the facts of the graph, and `config` holds the weights and least scores. Binding
+    artifacts and the charter's sections are always chosen. `cut` are further artifacts behind the
+    first `k` of the config.
     """
-    # 1. Nothing that policy withholds says anything: a score must not tell of a hidden text.
-    seen = redact_collection(collection, policy)
-    lexical = lexical_scores(seen, work.terms, _read_bm25(config))
-    named = _name_labels(seen, work.terms)
+    # 1. A withheld text is not scored: a score must not reveal anything about it.
+    visible = redact_collection(collection, policy)
+    lexical = lexical_scores(visible, work.terms, _read_bm25(config))
+    labels = _name_labels(visible, work.terms)
     candidates: list[Choice] = []
-    for original, artifact, text in zip(collection, seen, lexical, strict=True):
+    for original, artifact, text in zip(collection, visible, lexical, strict=True):
         # 2. Each rule is scored by when it applies and by its text.
-        tag, because = score_applies(artifact, work, named, artifact.uri in ties.tied)
+        tag, because = score_applies(artifact, work, labels, artifact.uri in ties.tied)
         near = score_nearness(artifact.uri, ties.seeds, config.depth)
         if original.origin == "charter":
             tag, because = _OF_CHARTER, ("charter",)
@@ -117,29 +119,29 @@ def select(
         because = ("binding",) if binds else because
         candidates.append(Choice(hit, because, binds, whole or withheld, withheld))
     # 3. What hardly bears on the request is left out; what binds, and the charter, never is.
-    chosen = [one for one in candidates if _is_kept(one, config)]
-    if not any(one.hit.artifact.origin != "charter" and not one.always for one in chosen):
+    choices = [one for one in candidates if _is_kept(one, config)]
+    if not any(one.hit.artifact.origin != "charter" and not one.always for one in choices):
         # Where the request says nothing all rules tie: the nearest to the action are offered.
-        chosen += [one for one in candidates if not _is_kept(one, config) and one.hit.graph]
-    chosen.sort(key=_rank)
+        choices += [one for one in candidates if not _is_kept(one, config) and one.hit.graph]
+    choices.sort(key=_rank)
     # 4. Policy decides on each, the first matching rule for good.
-    hits, applied = apply_policy([one.hit for one in chosen], policy)
-    allowed = [one for one in chosen if not is_denied(policy, one.hit.artifact)]
-    chosen = [
+    hits, applied = apply_policy([one.hit for one in choices], policy)
+    allowed = [one for one in choices if not is_denied(policy, one.hit.artifact)]
+    choices = [
         one._replace(hit=_withhold(hit) if one.withheld else hit)
         for one, hit in zip(allowed, hits, strict=True)
     ]
     # 5. The best k stay; what binds does not count. At most two are shown whole.
-    return _cut(chosen, applied, config, work.clear)
+    return _cut(choices, applied, config, work.clear)
 
 
 def _withhold(hit: Hit) -> Hit:
-    """Return a redacted hit that names its title and the reason alone: the digest of what is kept
-    back would confirm a guess at it, its words are its text, and its file holds all of it."""
+    """Return a redacted hit with only its title and the reason: the digest of a withheld text would
+    confirm a guess, its words quote the text, and its file holds all of it."""
     artifact = hit.artifact
-    named = sha256(artifact.title.encode("utf-8", "backslashreplace")).hexdigest()
+    title_digest = sha256(artifact.title.encode("utf-8", "backslashreplace")).hexdigest()
     applies = NOWHERE._replace(when=artifact.body)
-    return hit._replace(artifact=artifact._replace(digest=named, applies=applies, path=""))
+    return hit._replace(artifact=artifact._replace(digest=title_digest, applies=applies, path=""))
 
 
 def _is_demanded(choice: Choice, clear: Iterable[str]) -> bool:
@@ -173,35 +175,35 @@ def _rank(choice: Choice) -> tuple[object, ...]:
 
 
 def _cut(
-    chosen: Sequence[Choice],
+    choices: Sequence[Choice],
     applied: list[dict[str, str]],
     config: SelectionConfig,
     clear: Iterable[str],
 ) -> Selection:
-    kept: list[Choice] = []
+    results: list[Choice] = []
     cut: list[Hit] = []
     room, whole = config.k, config.most_whole
-    named = next((one for one in chosen if _is_demanded(one, clear)), None)
-    for one in chosen:
+    demanded = next((one for one in choices if _is_demanded(one, clear)), None)
+    for one in choices:
         if one.always or one.hit.artifact.origin == "charter":
-            kept.append(one)
+            results.append(one)
         elif room:
             room -= 1
-            shown = (one.whole or one is named) and whole > 0
-            whole -= shown
-            kept.append(one._replace(whole=shown))
+            is_whole = (one.whole or one is demanded) and whole > 0
+            whole -= is_whole
+            results.append(one._replace(whole=is_whole))
         else:
             cut.append(one.hit)
-    return Selection(tuple(kept), tuple(applied), tuple(cut))
+    return Selection(tuple(results), tuple(applied), tuple(cut))
 
 
 def score_applies(
-    artifact: Artifact, work: Work, named: frozenset[str], tied: bool = False
+    artifact: Artifact, work: Work, request_labels: frozenset[str], tied: bool = False
 ) -> tuple[int, tuple[str, ...]]:
-    """Return how much of when a rule applies is so, 0 to 1e9, and each thing that is.
+    """Return (score of 0 to 1e9, reasons): how well the conditions of a rule fit the work.
 
-    `named` are the words and phrases the request holds. `tied` says that the project's own graph
-    ties the rule to the action.
+    `request_labels` are the words and phrases in the request. `tied` says that the project's own
+    graph ties the rule to the action.
     """
     applies = artifact.applies
     in_language = not applies.languages or not work.languages.isdisjoint(applies.languages)
@@ -214,16 +216,16 @@ def score_applies(
     ]
     labels = applies.words or ((*artifact.keywords, *artifact.tags) if applies == NOWHERE else ())
     labels = (*labels, artifact.title)
-    said = [label for label in labels if label in named]
-    if not (said or kinds or acts or files):
+    matches = [label for label in labels if label in request_labels]
+    if not (matches or kinds or acts or files):
         return 0, ()
     # Two forms of one word are one word.
-    forms = {split_label(label): label for label in reversed(said)}
-    spoken = [label for label in said if label in forms.values()][:_MOST_WORDS]
+    forms = {split_label(label): label for label in reversed(matches)}
+    words = [label for label in matches if label in forms.values()][:_MOST_WORDS]
     score = (
         (_KIND - _BROAD * (len(applies.kinds) - 1)) * bool(kinds)
         + (_FILE + _MORE * (len(files) > 1)) * bool(files)
-        + (_WORD + _MORE * (len(spoken) - 1)) * bool(spoken)
+        + (_WORD + _MORE * (len(words) - 1)) * bool(words)
         + _ACTION * acts
     )
     # What the project says on a matter stands before what ships on it.
@@ -232,7 +234,7 @@ def score_applies(
         *(f"kind {kind}" for kind in kinds),
         *([f"action {work.action}"] if acts else ()),
         *(f"file {file}" for file in dict.fromkeys(files)),
-        *(f"word {label}" for label in spoken),
+        *(f"word {label}" for label in words),
     ]
     return min(score, UNIT), tuple(because)
 
@@ -240,7 +242,7 @@ def score_applies(
 def _name_labels(collection: Iterable[Artifact], terms: tuple[str, ...]) -> frozenset[str]:
     """Return the words and phrases of rules, and their titles but for filler, that a request
     holds."""
-    held, starts = frozenset(terms), tuple(terms)
+    term_set, starts = frozenset(terms), tuple(terms)
     labels = {
         label
         for artifact in collection
@@ -248,15 +250,15 @@ def _name_labels(collection: Iterable[Artifact], terms: tuple[str, ...]) -> froz
         # The first word of a label begins with its stem, so most need not be taken apart.
         if label.startswith(starts) or not label[:1].isalnum()
     }
-    named = {label for label in labels if held.issuperset(split_label(label))}
-    fewest = max(1, min(2, len(held)))
+    names = {label for label in labels if term_set.issuperset(split_label(label))}
+    fewest = max(1, min(2, len(term_set)))
     for artifact in collection:
         title = artifact.title.lower()
         if sum(term in title for term in starts) >= fewest:
             words = query_terms(title)
-            if len(words) >= fewest and held.issuperset(words):
-                named.add(artifact.title)
-    return frozenset(named)
+            if len(words) >= fewest and term_set.issuperset(words):
+                names.add(artifact.title)
+    return frozenset(names)
 
 
 def _read_bm25(config: SelectionConfig) -> RetrievalConfig:

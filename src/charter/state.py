@@ -31,7 +31,7 @@ def loaded_actions(root: str) -> dict[str, object]:
 
 
 def state_problem(root: str) -> Problem | None:
-    """Return why the state cannot be read, where it is there and cannot."""
+    """Return why an existing state file cannot be read; None if it can, or is absent."""
     state = _read(root)
     return state if isinstance(state, Problem) else None
 

@@ -1,4 +1,4 @@
-"""What work a request names: its kinds, its files and its languages.  [pure]
+"""Read the work in a request: its kinds, its files and its languages.  [pure]
 
     read_work("fix: proxy auth fails in src/client.py", "implement").kinds   # ("bug", "security")
 
@@ -109,86 +109,90 @@ class Work(NamedTuple):
 def read_work(
     request: str, action: str, files: Iterable[str] = (), languages: Iterable[str] = ()
 ) -> Work:
-    """Return the work a request names; `files` are those its branch has changed, `languages` those
-    of who works.
+    """Return the work in a request. `files` are those that its branch has changed, and `languages`
+    those of the profile.
 
-    Of the request the first `MAX_QUERY` characters are read, and of files it names or that have
-    changed at most `MAX_FILES`. `action` is what it was routed to; its own name is no term.
+    The first `MAX_QUERY` characters of the request count, and at most `MAX_FILES` of the files that
+    it names or that have changed. `action` is the routed one; its own name does not count as a
+    term.
     """
     text = request[:MAX_QUERY]
     spelt = re.findall(_FILE, text) if "." in text else ()
-    named = [*dict.fromkeys((*spelt, *files))][:MAX_FILES]
-    spoken = {LANGUAGES.get(_ending(file), LANGUAGES.get(_name(file), "")) for file in named}
+    paths = [*dict.fromkeys((*spelt, *files))][:MAX_FILES]
+    file_languages = {
+        LANGUAGES.get(_ending(file), LANGUAGES.get(_name(file), "")) for file in paths
+    }
     terms = query_terms(text)
     plain = tuple(term for term in terms if term != stem(action)) or terms
-    kinds = read_kinds(text, action, named)
+    kinds = read_kinds(text, action, paths)
     return Work(
         action,
         kinds,
         plain,
-        tuple(named),
-        frozenset({*spoken, *languages, *_NAMES.intersection(words(text))} - {""}),
+        tuple(paths),
+        frozenset({*file_languages, *languages, *_NAMES.intersection(words(text))} - {""}),
         tuple(kind for kind in kinds if kind in _CLEAR and _is_said(kind, text)),
     )
 
 
 def _is_said(kind: str, text: str) -> bool:
-    """Return whether a request says a kind otherwise than by the verb it begins with."""
-    prefix, _, said = _split_prefix(text)
+    """Return whether a request shows a kind by its type or a sign, and not only by its first
+    verb."""
+    prefix, _, rest = _split_prefix(text)
     signs = _SIGNS.get(kind, frozenset())
     return (
         kind in ("upgrade", "docs")
         or _PREFIXES.get(prefix) == kind
-        or not signs.isdisjoint([stem(word) for word in words(said)])
+        or not signs.isdisjoint([stem(word) for word in words(rest)])
     )
 
 
 def read_kinds(
     request: str, action: str = "implement", files: Iterable[str] = ()
 ) -> tuple[str, ...]:
-    """Return the kinds of work a request names; `other` where it names none and is implemented.
+    """Return the kinds of work in a request; `other` if it names none and is implemented.
 
-    Who plans or specifies does not do the work yet: only what it is about counts.
+    An agent that plans or specifies does not do the work yet, so only its subject counts.
     """
     prefix, scope, text = _split_prefix(request)
     stems = [stem(word) for word in words(text)]
     lead = stems[0] if stems else ""
     # "Ignore the folder" asks for it, where "ignores the folder" reports a fault.
     read = stems[1:] if lead == "ignor" else stems
-    found = {kind for kind, signs in _SIGNS.items() if not signs.isdisjoint(read)}
+    sign_kinds = {kind for kind, signs in _SIGNS.items() if not signs.isdisjoint(read)}
     if any(said in text.lower() for said in ("documentation", "link to ", "links to ")):
-        found.add("docs")
+        sign_kinds.add("docs")
     if {"should", "must"} & {*words(text)[1:]} and lead not in _VERBS["question"]:
-        found.add("bug")  # it says what ought to be, so something else is
-    begun = {kind for kind, verbs in _VERBS.items() if lead in verbs}
+        sign_kinds.add("bug")  # it says what ought to be, so something else is
+    lead_kinds = {kind for kind, verbs in _VERBS.items() if lead in verbs}
     if lead == "do" and "not" in stems[1:2]:
-        begun = set()  # a title that says what ought not to be, and no question
+        lead_kinds = set()  # a title that says what ought not to be, and no question
     if lead == "mak" and {"sure", "work"} & set(stems):
-        begun = {"bug"}
-    if begun <= {"upgrade"} and any(word in _NEGATIONS for word in words(text)):
-        found.add("bug")
-    if begun == {"feature"} and "test" in stems[1:3]:
-        begun = {"test"}
+        lead_kinds = {"bug"}
+    if lead_kinds <= {"upgrade"} and any(word in _NEGATIONS for word in words(text)):
+        sign_kinds.add("bug")
+    if lead_kinds == {"feature"} and "test" in stems[1:3]:
+        lead_kinds = {"test"}
     tagged = _PREFIXES.get(prefix, "")
     upgrade = scope.startswith("deps") or prefix == "vendor" or _is_upgrade(text, lead, stems)
-    if text.rstrip().endswith("?") or ("question" in begun and tagged == ""):
-        found.add("question")
-    begun.discard("question")
+    if text.rstrip().endswith("?") or ("question" in lead_kinds and tagged == ""):
+        sign_kinds.add("question")
+    lead_kinds.discard("question")
     of_files = _read_files(files)
     if action in _BEFORE_WORK:
-        return tuple(sorted(found & {"docs", "performance", "security", "migration"}))
+        return tuple(sorted(sign_kinds & {"docs", "performance", "security", "migration"}))
     # 1. An upgrade, and what changes documents alone, is nothing else, whatever its verb.
-    if upgrade and "bug" not in found:
+    if upgrade and "bug" not in sign_kinds:
         return ("upgrade",)
-    docs = found if tagged else found | begun
+    docs = sign_kinds if tagged else sign_kinds | lead_kinds
     if "docs" in docs or tagged == "docs" or of_files == "docs":
         return ("docs",) if _TYPOS.isdisjoint(stems) else ("typo",)
     # 2. What the request says of itself counts, then its signs, then the verb it begins with.
-    kinds = {tagged} - {""} or (begun - {"upgrade"} if "bug" in found else begun)
-    if tagged in ("bug", "") or "bug" not in found:
-        kinds |= found
-    if {"bug", "performance"} & found and "bug" not in begun:
-        kinds -= {"feature", "refactoring"} if "bug" in found and not tagged else set()
+    kinds = {tagged} - {""} or (lead_kinds - {"upgrade"} if "bug" in sign_kinds else lead_kinds)
+    if tagged in ("bug", "") or "bug" not in sign_kinds:
+        kinds |= sign_kinds
+    if {"bug", "performance"} & sign_kinds and "bug" not in lead_kinds:
+        kinds -= {"feature", "refactoring"} if "bug" in sign_kinds and not tagged else set()
     if of_files:
         kinds.add(of_files)
     if kinds <= {"security", "migration"} and action == "implement":

@@ -175,16 +175,16 @@ def _describe_omitted(omitted: list[dict[str, Any]], action: str, room: int) -> 
         "--explain` lists them"
     )
     room -= len("\n".join(lines)) + len(more) + 3
-    named = 0
+    count = 0
     for entry in omitted[:_LISTED_OMISSIONS]:
         line = f"- `{entry['uri']}`: {truncate(entry['title'], 60)} ({entry['chars']} characters)"
         room -= len(line) + 1
         if room < 0:
             break
         lines.append(line)
-        named += 1
-    if len(omitted) > named:
-        lines.append(more.replace(f"and {len(omitted)} more", f"and {len(omitted) - named} more"))
+        count += 1
+    if len(omitted) > count:
+        lines.append(more.replace(f"and {len(omitted)} more", f"and {len(omitted) - count} more"))
     return "\n".join(lines)
 
 
