@@ -222,7 +222,7 @@ def _read_kind(document: Mapping[str, object], path: str) -> str:
     if not kind:
         folders = path.split("/")[:-1]
         name = path.rsplit("/", 1)[-1].split(".")
-        named = [
+        kinds = [
             _make_singular(part)
             for part in (*name[1:-1], *reversed(folders))
             if _make_singular(part) in KINDS
@@ -230,8 +230,8 @@ def _read_kind(document: Mapping[str, object], path: str) -> str:
         # A folder right below `doctrine/` names a kind of its own, such as `procedure`.
         own = folders[folders.index("doctrine") + 1 :][:1] if "doctrine" in folders else []
         kind = (
-            named[0]
-            if named
+            kinds[0]
+            if kinds
             else "".join(_make_singular(part) for part in own if _KIND.match(part))
         )
     if not kind:

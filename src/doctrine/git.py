@@ -85,25 +85,26 @@ def own_git_directory(top: str) -> str | None:
 
 
 def ask_git(top: str, *words: str) -> str | None:
-    """Return what a git command prints for the worktree at `top`; None where it fails. Raises
-    OSError without git."""
+    """Return the output of a git command for the worktree at `top` as text; None if it fails.
+    Raises OSError without git."""
     output = read_git(top, *words)
     return None if output is None else output.decode("utf-8", "surrogateescape")
 
 
 def list_changed(top: str, most: int = 50) -> list[str]:
-    """Return the files a branch has changed, and those not committed yet, by name, at most so many.
+    """Return the names of at most `most` files that a branch has changed, committed or not.
 
-    The branch is held against where it left the default branch. Raises OSError without git.
+    The branch is compared with the commit where it left the default branch. Raises OSError without
+    git.
     """
     words = ("diff", "--name-only", "--no-renames", "--no-ext-diff", "--ignore-submodules", "-z")
     for base in filter(_find_refs(top).__contains__, DEFAULT_BASES):
-        named = ask_git(top, *words, "--merge-base", base, "--")
-        if named is not None:
+        output = ask_git(top, *words, "--merge-base", base, "--")
+        if output is not None:
             break
     else:
-        named = ask_git(top, *words, "HEAD", "--") or ""
-    return sorted(path for path in named.split("\0") if path.isprintable() and path)[:most]
+        output = ask_git(top, *words, "HEAD", "--") or ""
+    return sorted(path for path in output.split("\0") if path.isprintable() and path)[:most]
 
 
 def _find_refs(top: str) -> frozenset[str]:
@@ -117,28 +118,28 @@ def _find_refs(top: str) -> frozenset[str]:
             packed = file.read()
     except OSError:
         packed = ""
-    found = set()
+    refs = set()
     for base in DEFAULT_BASES:
         name = f"refs/{'remotes' if '/' in base else 'heads'}/{base}"
         if os.path.lexists(f"{directory}/{name}") or f" {name}\n" in packed:
-            found.add(base)
-    return frozenset(found)
+            refs.add(base)
+    return frozenset(refs)
 
 
-def read_git(top: str, *words: str, given: bytes = b"") -> bytes | None:
-    """Return the bytes a git command prints that reads what is `given`, as `ask_git` does."""
-    if sys.platform != "win32" and len(given) <= _PIPED:
+def read_git(top: str, *words: str, stdin: bytes = b"") -> bytes | None:
+    """Return the output of a git command as bytes, as `ask_git` does. The command reads `stdin`."""
+    if sys.platform != "win32" and len(stdin) <= _PIPED:
         command = _compose_command(top, words)
-        return None if command is None else _read_output(*command, given)
+        return None if command is None else _read_output(*command, stdin)
     try:
-        answer = run_git(top, words, given=given)
+        answer = run_git(top, words, stdin=stdin)
     except TimeoutError:
         return None
     return answer.stdout if answer is not None and answer.returncode == 0 else None
 
 
-def _read_output(argv: list[str], variables: dict[str, str], given: bytes) -> bytes | None:
-    """Return what a program prints that reads at most `_PIPED` bytes; None where it fails or takes
+def _read_output(argv: list[str], variables: dict[str, str], stdin: bytes) -> bytes | None:
+    """Return the output of a program that reads at most `_PIPED` bytes; None if it fails or takes
     too long. Raises OSError without the program.
 
     `subprocess` does the same, but to load it takes a `do` longer than git takes to answer
@@ -147,7 +148,7 @@ def _read_output(argv: list[str], variables: dict[str, str], given: bytes) -> by
     import select
     import time
 
-    pid, output = _start_program(argv, variables, given)
+    pid, output = _start_program(argv, variables, stdin)
     chunks: list[bytes] = []
     status = None
     ends_at = time.monotonic() + _SECONDS
@@ -166,8 +167,8 @@ def _read_output(argv: list[str], variables: dict[str, str], given: bytes) -> by
     return b"".join(chunks) if status == 0 else None
 
 
-def _start_program(argv: list[str], variables: dict[str, str], given: bytes) -> tuple[int, int]:
-    """Return the id of a process that was started, and a descriptor of what it prints."""
+def _start_program(argv: list[str], variables: dict[str, str], stdin: bytes) -> tuple[int, int]:
+    """Start a program; return the id of its process, and a descriptor of its output."""
     # Where the caller closed standard streams, pipes have their numbers, the lowest first: in this
     # order none is replaced in the child before it was used.
     reads, feed = os.pipe()
@@ -178,7 +179,7 @@ def _start_program(argv: list[str], variables: dict[str, str], given: bytes) -> 
         (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0),
     ]
     try:
-        os.write(feed, given)
+        os.write(feed, stdin)
         return os.posix_spawnp(argv[0], argv, variables, file_actions=actions), output
     except OSError:
         os.close(output)
@@ -203,8 +204,8 @@ def read_contents(top: str, names: Sequence[str], *words: str) -> list[bytes | N
     """
     if not names:
         return []
-    given = os.fsencode("".join(f"{name}\n" for name in names))
-    data = read_git(top, *words, "cat-file", "--batch", given=given)
+    stdin = os.fsencode("".join(f"{name}\n" for name in names))
+    data = read_git(top, *words, "cat-file", "--batch", stdin=stdin)
     if data is None:
         return None
     contents: list[bytes | None] = []
@@ -225,8 +226,8 @@ def read_contents(top: str, names: Sequence[str], *words: str) -> list[bytes | N
 def read_blobs(top: str, names: Sequence[str], limit: int) -> Iterator[bytes | None]:
     """Yield the contents of blobs by id or `commit:path` in order, many read at once; None for one
     that is not there or larger than `limit` bytes. Raises OSError without git."""
-    given = os.fsencode("".join(f"{name}\n" for name in names))
-    listed = read_git(top, "cat-file", "--batch-check=%(objectsize)", given=given) or b""
+    stdin = os.fsencode("".join(f"{name}\n" for name in names))
+    listed = read_git(top, "cat-file", "--batch-check=%(objectsize)", stdin=stdin) or b""
     rows = [*listed.split(b"\n"), *[b""] * len(names)][: len(names)]
     sizes = [int(row) if row.isdigit() and int(row) <= limit else -1 for row in rows]
     at = 0
@@ -258,7 +259,7 @@ def run_git(
     top: str,
     words: Sequence[str],
     *,
-    given: bytes = b"",
+    stdin: bytes = b"",
     more: Mapping[str, str] | None = None,
     network: bool = False,
 ) -> CompletedProcess[bytes] | None:
@@ -277,7 +278,7 @@ def run_git(
         return subprocess.run(
             argv,
             env=variables | dict(more or {}),
-            input=given,
+            input=stdin,
             capture_output=True,
             timeout=_SECONDS_REMOTE if network else _SECONDS,
             check=False,

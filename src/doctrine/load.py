@@ -437,7 +437,7 @@ class ParseCache:
 
     def __init__(self, path: str | None) -> None:
         self._path = path
-        self._known: dict[str, Any] | None = None
+        self._entries: dict[str, Any] | None = None
         self._errors: dict[str, Any] = {}
         self._notes: dict[str, Any] = {}
         self._used: set[str] = set()
@@ -449,11 +449,11 @@ class ParseCache:
         Raises YamlError, remembered like a value: a broken file is not parsed again until it
         changes.
         """
-        known = self._load()
+        entries = self._load()
         digest = source.digest
         self._used.add(digest)
-        if digest in known:
-            return known[digest]
+        if digest in entries:
+            return entries[digest]
         if digest in self._errors:
             line, reason = self._errors[digest]
             raise YamlError(source.path, line, reason)
@@ -463,7 +463,7 @@ class ParseCache:
         except YamlError as error:
             self._errors[digest] = (error.line, error.reason)
             raise YamlError(source.path, error.line, error.reason) from error
-        known[digest] = value
+        entries[digest] = value
         return value
 
     def remember(self, source: SourceFile, what: str, make: Callable[[], Any]) -> Any:
@@ -478,11 +478,11 @@ class ParseCache:
         return self._notes[key]
 
     def save(self) -> None:
-        """Write what was parsed anew; a place that cannot be written is left alone."""
-        if self._path is None or not self._fresh or self._known is None:
+        """Write newly parsed files to the cache; if it cannot be written, nothing is raised."""
+        if self._path is None or not self._fresh or self._entries is None:
             return
         self._fresh = False
-        content = {"entries": self._known, "errors": self._errors, "notes": self._notes}
+        content = {"entries": self._entries, "errors": self._errors, "notes": self._notes}
         if sum(map(len, content.values())) > _CACHE_ENTRIES:
             content = {
                 name: {key: part[key] for key in part if key in self._used}
@@ -497,14 +497,14 @@ class ParseCache:
             return
 
     def _load(self) -> dict[str, Any]:
-        if self._known is None:
-            self._known = {}
+        if self._entries is None:
+            self._entries = {}
             if self._path is not None:
                 try:
                     self._take(self._path)
                 except (OSError, SourceError, ValueError, TypeError, RecursionError):
-                    self._known, self._errors, self._notes = {}, {}, {}
-        return self._known
+                    self._entries, self._errors, self._notes = {}, {}, {}
+        return self._entries
 
     def _take(self, path: str) -> None:
         parent, name = os.path.split(path)
@@ -531,7 +531,7 @@ class ParseCache:
             line, reason = error
             if not isinstance(reason, str) or not (line is None or isinstance(line, int)):
                 return
-        self._known, self._errors, self._notes = entries, errors, notes
+        self._entries, self._errors, self._notes = entries, errors, notes
 
 
 def project_cache(root: str) -> ParseCache:

@@ -72,15 +72,15 @@ def classify_file(path: str) -> str:
     """
     folder, _, name = path.rpartition("/")
     if not folder:
-        known = {
+        kinds = {
             ABOUT: "about",
             PACK_CHARTER: "charter",
             PACK_POLICY: "policy",
             MANIFEST: "seal",
             SIGNATURE: "seal",
         }
-        if name in known:
-            return known[name]
+        if name in kinds:
+            return kinds[name]
     if name.endswith(_PROFILES):
         return "profile"
     if not folder and (name in ("graph.yaml", "graph.yml") or name.endswith(".graph.yaml")):
@@ -156,9 +156,9 @@ def read_lock(root: str) -> tuple[SourceFile | None, tuple[Pack, ...], Problem |
 
 
 def read_packs(root: str, *, profiles: bool) -> tuple[tuple[SourceFile, ...], tuple[Problem, ...]]:
-    """Return the pinned files of a project's packs as they are read, and what is wrong with others.
+    """Return the pinned files of a project's packs, and the problems of files that cannot be used.
 
-    Either the profiles, or everything else that makes a context, the lock first.
+    It reads either the profiles, or everything else that a context needs, the lock first.
     """
     lock, packs, broken = read_lock(root)
     if broken is not None:
@@ -173,19 +173,19 @@ def read_packs(root: str, *, profiles: bool) -> tuple[tuple[SourceFile, ...], tu
             reason = f"pack {pack.id} is pinned in packs.lock and its files are not here"
             problems.append(Problem(pack.folder, None, reason, f"git checkout {pack.folder}"))
             continue
-        found = {source.path.removeprefix(f"{pack.folder}/"): source for source in read}
-        for path in sorted({*found, *pack.files}):
+        sources = {source.path.removeprefix(f"{pack.folder}/"): source for source in read}
+        for path in sorted({*sources, *pack.files}):
             kind = classify_file(path)
             if kind in ("", "seal") or (kind == "profile") is not profiles:
                 continue
-            reason = _compare(found.get(path), pack.files.get(path))
+            reason = _compare(sources.get(path), pack.files.get(path))
             if reason:
                 place = f"{pack.folder}/{path}"
                 way = f"`git checkout {place}`" if path in pack.files else "remove it"
                 repair = f"{way}; else `spec-kitty packs update {pack.id}`"
                 problems.append(Problem(place, None, reason, repair))
             else:
-                files.append(found[path])
+                files.append(sources[path])
     return tuple(files), tuple(problems)
 
 

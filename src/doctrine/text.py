@@ -40,7 +40,7 @@ def make_encodable(text: str) -> str:
 
 
 def name_kind(value: object) -> str:
-    """Return what a value is in JSON's words, `null` or `an array`, and not in Python's."""
+    """Return the kind of a value in words of JSON, such as `null` or `an array`."""
     kinds = (
         (str, "text"),
         (bool, "true or false"),
@@ -48,8 +48,8 @@ def name_kind(value: object) -> str:
         (float, "a number"),
         (dict, "an object"),
     )
-    known = next((name for kind, name in kinds if isinstance(value, kind)), None)
-    return known or (
+    name_of_kind = next((name for kind, name in kinds if isinstance(value, kind)), None)
+    return name_of_kind or (
         "null"
         if value is None
         else "an array"

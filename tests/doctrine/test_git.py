@@ -26,7 +26,7 @@ def test_an_answer_is_all_that_git_printed_and_a_failure_is_none(top: str) -> No
     blob = (asked.ask_git(top, "rev-parse", "HEAD:a.txt") or "").strip()
 
     assert asked.read_git(top, "cat-file", "blob", blob) == b"x" * 300_000
-    assert asked.read_git(top, "cat-file", "--batch-check=%(objectsize)", given=f"{blob}\n".encode()) == b"300000\n"
+    assert asked.read_git(top, "cat-file", "--batch-check=%(objectsize)", stdin=f"{blob}\n".encode()) == b"300000\n"
     assert asked.read_git(top, "cat-file", "blob", "0" * 40) is None
     assert asked.read_git(os.path.dirname(top), "status") is None
 

@@ -24,13 +24,13 @@ _REFERENCE_KEYS = ("id", "code", "name", "title")
 
 
 class ProfileError(ValueError):
-    """A profile document that cannot be used: which field, what it must be, what was found."""
+    """A profile document that cannot be used: the field, the expected form, and the actual one."""
 
-    def __init__(self, field: str, expected: str, found: str) -> None:
-        super().__init__(f"{field}: expected {expected}, found {found}")
+    def __init__(self, field: str, expected: str, actual: str) -> None:
+        super().__init__(f"{field}: expected {expected}, found {actual}")
         self.field = field
         self.expected = expected
-        self.found = found
+        self.actual = actual
 
 
 class AgentProfile(NamedTuple):
@@ -183,12 +183,12 @@ def _read_texts(mapping: Mapping[str, object], key: str) -> tuple[str, ...]:
         return ()
     texts: dict[str, None] = {}
     for item in value if isinstance(value, list) else [value]:
-        named = item
+        entry = item
         if isinstance(item, dict):
-            named = next(
+            entry = next(
                 (item[name] for name in _REFERENCE_KEYS if item.get(name) is not None), item
             )
-        text = _read_scalar(named)
+        text = _read_scalar(entry)
         if text is None:
             raise ProfileError(key, "a list of texts", f"{_describe_kind(item)} in it")
         if text:

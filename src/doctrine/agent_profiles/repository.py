@@ -102,11 +102,11 @@ class AgentProfileRepository:
     ) -> None:
         files, problems = read_folder(root, path, SUFFIXES)
         self._problems += [problem._replace(path=prefix + problem.path) for problem in problems]
-        named = [file._replace(path=prefix + file.path) for file in files]
-        self._take_files(named, origin, cache)
+        files_here = [file._replace(path=prefix + file.path) for file in files]
+        self._take_files(files_here, origin, cache)
 
     def _take_files(self, files: Iterable[SourceFile], origin: str, cache: ParseCache) -> None:
-        seen: dict[str, str] = {}
+        paths: dict[str, str] = {}
         for file in files:
             if origin != "shipped":
                 self._files.append(file)
@@ -118,7 +118,7 @@ class AgentProfileRepository:
             except ProfileError as error:
                 self._problems.append(_describe_problem(file, error, cache))
                 continue
-            first = seen.setdefault(profile.profile_id, file.path)
+            first = paths.setdefault(profile.profile_id, file.path)
             if first != file.path:
                 reason = f"profile-id {profile.profile_id!r} is already taken by {first}"
                 line = _find_line(file, "profile-id", cache)

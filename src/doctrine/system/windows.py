@@ -84,7 +84,7 @@ class _Path:
 
     def __getattr__(self, name: str) -> Any:
         real = getattr(ntpath, name)
-        return (lambda *given: _slashed(real(*given))) if callable(real) else real
+        return (lambda *args: _slashed(real(*args))) if callable(real) else real
 
 
 path = _Path()
@@ -137,14 +137,14 @@ def open(name: Any, flags: int, _mode: int = 0o777, *, dir_fd: int | None = None
         whole = "\\\\?\\" + ntpath.abspath(whole)
     is_folder = flags & O_DIRECTORY
     access = (_READ, _WRITE, _READ | _WRITE)[flags & 3]
-    made = (_NEW if flags & os.O_EXCL else _ALWAYS) if flags & os.O_CREAT else _EXISTING
-    made = _TRUNCATE if flags & os.O_TRUNC and made == _EXISTING else made
+    disposition = (_NEW if flags & os.O_EXCL else _ALWAYS) if flags & os.O_CREAT else _EXISTING
+    disposition = _TRUNCATE if flags & os.O_TRUNC and disposition == _EXISTING else disposition
     opened = kernel32.CreateFileW(
         whole,
         access,
         _SHARE_READ_WRITE | (0 if is_folder else _SHARE_DELETE),
         None,
-        made,
+        disposition,
         (_BACKUP_SEMANTICS if is_folder else _NORMAL)
         | (_REPARSE_POINT if flags & O_NOFOLLOW else 0),
         None,
@@ -333,8 +333,8 @@ def _by_folder(name: str) -> Any:
     """Return a call of `os` that takes a name below a folder's descriptor."""
     real = getattr(os, name)
 
-    def call(where: Any, *given: Any, dir_fd: int | None = None, **named: Any) -> Any:
-        return real(_place(where, dir_fd), *given, **named)
+    def call(where: Any, *args: Any, dir_fd: int | None = None, **kwargs: Any) -> Any:
+        return real(_place(where, dir_fd), *args, **kwargs)
 
     return call
 

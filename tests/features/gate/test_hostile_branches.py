@@ -463,8 +463,8 @@ def test_lines_of_a_file_for_which_git_names_no_commit_in_time_are_not_known(
         shop.commit("made")
     read = git_range.read_git
 
-    def read_no_blame(top: str, *words: str, given: bytes = b"") -> bytes | None:
-        return None if "blame" in words else read(top, *words, given=given)
+    def read_no_blame(top: str, *words: str, stdin: bytes = b"") -> bytes | None:
+        return None if "blame" in words else read(top, *words, stdin=stdin)
 
     monkeypatch.setattr(git_range, "read_git", read_no_blame)
     ran = shop.gate("--json")

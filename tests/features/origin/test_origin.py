@@ -431,9 +431,9 @@ def test_a_file_that_one_commit_of_several_changed_is_not_asked_of_blame(
     git(tmp_path, "merge", "-q", "-m", "merge", "side")
     asked: list[str] = []
 
-    def read(top: str, *words: str, given: bytes = b"") -> bytes | None:
+    def read(top: str, *words: str, stdin: bytes = b"") -> bytes | None:
         asked.extend(words[-1:] if "blame" in words else ())
-        return read_git(top, *words, given=given)
+        return read_git(top, *words, stdin=stdin)
 
     monkeypatch.setattr("specify_cli.features.origin.git_range.read_git", read)
     subjects = dict(line.split(" ", 1) for line in git(tmp_path, "log", "--format=%H %s").split("\n") if line)

@@ -188,7 +188,7 @@ def split_text(data: bytes) -> tuple[str, ...]:
 
 
 def _ask(top: str, *words: str, given: bytes = b"") -> bytes:
-    output = read_git(top, "--no-replace-objects", *words, given=given)
+    output = read_git(top, "--no-replace-objects", *words, stdin=given)
     if output is None:
         raise _explain_failure(words[0])
     return output

@@ -200,7 +200,7 @@ def _run_git(
 ) -> str:
     """Run git with the user's own access to remotes. Raises EnvironmentFault REMOTE_FAILED."""
     try:
-        done = run_git(top, words, given=given, more=more, network=True)
+        done = run_git(top, words, stdin=given, more=more, network=True)
     except OSError as error:
         raise EnvironmentFault(
             "REMOTE_FAILED", f"git {words[0]}: {error}", "git --version"
