@@ -36,21 +36,22 @@ _VALUE = re.compile(r"[A-Za-z0-9@._:/-]+")
 Item = tuple[str, str]
 
 
-def complete(asked: str) -> int:
-    """Print the completions a shell asks for in its variables; 1 where fish is to complete files
-    instead.
+def complete(instruction: str) -> int:
+    """Print the completions that a shell requests in its variables. Return 1 if fish must complete
+    files instead.
 
-    What cannot be read is no reason to write into the line a person is typing.
+    If records cannot be read, nothing is printed: an error would stand in the line that a person is
+    typing.
     """
     try:
-        return _complete(asked)
+        return _complete(instruction)
     except (InvocationError, OSError):
         return 1
 
 
 def _complete(shell: str) -> int:
-    before, begun = _read_words(shell)
-    items = [item for item in find_items(before, begun) if _VALUE.fullmatch(item[0])]
+    before, prefix = _read_words(shell)
+    items = [item for item in find_items(before, prefix) if _VALUE.fullmatch(item[0])]
     lines = [_spell(shell, value, _UNSAFE.sub(" ", about).strip()) for value, about in items]
     if shell == "complete_zsh":
         text = "_arguments '*: :(({}))'".format("\n".join(lines)) if lines else "_files"
@@ -63,7 +64,7 @@ def _complete(shell: str) -> int:
 
 
 def _read_words(shell: str) -> tuple[list[str], str]:
-    """Return the words before the one that is being typed, and what of that one is there."""
+    """Return the words before the one that is being typed, and its beginning."""
 
     text = os.environ.get("COMP_WORDS" if shell == "complete_bash" else "_TYPER_COMPLETE_ARGS", "")
     try:
@@ -86,14 +87,15 @@ def _spell(shell: str, value: str, about: str) -> str:
     return f"{value}\t{about}" if shell == "complete_fish" and about else value
 
 
-def find_items(before: list[str], begun: str) -> list[Item]:
-    """Return what could stand after these words and begins so, with a word of explanation."""
+def find_items(before: list[str], prefix: str) -> list[Item]:
+    """Return the words that can follow `before` and begin with `prefix`, each with an
+    explanation."""
     matched = find_command(before)
     if matched is None:
         items = _find_names(before)
     else:
         command, words = matched
-        open_param = _find_param(command, words, begun)
+        open_param = _find_param(command, words, prefix)
         if open_param is None:
             items = (
                 (param.option, param.help) for param in command.params if param.kind != "argument"
@@ -101,12 +103,12 @@ def find_items(before: list[str], begun: str) -> list[Item]:
         elif open_param.choices:
             items = ((choice, "") for choice in open_param.choices)
         else:
-            items = _find_values(open_param, begun)
+            items = _find_values(open_param, prefix)
     matching = list(items)
-    return [item for item in matching if item[0].lower().startswith(begun.lower())] or [
+    return [item for item in matching if item[0].lower().startswith(prefix.lower())] or [
         item
         for item in matching
-        if len(begun) > 1 and item[0].startswith("0") and begun.upper() in item[0]
+        if len(prefix) > 1 and item[0].startswith("0") and prefix.upper() in item[0]
     ]
 
 
@@ -121,13 +123,13 @@ def _find_names(before: list[str]) -> Iterator[Item]:
             yield command.path[-1], command.help
 
 
-def _find_param(command: Command, words: list[str], begun: str) -> Param | None:
+def _find_param(command: Command, words: list[str], prefix: str) -> Param | None:
     """Return the param whose value is being typed; None where an option's name is."""
     options = {param.option: param for param in command.params if param.kind == "option"}
     last = options.get(words[-1]) if words else None
     if last is not None:
         return last
-    if begun.startswith("-"):
+    if prefix.startswith("-"):
         return None
     placed = 0
     values = iter(words)
@@ -142,9 +144,9 @@ def _find_param(command: Command, words: list[str], begun: str) -> Param | None:
     return arguments[-1] if arguments and arguments[-1].multiple else None
 
 
-def _find_values(param: Param, begun: str) -> Iterator[Item]:
+def _find_values(param: Param, prefix: str) -> Iterator[Item]:
     if param.name in ("invocation_id", "ids", "target", "targets", "parent", "session"):
-        yield from _find_ids(begun)
+        yield from _find_ids(prefix)
     elif param.name == "profile":
         yield from _find_profiles()
     elif param.name == "action":
@@ -153,15 +155,15 @@ def _find_values(param: Param, begun: str) -> Iterator[Item]:
         yield from ((name, "") for name in list_schemas())
 
 
-def _find_ids(begun: str) -> Iterator[Item]:
-    """Yield `last`, and the newest ids with what the list says of them; where none of these begins
-    so, the newest that do."""
+def _find_ids(prefix: str) -> Iterator[Item]:
+    """Yield `last`, and the newest ids with their rows of the list. If none of these begins with
+    `prefix`, yield the newest ids that do."""
     yield "last", "the newest invocation"
     project, _ = load_project(shell.here(), shell.home(), lenient=True)
     rows = list_invocations(project, Filters(), _IDS).rows
-    if begun.isalnum() and not any(row.invocation_id.startswith(begun.upper()) for row in rows):
+    if prefix.isalnum() and not any(row.invocation_id.startswith(prefix.upper()) for row in rows):
         index = Index(project.root)
-        keys = sorted(index.lookup(begun.upper()), key=lambda key: key.invocation_id)[-_IDS:]
+        keys = sorted(index.lookup(prefix.upper()), key=lambda key: key.invocation_id)[-_IDS:]
         places = filter(None, map(index.place, reversed(keys)))
         rows = (*rows, *filter(None, (read_row(project.root, place) for place in places)))
     for row in rows:

@@ -45,16 +45,16 @@ def dispatch(words: list[str]) -> int:
     if words == ["--version"]:
         write_text(f"spec-kitty {VERSION}")
         return 0
-    asked = os.environ.get(_COMPLETION)
-    if asked is not None:
+    instruction = os.environ.get(_COMPLETION)
+    if instruction is not None:
         from specify_cli.cli.completion import SHELLS, complete  # for a shell's Tab only
 
-        if asked in SHELLS:
-            return complete(asked)
-    plain = None if asked is not None else parse_plain(words)
+        if instruction in SHELLS:
+            return complete(instruction)
+    plain = None if instruction is not None else parse_plain(words)
     if plain is not None:
         return run(*plain)
-    if not words and asked is None and _is_in_project():
+    if not words and instruction is None and _is_in_project():
         return run(_TODAY, {"json": False})
     from specify_cli.cli.app import run_typer  # loads Typer: help, completion and mistakes only
 

@@ -1,4 +1,4 @@
-"""What only the shell knows: the working folder, the home folder, stdin, and who is asking."""
+"""Read the environment of a command: working folder, home folder, stdin, and the caller."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ _PATIENCE = 5
 
 
 def here() -> str:
-    """Return the folder the command was typed in. Raises EnvironmentFault ACCESS_FAILED where it is
-    gone."""
+    """Return the working folder of the command. Raises EnvironmentFault ACCESS_FAILED if it was
+    removed."""
     try:
         return os.getcwd()
     except OSError as error:
@@ -49,8 +49,7 @@ def here() -> str:
 
 
 def home() -> str | None:
-    """Return the user's home folder, which is never taken for a project by its `.kittify/`
-    alone."""
+    """Return the user's home folder; a `.kittify/` there does not make it a project."""
     folder = os.path.expanduser("~")
     return folder if os.path.isabs(folder) else None
 
@@ -70,26 +69,26 @@ def reading_project() -> tuple[Project, ParseCache]:
 
 
 def read_project() -> Project:
-    """Return the project for a command that only reads, once what was parsed of it is kept."""
+    """Return the project for a command that only reads, after saving the cache of parsed files."""
     project, cache = reading_project()
     cache.save()
     return project
 
 
 def judge_exit(match: bool | None, values: Values) -> int:
-    """Return the exit code of a verdict: what could not be evaluated counts as a difference where
-    that is asked for."""
+    """Return the exit code of a verdict. If the caller requests it, anything that could not be
+    evaluated counts as a difference."""
     return 0 if match or (match is None and not values["strict"]) else 1
 
 
 def get_text(values: Values, key: str) -> str | None:
-    """Return an option's text; None where it was not given."""
+    """Return an option's text; None if the option is absent."""
     value = values[key]
     return None if value is None else str(value)
 
 
 def request_text(words: object) -> str:
-    """Return the request from the command line's words, or from stdin where it is `-`."""
+    """Return the request from the words of the command line, or from stdin if that is `-`."""
     texts = [str(word) for word in words] if isinstance(words, list) else [str(words)]
     if texts == ["-"]:
         if sys.stdin is None:
@@ -107,7 +106,7 @@ def request_text(words: object) -> str:
 
 
 def describe_off(root: str, harness: str) -> str | None:
-    """Say by which setting a harness runs no hooks in a project; None where it runs them."""
+    """Return the setting by which a harness runs no hooks in a project; None if it runs them."""
     reasons = [call_fill(fill, harness, root, home()) for fill in list_fills("hooks_off")]
     return next((reason for reason in reasons if reason is not None), None)
 
@@ -133,14 +132,14 @@ def asks_yes(question: str, *, as_json: bool) -> bool:
 
 
 def stdin_bytes(limit: int = 64 * 1024 * 1024) -> bytes:
-    """Return everything on stdin. Raises CallerError PAYLOAD_INVALID where there is none or too
-    much."""
+    """Return everything on stdin. Raises CallerError PAYLOAD_INVALID if stdin is closed, or holds
+    too much."""
     data = None if sys.stdin is None else sys.stdin.buffer.read(limit + 1)
     if data is None or len(data) > limit:
-        found = "a closed stream" if data is None else "more"
+        actual = "a closed stream" if data is None else "more"
         raise CallerError(
             "PAYLOAD_INVALID",
-            f"stdin: expected at most {limit} bytes, found {found}",
+            f"stdin: expected at most {limit} bytes, found {actual}",
             "send it in parts",
         )
     return data
@@ -156,11 +155,11 @@ def _recode_utf8(word: str) -> str:
 
 
 def caller() -> Caller:
-    """Return who asks, from the environment the harness set."""
+    """Return the caller, from the environment variables of the harness."""
     environment = os.environ
-    for harness, known in read_harnesses().items():
-        session = next((environment[name] for name in known.session if environment.get(name)), None)
-        if session is not None or any(environment.get(name) for name in known.marks):
+    for harness, marks in read_harnesses().items():
+        session = next((environment[name] for name in marks.session if environment.get(name)), None)
+        if session is not None or any(environment.get(name) for name in marks.marks):
             actor = Actor(harness, "llm", tool=harness)
             bound = (
                 None
@@ -191,16 +190,16 @@ def _login_name() -> str:
 
 
 def nested(caller: Caller, start: str, home: str | None) -> tuple[Caller, str | None]:
-    """Return the caller with its subagent, and the invocation that one works for.
+    """Return the caller with its subagent, and the parent invocation.
 
-    Both are known where the harness's hooks tell them.
+    Both are known only if the harness's hooks report them.
     """
     if caller.session is None:
         return caller, None
 
     harness = caller.session["harness"]
-    known = read_harnesses().get(harness)
-    call_id = os.environ.get(known.call) if known is not None else None
+    marks = read_harnesses().get(harness)
+    call_id = os.environ.get(marks.call) if marks is not None else None
     where = nesting(find_root(start, home)[0], harness, caller.session["session_id"], call_id)
     if where.agent_id is None:
         return caller, where.parent
@@ -223,8 +222,8 @@ def trail() -> bool:
 
 
 def deliver() -> None:
-    """After the answer: sign the log if that is due, then what rooms do for a project that has
-    their folder."""
+    """Work after the answer: sign the log if that is due, then call the rooms whose folder the
+    project has."""
     root, git_dir = find_root(here(), home())
     if git_dir is None:
         return
@@ -238,8 +237,8 @@ def deliver() -> None:
 
 
 def announce_opened(caller: Caller, invocation_id: str) -> None:
-    """Tell the rooms that ask for it of a new record; where the path they wait for is not there,
-    only look."""
+    """Call the rooms that want to know of a new record. A room whose path does not exist is not
+    called."""
     root, _ = find_root(here(), home())
     if caller.session is None:
         return
@@ -276,7 +275,8 @@ def find_left_open(caller: Caller) -> tuple[str, ...]:
 
 
 def warn_closed(caller: Caller, profile_id: str, invocation_id: str) -> tuple[str, ...]:
-    """Return what rooms say of a record that an agent closed without a call on it."""
+    """Return the warnings of rooms about a record that an agent closed without a tool call in
+    it."""
     root, _ = find_root(here(), home())
     if caller.actor.actor_type != "llm":
         return ()

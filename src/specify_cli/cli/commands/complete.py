@@ -13,7 +13,7 @@ def complete(values: Values) -> int:
     artifacts = values["artifact"]
     evidence, commit = values["evidence"], values["commit"]
     caller = shell.caller()
-    done = ProfileInvocationExecutor(
+    end = ProfileInvocationExecutor(
         shell.here(), home=shell.home(), describe_off=shell.describe_off
     ).complete(
         str(values["invocation_id"]),
@@ -25,25 +25,25 @@ def complete(values: Values) -> int:
         caller=caller,
         allow_outside=bool(values["allow_outside"]),
     )
-    done = done._replace(
-        warnings=(*done.warnings, *shell.warn_closed(caller, done.profile_id, done.invocation_id))
+    end = end._replace(
+        warnings=(*end.warnings, *shell.warn_closed(caller, end.profile_id, end.invocation_id))
     )
     if values["json"]:
-        write_json(done.as_value())
+        write_json(end.as_value())
     else:
-        lines = [f"{done.invocation_id} closed as {done.outcome} at {done.completed_at}"]
-        if done.evidence_ref is not None:
+        lines = [f"{end.invocation_id} closed as {end.outcome} at {end.completed_at}"]
+        if end.evidence_ref is not None:
             lines.append(
-                f"evidence: .kittify/evidence/{done.invocation_id}/ (SHA-256 {done.evidence_ref})"
+                f"evidence: .kittify/evidence/{end.invocation_id}/ (SHA-256 {end.evidence_ref})"
             )
-        lines += [f"artifact: {one_line(path)}" for path in done.artifacts]
-        if done.commit is not None:
-            lines.append(f"commit: {done.commit}")
-        if done.published is not None:
-            lines.append(f"published: {done.published}")
-        lines += [f"note: {one_line(remark.line, 400)}" for remark in done.note]
+        lines += [f"artifact: {one_line(path)}" for path in end.artifacts]
+        if end.commit is not None:
+            lines.append(f"commit: {end.commit}")
+        if end.published is not None:
+            lines.append(f"published: {end.published}")
+        lines += [f"note: {one_line(remark.line, 400)}" for remark in end.note]
         write_lines(lines)
-    for warning in done.warnings:
+    for warning in end.warnings:
         write_note(f"warning: {warning}")
     shell.deliver()
     return 0

@@ -153,7 +153,7 @@ def _render_summary(payload: InvocationPayload) -> list[str]:
     if len(titles) > _RULES:
         rules.append(f"  and {len(titles) - _RULES} more")
     offered = len(re.findall(_OFFERED, payload.governance_context_text))
-    named = (
+    summary = (
         f"{count(len(titles), 'rule')} in front of the agent, {offered} on demand"
         if titles
         else "no governance context"
@@ -165,7 +165,7 @@ def _render_summary(payload: InvocationPayload) -> list[str]:
         ),
         f"why:    {one_line(explain_choice(payload.match_reason))}",
         f"record: {payload.invocation_id}",
-        f"rules:  {named}",
+        f"rules:  {summary}",
         *rules,
         *(
             [f"read them: spec-kitty invocations context {payload.invocation_id[-6:]}"]

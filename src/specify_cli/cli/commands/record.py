@@ -136,9 +136,9 @@ def _parse_object(data: bytes, where: str) -> dict[str, object]:
     return value
 
 
-def _invalid(where: str, expected: str, found: str) -> CallerError:
+def _invalid(where: str, expected: str, actual: str) -> CallerError:
     return CallerError(
         "PAYLOAD_INVALID",
-        f"{where}: expected {expected}, found {found}",
+        f"{where}: expected {expected}, found {actual}",
         "spec-kitty profile-invocation record --help shows the form",
     )

@@ -67,9 +67,9 @@ def shape_of(source: Any) -> type[BaseModel]:
 def _make_shape(
     source: Any, name: str, about: str | None, own: dict[str, Any], defaults: dict[str, Any]
 ) -> type[BaseModel]:
-    known = _Names(source)
+    names = _Names(source)
     of_source = {
-        name: _evaluate(text, known)
+        name: _evaluate(text, names)
         for name, text in source.__annotations__.items()
         if name not in own
     }
@@ -93,15 +93,15 @@ class _Names(dict[str, Any]):
 
     def __missing__(self, name: str) -> Any:
         value = next(module[name] for module in self._modules if name in module)
-        named = isinstance(value, type) and (
+        has_fields = isinstance(value, type) and (
             hasattr(value, "_fields") or typing.is_typeddict(value)
         )
-        return shape_of(value) if named else value
+        return shape_of(value) if has_fields else value
 
 
-def _evaluate(annotation: Any, known: Any) -> Any:
+def _evaluate(annotation: Any, names: Any) -> Any:
     text = getattr(annotation, "__forward_arg__", annotation)
-    return eval(text, {}, known) if isinstance(text, str) else text
+    return eval(text, {}, names) if isinstance(text, str) else text
 
 
 def one_of(names: Iterable[str]) -> Any:
@@ -120,11 +120,11 @@ def read_shapes() -> dict[str, Any]:
 
 def schemas() -> dict[str, dict[str, Any]]:
     """Return every schema by name."""
-    made = {
+    shapes = {
         name: {"$schema": DIALECT, **_unwrap(shape.model_json_schema())}
         for name, shape in read_shapes().items()
     }
-    return made | {"event": _unwrap(event_schema())}
+    return shapes | {"event": _unwrap(event_schema())}
 
 
 def _unwrap(schema: Any) -> Any:
@@ -133,10 +133,10 @@ def _unwrap(schema: Any) -> Any:
         return [_unwrap(item) for item in schema]
     if not isinstance(schema, dict):
         return schema
-    found = {name: _unwrap(value) for name, value in schema.items()}
-    if isinstance(found.get("description"), str):
-        found["description"] = re.sub(r"(?<!\n)\n(?!\n)", " ", found["description"])
-    return found
+    members = {name: _unwrap(value) for name, value in schema.items()}
+    if isinstance(members.get("description"), str):
+        members["description"] = re.sub(r"(?<!\n)\n(?!\n)", " ", members["description"])
+    return members
 
 
 def write_schemas(folder: Path) -> None:

@@ -75,20 +75,20 @@ def read_rooms() -> list[Room]:
 def order_rooms(rooms: Sequence[Room]) -> list[Room]:
     """Return the rooms with each behind those that it needs. Raises ValueError for a missing one
     and for a circle."""
-    known = {room.feature.name: room for room in rooms}
+    by_name = {room.feature.name: room for room in rooms}
     ordered: dict[str, Room] = {}
 
     def add(name: str, path: tuple[str, ...]) -> None:
         if name in path:
             raise ValueError(f"rooms need each other in a circle: {' → '.join((*path, name))}")
-        if name not in known:
+        if name not in by_name:
             raise ValueError(f"the room {path[-1]} needs {name}, which is not there")
         if name not in ordered:
-            for need in known[name].feature.needs:
+            for need in by_name[name].feature.needs:
                 add(need, (*path, name))
-            ordered[name] = known[name]
+            ordered[name] = by_name[name]
 
-    for name in known:
+    for name in by_name:
         add(name, ())
     return list(ordered.values())
 
@@ -161,7 +161,7 @@ def _refuse_twice(rooms: Sequence[Room]) -> None:
 
 
 def read_errors() -> dict[str, str]:
-    """Return every error code with what it means: those of the core, then each room's."""
+    """Return every error code with its meaning: those of the core, then each room's."""
     codes = dict(CODES)
     for room in read_rooms():
         codes |= room.feature.errors
@@ -262,11 +262,11 @@ def compose_files(tables: Tables, stamp: object) -> dict[str, dict[str, object]]
 
 
 def compose_stub(tables: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return what type checkers read in place of `specify_cli/api.py`: from where each of its names
-    comes."""
+    """Return the stub that type checkers read instead of `specify_cli/api.py`: the module of each
+    of its names."""
     names = sorted(tables["points"]["POINTS"].get("api", ()))
     places = [(name, *run.split(":")) for name, run, _ in names]
-    lines = [f"from {module} import {held} as {name}" for name, module, held in places]
+    lines = [f"from {module} import {attribute} as {name}" for name, module, attribute in places]
     return "\n".join(lines) + "\n"
 
 

@@ -53,9 +53,9 @@ def list_guesses() -> dict[str, str]:
 
 def _make_command(row: Sequence[Any]) -> Command:
     path, run, help, params, examples, exits, forms = row
-    made = [Param(*param)._replace(choices=tuple(param[_CHOICES])) for param in params]
-    chosen = tuple((tuple(by), form) for by, form in forms)
-    return Command(tuple(path), run, help, tuple(made), tuple(examples), exits, chosen)
+    typed_params = [Param(*param)._replace(choices=tuple(param[_CHOICES])) for param in params]
+    typed_forms = tuple((tuple(by), form) for by, form in forms)
+    return Command(tuple(path), run, help, tuple(typed_params), tuple(examples), exits, typed_forms)
 
 
 def choose_run(command: Command, values: Values) -> str:
@@ -64,19 +64,19 @@ def choose_run(command: Command, values: Values) -> str:
 
     Raises CallerError USAGE where options of two forms were given.
     """
-    chosen: dict[str, str] = {}
+    choices: dict[str, str] = {}
     for by, run in command.forms:
         for one in by:
             name, equals, value = one.partition("=")
             if not name:
-                chosen.setdefault(run, "")
+                choices.setdefault(run, "")
             elif values[name] == value if equals else values[name] not in (None, False, []):
-                chosen.setdefault(run, f"--{name.replace('_', '-')}{f' {value}' * bool(equals)}")
-    options = [option for option in chosen.values() if option]
+                choices.setdefault(run, f"--{name.replace('_', '-')}{f' {value}' * bool(equals)}")
+    options = [option for option in choices.values() if option]
     if len(options) > 1:
         path = " ".join(("spec-kitty", *command.path, "--help"))
         raise CallerError("USAGE", f"{options[0]} and {options[1]} exclude each other", path)
-    return next(iter(chosen), command.run)
+    return next(iter(choices), command.run)
 
 
 def find_command(argv: list[str]) -> tuple[Command, list[str]] | None:

@@ -1,9 +1,9 @@
-"""What the rooms brought, for whoever asks: the functions at a point.
+"""Find and call the functions that rooms put at a point.
 
     for fill in list_fills("after"):
         call_fill(fill, root)
 
-Reads one compiled file. In a checkout it is made anew where a declaration has changed since.
+It reads one compiled file. In a checkout that file is made again after a declaration has changed.
 """
 
 from __future__ import annotations
@@ -86,12 +86,13 @@ def _make_anew(name: str) -> dict[str, Any]:
 def read_tables(name: str, *, look: bool) -> Mapping[str, Any]:
     """Return the tables `commands` or `points`, with what other installed packages bring.
 
-    Without `look` those packages count only where they were looked for before (`strangers.py`).
+    Without `look` those packages count only where an earlier command searched them
+    (`strangers.py`).
     """
     from specify_cli.cli.tables.strangers import read_strangers  # a hook asks for no table but ours
 
-    found = read_strangers(look=look)
-    return load_compiled(name) if found is None or found.tables is None else found.tables[name]
+    rooms = read_strangers(look=look)
+    return load_compiled(name) if rooms is None or rooms.tables is None else rooms.tables[name]
 
 
 # Points of everyday commands: there, packages of others are not looked for.
@@ -99,9 +100,10 @@ _EVERYDAY = frozenset(("after", "opened", "closed", "hooks_off", "list_filters")
 
 
 def list_fills(point: str, *, look: bool | None = None) -> list[FoundFill]:
-    """Return what fills a point, in its order; none where no room does.
+    """Return the functions that rooms put at a point, in order.
 
-    Everyday points ask only what is kept of other packages; `look` says it for one call.
+    Other packages count for everyday points only as far as they are in the cache; `look` changes
+    that for one call.
     """
     tables = read_tables("points", look=point not in _EVERYDAY if look is None else look)
     return [FoundFill(*row) for row in tables["POINTS"].get(point, ())]
@@ -116,10 +118,10 @@ def read_harnesses() -> dict[str, Marks]:
 
 
 def call_fill(fill: FoundFill, *arguments: object) -> Any:
-    """Call what fills a point; a room of another package that fails is named on stderr and returns
-    None. What one yields comes as a list.
+    """Call a function at a point. If it yields, the result is a list. If a room of another package
+    fails, it is named on stderr, and the result is None.
 
-    Raises whatever a room of ours raises.
+    Raises the errors of our own rooms.
     """
     if is_own(fill.run):
         return load(fill.run)(*arguments)

@@ -3,12 +3,12 @@
 
     found = read_strangers(look=True)  # its `tables` are None where no other package brings a room
 
-Reading entry points takes 20 ms, so what was found is kept in a file of the user's cache folder,
-with what `assemble` makes of our rooms and theirs together, and read again while the folders of
-`sys.path` are as they were. A package that lies in the work tree of the project is left out there:
-a branch must not decide what a command or a hook runs.
+To read entry points takes 20 ms. So the rooms, and the tables that `assemble` makes of ours and
+theirs together, are cached in a file of the user's cache folder, which is valid while the folders
+of `sys.path` do not change. A package in the work tree of the project is not used: a branch must
+not decide what a command or a hook runs.
 
-What is kept is read in `specify_cli.package_rules`.
+`specify_cli.package_rules` reads the cache as well.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ GROUP = "spec_kitty.features"
 
 
 class Strangers(NamedTuple):
-    """What was found: `sources` maps each room to the folder it is developed in ("" for an ordinary
-    install).
+    """The rooms of other packages. `sources` maps each room to the folder it is developed in (""
+    for an ordinary install).
 
-    `broken` maps the rooms that are left out to why; `tables` hold all rooms together, None where
-    there is none else. `masks` and `backends` are what `brought` hands to the core.
+    `broken` maps rooms that are left out to the reason. `tables` hold all rooms together; None if
+    only ours exist. `masks` and `backends` are what `package_rules` passes to the core.
     """
 
     sources: Mapping[str, str]
@@ -53,40 +53,42 @@ _found_here: dict[str, Strangers] = {}
 
 
 def read_strangers(*, look: bool) -> Strangers | None:
-    """Return what other packages bring, as it is kept; None where nothing is kept for these
+    """Return the rooms of other packages from the cache; None if the cache does not hold the
     installed packages.
 
-    With `look` they are looked for then. Everyday commands do not: they cost nothing more without
-    the cache file.
+    With `look` the packages are then searched. Everyday commands do not search, so that they cost
+    the same without the cache file.
     """
     path, stamp = find_cache(), read_stamp()
-    kept = None if path is None else _read_cache(path, stamp)
-    if kept is None:
-        kept = _found_here.get(repr(stamp))
-    if kept is not None and not any(_is_ours_to_judge(source) for source in kept.sources.values()):
+    cached = None if path is None else _read_cache(path, stamp)
+    if cached is None:
+        cached = _found_here.get(repr(stamp))
+    if cached is not None and not any(
+        _is_ours_to_judge(source) for source in cached.sources.values()
+    ):
         # What is developed somewhere can change there at any time.
-        if not look or not any(kept.sources.values()):
-            return kept
-    elif kept is None and not look:
+        if not look or not any(cached.sources.values()):
+            return cached
+    elif cached is None and not look:
         return None
-    found, is_whole = find_strangers()
+    strangers, is_whole = find_strangers()
     if is_whole:
-        _found_here[repr(stamp)] = found
+        _found_here[repr(stamp)] = strangers
         if path is not None:
-            _write_cache(path, stamp, found)
-    return found
+            _write_cache(path, stamp, strangers)
+    return strangers
 
 
 def _read_cache(path: str, stamp: list[list[object]]) -> Strangers | None:
-    """Return what is kept there for these installed packages."""
+    """Return the cached rooms if the cache is that of the installed packages, otherwise None."""
     value = read_cache(path, stamp)
     return None if value is None else Strangers(*(value[name] for name in Strangers._fields))
 
 
-def _write_cache(path: str, stamp: list[list[object]], found: Strangers) -> None:
+def _write_cache(path: str, stamp: list[list[object]], strangers: Strangers) -> None:
     from doctrine.load import replace_file  # once after an install
 
-    data = json.dumps({"stamp": stamp, **found._asdict()}).encode()
+    data = json.dumps({"stamp": stamp, **strangers._asdict()}).encode()
     try:
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
         replace_file(path, data, 0o600, sync=False)
@@ -95,11 +97,11 @@ def _write_cache(path: str, stamp: list[list[object]], found: Strangers) -> None
 
 
 def find_strangers() -> tuple[Strangers, bool]:
-    """Look at the entry points and assemble what they bring with our own rooms; name what cannot be
-    used.
+    """Read the entry points, and assemble their rooms with our own; rooms that cannot be used are
+    in `broken`.
 
-    The second value is false where a room was left out because it is developed in this project's
-    work tree.
+    The second value is false if a room was left out because it is developed in this project's work
+    tree.
     """
     from importlib.metadata import entry_points  # as above
 
@@ -123,26 +125,26 @@ def find_strangers() -> tuple[Strangers, bool]:
         try:
             with redirect_stdout(sys.stderr):  # nothing of theirs stands among our answers
                 room = _load_room(point, [room.feature.name for room in rooms])
-                made = compose_files(assemble([*rooms, room]), None)
-                json.dumps(made)
+                files = compose_files(assemble([*rooms, room]), None)
+                json.dumps(files)
         # whatever a package of others does costs only itself
         except (Exception, SystemExit) as error:
             broken[name] = f"{type(error).__name__}: {error}"[:300]
             continue
         rooms.append(room)
-        tables = made
+        tables = files
         sources[point.name] = source
-    brought = [room.feature for room in rooms if room.feature.name in sources]
+    features = [room.feature for room in rooms if room.feature.name in sources]
     return Strangers(
         sources,
         broken,
         tables,
-        [(rule_id, mask) for feature in brought for rule_id, mask in feature.masks.items()],
-        [name for feature in brought for name in feature.backends],
+        [(rule_id, mask) for feature in features for rule_id, mask in feature.masks.items()],
+        [name for feature in features for name in feature.backends],
     ), is_whole
 
 
-def _load_room(point: EntryPoint, taken: Sequence[str]) -> Room:
+def _load_room(point: EntryPoint, names: Sequence[str]) -> Room:
     """Return the room behind an entry point. Raises whatever importing it raises; TypeError where
     it is none."""
     from specify_cli.cli.tables.assemble import Room
@@ -156,9 +158,9 @@ def _load_room(point: EntryPoint, taken: Sequence[str]) -> Room:
     _refuse_types(feature)
     if feature.name != point.name:
         raise ValueError(f"the room is named {feature.name!r}: expected {point.name!r}")
-    if feature.name in taken:
+    if feature.name in names:
         raise ValueError(f"another room is named {feature.name!r}")
-    missing = sorted(set(feature.needs) - set(taken))
+    missing = sorted(set(feature.needs) - set(names))
     if missing or feature.direct:
         what = (
             f"it needs {', '.join(missing)}"
@@ -181,12 +183,12 @@ def _refuse_types(value: Any) -> None:
     kinds: dict[str, type] = {"str": str, "int": int, "bool": bool, "tuple": tuple, "Mapping": dict}
     for name, stated in type(value).__annotations__.items():
         kind, _, inner = stated.partition("[")
-        held: Any = getattr(value, name)
+        member: Any = getattr(value, name)
         whole = kinds.get(kind, object)
         of = inner.partition(",")[0] if whole is tuple else inner[:-1].rpartition(" ")[2]
         if not isinstance(getattr(value, name), whole):
-            raise TypeError(f"{type(value).__name__}.{name}: expected {stated}, found {held!r}")
-        items = held if whole is tuple else held.values() if whole is dict else ()
+            raise TypeError(f"{type(value).__name__}.{name}: expected {stated}, found {member!r}")
+        items = member if whole is tuple else member.values() if whole is dict else ()
         for one in items:
             if type(one).__name__ != of:
                 raise TypeError(f"{type(value).__name__}.{name}: expected {stated}, found {one!r}")
@@ -210,9 +212,9 @@ def _refuse_params(params: Sequence[Param]) -> None:
 def _refuse_forms(feature: Feature) -> None:
     """Raise ValueError for a form that takes a command of others over: one runs for an option or a
     value that the room brings."""
-    brought = {(form.path, param.name) for form in feature.forms for param in form.params}
+    own_params = {(form.path, param.name) for form in feature.forms for param in form.params}
     for form in feature.forms:
-        if form.run and any("=" not in by and (form.path, by) not in brought for by in form.by):
+        if form.run and any("=" not in by and (form.path, by) not in own_params for by in form.by):
             what = f"`{' '.join(form.path)}` runs a form for {form.by[0] or 'everything'!r}"
             raise ValueError(f"{what}: expected an option or a value that this room adds")
 

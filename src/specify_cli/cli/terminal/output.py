@@ -130,8 +130,7 @@ def paint(text: str, style: str | None) -> str:
 
 
 def terminal_width(stream: int = 1) -> int | None:
-    """Return how many columns the terminal behind a stream has; None where it is a pipe or a
-    file."""
+    """Return the number of columns of the terminal behind a stream; None for a pipe or a file."""
     if not os.isatty(stream):
         return None
     stated = os.environ.get("COLUMNS", "")
@@ -157,13 +156,13 @@ def _break_line(line: str, width: int) -> list[str]:
 
     from rich.cells import cell_len
 
-    seen = re.sub(_STYLED, "", line)
-    if cell_len(seen) <= width:
+    plain = re.sub(_STYLED, "", line)
+    if cell_len(plain) <= width:
         return [line]
-    label = re.match(r"[\w ]{1,12}: +", seen)
-    indent = " " * (label.end() if label else len(seen) - len(seen.lstrip()) + 2)
+    label = re.match(r"[\w ]{1,12}: +", plain)
+    indent = " " * (label.end() if label else len(plain) - len(plain.lstrip()) + 2)
     # Wide characters take two cells each, so a line holds fewer of them; a style takes none.
-    room = max(20, width * len(seen) // cell_len(seen)) + len(line) - len(seen)
+    room = max(20, width * len(plain) // cell_len(plain)) + len(line) - len(plain)
     return wrap(
         line, room, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
     ) or [line]

@@ -44,8 +44,8 @@ def is_person(actor: Actor) -> bool:
 
 
 def find_harness() -> str | None:
-    """Return the harness whose program is among the processes above this one; None where none is,
-    or none are told."""
+    """Return the harness whose program is among the processes above this one; None if there is
+    none, or if the system does not list them."""
     harnesses = read_harnesses()
     names = (name_harness(argv, harnesses) for argv in read_ancestors())
     return next(filter(None, names), None)
@@ -53,10 +53,9 @@ def find_harness() -> str | None:
 
 def name_harness(argv: Sequence[str], harnesses: Mapping[str, Marks]) -> str | None:
     """Return the harness whose program a command line runs, by itself or through an interpreter;
-    None for any other.
+    None for any other program.
 
-    `argv` is a process's command line: its first two words are looked at, without folder and
-    ending.
+    `argv` is the command line of a process; its first two words count, without folder and ending.
     """
     for word in argv[:2]:
         name = word.rpartition("/")[2].partition(".")[0]
@@ -73,10 +72,10 @@ def read_ancestors() -> Iterator[Sequence[str]]:
     for _ in range(_MAX_ANCESTORS):
         if pid <= 1:
             return
-        found = _read_process(pid)
-        if found is None:
+        process = _read_process(pid)
+        if process is None:
             return
-        pid, argv = found
+        pid, argv = process
         yield argv
 
 
@@ -97,7 +96,7 @@ def _read_process(pid: int) -> tuple[int, Sequence[str]] | None:
 
 
 def _ask_ps(pid: int) -> tuple[int, Sequence[str]] | None:
-    """Return the same as ps(1) tells it: the program first, whose path may hold blanks, then
+    """Return the same from ps(1): the program first, whose path may contain blanks, then the other
     words."""
 
     def ask(*columns: str) -> str:
@@ -110,6 +109,6 @@ def _ask_ps(pid: int) -> tuple[int, Sequence[str]] | None:
     except (OSError, ValueError):
         return None
     # `comm` is the whole path on macOS, and the name alone on Linux.
-    found = re.match(rf"(.*?{re.escape(program)})(?:\s(.*))?$", line, re.S)
-    argv = line.split() if found is None else [found[1], *(found[2] or "").split()]
+    match = re.match(rf"(.*?{re.escape(program)})(?:\s(.*))?$", line, re.S)
+    argv = line.split() if match is None else [match[1], *(match[2] or "").split()]
     return (int(parent), argv) if parent.isdigit() else None

@@ -54,8 +54,8 @@ def render_findings(findings: Iterable[Finding]) -> Iterator[str]:
         for item in items[:_LISTED]:
             seq = "" if item.seq is None else f" seq {item.seq}"
             place = f"{one_line(item.file)}{seq} byte {item.offset}"
-            named = paint(code, "failed" if item.severity == "error" else "head")
-            yield f"{item.severity}: {named} {place}: {one_line(item.message)}"
+            painted_code = paint(code, "failed" if item.severity == "error" else "head")
+            yield f"{item.severity}: {painted_code} {place}: {one_line(item.message)}"
             yield f"  next: {item.repair}"
         more = len(items) - _LISTED
         if more > 0:
@@ -76,9 +76,9 @@ def ledger(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int)
     """Return headings and rows as cells of equal width, every row on one line of at most `width`
     cells.
 
-    A column is as wide as its widest cell. Where that is too much, columns are cut towards their
-    least, the widest first, and then left out from the right, but for the last; that takes what is
-    left. A column in which nothing stands is left out too.
+    A column is as wide as its widest cell. If the row is too wide, columns are cut to their
+    minimum, the widest first, and then dropped from the right. The last column stays and takes the
+    remaining width. Empty columns are dropped too.
     """
     from rich.cells import cell_len, set_cell_size  # `show` and others have no columns
 
@@ -114,8 +114,8 @@ def _add_gaps(widths: Iterable[int]) -> int:
 
 
 def _fit_widths(widest: Sequence[int], least: Sequence[int], width: int) -> list[int]:
-    """Return the width of each column: its widest cell, cut where that is too much; the last one
-    takes what is left."""
+    """Return the width of each column: its widest cell, cut if the row is too wide; the last column
+    takes the remaining width."""
     widths, smallest = list(widest), list(map(min, least, widest))
     before_last = range(len(widths) - 1)
     while _add_gaps([*widths[:-1], least[-1]]) > width and widths[:-1] != smallest[:-1]:
@@ -131,8 +131,8 @@ def shown_width() -> int:
 
 
 def local_time(moment: str | None) -> str:
-    """Return a moment as local time: the minute, the day where it is not today, the year where it
-    is not this one."""
+    """Return a moment as local time with minutes; with the day if it is not today, and the year if
+    it is not this one."""
     there = read_local(moment)
     if there is None:
         return one_line(moment or "", 16)
@@ -143,8 +143,7 @@ def local_time(moment: str | None) -> str:
 
 
 def name_kind(path: object, mode_of_work: object, run_kind: object) -> str:
-    """Return in a word what a record is where it is not one of work: import, advice, replay or
-    rerun."""
+    """Return one word for a record that is not one of work: import, advice, replay or rerun."""
     if run_kind in _KINDS:
         return _KINDS[str(run_kind)]
     if layout.IMPORTED in str(path):
@@ -221,8 +220,8 @@ def _render_counted(findings: Sequence[Mapping[str, object]]) -> Iterator[str]:
 
 
 def _read_events(value: Mapping[str, object]) -> Sequence[Mapping[str, object]]:
-    """Return the lines of a record, which are read when they are asked for, and its annexes behind
-    them."""
+    """Return the lines of a record, which are read when they are looked at, and those of its
+    annexes."""
     events = value.get("events")
     return join(
         events if isinstance(events, View) else _filter_objects(events),
@@ -235,8 +234,8 @@ def _text(value: object) -> str | None:
 
 
 def _describe_end(value: Mapping[str, object], story: Story, entries: Sequence[Entry]) -> str:
-    """Return how the invocation ended and what it took; of an open one when it was last heard
-    of."""
+    """Return how the invocation ended and its duration; for an open one the time of its last
+    line."""
     started, completed = _text(value.get("started_at")), _text(value.get("completed_at"))
     if value.get("completed_at") is None:
         last = next((entry.at for entry in reversed(entries) if entry.at), None)
@@ -264,8 +263,8 @@ def _render_timeline(entries: Sequence[Entry]) -> Iterator[str]:
 
 
 def _render_entry(entry: Entry) -> str:
-    """Return one entry on one line: its line's number, time, name, how it ended, how long it took,
-    what it is about."""
+    """Return one entry on one line: number of its line, time, name, status, duration and
+    subject."""
     status = entry.status or ""
     if entry.bad and status:
         status = paint(f"✗ {status}", "failed")
@@ -285,32 +284,32 @@ def _render_entry(entry: Entry) -> str:
 
 
 def _describe_caller(value: Mapping[str, object]) -> str:
-    """Return who asked, and in which session of which harness where one is known."""
-    asked = one_line(value.get("actor_id") or "unknown", 80)
+    """Return the caller of a record, with session and harness if they are known."""
+    text = one_line(value.get("actor_id") or "unknown", 80)
     if value.get("model"):
-        asked = f"{asked} ({one_line(value['model'], 80)})"
+        text = f"{text} ({one_line(value['model'], 80)})"
     session = value.get("session")
     if not isinstance(session, dict):
-        return asked
+        return text
     members = [f"{name} {session[key]}" for key, name in _OF_A_SESSION.items() if session.get(key)]
-    harness = [] if session.get("harness") in (None, asked) else [str(session["harness"])]
-    return one_line(" · ".join([asked, *harness, *members]))
+    harness = [] if session.get("harness") in (None, text) else [str(session["harness"])]
+    return one_line(" · ".join([text, *harness, *members]))
 
 
 def _say_bearing(hit: Mapping[str, object]) -> str:
     """Return which file or kind of work brought a rule, as far as the record says it."""
     because = hit.get("because")
-    named = [one_line(one, 80) for one in because] if isinstance(because, list) else []
-    named = [one for one in named if one.startswith(("file ", "kind "))]
-    return f" ({', '.join(named)})" if named else ""
+    reasons = [one_line(one, 80) for one in because] if isinstance(because, list) else []
+    reasons = [one for one in reasons if one.startswith(("file ", "kind "))]
+    return f" ({', '.join(reasons)})" if reasons else ""
 
 
 def _render_context(
     context: object, *, sealed: bool, explain: bool, is_unread: bool
 ) -> Iterator[str]:
-    """Yield which rules stood in front of the agent, and what the policy took away.
+    """Yield the lines about the rules that the agent was shown, and those that the policy withheld.
 
-    With `explain` each rule has its rank, score and what it was found by; else the first few are
+    With `explain` each rule has its rank, score and reasons; otherwise only the first few are
     named.
     """
     if not isinstance(context, dict):
@@ -327,12 +326,12 @@ def _render_context(
     # Records before the scorer of version 3 showed each rule whole.
     hits.sort(key=lambda hit: hit.get("shown") == "line")
     offered = sum(hit.get("shown") == "line" for hit in hits)
-    named = f"{count(len(hits) - offered, 'rule')} in front of the agent"
+    summary = f"{count(len(hits) - offered, 'rule')} in front of the agent"
     if is_unread:
-        named = f"{count(len(hits), 'rule')} found, and given to nobody: a hook began it"
+        summary = f"{count(len(hits), 'rule')} found, and given to nobody: a hook began it"
     elif offered:
-        named += f", {offered} on demand"
-    yield f"context   {named}, {_name_digest(context['hash'], cut=not explain)}"
+        summary += f", {offered} on demand"
+    yield f"context   {summary}, {_name_digest(context['hash'], cut=not explain)}"
     printed = describe_printed(context.get("printed"))
     if printed:
         yield f"  {printed}"
@@ -349,28 +348,28 @@ def _render_context(
 
 
 def _explain_hit(hit: Mapping[str, object]) -> str:
-    """Return a rule with its rank, its score, the parts of that, and what it was found by."""
+    """Return a rule with its rank, its score, the parts of the score, and the reasons for it."""
     rank, score = one_line(hit.get("rank"), 80), one_line(hit.get("score"), 80)
-    shown = f"  {one_line(hit['shown'], 10)}" if "shown" in hit else ""
+    form = f"  {one_line(hit['shown'], 10)}" if "shown" in hit else ""
     scores, because = hit.get("explain"), hit.get("because")
     why = ""
     if isinstance(scores, dict):
         why = ", ".join(f"{key} {value}" for key, value in scores.items())
     if isinstance(because, list) and because:
         why += f"; {', '.join(map(str, because))}"
-    return f"  {rank:>3}  {score}{shown}  {one_line(hit.get('uri'))}  ({one_line(why)})"
+    return f"  {rank:>3}  {score}{form}  {one_line(hit.get('uri'))}  ({one_line(why)})"
 
 
 _RULES = 6
 
 
 def _filter_objects(value: object) -> list[dict[str, object]]:
-    """Return the JSON objects in a recorded list; what else stands there is not shown."""
+    """Return the JSON objects in a recorded list; other items are left out."""
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def _render_evidence(evidence: object) -> list[str]:
-    """Return what shows that the work was done: a file, artifacts, commits; a line each."""
+    """Return a line for each piece of evidence of the work: a file, artifacts, commits."""
     if not isinstance(evidence, dict) or not any(evidence.values()):
         return []
     lines = ["", "evidence"]
@@ -387,8 +386,8 @@ def _render_evidence(evidence: object) -> list[str]:
 
 
 def _name_digest(digest: object, *, cut: bool = False) -> str:
-    """Return a digest with the name its width tells; records of older writers keep 16 digits of
-    theirs."""
+    """Return a digest with its name, which follows from its length: records of older writers hold
+    only 16 digits of theirs."""
     text = one_line(digest, 80)
     if len(text) != 64:
         return f"hash {text}"
@@ -396,7 +395,7 @@ def _name_digest(digest: object, *, cut: bool = False) -> str:
 
 
 def _render_note(note: object) -> list[str]:
-    """Return what stands out in a record that was closed as done, a line each."""
+    """Return a line for each remark about a record that was closed as done."""
     lines: list[str] = []
     for item in _filter_objects(note):
         seqs = item["seqs"] if isinstance(item["seqs"], list) else []
@@ -420,27 +419,27 @@ def _render_import(imported: object) -> list[str]:
 
 @contextmanager
 def bar_when_long(what: str) -> Iterator[Callable[[int, int], None] | None]:
-    """Give what shows a bar once a work takes longer than a moment; None where no person
-    watches."""
+    """Yield a function (number, total) that shows a progress bar once the work takes longer than a
+    moment; None if stderr is no terminal."""
     if not sys.stderr.isatty():
         yield None
         return
     began, bar = time.monotonic(), list[Callable[[int, int], None]]()
     with ExitStack() as stack:
 
-        def tell(done: int, total: int) -> None:
+        def tell(number: int, total: int) -> None:
             if not bar and time.monotonic() - began > _PATIENCE:
                 bar.append(stack.enter_context(progress_bar(what)))
             for show in bar:
-                show(done, total)
+                show(number, total)
 
         yield tell
 
 
 @contextmanager
 def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
-    """Show a bar on stderr that is told (done, of how many) and goes away at the end: how far, how
-    fast, how long."""
+    """Show a progress bar on stderr, with speed and remaining time, and yield a function (number,
+    total) that moves it. The bar is removed at the end."""
     from rich import console, progress  # slow to load
 
     columns = (progress.TextColumn(what), progress.BarColumn(), progress.MofNCompleteColumn())
@@ -451,9 +450,9 @@ def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
         task = bar.add_task(what, total=None, rate="")
         [shown_task] = bar.tasks
 
-        def show(done: int, total: int) -> None:
+        def show(number: int, total: int) -> None:
             rate = "" if shown_task.speed is None else f"{shown_task.speed:,.0f}/s"
-            bar.update(task, completed=done, total=total, rate=rate)
+            bar.update(task, completed=number, total=total, rate=rate)
 
         yield show
 

@@ -25,8 +25,8 @@ _NAMED = 4
 def render_story(
     story: Story, lines: Sequence[Mapping[str, object]] | None = None
 ) -> Iterator[str]:
-    """Yield the chapters of a story and what is left open; with the record's lines texts and
-    outputs stand whole."""
+    """Yield the lines of a story's chapters and open points. With the record's lines, texts and
+    outputs are shown whole."""
     full = None if lines is None else {line.get("seq"): line for line in lines}
     if story.before:
         yield f"  earlier in this turn: {one_line(story.before, 400)}"
@@ -41,8 +41,8 @@ def render_story(
 
 
 def render_lines(lines: Iterable[ToldLine]) -> Iterator[str]:
-    """Yield what each line of a record says on one line: number, time, with its date where that is
-    not today's, words, how long it took."""
+    """Yield one line for each line of a record: number, time (with the date unless it is today's),
+    words, duration."""
     today = date.today()
     for line in lines:
         is_bad = line.outcome in ("failed", "denied")
@@ -52,15 +52,15 @@ def render_lines(lines: Iterable[ToldLine]) -> Iterator[str]:
         open_ = " …" if line.outcome == "open" else ""
         took = f"  {describe_span(line.duration_ms)}" if line.duration_ms else ""
         limits = _say_limits(line.limits, line.title)
-        shown = paint(f"{title}{open_}", "failed" if is_bad else None)
+        painted = paint(f"{title}{open_}", "failed" if is_bad else None)
         head = f"{line.seq:>4}  {local_clock(line.at, today)}  {agent}"
-        yield f"{head}{shown}{took}{limits}".rstrip()
+        yield f"{head}{painted}{took}{limits}".rstrip()
 
 
 def _say_limits(limits: Sequence[str], title: str) -> str:
-    """Return what is not whole, as it stands behind a title that does not say so itself."""
-    said = "; ".join(limit for limit in limits if limit != title)
-    return paint(f"  ({one_line(said, 200)})", "dim") if said else ""
+    """Return the limits of a part for the end of its title; "" if the title states them itself."""
+    text = "; ".join(limit for limit in limits if limit != title)
+    return paint(f"  ({one_line(text, 200)})", "dim") if text else ""
 
 
 def render_changes(lines: Sequence[Mapping[str, object]]) -> Iterator[str]:
@@ -118,10 +118,10 @@ def _mark_rows(rows: Sequence[str], line: Mapping[str, object]) -> list[str]:
     end = rows.index("[…]") - 1 if "[…]" in rows else len(rows)  # the row before it may be cut, too
     for hunk in read_lines_member(line.get("lines")):
         after = [one for one in hunk if one.mark != REMOVED]
-        wanted = [one.digest for one in after]
+        after_digests = [one.digest for one in after]
         for place in range(at, end):
-            until = min(end, place + len(wanted))
-            if digests[place:until] == wanted[: until - place]:
+            until = min(end, place + len(after_digests))
+            if digests[place:until] == after_digests[: until - place]:
                 came = (one.mark for one in after[: until - place])
                 marks[place:until] = ["+" if mark == ADDED else " " for mark in came]
                 at = until
@@ -157,26 +157,26 @@ def _render_part(
     if part.kind == "read":  # the same file twice is one, as the title counts it
         names = tuple({(act.what, act.result): act for act in names}.values())
     bad = [act for act in names[_NAMED:] if act.outcome in ("failed", "denied")]
-    shown = names if full is not None else [*names[:_NAMED], *bad]
-    for act in shown:
+    acts = names if full is not None else [*names[:_NAMED], *bad]
+    for act in acts:
         lines = "" if act.added is None else f" +{act.added} −{act.removed}"
         came = f": {one_line(act.result)}" if act.result else ""
         sign = "✗ " if act.outcome in ("failed", "denied") else ""
         text = f"{deeper}{' ' * 10}{sign}{one_line(act.what, 120)}{lines}{came}"
         yield paint(text, "failed" if sign else "dim")
-    if len(names) > len(shown):
-        yield paint(f"{deeper}{' ' * 10}and {len(names) - len(shown)} more", "dim")
+    if len(names) > len(acts):
+        yield paint(f"{deeper}{' ' * 10}and {len(names) - len(acts)} more", "dim")
     if full is not None:
         for act in part.acts:
-            told = full.get(act.seqs[-1], {})  # of a tool its output, of a model its answer
-            output = read_printed(told.get("output", told.get("response")))
+            fields = full.get(act.seqs[-1], {})  # of a tool its output, of a model its answer
+            output = read_printed(fields.get("output", fields.get("response")))
             yield from (f"{deeper}  | {row}" for row in output.split("\n") if output)
     for inner in part.parts:
         yield from _render_part(inner, deeper, full, day)
 
 
 def describe_span(millis: int | None) -> str:
-    """Return a duration in the unit a person would use; nothing where it is not known."""
+    """Return a duration in the unit a person would use; "" if it is not known."""
     if millis is None:
         return ""
     if millis < 1000:
@@ -189,8 +189,7 @@ def describe_span(millis: int | None) -> str:
 
 
 def local_clock(moment: str | None, day: date | None = None) -> str:
-    """Return a recorded moment as the local time of day, with its date where that is another than
-    `day`."""
+    """Return a recorded moment as the local time of day, with its date if that is not `day`."""
     there = read_local(moment)
     if there is None:
         return "        "
@@ -198,7 +197,7 @@ def local_clock(moment: str | None, day: date | None = None) -> str:
 
 
 def read_local(moment: str | None) -> datetime | None:
-    """Return a recorded moment in local time; None where it states none."""
+    """Return a recorded moment in local time; None if it is missing or malformed."""
     try:
         return datetime.fromisoformat(moment or "").astimezone()
     except (ValueError, OverflowError, OSError):

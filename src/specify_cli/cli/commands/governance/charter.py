@@ -34,7 +34,7 @@ def context(values: Values) -> int:
         return _show_artifact(values)
     project, cache = shell.reading_project()
     profile = values["profile"]
-    chosen = None if profile is None else ProfileRegistry(project.root, cache).get(str(profile))
+    agent = None if profile is None else ProfileRegistry(project.root, cache).get(str(profile))
     if values["action"] is None:
         message = "charter context needs --action, or --uri for one artifact"
         raise CallerError("USAGE", message, "spec-kitty charter context --action review")
@@ -44,12 +44,12 @@ def context(values: Values) -> int:
             "--action: expected an action, found none",
             "spec-kitty charter context --action review",
         )
-    asked = "" if values["request"] is None else shell.request_text([str(values["request"])])
-    request = redact(asked, NO_RULES).text
+    text = "" if values["request"] is None else shell.request_text([str(values["request"])])
+    request = redact(text, NO_RULES).text
     try:
         result = build_charter_context(
             project.root,
-            profile=chosen,
+            profile=agent,
             action=str(values["action"]),
             request=request,
             mark_loaded=bool(values["mark_loaded"]),
@@ -151,12 +151,12 @@ def _unknown_action(result: CharterContextResult) -> list[str]:
         for edge in result.inputs.edges
         if edge.source.startswith("action:")
     }
-    known = sorted({*ACTIONS, *tied})
-    if result.action in known:
+    actions = sorted({*ACTIONS, *tied})
+    if result.action in actions:
         return []
-    near = difflib.get_close_matches(result.action, known, 1)
-    meant = f"; did you mean {near[0]}?" if near else f"; known are {', '.join(known)}"
-    return [f"no doctrine is tied to the action {result.action!r}{meant}"]
+    near = difflib.get_close_matches(result.action, actions, 1)
+    hint = f"; did you mean {near[0]}?" if near else f"; known are {', '.join(actions)}"
+    return [f"no doctrine is tied to the action {result.action!r}{hint}"]
 
 
 # --- lint

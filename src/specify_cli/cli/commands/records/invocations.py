@@ -71,21 +71,21 @@ def tail(values: Values) -> int:
     """Show the newest events, and with --follow those to come until the record is closed."""
     project = shell.read_project()
     place = Index(project.root).resolve(shell.get_text(values, "invocation_id") or "last")
-    lines, offset, ended = values["lines"], 0, False
+    lines, offset, is_closed = values["lines"], 0, False
     last_lines = min(lines, sys.maxsize) if isinstance(lines, int) else 0
 
-    begun: dict[str, Mapping[str, object]] = {}
+    open_calls: dict[str, Mapping[str, object]] = {}
     started: dict[str, object] = {}
 
     def read_new_events() -> Iterator[dict[str, object]]:
-        nonlocal offset, ended
+        nonlocal offset, is_closed
         for event, end in invocations.events_from(project, place, offset):
             started.update(event if event.get("event") == "started" and not offset else {})
-            offset, ended = end, ended or event.get("event") == "completed"
+            offset, is_closed = end, is_closed or event.get("event") == "completed"
             yield event
 
     def read_pairs() -> Iterator[Sequence[Mapping[str, object]]]:
-        return pair_calls(read_new_events(), begun)
+        return pair_calls(read_new_events(), open_calls)
 
     def print_pairs(pairs: Iterable[Sequence[Mapping[str, object]]]) -> None:
         if values["json"]:
@@ -95,7 +95,7 @@ def tail(values: Values) -> int:
             write_lines(render_lines(tell_lines(pairs, commands, os.path.realpath(project.root))))
 
     print_pairs(deque(read_pairs(), last_lines))
-    while values["follow"] and not ended:
+    while values["follow"] and not is_closed:
         time.sleep(_FOLLOW_PAUSE)
         print_pairs(read_pairs())
     return 0

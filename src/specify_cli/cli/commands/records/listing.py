@@ -124,12 +124,12 @@ def _note_unknown(name: str, value: str | None, project: Project, cache: ParseCa
     from specify_cli.routing.registry import ProfileRegistry, shipped_table  # as above
 
     profiles = name == "profile"
-    known = (
+    names = (
         [each.profile_id for each in ProfileRegistry(project.root, cache).all()] if profiles else []
     )
-    known = known or list(shipped_table().action_roles)
-    if value not in known:
-        near = get_close_matches(value, known, 1)
+    names = names or list(shipped_table().action_roles)
+    if value not in names:
+        near = get_close_matches(value, names, 1)
         write_note(
             f"warning: no {name} is called "
             f"{one_line(value)}{f'; did you mean {near[0]}?' if near else ''}"

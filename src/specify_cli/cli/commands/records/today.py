@@ -28,10 +28,10 @@ def show_today(_: Values) -> int:
     """Print at most ten lines."""
     project = shell.read_project()
     listing = list_invocations(project, Filters(replays=False), _READ)
-    begun = parse_moment("yesterday") / 1000
+    start = parse_moment("yesterday") / 1000
     still = [row for row in listing.rows if row.status == "open"]
-    ended = [row for row in listing.rows if row.outcome and _read_end(row) >= begun]
-    bad = list(_find_bad(project, ended))
+    closed_rows = [row for row in listing.rows if row.outcome and _read_end(row) >= start]
+    bad = list(_find_bad(project, closed_rows))
     more = " among the newest 200" if listing.unread else ""
     lines = [*_name("open", still, more), *_name("ended badly since yesterday", bad, more)]
     if still:
@@ -46,10 +46,10 @@ def show_today(_: Values) -> int:
     return 0
 
 
-def _find_bad(project: Project, ended: Sequence[Row]) -> Iterator[Row]:
+def _find_bad(project: Project, rows: Sequence[Row]) -> Iterator[Row]:
     """Yield the records that ended as failed or abandoned, or whose tests failed at their end; of
     the last kind only the newest are looked at."""
-    for number, row in enumerate(ended):
+    for number, row in enumerate(rows):
         if row.outcome in ("failed", "abandoned"):
             yield row
         elif number < _TESTED and has_failed_tests(project, row):
