@@ -255,10 +255,12 @@ def _call_briefly(fill: FoundFill, *arguments: object) -> None:
         return
     from threading import Thread  # for packages of others alone
 
+    stdout = sys.stdout
     running = Thread(target=call_fill, args=(fill, *arguments), daemon=True)
     running.start()
     running.join(_PATIENCE)
     if running.is_alive():
+        sys.stdout = stdout  # which the function has turned away for as long as it runs
         what = f"{fill.run} of another package did not end within {_PATIENCE} s and is left"
         write_note(f"warning: {what}; report it to whoever wrote that package")
 
