@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from specify_cli.features.hooks.worktree.known import Known
+from specify_cli.features.hooks.worktree.known import KnownTree
 from specify_cli.features.hooks.worktree.listing import find_moved, read_index
 from support import cpu_of, environment, git, paired
 
@@ -33,7 +33,7 @@ def test_a_look_at_a_tree_in_which_nothing_moved_costs_less_than_an_interpreter(
     benchmark: Any, project: Path, home: Path, say: Say
 ) -> None:
     fill(project, home)
-    known = Known(time.time_ns() + 10**9, "", "", {}, [], [], {})
+    known = KnownTree(time.time_ns() + 10**9, "", "", {}, [], [], {})
     root = str(project)
 
     def look() -> float:

@@ -10,6 +10,6 @@ programs send), `direct.py` (the ordinary call), `conversation/` (the rest of a 
 recorded), `settings/` (install, status); `rehearsal.py`, `checks.py`, `silence.py`, `commands.py`.
 
 A hook never disturbs the agent: exit code 0, no output, a bounded wait. What is not recorded is
-kept where doctor finds it. Its ordinary way loads no table and no package. The rooms sessions,
+stored where doctor finds it. Its ordinary way loads no table and no package. The rooms sessions,
 skills and charter_setup need it.
 """

@@ -12,7 +12,7 @@ from doctrine.text import count, say
 from specify_cli import durable
 from specify_cli.cli.tables.points import list_fills
 from specify_cli.errors import InvocationError
-from specify_cli.features.hooks.conversation.take_in import list_keys, list_taken
+from specify_cli.features.hooks.conversation.take_in import list_adopted, list_keys
 from specify_cli.features.hooks.losses import LogLine, logged
 from specify_cli.features.hooks.settings.detection import (
     describe_off,
@@ -44,7 +44,7 @@ def check_hooks(project: Project, home: str | None) -> Iterator[Finding]:
 
 def _check_lost(project: Project) -> Iterator[Finding]:
     """Yield the events and hook calls that are in no record."""
-    orphans, full = _read_told_lines(project.root, layout.ORPHANS)
+    orphans, full = _read_reported_lines(project.root, layout.ORPHANS)
     if orphans or full:
         last = _describe_last(orphans, "why")
         what = f"{count(len(orphans), 'hook event')} found no invocation to belong to{last}{full}"
@@ -59,12 +59,14 @@ def _check_lost(project: Project) -> Iterator[Finding]:
             _advise_on_orphans(orphans),
         )
     lines = logged(project.root, layout.ORPHANS)
-    held = {key for line in lines for key in (*list_keys(line), *list_taken(line))}
+    adopted = {key for line in lines for key in (*list_keys(line), *list_adopted(line))}
     for top, path, label in _read_failure_logs(project):
-        failures, full = _read_told_lines(top, path)
+        failures, full = _read_reported_lines(top, path)
         # The orphan is still there, or a record took it in.
         failures = [
-            line for line in failures if not (list_keys(line) and held.issuperset(list_keys(line)))
+            line
+            for line in failures
+            if not (list_keys(line) and adopted.issuperset(list_keys(line)))
         ]
         if failures or full:
             what = (
@@ -104,9 +106,9 @@ def _check_writable(project: Project) -> Iterator[Finding]:
 def _advise_on_orphans(orphans: list[LogLine]) -> str:
     """Return what can be done with events that stand nowhere else."""
     named = {str(line.get("harness")) for line in orphans}
-    kept = [fill.name for fill in list_fills("transcripts") if fill.name in named]
-    if kept:
-        return " ".join(["spec-kitty import sessions", *(f"--harness {name}" for name in kept)])
+    known = [fill.name for fill in list_fills("transcripts") if fill.name in named]
+    if known:
+        return " ".join(["spec-kitty import sessions", *(f"--harness {name}" for name in known)])
     return f"they stand in {layout.ORPHANS} alone: keep it, or look at them there"
 
 
@@ -149,7 +151,7 @@ def _check_hooks_off(project: Project, home: str | None) -> Iterator[Finding]:
 def _check_outdated(places: list[SettingsPlace]) -> Iterator[Finding]:
     """Yield the settings files that lack some of the hooks that this version installs."""
     for place in places:
-        # The program is asked what it can be told only where something is missing.
+        # The program is asked what it can receive only where something is missing.
         if standing(place).state != "outdated" or (
             standing(place._replace(harness=fit_to_program(place.harness))).state != "outdated"
         ):
@@ -215,10 +217,10 @@ def _read_failure_logs(project: Project) -> Iterator[tuple[str, str, str]]:
         yield project.git_dir, layout.LOST_IN_GIT, f"{project.git_dir}/{layout.LOST_IN_GIT}"
 
 
-def _read_told_lines(top: str, path: str) -> tuple[list[LogLine], str]:
+def _read_reported_lines(top: str, path: str) -> tuple[list[LogLine], str]:
     """Return the lines of a hook's log, and what to add where it is full."""
     lines = logged(top, path)
-    adopted = {key for line in lines for key in list_taken(line)}
+    adopted = {key for line in lines for key in list_adopted(line)}
     waiting = [
         line for line in lines if "taken" not in line and adopted.isdisjoint(list_keys(line))
     ]

@@ -154,34 +154,34 @@ def find_bound(at: Site, call: HookInput) -> Place | None:
 
 
 def find_earlier(at: Site, invocation_id: str, call: HookInput) -> str | None:
-    """Return the record which a session worked on before this one and that may tell a call: it
-    holds all its events, or something of the call was said behind its end, or it ended with a part
+    """Return the record which a session worked on before this one and that may report a call: it
+    holds all its events, or something of the call was said after its end, or it ended with a part
     of the session, or by the call, and holds that, or ended under the call's prompt.
 
-    Then a hook tells the call again, or behind what came next. Of a long record the last 4 MiB are
-    looked at: every call would wait for the rest.
+    Then a hook reports the call again, or after what came next. Of a long record the last 4 MiB are
+    read: every call would wait for the rest.
     """
     keys, session = list_keys(at.harness, call), call.session_id or ""
     named = json.dumps(call.events[0].payload.get("call_id"), ensure_ascii=False)
     needle = f'"call_id":{named}'.encode("utf-8", "replace")
     # an equal call can have its name, but for one that closes a record
-    is_told_apart = call.starts_record_command is None and not call.call_id_is_synthetic
+    is_distinct = call.starts_record_command is None and not call.call_id_is_synthetic
     for agent in dict.fromkeys((call.subagent, None)):
         for binding in list_bindings(at.root, at.harness, session, agent):
             if binding.invocation_id == invocation_id or binding.profile_id is None:
                 continue
             place = place_of(binding.profile_id, binding.invocation_id)
             try:
-                held = FileRecordStore(at.root).hold(place)
-                data = held(max(0, held.measure() - _LAST), _LAST)
-                told = read_annexes(at.root, binding.invocation_id)
+                record_file = FileRecordStore(at.root).hold(place)
+                data = record_file(max(0, record_file.measure() - _LAST), _LAST)
+                annexes = read_annexes(at.root, binding.invocation_id)
             except (OSError, InvocationError):
                 continue
-            is_named = needle in told or (call.closes and needle in data)
+            is_named = needle in annexes or (call.closes and needle in data)
             if ends_part(data):
                 is_named = is_named or needle in data
                 is_named = is_named or _has_ended(at, call, binding.invocation_id)
-            if (is_named and (is_told_apart or call.closes)) or all(
+            if (is_named and (is_distinct or call.closes)) or all(
                 key is not None and find_line(data, key) is not None for key in keys
             ):
                 return binding.invocation_id
@@ -207,14 +207,14 @@ def ends_part(data: bytes) -> bool:
 
 
 def read_annexes(root: str, invocation_id: str) -> bytes:
-    """Return the bytes of what was said of a record behind its end."""
+    """Return the bytes of what was said of a record after its end."""
     folder = layout.annex_folder(invocation_id)
     names = os.listdir(f"{root}/{folder}") if os.path.isdir(f"{root}/{folder}") else []
     return b"".join(durable.read_below(root, f"{folder}/{name}", _MAX_ANNEX) for name in names)
 
 
 def _fix_tip(at: Site, place: Place) -> None:
-    """Fix the tip of a record outside it, behind the hook's answer."""
+    """Fix the tip of a record outside it, after the hook's answer."""
     from specify_cli.trail.fixing import fix_tip  # once in fifty lines
 
     fix_tip(at.root, at.git_dir, _find_location(at.root), place)
@@ -258,7 +258,7 @@ def _read_plain_modes(root: str) -> dict[str, str] | None:
         data = durable.read_below(root, layout.CONFIG, _MAX_CONFIG)
     except FileNotFoundError:
         return {}
-    # Where YAML ends a line and bytes do not, a key could hide behind a comment (YAML 1.1 §4.2).
+    # Where YAML ends a line and bytes do not, a key could hide after a comment (YAML 1.1 §4.2).
     if len(data) > _MAX_CONFIG or any(
         mark in data for mark in (b"\r", b"\xc2\x85", b"\xe2\x80\xa8", b"\xe2\x80\xa9")
     ):

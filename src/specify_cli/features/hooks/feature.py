@@ -15,7 +15,7 @@ _HARNESS = option(
     choices=("*harness", "all-detected"),
 )
 # Our harnesses by name, and how their commands are known: `claude-code` is the module
-# `harnesses/claude_code.py` and the JSON file beside it.
+# `harnesses/claude_code.py` and the JSON file next to it.
 _HARNESSES = {
     "claude-code": Marks(("CLAUDE_CODE_SESSION_ID",), ("CLAUDECODE",), programs=("claude",)),
     "codex": Marks(
@@ -127,7 +127,7 @@ FEATURE = Feature(
         Fill("closed", "silence:warn_of_silence"),
         Fill(
             "opened",
-            "conversation.take_in:take_in_beside",
+            "conversation.take_in:take_in_calls",
             marker=".kittify/local/hook-orphans.jsonl",
         ),
         *(

@@ -3,7 +3,7 @@
 
 Guarantees: the agent is never disturbed (exit 0, nothing on stdout, no network, a bounded wait); an
 event is bound to a record by what the harness says and never by a guess; the same physical event is
-recorded once; what cannot be recorded is kept, redacted and cut, where doctor finds it. A binding
+recorded once; what cannot be recorded is stored, redacted and cut, where doctor finds it. A binding
 is read as hostile input: it can name a record of this project, and nothing else.
 """
 
@@ -45,7 +45,7 @@ def run_hook_command(words: str) -> int:
 
             return rehearsal.explain_hook() if asks else rehearsal.refuse_person(words)
         durable.LOCK_WAIT_SECONDS = LOCK_WAIT_SECONDS
-        # what is done behind an append is nothing that the agent waits for
+        # what is done after an append is nothing that the agent waits for
         durable.IN_BACKGROUND = True
         data = b"" if sys.stdin is None else sys.stdin.buffer.read(MAX_INPUT + 1)
         try:
@@ -140,7 +140,7 @@ def _complete_call(at: Site, source: str, call: HookInput) -> HookInput:
     if call.events:
         call = _tell_apart(at, source, call)
     if call.events:
-        _look_beside(at, call)
+        _look_around(at, call)
     if any(str(event.payload.get("diff")).startswith("@@") for event in call.events):
         # edits whose payload states no places
         from specify_cli.features.hooks.worktree.pieces import complete_diffs
@@ -169,7 +169,7 @@ def _is_ordinary(at: Site, call: HookInput) -> bool:
 
 
 def _tell_apart(at: Site, source: str, call: HookInput) -> HookInput:
-    """Return a call whose events are told from others like it, and end as the harness noted
+    """Return a call whose events are distinct from others like it, and end as the harness noted
     elsewhere."""
     if call.exit_status_source is not None:
         # Codex alone
@@ -179,9 +179,9 @@ def _tell_apart(at: Site, source: str, call: HookInput) -> HookInput:
     call = key_stand_ins(call, at.git_dir)
     if call.call_id_is_synthetic:
         # for harnesses that name no call
-        from specify_cli.features.hooks.conversation.late_calls import name_as_told
+        from specify_cli.features.hooks.conversation.late_calls import name_as_reported
 
-        call = name_as_told(at, call)
+        call = name_as_reported(at, call)
         if not call.events:
             return call
     begins = call.events[-1].phase == "pre" and call.starts_record_command is None
@@ -192,17 +192,17 @@ def _tell_apart(at: Site, source: str, call: HookInput) -> HookInput:
     return call
 
 
-def _look_beside(at: Site, call: HookInput) -> None:
-    """Look at what calls changed, beside one that can change files; what fails in that is noted."""
+def _look_around(at: Site, call: HookInput) -> None:
+    """Find what calls changed, before and after one that can change files; a failure is noted."""
     begins, ends = call.events[-1].event == "tool_call", call.events[0].event == "tool_result"
     reads = str(call.events[0].payload.get("tool")).lower() in READING_TOOLS
     if reads or not (begins or (ends and os.path.isdir(f"{at.root}/{layout.TREE}"))):
         return
     try:
         # not for calls that only read
-        from specify_cli.features.hooks.worktree.gate import look_beside
+        from specify_cli.features.hooks.worktree.gate import look_around
 
-        look_beside(at, call)
+        look_around(at, call)
     except Exception as error:
         from specify_cli.features.hooks.losses import note_failure  # rare
 
@@ -233,8 +233,8 @@ def parsed(data: bytes) -> object:
 
 
 def _read_double(digits: str) -> float:
-    """Return a fraction; ValueError where no double holds it, as `1e400`, and its spelling is
-    kept."""
+    """Return a fraction; ValueError where no double holds it, as `1e400`, and its spelling
+    stays."""
     value = float(digits)
     if value - value:  # of an infinity no number
         raise ValueError(digits)
@@ -245,7 +245,7 @@ def key_stand_ins(call: HookInput, git_dir: str | None) -> HookInput:
     """Put what stands in for an id that a payload lacks under this clone's key.
 
     A bare digest would tell whoever reads the record whether a guess at the arguments is right.
-    Outside git, where no key is kept, the session's id takes its place.
+    Outside git, where no key is stored, the session's id takes its place.
     """
     first = call.events[0]
     tool, _, bare = str(first.payload.get("call_id", first.call_id)).rpartition(":")

@@ -1,4 +1,4 @@
-"""What a hook could not record: kept, redacted and cut, in logs of bounded size where doctor finds
+"""Store what a hook could not record, redacted and cut, in logs of bounded size where doctor finds
 it."""
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def keep_lost(at: Site, call: HookInput, error: Exception) -> None:
     if isinstance(error, Recorded):
         return
     if isinstance(error, Orphan):
-        # The begin of a `do` is told again with its result, when there is a record to take it.
+        # The begin of a `do` is reported again with its result, when there is a record to take it.
         if not (call.starts_record_command is not None and call.events[-1].event == "tool_call"):
             _keep_orphan(at, call, str(error), closed=error.closed)
         return

@@ -1,6 +1,6 @@
 """Which record a call belongs to, where its session's binding does not say it at once.
 
-What the agent was just told by a `do` outranks a binding; without a binding the one open record
+The record that a `do` just gave the agent outranks a binding; without a binding the one open record
 that the session began counts, and never a guess between two. A binding is read as hostile input: it
 can name a record of this project, and nothing else.
 """
@@ -120,8 +120,8 @@ def find_recorder(at: Site, call: HookInput) -> Recorder:
             raise Recorded
         return None
 
-    # 1. What the agent was just told by a `do` of its own; a record of another worktree is none of
-    # this one's.
+    # 1. What the agent just received from a `do` of its own; a record of another worktree is none
+    # of this one's.
     began = call.started_invocation
     place = None if began is None else open_place(began)
     if place is not None:
@@ -211,7 +211,7 @@ def find_elsewhere(at: Site, call: HookInput) -> tuple[Site, str | None] | None:
 def list_untold(root: str, place: Place, harness: str, call: HookInput) -> list[int]:
     """Return the places of a call's events that neither a closed record nor an annex of it tells.
 
-    What a transcript told behind the close, or by an import, has no key. Of the call that closed
+    What a transcript reported after the close, or by an import, has no key. Of the call that closed
     its record the begin alone is expected.
     """
     if call.closes:
@@ -235,7 +235,7 @@ def list_untold(root: str, place: Place, harness: str, call: HookInput) -> list[
 
 
 def _is_same_event(line: Mapping[str, object], event: HookEvent) -> bool:
-    """Return whether an annex tells an event of a call. Of two ends that differ each is told."""
+    """Return whether an annex reports an event of a call. Two ends that differ are two events."""
     payload = event.payload
     if line.get("event") == event.event == "stage_transition":
         return all(line.get(name) == payload.get(name) for name in ("agent", "to"))
@@ -261,18 +261,18 @@ def _is_contradicted(recorder: Recorder, harness: str, call: HookInput) -> bool:
 
 def _annex_result(recorder: Recorder, call: HookInput) -> None:
     """Say as an annex how the call ended that closed its own record; once."""
-    root, told = recorder.project.root, annex_events(recorder.project.root, recorder.invocation_id)
+    root, lines = recorder.project.root, annex_events(recorder.project.root, recorder.invocation_id)
     for event in call.events:
         key = short_digest(recorder.invocation_id, str(event.payload.get("call_id")))
-        if event.event != "tool_result" or any(_is_same_event(line, event) for line in told):
+        if event.event != "tool_result" or any(_is_same_event(line, event) for line in lines):
             continue
         if is_first_telling(root, key):
             recorder.annex([recorder.compose(event.event, event.payload)])
 
 
 def is_first_telling(root: str, key: str) -> bool:
-    """Return whether nobody has asked this of a key before: what hooks tell of a closed record is
-    told once. Raises OSError, InvocationError."""
+    """Return whether nobody has asked this of a key before: what hooks report of a closed record is
+    recorded once. Raises OSError, InvocationError."""
     with durable.folder(root, f"{layout.LOCAL}/turns", create=True) as fd:
         try:
             durable.create_exclusive(fd, key, b"", durable.PRIVATE)
@@ -380,7 +380,7 @@ def mark_call(at: Site, call: HookInput) -> int | None:
     with suppress(OSError, InvocationError):
         if call.events[-1].event != "tool_call":
             unlink_below(at.root, folder, name)
-        elif since is None:  # told twice, it began the first time
+        elif since is None:  # reported twice, it began the first time
             write_small(at.root, folder, name, {"agent_id": call.subagent, "at": now})
     return since
 

@@ -1,6 +1,6 @@
 """Harnesses of other installed packages, found at the point `harness` (docs/extending.md).
 
-A hook asks only what is kept of other packages and never looks for them: everyday commands keep
+A hook reads only what is stored of other packages and never looks for them: everyday commands keep
 nothing waiting. Whatever such a harness does costs only itself: what it raises becomes one error
 that names it.
 """
@@ -77,6 +77,6 @@ def translate_foreign(dialect: Dialect, payload: object) -> HookInput:
 
 
 def find_row_path(fill: FoundFill) -> str:
-    """Return where the settings row of another package's harness is: the JSON file beside its
+    """Return where the settings row of another package's harness is: the JSON file next to its
     module."""
     return str(sys.modules[fill.run.partition(":")[0]].__file__).removesuffix(".py") + ".json"

@@ -1,5 +1,5 @@
-"""Read the sessions that agents' programs kept: against what hooks recorded of them, and to make
-records of those that no hook told of (docs/hooks.md).
+"""Read the sessions that agents' programs stored, to complete the records that hooks made and to
+make records of those that no hook reported (docs/hooks.md).
 
     from specify_cli.features.sessions.readers import find_transcripts
     list(find_transcripts("claude-code", root, {}))

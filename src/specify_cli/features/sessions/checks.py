@@ -22,7 +22,7 @@ _DAYS = 30
 
 
 def check_sessions(project: Project, home: str | None) -> Iterator[Finding]:
-    """Yield for each program the sessions of the last 30 days that hooks did not tell of.
+    """Yield for each program the sessions of the last 30 days that no hook reported.
 
     Its hooks may be dead, uninstalled, not trusted, or run with another PATH. A warning where they
     are installed.
@@ -81,7 +81,7 @@ def _iter_recent(project: Project, harness: str, home: str, now: int) -> Iterato
 
 
 def _has_record(merger: SessionMerger, harness: str, transcript: Transcript) -> bool:
-    """Return whether a record tells of a session. One that only printed the id of its record is
+    """Return whether a record reports a session. One that only printed the id of its record is
     read to the end."""
     if transcript.session_id and merger.is_known(harness, transcript.session_id):
         return True

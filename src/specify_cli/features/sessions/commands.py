@@ -1,4 +1,4 @@
-"""import sessions: records of the sessions that agents' programs kept, from before the hooks."""
+"""import sessions: records of the sessions that agents' programs stored, from before the hooks."""
 
 from __future__ import annotations
 

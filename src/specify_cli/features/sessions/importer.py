@@ -1,12 +1,12 @@
-"""Work from before the hooks: sessions that agents' programs kept become records, marked
+"""Work from before the hooks: sessions that agents' programs stored become records, marked
 `imported`.
 
     importer = SessionImporter(project, cache)
     for transcript in find_transcripts("codex", home, os.environ):
         print(importer.take(transcript, "codex").state)
 
-A record is written whole and read-only beside those that archives brought. Its id is made of the
-session's, so a second import finds it; what a session tells after its import becomes a record of
+A record is written whole and read-only next to those that archives brought. Its id is made of the
+session's, so a second import finds it; what a session reports after its import becomes a record of
 its own, which names the one before. All its times are what the transcript claims; nothing sealed
 them then, and `started.imported` says so. Nothing here says that the work was governed: there was
 no charter in front of the agent.
@@ -51,9 +51,9 @@ from specify_cli.storage.store import Body, FileRecordStore
 
 # A transcript that was written to within this time may go on.
 AT_WORK_MILLIS = 5 * 60 * 1000
-# Behind this time its last turn has ended, as the sweep assumes too.
+# After this time its last turn has ended, as the sweep assumes too.
 DAY_MILLIS = 24 * 3600 * 1000
-_SHOWN = 500
+_EXCERPT_CHARACTERS = 500
 
 
 class ImportResult(NamedTuple):
@@ -137,8 +137,8 @@ class SessionImporter:
             return ImportResult("refused", why=f"{transcript.name}: {error}")
 
     def _take_session(self, session: Session, digest: str) -> ImportResult:
-        """Import what of a session no record holds: all of it, or what was told since its newest
-        record was made."""
+        """Import the part of a session that no record holds: all of it, or the events since its
+        newest record was made."""
         if session.events[0].at < self._since:
             return ImportResult("earlier")
         seed, before = f"{session.harness}\0{session.session_id}", None
@@ -180,7 +180,7 @@ class SessionImporter:
         """Write a session as one closed record; its objects are durable before it. Raises
         InvocationError, OSError.
 
-        Where it went on behind an import, `before` is the record of what came until then.
+        Where it went on after an import, `before` is the record of what came until then.
         """
         if not os.path.isdir(f"{self._project.root}/{layout.IMPORTED}"):
             prepare(self._records)
@@ -227,13 +227,13 @@ class SessionImporter:
             imported["continues"] = before
         if session.version:
             imported["version"] = mask_outside(session.version, rules)
-        shown = asked.text[:_SHOWN] if plain else ""
+        excerpt = asked.text[:_EXCERPT_CHARACTERS] if plain else ""
         return {
             "event": "started",
             "started_at": rfc3339(session.events[0].at),
             "profile_id": chosen.profile_id,
             "action": chosen.action,
-            "request_text": shown or "(a session whose prompts are not kept)",
+            "request_text": excerpt or "(a session whose prompts are not kept)",
             "governance_context_hash": sha256(b"").hexdigest(),
             "governance_context_available": False,
             "actor": actor,
@@ -265,8 +265,8 @@ class SessionImporter:
         trace_id, stage = trace_id_of(None, invocation_id), None
         at = session.events[0].at
         calls: set[object] = set()
-        for told in iter_events(session, self._project.root):
-            event, at = told.event, max(at, told.at)
+        for item in iter_events(session, self._project.root):
+            event, at = item.event, max(at, item.at)
             call_id = event.payload.get("call_id")
             try:
                 if event.event == "tool_result" and call_id not in calls:

@@ -21,7 +21,7 @@ from doctrine.light_imports import NamedTuple
 from doctrine.load import ParseCache
 from specify_cli import durable
 from specify_cli.errors import InvocationError
-from specify_cli.features.hooks.conversation.take_in import list_keys, list_taken, note_taken
+from specify_cli.features.hooks.conversation.take_in import list_adopted, list_keys, note_adopted
 from specify_cli.features.hooks.direct import dedupe_key, name_writer
 from specify_cli.features.hooks.handler import key_stand_ins
 from specify_cli.features.hooks.harnesses import find_dialect, translate
@@ -37,8 +37,8 @@ from specify_cli.features.sessions.reconciling import (
     Addition,
     Match,
     Outcome,
+    ReportedEvent,
     SessionRecord,
-    Told,
     assign_events,
     compare_record,
     match_unnamed,
@@ -82,7 +82,7 @@ class _Sessions(NamedTuple):
 class SessionMerger:
     """Merges sessions into the records of one project.
 
-    `newest` bounds how many records are looked through for those of a session; None is all.
+    `newest` bounds how many records are searched for those of a session; None is all.
     """
 
     def __init__(self, project: Project, cache: ParseCache, *, newest: int | None = None) -> None:
@@ -91,21 +91,21 @@ class SessionMerger:
         self._store = FileRecordStore(project.root, project.config.trail)
 
     def merge(self, session: Session, over: TurnOver | None = None) -> Merged:
-        """Hold a session against its records and write what they lack, but for what a hook tells in
-        a moment (`over`). Raises InvocationError, OSError."""
+        """Compare a session with its records and write what they lack, but for what a hook is about
+        to report (`over`). Raises InvocationError, OSError."""
         # One process at a time merges into a project's records.
         wait = durable.LOCK_WAIT_SECONDS
         with durable.folder(self._project.root, layout.TRANSCRIPTS, create=True, wait=wait):
             printed = dict(self._list_begun(session))
             records = list(self._read_records(session, printed))
             self._bind_printed(session, records, printed)
-            told = [
+            events = [
                 item
                 for item in iter_events(session, self._project.root)
                 if not item.event.payload.get("inferred")
             ]
             if over is not None:
-                told = _leave_to_hook(told, over)
+                events = _leave_to_hook(events, over)
             if not records:
                 return Merged((), 0, session)
             with ExitStack() as stack:
@@ -113,10 +113,10 @@ class SessionMerger:
                 recorders = [
                     stack.enter_context(closing(open_recorder(record))) for record in records
                 ]
-                matched = self._match_unnamed(session, records, told, recorders)
-                owned: dict[int | None, list[Told]] = defaultdict(list)
-                owners = assign_events(records, told, session.above, matched)
-                for item, owner in zip(told, owners, strict=True):
+                matched = self._match_unnamed(session, records, events, recorders)
+                owned: dict[int | None, list[ReportedEvent]] = defaultdict(list)
+                owners = assign_events(records, events, session.above, matched)
+                for item, owner in zip(events, owners, strict=True):
                     owned[owner].append(item)
                 free = owned.pop(None, [])
                 added = 0
@@ -131,15 +131,17 @@ class SessionMerger:
         left = tuple(item for at, item in enumerate(session.events) if at in rest)
         return Merged(names, added, session._replace(events=left))
 
-    def forget_orphans(self, session: Session, told: Iterable[Told]) -> None:
-        """Note which of the hooks' orphans records hold now. Raises OSError, InvocationError."""
+    def forget_orphans(self, session: Session, events: Iterable[ReportedEvent]) -> None:
+        """Note which of the hooks' orphans are in records now. Raises OSError, InvocationError."""
         lines = logged(self._project.root, layout.ORPHANS)
         if not lines:
             return
-        held = {dedupe_key(session.harness, session.session_id, item.event) for item in told}
-        gone = {key for line in lines for key in list_taken(line)}
-        keys = [key for line in lines for key in list_keys(line) if key in held and key not in gone]
-        note_taken(self._project.root, keys)
+        recorded = {dedupe_key(session.harness, session.session_id, item.event) for item in events}
+        gone = {key for line in lines for key in list_adopted(line)}
+        keys = [
+            key for line in lines for key in list_keys(line) if key in recorded and key not in gone
+        ]
+        note_adopted(self._project.root, keys)
 
     def has_records(self, session: Session) -> bool:
         """Return whether a record of a session is here and can be read."""
@@ -244,7 +246,7 @@ class SessionMerger:
         self,
         session: Session,
         records: Sequence[SessionRecord],
-        told: Sequence[Told],
+        events: Sequence[ReportedEvent],
         recorders: Sequence[Recorder],
     ) -> dict[str, Match]:
         """Return the calls that hooks named otherwise than the transcript does."""
@@ -259,22 +261,22 @@ class SessionMerger:
             return sign_call(line), stand_in
 
         other = find_dialect(session.harness).has_other_ids_in_transcript
-        return match_unnamed(records, told, sign, has_other_ids=other)
+        return match_unnamed(records, events, sign, has_other_ids=other)
 
     def _compare(
         self,
         session: Session,
         record: SessionRecord,
         recorder: Recorder,
-        told: Sequence[Told],
+        events: Sequence[ReportedEvent],
         matched: Mapping[str, Match],
     ) -> Outcome:
-        """Return what a record lacks of what is told of it."""
+        """Return what a record lacks of the events that the transcript reports."""
 
         def name(event: HookEvent) -> str | None:
             return dedupe_key(session.harness, session.session_id, event)
 
-        return compare_record(record.lines, told, partial(_compose, recorder), name, matched)
+        return compare_record(record.lines, events, partial(_compose, recorder), name, matched)
 
 
 def _compose(recorder: Recorder, event: HookEvent) -> Composed:
@@ -284,19 +286,20 @@ def _compose(recorder: Recorder, event: HookEvent) -> Composed:
         return Composed(gap("not_recordable", event.event, message=error.message))
 
 
-def _leave_to_hook(told: list[Told], over: TurnOver) -> list[Told]:
-    """Return what is told but for what the hook that says so tells next."""
-    answers = [item for item in told if item.event.event == "turn" and item.agent is None]
-    asked = max((item.at for item in told if item.event.event == "prompt"), default=0)
+def _leave_to_hook(events: list[ReportedEvent], over: TurnOver) -> list[ReportedEvent]:
+    """Return the events without those that the hook that called reports next."""
+    answers = [item for item in events if item.event.event == "turn" and item.agent is None]
+    asked = max((item.at for item in events if item.event.event == "prompt"), default=0)
     answer = answers[-1] if over.tells_turn and answers and answers[-1].at >= asked else None
     if answer is not None:
-        # a file that was doubled tells it twice
-        told = [item for item in told if (item.at, item.event) != (answer.at, answer.event)]
-    # What is under way is told whole when it is over: a subagent's kind is known then, too.
-    ended = {item.call_id for item in told if item.event.event == "tool_result"}
+        # a file that was doubled reports it twice
+        events = [item for item in events if (item.at, item.event) != (answer.at, answer.event)]
+    # A call that is under way is reported whole when it is over: a subagent's kind is known then,
+    # too.
+    ended = {item.call_id for item in events if item.event.event == "tool_result"}
     return [
         item
-        for item in told
+        for item in events
         if not (over.is_closing and item.event.event == "stage_transition")
         and (not over.tells_turn or not item.call_id or item.call_id in ended)
     ]

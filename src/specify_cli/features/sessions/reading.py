@@ -28,9 +28,9 @@ else:
 
 
 class TranscriptEvent(NamedTuple):
-    """One thing a transcript tells.
+    """One entry that a transcript reports.
 
-    `at` (ms) is its own claim of when, `payload` what a hook would have been told, `facts` what a
+    `at` (ms) is its own claim of when, `payload` what a hook would have received, `facts` what a
     turn was where one ends, `status` how a command ended where no payload of this harness says it.
     Of one that is not dated `at` is no claim: 0, or when the file was written last.
     """
@@ -43,7 +43,7 @@ class TranscriptEvent(NamedTuple):
 
 
 class Session(NamedTuple):
-    """One session: where it worked, under which version of its program, and what was told, in the
+    """One session: where it worked, under which version of its program, and its events in the
     order of time. `above` names for a subagent the one that began it, where that is one."""
 
     harness: str
@@ -92,7 +92,7 @@ def read_session_with(
 
 def parse_time(value: object) -> int:
     """Return a moment (ms) that a transcript states: RFC 3339, or a number of ms; 0 for anything
-    else. It is kept within what a line can state."""
+    else. It is limited to what a line can state."""
     try:
         millis = (
             value
@@ -169,7 +169,7 @@ class SessionReader:
         raise NotImplementedError
 
     def drop_copy(self) -> None:
-        """Forget what was read so far: it was copied from the session that told it first."""
+        """Forget what was read so far: it was copied from the session that reported it first."""
         self.events, self.calls, self._words = [], {}, None
         self.turn, self._ended = self.turn.begin_next(), self.turn.begin_next()
 
@@ -229,7 +229,7 @@ class SessionReader:
         it `is_over`, as the next prompt says: else its words may still come."""
         facts = self.turn
         if not facts.text and not facts.requests:
-            return  # what was told so far is of the turn that begins
+            return  # what was reported so far is of the turn that begins
         self.turn = self.turn.begin_next()
         self._ended.add_turn(facts)
         self._words = facts.text or self._words

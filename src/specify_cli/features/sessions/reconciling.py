@@ -1,7 +1,7 @@
-"""Hold what the transcript of a session tells against what its records hold, call by call.  [pure]
+"""Compare the events that a session's transcript reports with its records, call by call.  [pure]
 
-    matched = match_unnamed(records, told, sign)
-    owners = assign_events(records, told, session.above, matched)
+    matched = match_unnamed(records, events, sign)
+    owners = assign_events(records, events, session.above, matched)
     outcome = compare_record(records[0].lines, [item for …], compose, key_of, matched)
     outcome.additions           # the lines that the record lacks
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     Fields = Mapping[str, object]
 
-# A moment is told by a hook and by a transcript within this time.
+# A hook and a transcript report one moment within this time.
 _TOGETHER_MILLIS = 10_000
 # What stands for an id where the hooks of a program name no call (docs/hooks.md).
 _STANDS_IN = re.compile(r".*:[0-9a-f]{16}(?:[#@].*)?$", re.DOTALL)
@@ -36,9 +36,9 @@ _OF_A_CALL = ("tool_call", "tool_result", "patch_apply", "approval")
 _UNSURE = (None, "unknown")
 
 
-class Told(NamedTuple):
-    """One event that a transcript tells: when (ms) by its own claim, if it is dated, and the place
-    of the entry of `Session.events` that it comes from."""
+class ReportedEvent(NamedTuple):
+    """One event that a transcript reports: when (ms) by its own claim, if it is dated, and the
+    place of the entry of `Session.events` that it comes from."""
 
     at: int
     event: HookEvent
@@ -107,7 +107,7 @@ class Match(NamedTuple):
 
 def match_unnamed(
     records: Sequence[SessionRecord],
-    told: Sequence[Told],
+    events: Sequence[ReportedEvent],
     sign: Callable[[int, HookEvent], Sequence[object]],
     *,
     has_other_ids: bool = False,
@@ -115,18 +115,18 @@ def match_unnamed(
     """Return, by the transcript's ids, the calls that a record holds under another one.
 
     `sign` returns for the begin of a call what its line holds in the record at a place, as
-    `sign_call` has it, and the id that stands in for it. With `has_other_ids` the program tells its
-    hooks other ids of calls than its transcript.
+    `sign_call` has it, and the id that stands in for it. With `has_other_ids` the program
+    gives its hooks other ids of calls than its transcript.
 
-    Of equal calls the nearest in time are taken for one another. What came before all that is told
-    is none of it: a part of a transcript was read.
+    Of equal calls the nearest in time are matched with one another. A call from before all `events`
+    matches none of them: only a part of the transcript was read.
     """
-    calls: dict[str, dict[str, Told]] = defaultdict(dict)
-    for item in told:
+    calls: dict[str, dict[str, ReportedEvent]] = defaultdict(dict)
+    for item in events:
         if item.call_id:
             calls[item.call_id].setdefault(item.event.event, item)
     ids = set(calls)
-    first = min((item.at if item.is_dated else 0 for item in told), default=0)
+    first = min((item.at if item.is_dated else 0 for item in events), default=0)
     unnamed: dict[tuple[int, object], list[Match]] = defaultdict(list)
     for place, record in enumerate(records):
         for call_id, equal in _group_calls(record.lines).items():
@@ -135,10 +135,10 @@ def match_unnamed(
                 continue
             is_named = not has_other_ids and _STANDS_IN.match(call_id) is None
             for of in equal:
-                # Among them are those of which no hook told an end, though a transcript may have
-                # since: a program can name what it refused otherwise than what ran.
+                # Among them are those whose end no hook reported, though a transcript may have
+                # since: a program can name a call it refused otherwise than one that ran.
                 is_known = is_named and _has_ended(of)
-                if not is_known and _is_told_by_hooks(of) and _read_time(of) >= first:
+                if not is_known and _is_reported_by_hooks(of) and _read_time(of) >= first:
                     unnamed[place, _sign_lines(call_id, of)].append(Match(place, of))
     near: list[tuple[int, int, int, str, Match]] = []
     places = {place for place, _ in unnamed}
@@ -154,11 +154,11 @@ def match_unnamed(
                     away = abs(_read_time(match.lines) - same.at) if same.is_dated else 0
                     near.append((away, number, at, call_id, match))
     found: dict[str, Match] = {}
-    taken: set[int] = set()
+    claimed: set[int] = set()
     for *_, call_id, match in sorted(near, key=lambda pair: pair[:3]):
-        if call_id not in found and id(match.lines) not in taken:
+        if call_id not in found and id(match.lines) not in claimed:
             found[call_id] = match
-            taken.add(id(match.lines))
+            claimed.add(id(match.lines))
     return found
 
 
@@ -175,8 +175,8 @@ def _group_calls(lines: Iterable[Fields]) -> dict[str, list[list[Fields]]]:
     return calls
 
 
-def _is_told_by_hooks(lines: Iterable[Fields]) -> bool:
-    """Return whether a hook told of a call: else its id is the transcript's."""
+def _is_reported_by_hooks(lines: Iterable[Fields]) -> bool:
+    """Return whether a hook reported a call: else its id is the transcript's."""
     return any(line.get("witness") != "transcript" for line in lines)
 
 
@@ -201,7 +201,7 @@ def _sign_end(fields: Fields) -> tuple[object, ...]:
 
 def assign_events(
     records: Sequence[SessionRecord],
-    told: Sequence[Told],
+    events: Sequence[ReportedEvent],
     above: Mapping[str, str],
     matched: Mapping[str, Match] = {},
 ) -> list[int | None]:
@@ -219,9 +219,9 @@ def assign_events(
         for line in record.lines
         if isinstance(call_id := line.get("call_id"), str)
     } | {call_id: match.place for call_id, match in matched.items()}
-    prompts = [item.at for item in told if item.event.event == "prompt" and item.agent is None]
+    prompts = [item.at for item in events if item.event.event == "prompt" and item.agent is None]
     found: list[int | None] = []
-    for item in told:
+    for item in events:
         place = holders.get(item.call_id)
         if place is None:
             place = _find_by_time(records, item, prompts, above)
@@ -233,7 +233,7 @@ def assign_events(
 
 def _find_by_time(
     records: Sequence[SessionRecord],
-    item: Told,
+    item: ReportedEvent,
     prompts: Sequence[int],
     above: Mapping[str, str],
 ) -> int | None:
@@ -267,41 +267,41 @@ def _find_by_time(
 
 def compare_record(
     lines: Sequence[Fields],
-    told: Sequence[Told],
+    events: Sequence[ReportedEvent],
     compose: Callable[[HookEvent], Composed],
     key_of: Callable[[HookEvent], str | None],
     matched: Mapping[str, Match] = {},
 ) -> Outcome:
-    """Return what a record lacks of what a transcript tells of it, in the order it is told.
+    """Return what a record lacks of the events that a transcript reports, in their order.
 
-    `compose` makes the line of an event as this record keeps it; `key_of` gives its dedupe key.
+    `compose` makes the line of an event as this record stores it; `key_of` gives its dedupe key.
     Only what is added or has no id is composed: masking a text is what costs time here.
     """
-    calls: dict[str, list[Told]] = defaultdict(list)
-    for item in told:
+    calls: dict[str, list[ReportedEvent]] = defaultdict(list)
+    for item in events:
         if item.call_id:
             calls[item.call_id].append(item)
     moments = {
         id(item): compose(item.event).body
-        for item in told
+        for item in events
         if not item.call_id and item.event.event != "stage_transition"
     }
     work = _Comparison(lines, compose, key_of, matched, moments)
     seen: set[tuple[int, str, str]] = set()
-    for item in told:
+    for item in events:
         if not item.call_id:
-            # A file that was doubled tells everything twice, at the same time.
+            # A file that was doubled reports each event twice, at the same time.
             moment = (item.at, item.event.event, repr(item.event.payload))
             if moment not in seen:
                 work.take_moment(item)
             seen.add(moment)
         elif item is calls[item.call_id][0]:
             work.take_call(item.call_id, calls[item.call_id])
-    return work.finish(max((item.at for item in told), default=0))
+    return work.finish(max((item.at for item in events), default=0))
 
 
 class _Comparison:
-    """A record and what a transcript tells of it, while they are compared."""
+    """A record and the events that a transcript reports of it, while they are compared."""
 
     def __init__(
         self,
@@ -322,26 +322,26 @@ class _Comparison:
                 self._since = max(self._since, parse_time(line.get("until")))
             elif line.get("event") not in _OF_A_CALL:
                 self._moments.append(line)
-        self._told_gaps = {
+        self._recorded_gaps = {
             str(line.get("what")) for line in lines if line.get("reason") == "contradiction"
         }
         self._additions: list[Addition] = []
         self._counts = dict.fromkeys(("calls", "confirmed", "added", "filled", "contradicted"), 0)
 
-    def take_call(self, call_id: str, told: list[Told]) -> None:
+    def take_call(self, call_id: str, events: list[ReportedEvent]) -> None:
         """Compare one call: its begin, its result, the files it changed."""
-        begin = next((item for item in told if item.event.event == "tool_call"), None)
-        is_new = told[0].at > self._since
+        begin = next((item for item in events if item.event.event == "tool_call"), None)
+        is_new = events[0].at > self._since
         known: Sequence[Fields] | None = next(iter(self._calls.get(call_id, ())), None)
         if known is None and call_id in self._matched:
             known = self._matched[call_id].lines
             call_id = str(known[0].get("call_id"))
-        if known is None or not _is_told_by_hooks(known):
+        if known is None or not _is_reported_by_hooks(known):
             before = len(self._additions)
-            held = {(line.get("event"), line.get("path")) for line in known or ()}
-            for item in told:
+            recorded = {(line.get("event"), line.get("path")) for line in known or ()}
+            for item in events:
                 event = item.event.event
-                if (event, item.event.payload.get("path")) not in held:
+                if (event, item.event.payload.get("path")) not in recorded:
                     self._add(item, call_id)
             is_added = known is None and len(self._additions) > before
             self._counts["added"] += is_added
@@ -352,17 +352,19 @@ class _Comparison:
         if begin is not None and _find(known, "tool_call") is None:
             self._add(begin, call_id)
             self._counts["filled"] += 1
-        self._compare_results(call_id, known, told)
+        self._compare_results(call_id, known, events)
         paths = {line.get("path") for line in known if line.get("event") == "patch_apply"}
-        for item in told:
+        for item in events:
             if item.event.event == "patch_apply" and item.event.payload.get("path") not in paths:
                 self._add(item, call_id)
                 self._counts["filled"] += 1
 
-    def _compare_results(self, call_id: str, known: Sequence[Fields], told: list[Told]) -> None:
+    def _compare_results(
+        self, call_id: str, known: Sequence[Fields], events: list[ReportedEvent]
+    ) -> None:
         results = [line for line in known if line.get("event") == "tool_result"]
         sure = [line["status"] for line in results if line.get("status") not in _UNSURE]
-        ends = [item for item in told if item.event.event == "tool_result"]
+        ends = [item for item in events if item.event.event == "tool_result"]
         for item in ends[-1:]:
             status = item.event.payload.get("status")
             if not results or (not sure and status not in _UNSURE):
@@ -374,20 +376,20 @@ class _Comparison:
                 is_more = any(line.get("inferred") is not True for line in results)
                 self._add(item, call_id, is_more=is_more)
                 self._counts["filled"] += 1
-                for denial in told:
+                for denial in events:
                     if denial.event.event == "approval":
                         self._add(denial, call_id)
             elif sure and status not in (*_UNSURE, sure[-1]):
                 self._contradict(f"tool_result {call_id}"[:512], f"{sure[-1]}", f"{status}")
 
-    def _contradict(self, what: str, recorded: str, told: str) -> None:
-        if what not in self._told_gaps:
-            message = f"the record says {recorded}, the transcript {told}"
+    def _contradict(self, what: str, recorded: str, reported: str) -> None:
+        if what not in self._recorded_gaps:
+            message = f"the record says {recorded}, the transcript {reported}"
             body = gap("contradiction", what, message=message)
             self._additions.append(Addition(Composed(body), None))
             self._counts["contradicted"] += 1
 
-    def take_moment(self, item: Told) -> None:
+    def take_moment(self, item: ReportedEvent) -> None:
         """Compare a prompt, the end of a turn, an error, a change of the session."""
         event = item.event.event
         if event == "stage_transition":
@@ -412,9 +414,10 @@ class _Comparison:
             self._add(item._replace(event=item.event._replace(payload=missing)))
             self._counts["filled"] += 1
 
-    def _find_moment(self, body: Fields, item: Told) -> Fields | None:
-        """Return the line that tells a moment: one with its words, before one that is only near and
-        has the words of no other; of a turn that ended without words only one that used as much."""
+    def _find_moment(self, body: Fields, item: ReportedEvent) -> Fields | None:
+        """Return the line that reports a moment: one with its words, before one that is only near
+        and has the words of no other; of a turn that ended without words only one that used as
+        much."""
         text, at = body.get("text_hash"), item.at if item.is_dated else None
         lines = [line for line in self._moments if _is_same_moment(line, body, at)]
         if item.event.event == "turn" and "text" not in item.event.payload:
@@ -423,7 +426,7 @@ class _Comparison:
         near = (line for line in lines if line.get("text_hash") not in self._words)
         return next(equal, next(near, None))
 
-    def _add(self, item: Told, call_id: str = "", *, is_more: bool = False) -> None:
+    def _add(self, item: ReportedEvent, call_id: str = "", *, is_more: bool = False) -> None:
         """Add a line; with `is_more` the record holds one of the same event and call, whose key it
         must not have."""
         event = item.event
@@ -465,9 +468,9 @@ def _is_same_stage(line: Fields, agent: object, key: str | None, stated: str) ->
     return line.get("dedupe") == key if "dedupe" in line else line.get("claimed_at") == stated
 
 
-def _fills(line: Fields, item: Told) -> bool:
-    """Return whether a line tells what a line before it lacks of a moment: one at its time, or with
-    its tokens where no time is stated."""
+def _fills(line: Fields, item: ReportedEvent) -> bool:
+    """Return whether a line reports what a line before it lacks of a moment: one at its time, or
+    with its tokens where no time is stated."""
     if item.is_dated:
         return line.get("claimed_at") == rfc3339(item.at)
     is_without_words = line.get("witness") == "transcript" and "text_hash" not in line
@@ -475,7 +478,7 @@ def _fills(line: Fields, item: Told) -> bool:
 
 
 def _is_same_moment(line: Fields, body: Fields, at: int | None) -> bool:
-    """Return whether a line tells the moment that a transcript tells at a time (ms); where that
+    """Return whether a line reports the moment that a transcript reports at a time (ms); where that
     states none, by its words alone."""
     if line.get("event") != body.get("event") or line.get("agent") != body.get("agent"):
         return False

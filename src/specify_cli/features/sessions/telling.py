@@ -1,7 +1,7 @@
 """What a session's transcript tells, as the events that hooks would have recorded.  [pure]
 
-for told in iter_events(session, root):
-    print(told.at, told.event.event)
+for item in iter_events(session, root):
+    print(item.at, item.event.event)
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from specify_cli.features.hooks.payload.site import Site, place_events
 from specify_cli.features.hooks.payload.turn_from_transcript import Turn
 from specify_cli.features.hooks.payload.values import HookEvent, compose_approval
 from specify_cli.features.sessions.reading import Session, TranscriptEvent
-from specify_cli.features.sessions.reconciling import Told
+from specify_cli.features.sessions.reconciling import ReportedEvent
 
 
-def iter_events(session: Session, root: str) -> Iterator[Told]:
+def iter_events(session: Session, root: str) -> Iterator[ReportedEvent]:
     """Yield the events that hooks would have recorded in the project at `root`; at the end a result
     for each call that has none."""
     unanswered: dict[str, HookEvent] = {}
@@ -27,12 +27,12 @@ def iter_events(session: Session, root: str) -> Iterator[Told]:
             call_id = str(event.payload.get("call_id", ""))
             if event.event == "tool_call":
                 if call_id in begun:
-                    continue  # the begin of a `do` is told again with its result
+                    continue  # the begin of a `do` is reported again with its result
                 begun.add(call_id)
                 unanswered[call_id] = event
             elif event.event == "tool_result":
                 unanswered.pop(call_id, None)
-            yield Told(item.at, event, place, item.is_dated and item.at > 0)
+            yield ReportedEvent(item.at, event, place, item.is_dated and item.at > 0)
     for call_id, call in unanswered.items():
         members = {name: value for name, value in call.payload.items() if name in ("tool", "agent")}
         payload: dict[str, object] = {
@@ -44,7 +44,7 @@ def iter_events(session: Session, root: str) -> Iterator[Told]:
         result = HookEvent("tool_result", payload, "post", call_id)
         last = session.events[-1]
         is_dated = last.is_dated and last.at > 0
-        yield Told(last.at, result, len(session.events) - 1, is_dated)
+        yield ReportedEvent(last.at, result, len(session.events) - 1, is_dated)
 
 
 def _translate(session: Session, item: TranscriptEvent, root: str) -> Iterator[HookEvent]:

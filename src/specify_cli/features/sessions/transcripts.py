@@ -59,7 +59,7 @@ class Transcript(NamedTuple):
         return read(self.name), {agent: read(name) for agent, name in self.subagents.items()}
 
 
-class Sought(NamedTuple):
+class TranscriptQuery(NamedTuple):
     """The transcript of one session, as a hook of it names it: by its path, or by the session
     alone."""
 
@@ -72,12 +72,12 @@ class Sought(NamedTuple):
 def locate_with(
     find_subagents: Callable[[str], Mapping[str, str]],
     read_part: Callable[[str], bytes] = read_whole,
-) -> Callable[[Sought], Transcript | None]:
+) -> Callable[[TranscriptQuery], Transcript | None]:
     """Return what finds the transcript at the path that a hook named, with those of its subagents;
     None where it named none."""
 
-    def locate(sought: Sought) -> Transcript | None:
-        path = sought.path
+    def locate(query: TranscriptQuery) -> Transcript | None:
+        path = query.path
         if path is None:
             return None
         found = describe_transcript(path, "", find_subagents(path))
@@ -98,7 +98,7 @@ class KeptSessions(NamedTuple):
 
     find: Callable[[str, Mapping[str, str]], Iterator[Transcript]]
     reader: type[SessionReader]
-    locate: Callable[[Sought], Transcript | None] = locate_file
+    locate: Callable[[TranscriptQuery], Transcript | None] = locate_file
 
 
 def describe_transcript(

@@ -1,7 +1,7 @@
 """Merge what a transcript tells of a turn that has ended, when the harness's hook says so.
 
-A transcript is read from where it was left: the end of the turn before the last one is kept in
-`.kittify/local/transcripts/`. Whoever edits that file can have a part read again or not at all;
+A transcript is read from where it was left: `.kittify/local/transcripts/` stores the end of the
+turn before the last one. Whoever edits that file can have a part read again or not at all;
 `spec-kitty import sessions` reads all of it.
 """
 
@@ -20,8 +20,8 @@ from specify_cli.features.sessions.reading import Session, TranscriptEvent
 from specify_cli.features.sessions.telling import iter_events
 from specify_cli.features.sessions.transcripts import (
     MAX_TRANSCRIPT,
-    Sought,
     Transcript,
+    TranscriptQuery,
     read_head,
 )
 from specify_cli.invocation.bindings import (
@@ -52,7 +52,7 @@ def merge_turn(project: Project, cache: ParseCache, over: TurnOver) -> None:
     Raises InvocationError, OSError.
     """
     harness = over.harness
-    sought = Sought(over.session_id, over.transcript, over.home or "", os.environ)
+    sought = TranscriptQuery(over.session_id, over.transcript, over.home or "", os.environ)
     transcript = locate_transcript(harness, sought)
     if transcript is None:
         return
@@ -73,13 +73,13 @@ def merge_turn(project: Project, cache: ParseCache, over: TurnOver) -> None:
 def _leave_out_half_turn(session: Session) -> Session:
     """Return a session without the answer before its first prompt: of that turn only the end was
     read, so what it used is not known."""
-    kept: list[TranscriptEvent] = []
+    events: list[TranscriptEvent] = []
     is_asked = False
     for item in session.events:
         is_asked = is_asked or "prompt" in item.payload
         if is_asked or item.facts is None:
-            kept.append(item)
-    return session._replace(events=tuple(kept))
+            events.append(item)
+    return session._replace(events=tuple(events))
 
 
 def _merge_elsewhere(merger: SessionMerger, root: str, session: Session, over: TurnOver) -> None:

@@ -1,4 +1,5 @@
-"""What is told late and names no call or transcript: a transcript told it before."""
+"""Calls that are reported late and name no call or transcript: a transcript reported them
+before."""
 
 from __future__ import annotations
 
@@ -24,19 +25,19 @@ if TYPE_CHECKING:
     Fields = Mapping[str, object]
 
 
-def name_as_told(at: Site, call: HookInput) -> HookInput:
-    """Return a call under the name by which a transcript told it already, where a record of its
-    session says so: a hook is late, or tells it again.
+def name_as_reported(at: Site, call: HookInput) -> HookInput:
+    """Return a call under the name by which a transcript reported it already, where a record of its
+    session says so: a hook is late, or reports it again.
 
-    The transcript told everything until a moment. Of its calls with equal arguments the one that
-    began, or ended, nearest to what the payload states is meant.
+    The transcript reported everything until a moment. Of its calls with equal arguments the one
+    that began, or ended, nearest to what the payload states is meant.
     """
     first, key = call.events[0], list_keys(at.harness, call)[0]
     begin = first if first.event == "tool_call" else call.begin
     stamp = _read_stamp(call)
     if begin is None or stamp is None:
         return call
-    for lines, until in _list_told(at, call):
+    for lines, until in _list_reconciled(at, call):
         if stamp > until or any(line.get("dedupe") == key for line in lines):
             continue
         placed = zip(call.events, place_events(call, at).events, strict=True)
@@ -76,7 +77,8 @@ def _read_stamp(call: HookInput) -> str | None:
 
 
 def _is_filled_in(lines: Sequence[Fields], event: HookEvent) -> bool:
-    """Return whether a transcript told the rest of a call whose begin or end a hook told."""
+    """Return whether a transcript reported the rest of a call whose begin or end a hook
+    reported."""
     name, status = event.payload.get("call_id"), event.payload.get("status")
     return any(
         line.get("event") == event.event
@@ -94,9 +96,9 @@ def _measure(stamp: str, line: Fields) -> int:
     return abs((moments[0] or 0) - (moments[1] or 0))
 
 
-def _list_told(at: Site, call: HookInput) -> Iterator[tuple[list[Fields], str]]:
-    """Yield the lines of each record of a session, with its annexes, that a transcript was held
-    against, and until when (RFC 3339) that told everything."""
+def _list_reconciled(at: Site, call: HookInput) -> Iterator[tuple[list[Fields], str]]:
+    """Yield the lines of each record of a session, with its annexes, that a transcript was
+    compared with, and until when (RFC 3339) that reported everything."""
     session = call.session_id or ""
     bound = [one for name in (call.subagent, None) for one in _list_bound(at, session, name)]
     for place in bound or _find_imported(at, session):
@@ -143,12 +145,12 @@ def _sign_calls(at: Site, lines: Sequence[Fields], begin: HookEvent) -> list[str
     ]
 
 
-def was_last(told: Sequence[Fields], lines: Sequence[Fields], key: str | None) -> bool:
+def was_last(turns: Sequence[Fields], lines: Sequence[Fields], key: str | None) -> bool:
     """Return whether one of these turns was the last before the moment that a key begins with, as
     those of opencode do: nothing was asked between."""
     stamp = (key or "").partition("-")[0]
     until = rfc3339(int(stamp)) if stamp.isdigit() and len(stamp) == 13 else ""
-    ended = [str(line.get("claimed_at")) for line in told if str(line.get("claimed_at")) <= until]
+    ended = [str(line.get("claimed_at")) for line in turns if str(line.get("claimed_at")) <= until]
     return bool(ended) and not any(
         line.get("event") == "prompt"
         and max(ended) < str(line.get("claimed_at", line.get("at"))) <= until

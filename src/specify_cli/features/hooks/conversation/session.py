@@ -14,7 +14,7 @@ from specify_cli.features.hooks.conversation.subagents import follow_subagent, n
 from specify_cli.features.hooks.conversation.take_in import take_in
 from specify_cli.features.hooks.conversation.turn import (
     give_prompt,
-    is_told_again,
+    is_reported_again,
     record_moment,
     record_unknown,
 )
@@ -51,7 +51,7 @@ def record_session(
     if call.is_unknown:
         record_unknown(at, call)
     call = follow_request(at, call)
-    if call.moment is not None and not is_told_again(at, call, call.moment):
+    if call.moment is not None and not is_reported_again(at, call, call.moment):
         if call.moment.kind in ("started", "compacted") and call.subagent is None:
             forget_told(at.root, at.harness, call.session_id or "")
         has_record = record_moment(at, call, call.moment)
@@ -103,8 +103,8 @@ def _append(at: Site, call: HookInput) -> None:
 
 
 def _find_and_append(at: Site, call: HookInput, since: int | None = None) -> None:
-    """Append to the record that a search finds: what the agent was just told outranks what was
-    known before."""
+    """Append to the record that a search finds: the id that the agent just received outranks what
+    was known before."""
     session = call.session_id or ""
     with closing(find_recorder(at, call)) as recorder:
         begun = call.started_invocation == recorder.invocation_id

@@ -67,8 +67,8 @@ def begin_record(at: Site, call: HookInput) -> bool:
     """Begin a record for a session that works on none; False where this call is no reason to.
     Raises InvocationError.
 
-    A prompt is one, and a call that is about to run, where no prompt was told: what comes behind a
-    record is no work of its own.
+    A prompt is one, and a call that is about to run, where no prompt was reported: what comes after
+    a record is no work of its own.
     """
     is_asked = call.moment is not None and call.moment.kind == "prompt" and call.subagent is None
     works = (
@@ -98,7 +98,7 @@ def begin_record(at: Site, call: HookInput) -> bool:
 
 
 def say_late(at: Site, call: HookInput, closed: str, *, is_of_it: bool) -> bool:
-    """Say a call that a hook tells behind the end of its session as annexes of the record that
+    """Say a call that a hook reports after the end of its session as annexes of the record that
     ended with it, each event once; False where the session goes on, or its end is not known.
 
     A session that goes on begins with a prompt; `is_of_it` says that the record tells of the call.
@@ -113,7 +113,7 @@ def say_late(at: Site, call: HookInput, closed: str, *, is_of_it: bool) -> bool:
         return False
     project, cache = load_project(at.root, at.home)
     writer = name_writer(at.harness, session)
-    # Where transcripts are held against records, they tell of the call too.
+    # Where transcripts are compared with records, they report the call too.
     with (
         durable.folder(at.root, layout.TRANSCRIPTS, create=True, wait=durable.LOCK_WAIT_SECONDS),
         closing(Recorder(project, place, cache=cache, writer=writer)) as recorder,
@@ -127,8 +127,8 @@ def say_late(at: Site, call: HookInput, closed: str, *, is_of_it: bool) -> bool:
 
 
 def _is_prompt_recorded(at: Site, session: str) -> bool:
-    """Return whether a closed record of a session holds its newest prompt: then a hook tells that
-    one again, or behind the transcript, which gives it no key. Calls that are new begin a record
+    """Return whether a closed record of a session holds its newest prompt: then a hook reports that
+    one again, or after the transcript, which gives it no key. Calls that are new begin a record
     anyway."""
     found = read_prompt(at, session)
     if found is None:
@@ -145,10 +145,10 @@ def _is_prompt_recorded(at: Site, session: str) -> bool:
             continue
         lines = [] if record is None else fields_of(record)
         for line in (*lines, *annex_events(at.root, invocation_id)):
-            is_told = line.get("witness") == "transcript" or invocation_id in imported
+            is_without_key = line.get("witness") == "transcript" or invocation_id in imported
             is_equal = digest is not None and line.get("text_hash") == digest
             is_prompt = line.get("event") == "prompt"
-            if line.get("dedupe") == key or (is_prompt and is_told and is_equal):
+            if line.get("dedupe") == key or (is_prompt and is_without_key and is_equal):
                 return True
     return False
 
@@ -200,7 +200,7 @@ def end_records(at: Site, call: HookInput) -> None:
             continue
         ProfileInvocationExecutor(at.root, home=at.home).complete(
             binding.invocation_id,
-            # What the session told last may stand on what it began in this one and left open.
+            # What the session reported last may stand on what it began in this one and left open.
             outcome=judge_end([*fields_of(record), *left]),
             closed_by="hook",
             caller=_name_caller(at, session),

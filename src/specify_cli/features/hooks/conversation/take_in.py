@@ -1,4 +1,4 @@
-"""Calls of a turn that were told before its `do` began a record: orphans until then."""
+"""Calls of a turn that were reported before its `do` began a record: orphans until then."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 _TOGETHER_MILLIS = 5000
 
 
-def take_in_beside(
+def take_in_calls(
     start: str, home: str | None, session: Mapping[str, str], invocation_id: str
 ) -> None:
-    """Give a record that this session's `do` has just begun what was told beside it; never
-    raises."""
+    """Give a record that this session's `do` has just begun the calls reported together with it;
+    never raises."""
     harness, named, agent = session["harness"], session["session_id"], session.get("agent_id")
     try:
         project, cache = load_project(start, home)
@@ -49,15 +49,15 @@ def take_in_beside(
 def take_in(recorder: Recorder, harness: str, session: str, agent: str | None, since: int) -> None:
     """Append the orphans of this turn to the record that the turn's `do` began.
 
-    `since` (ms) is when the call of the `do` was told. The turn began with the session's newest
-    prompt; where no prompt is known, what was told just before the `do` and is open then was made
-    together with it. A subagent's `do` takes in that subagent's calls alone. One whose texts the
-    log of orphans holds cut stays there. Raises InvocationError.
+    `since` (ms) is when the call of the `do` was reported. The turn began with the session's newest
+    prompt; where no prompt is known, a call reported just before the `do` that is open then was
+    made together with it. A subagent's `do` takes in that subagent's calls alone. One whose texts
+    the log of orphans holds cut stays there. Raises InvocationError.
     """
     root = recorder.project.root
     named = redact(session, recorder.project.config.redaction).text[:200]
     lines = logged(root, layout.ORPHANS)
-    gone = {key for line in lines for key in list_taken(line)}
+    gone = {key for line in lines for key in list_adopted(line)}
     asked = read_prompt_time(root, harness, session)
     is_turn_known = asked is not None and asked <= since
     begun = rfc3339(since)
@@ -86,10 +86,10 @@ def take_in(recorder: Recorder, harness: str, session: str, agent: str | None, s
         marked = [item._replace(body={**item.body, "claimed_at": at}) for item in items]
         recorder.append(marked, dedupe=keys, checkpoints=False)
         adopted += keys
-    note_taken(root, adopted)
+    note_adopted(root, adopted)
 
 
-def note_taken(root: str, keys: Collection[str]) -> None:
+def note_adopted(root: str, keys: Collection[str]) -> None:
     """Note that records hold the orphans with these keys now. Raises OSError, InvocationError."""
     if keys:
         now = rfc3339(time.time_ns() // 1_000_000)
@@ -97,7 +97,7 @@ def note_taken(root: str, keys: Collection[str]) -> None:
 
 
 def read_prompt_time(root: str, harness: str, session: str) -> int | None:
-    """Return when (ms) the newest prompt of a session was told; None where none is known."""
+    """Return when (ms) the newest prompt of a session was reported; None where none is known."""
     try:
         path = f"{root}/{layout.PROMPTS}/{short_digest(harness, session)}"
         return os.lstat(path).st_mtime_ns // 1_000_000
@@ -111,7 +111,7 @@ def list_keys(line: LogLine, member: str = "keys") -> list[str]:
     return [str(key) for key in keys] if isinstance(keys, list) else []
 
 
-def list_taken(line: LogLine) -> list[str]:
+def list_adopted(line: LogLine) -> list[str]:
     """Return the keys of the orphans that a line of their log says a record took in."""
     return list_keys(line, "taken")
 

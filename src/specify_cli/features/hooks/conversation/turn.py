@@ -72,7 +72,7 @@ _MAX_PROMPT = 64 * 1024
 
 
 def record_moment(at: Site, call: HookInput, moment: SessionMoment) -> bool:
-    """Record what a hook told of a session; return False where the session works on no record.
+    """Record what a hook reported of a session; return False where the session works on no record.
 
     Raises InvocationError.
     """
@@ -118,7 +118,7 @@ def record_moment(at: Site, call: HookInput, moment: SessionMoment) -> bool:
             # The transcript that a hook names is the session's: of a subagent it says nothing.
             own = _find_turn(turns, moment) if is_main else nothing
             turn = describe_turn(moment, own, call.subagent, at.harness)
-            if not _is_told(at, call, recorder, turn, turns):
+            if not _is_recorded(at, call, recorder, turn, turns):
                 _append(recorder, "turn", turn, key)
         elif moment.kind not in ("end", "closing") and not _is_earlier(moment, recorder):
             change = describe_session_change(moment)
@@ -126,18 +126,22 @@ def record_moment(at: Site, call: HookInput, moment: SessionMoment) -> bool:
     return True
 
 
-def is_told_again(at: Site, call: HookInput, moment: SessionMoment) -> bool:
-    """Return whether a record of the session tells a moment that is not of what is under way: a
-    prompt that any of them holds, else one that a part of the session told which has ended."""
+def is_reported_again(at: Site, call: HookInput, moment: SessionMoment) -> bool:
+    """Return whether a record of the session holds a moment that is not of what is under way: a
+    prompt that any of them holds, else one that a part of the session reported which has ended."""
     session, key = call.session_id or "", _key(at, call.session_id or "", moment)
     for binding in list_bindings(at.root, at.harness, session, None) if moment.key else ():
         try:
-            held = FileRecordStore(at.root).hold(Index(at.root).resolve(binding.invocation_id))
-            size = held.measure()
+            record_file = FileRecordStore(at.root).hold(
+                Index(at.root).resolve(binding.invocation_id)
+            )
+            size = record_file.measure()
             # of a record that goes on, or that its agent closed, the end is enough
-            if moment.kind != "prompt" and not ends_part(held(max(0, size - MAX_LINE), MAX_LINE)):
+            if moment.kind != "prompt" and not ends_part(
+                record_file(max(0, size - MAX_LINE), MAX_LINE)
+            ):
                 continue
-            data = held(0, size)
+            data = record_file(0, size)
         except (OSError, InvocationError):
             continue
         if moment.kind == "prompt":
@@ -152,8 +156,8 @@ def is_told_again(at: Site, call: HookInput, moment: SessionMoment) -> bool:
 
 
 def _list_turn_keys(at: Site, call: HookInput, moment: SessionMoment, data: bytes) -> list[str]:
-    """Return the keys under which a record with this data can hold the end of a turn: it was told
-    behind fewer calls, or as many."""
+    """Return the keys under which a record with this data can hold the end of a turn: it was
+    reported after fewer calls, or as many."""
     session = call.session_id or ""
     name = f"{_name_turn(at, session, moment)} {call.subagent}"
     counts = [f" {number}" for number in range(_count_calls(data) + 1)]
@@ -172,8 +176,8 @@ def _merge_transcript(
     *,
     tells_turn: bool,
 ) -> None:
-    """Let rooms hold the session's transcript against its records, but for the turn that a hook
-    tells. A failure is left where doctor shows it: what hooks told is recorded anyway."""
+    """Let rooms compare the session's transcript with its records, but for the turn that a hook
+    reports. A failure is left where doctor shows it: what hooks reported is recorded anyway."""
     over = TurnOver(
         at.harness,
         call.session_id or "",
@@ -218,8 +222,8 @@ def record_unknown(at: Site, call: HookInput) -> None:
 
 
 def read_prompt(at: Site, session: str) -> tuple[str, str] | None:
-    """Return the key of a session's newest prompt and its text as it was kept, masked, empty where
-    it was not; None where there is none."""
+    """Return the key of a session's newest prompt and its text as it was stored, masked, empty
+    where it was not; None where there is none."""
     try:
         path = f"{layout.PROMPTS}/{short_digest(at.harness, session)}"
         data = durable.read_below(at.root, path, 2 * _MAX_PROMPT)
@@ -232,8 +236,8 @@ def read_prompt(at: Site, session: str) -> tuple[str, str] | None:
 def give_prompt(at: Site, recorder: Recorder, session: str) -> None:
     """Append the newest prompt of a session to a record of it that lacks it.
 
-    Where the transcript told one with its words, a hook tells that one late. An equal one that is
-    new is told by the transcript, too, at the end of its turn.
+    Where the transcript reported one with its words, a hook reports that one late. An equal one
+    that is new is reported by the transcript, too, at the end of its turn.
     """
     prompt = read_prompt(at, session)
     if prompt is None:
@@ -253,7 +257,7 @@ def give_prompt(at: Site, recorder: Recorder, session: str) -> None:
 
 
 def name_prompt(key: str) -> str:
-    """Return what tells a prompt from others on a record, by the key it was kept with."""
+    """Return what tells a prompt from others on a record, by the key it was stored with."""
     return _digest(key, "prompt")
 
 
@@ -272,7 +276,7 @@ def _close_unanswered_calls(at: Site, call: HookInput, recorder: Recorder, *, ev
         writer = fields.get("by") or recorder.started.get("session") or {}
         if isinstance(writer, dict) and writer.get("session_id") not in (None, session[:200]):
             continue
-        refusal, moment = ends.refused.get(call_id), read_moment(ends.told_at.get(call_id))
+        refusal, moment = ends.refused.get(call_id), read_moment(ends.reported_at.get(call_id))
         payload: Members = {
             "call_id": call_id,
             "tool": fields.get("tool"),
@@ -328,15 +332,15 @@ def _list_open_calls(data: bytes) -> list[Mapping[str, object]]:
         if fields.get("event") == "tool_call":
             calls[call_id] = fields
             open_calls[call_id] = open_calls.get(call_id, 0) + 1
-        # one told beside a `do` can come before its call
+        # one reported together with a `do` can come before its call
         elif fields.get("event") == "tool_result":
             open_calls[call_id] = open_calls.get(call_id, 0) - 1
     return [fields for call_id, fields in calls.items() if open_calls[call_id] > 0]
 
 
 def _keep_prompt(at: Site, session: str, moment: SessionMoment) -> bool:
-    """Keep a prompt, as far as prompts are kept here, until its session begins a record; False if
-    told before."""
+    """Store a prompt, as far as prompts are stored here, until its session begins a record; False
+    if it was reported before."""
     config = load_project(at.root, at.home, lenient=True)[0].config
     plain = config.capture_ceiling.get("prompt", "summary") in ("summary", "full") and moment.text
     text = redact(make_encodable(str(moment.text)), config.redaction).text if plain else ""
@@ -348,7 +352,7 @@ def _keep_prompt(at: Site, session: str, moment: SessionMoment) -> bool:
         durable.replace(
             fd, name, f"{key}\n{text[:_MAX_PROMPT]}".encode(), durable.PRIVATE, sync=False
         )
-        # A file system's own clock runs behind by a tick; what was told before has to stay before.
+        # A file system's own clock is late by a tick; what was reported before has to stay before.
         now = time.time_ns()
         os.utime(name, ns=(now, now), dir_fd=fd, follow_symlinks=False)
     return True
@@ -380,7 +384,7 @@ def _find_turn(turns: Sequence[Turn], moment: SessionMoment) -> Turn:
     return next((turn for turn in turns[::-1] if turn.text == moment.text), turns[0].begin_next())
 
 
-def _is_told(
+def _is_recorded(
     at: Site, call: HookInput, recorder: Recorder, payload: Members, turns: Sequence[Turn]
 ) -> bool:
     """Return whether the records of a session tell each turn that ends in these words, as its
@@ -405,17 +409,17 @@ def _is_told(
             data += read_annexes(root, invocation_id)
         except (OSError, InvocationError):
             continue
-        told_of = (raw for raw in data.split(b"\n") if any(needle in raw for needle in needles))
-        lines += [open_line(raw).fields or {} for raw in told_of]
-    wanted = ("turn", agent, text_hash)
-    told = [
-        line for line in lines if tuple(map(line.get, ("event", "agent", "text_hash"))) == wanted
+        raw_lines = (raw for raw in data.split(b"\n") if any(needle in raw for needle in needles))
+        lines += [open_line(raw).fields or {} for raw in raw_lines]
+    expected = ("turn", agent, text_hash)
+    turns_before = [
+        line for line in lines if tuple(map(line.get, ("event", "agent", "text_hash"))) == expected
     ]
     if agent is not None or moment.transcript is None:
-        told = [line for line in told if line.get("witness") == "transcript"]
+        turns_before = [line for line in turns_before if line.get("witness") == "transcript"]
     if agent is None and moment.transcript is None:
-        return was_last(told, lines, moment.key)
-    return len(told) >= there
+        return was_last(turns_before, lines, moment.key)
+    return len(turns_before) >= there
 
 
 def _is_cut(transcript: str | None) -> bool:
@@ -463,7 +467,7 @@ def _append_late(at: Site, call: HookInput, moment: SessionMoment, invocation_id
     ):
         return  # the turn is a later one
     name = _name_turn(at, session, moment)
-    # A hook told it before.
+    # A hook reported it before.
     if any(dedupe_bytes(key) in data for key in _list_turn_keys(at, call, moment, data)):
         return
     key = _key(at, session, moment._replace(key=name))
@@ -473,12 +477,12 @@ def _append_late(at: Site, call: HookInput, moment: SessionMoment, invocation_id
     with closing(Recorder(project, place, cache=cache, writer=writer)) as recorder:
         turns = _read_turns(at.harness, moment)
         payload = describe_turn(moment, _find_turn(turns, moment), None, at.harness)
-        if not _is_told(at, call, recorder, payload, turns):
+        if not _is_recorded(at, call, recorder, payload, turns):
             recorder.append([recorder.compose("turn", payload)], checkpoints=False)
 
 
 def _is_earlier(moment: SessionMoment, recorder: Recorder) -> bool:
-    """Return whether a session began before its record: told late, it is no change of it."""
+    """Return whether a session began before its record: reported late, it is no change of it."""
     began = str(recorder.started.get("started_at"))
     key = moment.key or ""
     return moment.kind == "started" and key[10:11] == "T" and key < began

@@ -6,13 +6,13 @@ documentation.
     translate("claude-code", payload).events
 
 `codex.py` says what Codex sends and how its payloads are read, as a `Dialect` under the name
-HARNESS; `codex.json` beside it says where its settings are and what is put there
+HARNESS; `codex.json` next to it says where its settings are and what is put there
 (`settings/harnesses.py`). What programs have in common stands in `payload/`. A hook loads the
 module of its own harness and no other: the name says which.
 
 A package of others brings a harness in the same way: `Fill("harness", "tern:HARNESS", "tern")` in
-its declaration, a module with a HARNESS, and the JSON file of the same name beside it. Only a name
-that is none of ours is looked for there. Where such a harness fails, ROOM_FAILED says whose it is;
+its declaration, a module with a HARNESS, and the JSON file of the same name next to it. Only a name
+that is none of ours is searched there. Where such a harness fails, ROOM_FAILED says whose it is;
 nothing else is touched.
 """
 

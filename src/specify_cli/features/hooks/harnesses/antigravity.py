@@ -1,6 +1,6 @@
 """Antigravity: https://antigravity.google/docs/hooks
 
-A call is told once, when it is over, with its arguments in `toolCall` and without its output;
+A call is reported once, when it is over, with its arguments in `toolCall` and without its output;
 `error` is there where the program says how it ended. The payload names no event.
 """
 

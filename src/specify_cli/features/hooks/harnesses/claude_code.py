@@ -1,9 +1,9 @@
 """Claude Code: https://code.claude.com/docs/en/hooks
 
-A failed call has an event of its own, so a call that is told as done is done. What a file-editing
-tool did stands in `tool_response`: `originalFile`, `structuredPatch`, and `type` for a new file.
-Several programs run the hooks in Claude Code's settings, too; their payloads have marks that Claude
-Code's own lack.
+A failed call has an event of its own, so a call that is reported as done is done. What a
+file-editing tool did stands in `tool_response`: `originalFile`, `structuredPatch`, and `type` for a
+new file. Several programs run the hooks in Claude Code's settings, too; their payloads have marks
+that Claude Code's own lack.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def was_refused(line: Payload) -> bool:
 
 
 def _replace(before: object, result: Payload) -> str | None:
-    """Return a file's text behind an edit; None where the result does not hold all of it."""
+    """Return a file's text after an edit; None where the result does not hold all of it."""
     old, new = match_whole(result, "oldString"), match_whole(result, "newString")
     if not isinstance(before, str) or not old or new is None:
         return None
@@ -160,8 +160,8 @@ def _spell_diff(hunks: object, path: str | None, before: object, after: str | No
         for line in body:
             mark = line[:1]
             text, place = (new, to) if mark == "+" else (old, at)
-            held = text[place] if 0 <= place < len(text) else ""
-            lines.append(mark + held if held.lstrip() == line[1:].lstrip() else line)
+            stored = text[place] if 0 <= place < len(text) else ""
+            lines.append(mark + stored if stored.lstrip() == line[1:].lstrip() else line)
             at += mark in (" ", "-")
             to += mark in (" ", "+")
     return "\n".join(lines) + "\n"

@@ -74,7 +74,7 @@ class Copilot(Dialect):
 
 
 def _read_command_status(output: object) -> str:
-    """Return how a command ended, by the last line, which Copilot writes behind its output."""
+    """Return how a command ended, by the last line, which Copilot writes after its output."""
     text = output
     if isinstance(output, dict):
         text = match_whole(output, "text_result_for_llm", "textResultForLlm")

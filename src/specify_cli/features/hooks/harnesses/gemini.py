@@ -1,6 +1,6 @@
 """Gemini CLI: https://geminicli.com/docs/hooks/reference
 
-A result holds `llmContent` and `returnDisplay`. How a command ended stands behind its output in
+A result holds `llmContent` and `returnDisplay`. How a command ended stands after its output in
 `llmContent`. The question to a person comes as a notification, and no payload names its call. It
 tells a compaction before every request (`PreCompress`), so none is recorded.
 """
@@ -27,7 +27,7 @@ EVENTS = {
     "AfterAgent": "turn_end",
     "Notification": "permission",
 }
-# The last lines of a command's result, behind its output.
+# The last lines of a command's result, after its output.
 _TRAILERS = frozenset(("Process Group PGID", "Background PIDs", "Signal", "Exit Code"))
 _MAX_TRAILERS = 8
 
@@ -71,7 +71,7 @@ class Gemini(Dialect):
 
 
 def _read_command_status(output: object) -> str:
-    """Return how a command ended, by the lines that Gemini CLI writes behind its output.
+    """Return how a command ended, by the lines that Gemini CLI writes after its output.
 
     It names an exit code only where that is not 0.
     """

@@ -10,5 +10,5 @@ program are read), `calls.py`, `outputs.py`, `patches.py` and `moments.py` (what
 only the transcript says).
 
 A payload of any form is answered and never raises: what is not understood is said to be unknown.
-The program's own words are kept. The rooms hooks and sessions import it.
+The program's own words are stored. The rooms hooks and sessions import it.
 """

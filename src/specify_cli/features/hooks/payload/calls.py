@@ -1,7 +1,7 @@
 """What the calls of all programs have in common: tool, arguments, ids, and whether they run
 spec-kitty. [pure]
 
-Programs take names from each other, so a member is looked up under each spelling that is known. A
+Programs take names from each other, so a member is read under each spelling that is known. A
 program that spells it in another way restates its payload in these words first
 (`harnesses/antigravity.py`).
 """
@@ -87,7 +87,7 @@ def build_call(
     if args is not None:
         body["args"] = args
     mode = match_first(payload, "permission_mode")
-    if mode is not None and not keyed_by_id:  # it may be another when the call is told again
+    if mode is not None and not keyed_by_id:  # it may be another when the call is reported again
         body["permission_mode"] = mode
     return HookEvent("tool_call", add_agent(body, subagent), "pre", call_id if keyed_by_id else key)
 

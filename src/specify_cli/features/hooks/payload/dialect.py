@@ -157,7 +157,7 @@ class Dialect:
         return self.identify_call(payload)
 
     def judge_status(self, payload: Payload, tool: str, output: object) -> str:
-        """Return how a call ended that was not told as a failure, nor by a member that programs
+        """Return how a call ended that was not reported as a failure, nor by a member that programs
         share: ok, error, denied or unknown.
 
         Where nothing says how a command ended, it is unknown.
@@ -165,7 +165,7 @@ class Dialect:
         return "unknown" if runs_command(payload) else "ok"
 
     def is_refusal(self, payload: Payload, output: object) -> bool:
-        """Return whether a call that was told as a failure was refused by a person or a rule of
+        """Return whether a call that was reported as a failure was refused by a person or a rule of
         theirs."""
         return False
 
@@ -291,10 +291,10 @@ class Dialect:
         return (result, *self.list_patches(payload, result, tool, args, output))
 
     def _read_end(self, payload: Payload, call: HookInput, *, failed: bool) -> HookInput:
-        """Return a call that is over, with what has to be looked up for it.
+        """Return a call that is over, with what has to be read for it.
 
-        A call that may begin a record is told whole when it is over: no record could take its begin
-        before.
+        A call that may begin a record is reported whole when it is over: no record could take its
+        begin before.
         """
         call = note_command(payload, call)
         events = self.build_result(payload, call.subagent, failed=failed)
@@ -319,7 +319,7 @@ class Dialect:
 
 
 def _add_denials(call: HookInput) -> HookInput:
-    """Return a call with an approval behind each refused one: a claim of the harness, which names
+    """Return a call with an approval after each refused one: a claim of the harness, which names
     nobody."""
     denials = [
         HookEvent("approval", compose_approval(item.payload), item.phase, item.call_id)

@@ -1,5 +1,5 @@
-"""Equal calls at the same moment, of harnesses that name no call: told apart by what was told
-before them.
+"""Equal calls at the same moment, of harnesses that name no call: distinguished by what was
+reported before them.
 
 Copilot gives calls it makes together one time, so two equal ones have equal payloads, and so has
 one call that arrives through two settings files. Each file tells a call once: its second equal
@@ -26,7 +26,7 @@ _REMEMBERED = 16 * 1024
 def number_twin(
     root: str, harness: str, source: str, call: HookInput, dedupe: str | None
 ) -> HookInput:
-    """Return a call with a key of its own where this source told an equal one before it.
+    """Return a call with a key of its own where this source reported an equal one before it.
 
     `dedupe` is what tells its first event from others.
     """

@@ -96,7 +96,7 @@ def _build_stage(payload: Payload, subagent: str | None, *, begins: bool) -> Hoo
 
 def _build_error(payload: Payload) -> HookEvent:
     """Return the event of an error that ended a turn: its code and words, as far as they are
-    told."""
+    reported."""
     error = payload.get("error")
     code = message = None
     if isinstance(error, dict):
@@ -111,6 +111,6 @@ def _build_error(payload: Payload) -> HookEvent:
     if message is not None:
         body["message"] = message
     moment = payload.get("timestamp", payload.get("prompt_id"))
-    # Without a moment, one error told twice could be two: then nothing tells it from others.
+    # Without a moment, one error reported twice could be two: then nothing tells it from others.
     key = "" if moment is None else compute_fingerprint((error, moment, message))
     return HookEvent("error", body, "other", key)

@@ -2,7 +2,7 @@
 printed ids. [pure]
 
 What stands in the text that a tool printed says nothing of how the call ended. A program writes
-that into members of its own, or behind the output; its module says which.
+that into members of its own, or after the output; its module says which.
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ def _find_projects(folder: str, home: str | None) -> list[tuple[str, str | None]
     try:
         while os.path.isabs(here):
             root, git_dir = find_root(here, home)
-            # Who removes the events in the middle of a run leaves what hooks noted beside them. In
+            # Who removes the events in the middle of a run leaves what hooks noted next to them. In
             # a new worktree there is neither: there the main one says that sessions get records.
             if (
                 os.path.isdir(f"{root}/{layout.EVENTS}")

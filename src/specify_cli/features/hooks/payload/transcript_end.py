@@ -63,11 +63,11 @@ def fill_exit_status(dialect: Dialect, call: HookInput) -> HookInput:
 
 
 class Ends(NamedTuple):
-    """What a transcript says of calls: which were refused, with what their model was told, and when
-    (as it states it) it told last of one that it tells more of than its begin."""
+    """What a transcript says of calls: which were refused, with what their model received, and
+    when (as it states it) it reported last a call of which it reports more than the begin."""
 
     refused: Mapping[str, str]
-    told_at: Mapping[str, object]
+    reported_at: Mapping[str, object]
 
 
 def read_ends(dialect: Dialect, path: str | None, ids: Iterable[str]) -> Ends:
@@ -75,14 +75,14 @@ def read_ends(dialect: Dialect, path: str | None, ids: Iterable[str]) -> Ends:
     named = {call_id: call_id.encode() for call_id in ids}
     data = read_end(path, MAX_TURN) if path is not None and named else b""
     lines = [line for line in data.split(b"\n") if any(name in line for name in named.values())]
-    told_at: dict[str, object] = {}
+    reported_at: dict[str, object] = {}
     for call_id, name in named.items():
         values = (parse_json(line) for line in lines if name in line)
         stated = [value.get("timestamp") for value in values if isinstance(value, dict)]
         stated = [moment for moment in stated if moment is not None]
         if len(stated) > 1:
-            told_at[call_id] = stated[-1]
-    return Ends(read_facts(dialect, b"\n".join(lines)).denied, told_at)
+            reported_at[call_id] = stated[-1]
+    return Ends(read_facts(dialect, b"\n".join(lines)).denied, reported_at)
 
 
 def read_end(path: str, limit: int = MAX_TRANSCRIPT, start: int = 0) -> bytes:

@@ -41,7 +41,7 @@ class Turn:
     """What has been read of a turn so far. The harness's module reads each line into it
     (`Dialect.read_turn`).
 
-    `denied` maps the id of each call that was refused to what its model was told. `error` is the
+    `denied` maps the id of each call that was refused to what its model received. `error` is the
     code and the words of what ended the turn, where that was an error; costs are in US dollars.
     """
 
@@ -74,7 +74,7 @@ class Turn:
         self._thoughts += [thought] if isinstance(thought, str) and thought else []
 
     def add_usage(self, request: str, counts: object) -> None:
-        """Note what one answer of the model used; an answer told in pieces is one."""
+        """Note what one answer of the model used; an answer reported in pieces is one."""
         if isinstance(counts, dict):
             self._used[request] = counts
 

@@ -55,7 +55,7 @@ class SessionMoment(NamedTuple):
 
 
 class TurnOver(NamedTuple):
-    """What a hook knows of a session whose transcript can be held against its records now.
+    """What a hook knows of a session whose transcript can be compared with its records now.
 
     `transcript` is the path it names. What hooks tell in a moment, or later, is left to them: with
     `tells_turn` the answer of the turn that is under way, with `is_closing` calls
@@ -94,7 +94,7 @@ class HookInput(NamedTuple):
     # the session or subagent above, where the payload names only that
     parent_agent: str | None = None
     call_id_is_synthetic: bool = False  # whether the harness gave the call no id
-    begin: HookEvent | None = None  # of a call that ended: what was told when it began
+    begin: HookEvent | None = None  # of a call that ended: what was reported when it began
     moment: SessionMoment | None = None
     permission_request: object = None  # tells the call that a person is asked to permit
     # is equal to the `permission_request` of the call that ended here

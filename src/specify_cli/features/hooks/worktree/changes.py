@@ -3,8 +3,8 @@
 A change is a call's where its time lies in that call and in no other record's, and where the call
 was seen to begin, so that what stood there before is known. It becomes a `patch_apply` whose
 witness is the tree. Which lines came is said only where nobody else can have written them: not
-where git may have brought them, nor where git held the same content before. A change in no call,
-and in no edit that a record tells, is a `capture_gap` *unseen_change*.
+where git may have brought them, nor where git had the same content before. A change in no call,
+and in no edit that a record reports, is a `capture_gap` *unseen_change*.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from specify_cli.features.hooks.worktree.contents import (
 from specify_cli.features.hooks.worktree.judge import (
     EXECUTABLE,
     Change,
-    Verdict,
+    ChangeOwner,
     count_uses,
     describe_change,
     judge_change,
 )
-from specify_cli.features.hooks.worktree.known import ENDED, File, Known, stamp
+from specify_cli.features.hooks.worktree.known import ENDED, File, KnownTree, stamp
 from specify_cli.features.hooks.worktree.listing import (
     TICK,
     Index,
@@ -95,7 +95,7 @@ class Changes:
         if self._is_own:
             self._recorder.close()
 
-    def begin(self, now: int) -> Known:
+    def begin(self, now: int) -> KnownTree:
         """Return how a work tree stands when a record is followed for the first time."""
         if not self._is_small:
             message = (
@@ -104,7 +104,7 @@ class Changes:
             )
             body = gap("tree_too_large", "changes of files", message=message)
             self._append([(Composed(body), "size")])
-            return Known(now, "", "", {}, [], [], {})
+            return KnownTree(now, "", "", {}, [], [], {})
         top, prefix = self._index.top, self._index.prefix
         if os.path.lexists(f"{top}/.gitmodules"):
             # git's index names the folder of another repository as if it were a file
@@ -127,19 +127,21 @@ class Changes:
                     files[path] = File(0, 0, 0, "", None)
         files |= {path: stamp(state) for path, state in moved.items()}
         files |= {path: content.file for path, content in self._read(moved).items()}
-        return Known(now, base, self._index.stamp, files, *list_unknown_folders(self._index), {})
+        return KnownTree(
+            now, base, self._index.stamp, files, *list_unknown_folders(self._index), {}
+        )
 
-    def record(self, moved: Moved, known: Known, at: int, ended: str | None) -> int:
+    def record(self, moved: Moved, known: KnownTree, at: int, ended: str | None) -> int:
         """Append what the changes are at a moment (ns), keep in `known` how their files stand, and
-        return until when all of them are told.
+        return until when all of them are recorded.
 
-        What only calls can have done whose end is not told waits for it; not at the end of a turn,
-        where `ended` is None: then nobody knows.
+        What only calls can have done whose end is not reported waits for it; not at the end of a
+        turn, where `ended` is None: then nobody knows.
         """
         now = at // 1_000_000
-        verdicts, moments = self._judge(moved, known, now)
-        moved, at = _set_waiting_aside(moved, verdicts, moments, at, ended)
-        began = [call.span.begin for verdict in verdicts.values() for call in verdict.calls]
+        owners, moments = self._judge(moved, known, now)
+        moved, at = _set_waiting_aside(moved, owners, moments, at, ended)
+        began = [call.span.begin for owner in owners.values() for call in owner.calls]
         brought = bool(began) and has_git_brought(self._index.top, min(began))
         entries = {
             path: find_entry(self._index, path, state) for path, state in moved.files.items()
@@ -152,7 +154,7 @@ class Changes:
         }
         contents = self._read({p: s for p, s in moved.files.items() if p not in as_git})
         stood: dict[str, File | None] = {
-            path: known.files.get(path) for path in verdicts if path not in as_git
+            path: known.files.get(path) for path in owners if path not in as_git
         }
         if not known.base:
             stood = {path: file or self._guess_before(path) for path, file in stood.items()}
@@ -164,21 +166,21 @@ class Changes:
         items: list[tuple[Composed, str]] = []
         hands: dict[str, int] = {}
         for path in sorted(before.keys() & (contents.keys() | moved.gone.keys())):
-            verdict, content, entry = verdicts[path], contents.get(path), entries.get(path)
+            owner, content, entry = owners[path], contents.get(path), entries.get(path)
             old = before[path]
             if entry is not None and not old.mode:
                 old = old._replace(mode=entry.mode)
             change = describe_change(old, stands.get(path), gone, uses)
             if change is None:
                 continue
-            if verdict.whose == "hand":
+            if owner.whose == "hand":
                 hands[mask_path(path, self._settings.rules)] = moments[path]
-            elif verdict.whose == "own":
+            elif owner.whose == "own":
                 blob = "" if content is None or content.blob not in has else content.blob
-                if brought or verdict.brings or self._is_not_own(path, known, verdict, blob):
+                if brought or owner.brings or self._is_not_own(path, known, owner, blob):
                     change = change._replace(lines=None)
-                if change.lines is not None or not verdict.is_named:
-                    item = self._compose(path, moments[path], change, verdict, content)
+                if change.lines is not None or not owner.is_named:
+                    item = self._compose(path, moments[path], change, owner, content)
                     items.append((item, f"{path}\0{moments[path]}"))
         for body in describe_unseen(hands):
             items.append((Composed(body), f"{body['what']}\0{body['message']}"))
@@ -191,8 +193,8 @@ class Changes:
         return at
 
     def _judge(
-        self, moved: Moved, known: Known, now: int
-    ) -> tuple[dict[str, Verdict], dict[str, int]]:
+        self, moved: Moved, known: KnownTree, now: int
+    ) -> tuple[dict[str, ChangeOwner], dict[str, int]]:
         """Return whose each change is, and when it happened (ms)."""
         own, covered, untold = self._read_own(now)
         kinds = {name: kind for name, kind in known.calls.items() if name not in untold}
@@ -202,38 +204,38 @@ class Changes:
         }
         moments |= {path: moment // 1_000_000 for path, moment in moved.gone.items()}
         others: list[Activity] | None = None
-        verdicts: dict[str, Verdict] = {}
+        owners: dict[str, ChangeOwner] = {}
         for path, moment in moments.items():
             named = mask_path(path, self._settings.rules)
-            verdict = judge_change(named, moment, own, (), kinds)
-            if verdict.whose in ("own", "hand"):
+            owner = judge_change(named, moment, own, (), kinds)
+            if owner.whose in ("own", "hand"):
                 if others is None:
                     since = min(moments.values())
                     since = min(since, known.at // 1_000_000) if moved.gone else since
                     asked = (self._root, self._place.invocation_id, since - 1000, now)
                     others = list(read_others(*asked))
-                verdict = judge_change(named, moment, own, others, kinds)
+                owner = judge_change(named, moment, own, others, kinds)
             # Of a file that is gone the time is at most that of its folder.
             late = path in moved.gone and any(
                 call.span.end * 1_000_000 >= known.at and kinds.get(call.call_id) != ENDED
                 for activity in (own, *(others or ()))
                 for call in activity.calls
             )
-            if verdict.whose == "hand" and (late or moment < covered):
-                verdict = Verdict("unsure")
-            verdicts[path] = verdict
-        return verdicts, moments
+            if owner.whose == "hand" and (late or moment < covered):
+                owner = ChangeOwner("unsure")
+            owners[path] = owner
+        return owners, moments
 
     def _read_own(self, now: int) -> tuple[Activity, int, set[object]]:
-        """Return what the end of the record tells, the moment (ms) from which that is all, and the
-        calls of which nobody told when they ended.
+        """Return what the end of the record reports, the moment (ms) from which that is all, and
+        the calls whose end nobody reported.
 
         A call that was refused never ran, though no hook says so. Of one that a transcript says has
         ended, nothing that came later is its own.
         """
-        held = FileRecordStore(self._root).hold(self._place)
-        start = max(0, held.measure() - _TAIL)
-        raw = held(start, _TAIL).split(b"\n")
+        record_file = FileRecordStore(self._root).hold(self._place)
+        start = max(0, record_file.measure() - _TAIL)
+        raw = record_file(start, _TAIL).split(b"\n")
         lines = [open_line(line).fields or {} for line in raw[1 if start else 0 : -1]]
         first = read_moment(lines[0].get("at", lines[0].get("started_at"))) if lines else None
         own = read_activity(lines, now)
@@ -248,19 +250,19 @@ class Changes:
         }
         return own, now if first is None else first, untold
 
-    def _is_not_own(self, path: str, known: Known, verdict: Verdict, blob: str) -> bool:
+    def _is_not_own(self, path: str, known: KnownTree, owner: ChangeOwner, blob: str) -> bool:
         """Return whether others may have written what a call left, which git has as `blob`."""
-        return not self._is_small or (bool(blob) and self._was_held(path, known, verdict, blob))
+        return not self._is_small or (bool(blob) and self._was_in_git(path, known, owner, blob))
 
-    def _was_held(self, path: str, known: Known, verdict: Verdict, blob: str) -> bool:
-        """Return whether git held what a call left before: then others may have written it.
+    def _was_in_git(self, path: str, known: KnownTree, owner: ChangeOwner, blob: str) -> bool:
+        """Return whether git had what a call left before: then others may have written it.
 
         To store it again gives it a new time, so that alone does not tell.
         """
         top, own = self._index.top, find_entry(self._index, path, None)
         others = self._index.data.count(bytes.fromhex(blob))
         others -= own is not None and own.blob == blob
-        since = min(call.span.begin for call in verdict.calls)
+        since = min(call.span.begin for call in owner.calls)
         listed = read_git(top, "ls-tree", "-r", known.base) if known.base else None
         return (
             others > 0
@@ -269,13 +271,13 @@ class Changes:
         )
 
     def _compose(
-        self, path: str, moment: int, change: Change, verdict: Verdict, content: Content | None
+        self, path: str, moment: int, change: Change, owner: ChangeOwner, content: Content | None
     ) -> Composed:
         """Return the line of a change that a call made."""
         payload: dict[str, object] = {"path": make_encodable(path), "kind": change.kind}
-        if len(verdict.calls) == 1:
-            payload["call_id"] = verdict.calls[0].call_id
-        agents = {call.agent for call in verdict.calls}
+        if len(owner.calls) == 1:
+            payload["call_id"] = owner.calls[0].call_id
+        agents = {call.agent for call in owner.calls}
         if len(agents) == 1 and None not in agents:
             payload["agent"] = agents.pop()
         if content is not None and content.text is not None:
@@ -300,7 +302,7 @@ class Changes:
         }
 
     def _guess_before(self, path: str) -> File:
-        """Return what is known of a file where nobody looked before: whether git's index has it."""
+        """Return what is known of a file that no look has seen: whether git's index has it."""
         there = find_entry(self._index, path, None) is not None
         return File(1 if there else 0, 0, 0, "", None)
 
@@ -318,21 +320,21 @@ def _count_left_out(number: int) -> Composed:
 
 def _set_waiting_aside(
     moved: Moved,
-    verdicts: dict[str, Verdict],
+    owners: dict[str, ChangeOwner],
     moments: Mapping[str, int],
     at: int,
     ended: str | None,
 ) -> tuple[Moved, int]:
-    """Return what moved without what waits for the end of a call, and until when (ns) that is told
-    then; at the end of a turn such changes are nobody's."""
+    """Return what moved without what waits for the end of a call, and until when (ns) that is
+    recorded then; at the end of a turn such changes are nobody's."""
     now = at // 1_000_000
     waiting = {
-        path: Verdict("unsure")
-        for path, verdict in verdicts.items()
-        if verdict.whose == "own" and not any(_is_over(call, now, ended) for call in verdict.calls)
+        path: ChangeOwner("unsure")
+        for path, owner in owners.items()
+        if owner.whose == "own" and not any(_is_over(call, now, ended) for call in owner.calls)
     }
     if ended is None:
-        verdicts |= waiting
+        owners |= waiting
         return moved, at
     files = {path: state for path, state in moved.files.items() if path not in waiting}
     gone = {path: moment for path, moment in moved.gone.items() if path not in waiting}
@@ -341,18 +343,18 @@ def _set_waiting_aside(
 
 
 def _is_over(call: Call, now: int, ended: str | None) -> bool:
-    """Return whether the end of a call is known: it is told, or being told now."""
+    """Return whether the end of a call is known: it is reported, or being reported now."""
     return call.span.end != now or call.call_id.partition("#")[0] == ended
 
 
 def _split(call: Call, ends: Ends, now: int) -> list[Call]:
-    """Return a call up to when a transcript tells its end, where no hook did, and what comes behind
-    as one without a name: it excuses a change and claims none. A program can tell of a call that
-    goes on."""
-    told = read_moment(ends.told_at.get(call.call_id)) if call.span.end == now else None
-    if told is None or told >= now:
+    """Return a call up to when a transcript reports its end, where no hook did, and what comes
+    after as one without a name: it excuses a change and claims none. A program can tell of a call
+    that goes on."""
+    reported = read_moment(ends.reported_at.get(call.call_id)) if call.span.end == now else None
+    if reported is None or reported >= now:
         return [call]
-    end = max(told, call.span.begin)
+    end = max(reported, call.span.begin)
     return [
         call._replace(span=call.span._replace(end=end)),
         call._replace(call_id="", span=call.span._replace(begin=end)),

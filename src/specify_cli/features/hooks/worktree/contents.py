@@ -32,7 +32,7 @@ _BRINGING = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "REBASE_HEAD", "SQ
 
 
 class Content(NamedTuple):
-    """A file as it is: what is kept of it, its text where it is one, and its name as a blob."""
+    """A file as it is: what is stored of it, its text where it is one, and its name as a blob."""
 
     file: File
     text: str | None
@@ -108,7 +108,8 @@ class Reader:
 
 
 def name_blob(file: File, blob: str) -> File:
-    """Return what is kept of a file that is as git has it: its text is asked of git when needed."""
+    """Return what is stored of a file that is as git has it: its text is asked of git when
+    needed."""
     return file._replace(digest=f"{_AS_BLOB}{blob}", lines=None)
 
 

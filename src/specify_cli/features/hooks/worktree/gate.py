@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 _AT_WORK_SECONDS = 15 * 60
 
 
-def look_beside(at: Site, call: HookInput) -> None:
-    """Look at the work tree before a call runs that can change it, and behind it. Raises what a
+def look_around(at: Site, call: HookInput) -> None:
+    """Look at the work tree before a call runs that can change it, and after it. Raises what a
     write raises."""
     event = call.events[-1]
     kind = judge_call(at.harness, str(event.payload.get("tool")), event.payload.get("args"))
@@ -35,20 +35,20 @@ def look_beside(at: Site, call: HookInput) -> None:
         return
     if event.event != "tool_call":
         if kind != TELLS:
-            ended, is_behind = str(event.payload.get("call_id")), not _has_others(at.root)
-            _look(at, place, call, ended=ended, is_behind=is_behind)
+            ended, is_after = str(event.payload.get("call_id")), not _has_others(at.root)
+            _look(at, place, call, ended=ended, is_after=is_after)
         return
     path = find_path(event.payload.get("args")) if kind == TELLS else None
     if path is not None:
         # Its payload will tell its change: it is only asked whether others changed the file before,
-        # or took one away beside it, whose moment the folder's time tells until it is written to.
+        # or removed one next to it, whose moment the folder's time tells until it is written to.
         path = os.path.normpath(os.path.join(at.folder, path))
         if not path.startswith(f"{at.root}/"):
             return
         try:
-            looked = os.stat(f"{at.root}/{layout.TREE}/{place.invocation_id}").st_mtime_ns
-            moved = os.lstat(os.path.dirname(path)).st_mtime_ns >= looked
-            if not moved and os.lstat(path).st_ctime_ns < looked:
+            last_look = os.stat(f"{at.root}/{layout.TREE}/{place.invocation_id}").st_mtime_ns
+            moved = os.lstat(os.path.dirname(path)).st_mtime_ns >= last_look
+            if not moved and os.lstat(path).st_ctime_ns < last_look:
                 return
         except OSError:
             return
@@ -65,7 +65,7 @@ def _look(
     begun: tuple[str, str] | None = None,
     only: str | None = None,
     ended: str | None = None,
-    is_behind: bool = False,
+    is_after: bool = False,
 ) -> None:
     """Look for the record a call is bound to; for the one it was bound to before, where that is
     closed."""
@@ -73,13 +73,13 @@ def _look(
     from specify_cli.features.hooks.worktree.look import look
 
     session = str(call.session_id)
-    if look(at, place, session, call=begun, only=only, ended=ended, is_behind=is_behind):
+    if look(at, place, session, call=begun, only=only, ended=ended, is_after=is_after):
         return
-    from specify_cli.features.hooks.search import find_above  # once behind each record
+    from specify_cli.features.hooks.search import find_above  # once after each record
 
     above = find_above(at.root, at.harness, session, call.subagent, place)
     if above is not None:
-        look(at, above, session, call=begun, ended=ended, is_behind=is_behind)
+        look(at, above, session, call=begun, ended=ended, is_after=is_after)
 
 
 def _has_others(root: str) -> bool:

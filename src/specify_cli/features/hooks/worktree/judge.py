@@ -30,7 +30,7 @@ _BRINGING = re.compile(
 )
 _WAITING = ("agent", "task", "question", "ask_user", "plan", "fetch", "search", "skill", "todo")
 EXECUTABLE = 0o100
-# By so much a file system's clock runs behind at most.
+# A file system's clock is late by this much at most.
 _TICK_MILLIS = 10
 
 
@@ -49,7 +49,7 @@ def judge_call(harness: str, tool: str, args: object) -> str:
 
 def _list_running(activity: Activity) -> list[Call]:
     """Return the calls that can have changed a file themselves: not one that waits for a subagent
-    whose own calls are told."""
+    whose own calls are reported."""
     begun = [call.span.begin for call in activity.calls if call.agent is not None]
     return [
         call
@@ -59,11 +59,11 @@ def _list_running(activity: Activity) -> list[Call]:
     ]
 
 
-class Verdict(NamedTuple):
-    """Whose a change is: `own` of these calls, `told` by an edit, of a `hand`, or `unsure`.
+class ChangeOwner(NamedTuple):
+    """Whose a change is: `own` of these calls, of an `edit`, of a `hand`, or `unsure`.
 
     `brings` says that one of the calls may have brought what others wrote, `is_named` that the
-    record tells the change already, without its lines.
+    record reports the change already, without its lines.
     """
 
     whose: str
@@ -83,37 +83,37 @@ class Change(NamedTuple):
 
 def judge_change(
     path: str, moment: int, own: Activity, others: Iterable[Activity], calls: Mapping[str, str]
-) -> Verdict:
+) -> ChangeOwner:
     """Return whose a change of a file at a moment (ms) is.
 
     `calls` are those that were seen to begin, with their kinds.
     """
     others = list(others)
     edits = own.edits.get(path, ())
-    told = [edit for edit in edits if edit.span.holds(moment, 0)]
-    if any(edit.has_lines for edit in told) or any(
+    stated = [edit for edit in edits if edit.span.holds(moment, 0)]
+    if any(edit.has_lines for edit in stated) or any(
         edit.span.holds(moment, 1) for other in others for edit in other.edits.get(path, ())
     ):
-        return Verdict("told")
-    untold = {edit.call_id for edit in told}
+        return ChangeOwner("edit")
+    named_edits = {edit.call_id for edit in stated}
     running = _list_running(own)
     kinds = {call.call_id: _find_kind(calls, call.call_id) for call in running}
     mine = tuple(
         call
         for call in running
         if call.span.begin - _TICK_MILLIS <= moment <= call.span.end
-        and (call.call_id in untold or kinds[call.call_id] in (OWN, BRINGS))
+        and (call.call_id in named_edits or kinds[call.call_id] in (OWN, BRINGS))
     )
     theirs = [call for other in others for call in _list_running(other)]
     if mine and not any(call.span.holds(moment, _TICK_MILLIS) for call in theirs):
         brings = any(kinds[call.call_id] == BRINGS for call in mine)
-        return Verdict("own", mine, brings, bool(told))
-    beside = [*edits, *running, *theirs]
-    return Verdict("unsure" if any(item.span.holds(moment) for item in beside) else "hand")
+        return ChangeOwner("own", mine, brings, bool(stated))
+    candidates = [*edits, *running, *theirs]
+    return ChangeOwner("unsure" if any(item.span.holds(moment) for item in candidates) else "hand")
 
 
 def _find_kind(calls: Mapping[str, str], call_id: str) -> str | None:
-    # a call whose id is a stand-in has its number behind it on the record
+    # a call whose id is a stand-in has its number after it on the record
     return calls.get(call_id) or calls.get(call_id.partition("#")[0])
 
 

@@ -1,4 +1,4 @@
-"""How the files of a work tree stood when they were looked at last.
+"""How the files of a work tree stood at the last look.
 
 It lies in `.kittify/local/tree/`, a file for each record, under this clone's key: who has not the
 key cannot make a line be claimed. Of a text it keeps digests of its masked lines, and no word.
@@ -18,7 +18,7 @@ from specify_cli.record import layout
 if TYPE_CHECKING:
     from typing import Any
 
-# What is not kept beyond this is not known at the next look.
+# What is not stored beyond this is not known at the next look.
 _MAX_KNOWN = 4 * 1024 * 1024
 _MAX_CALLS = 64
 # In the place of its kind: what a call had changed when it ended is known.
@@ -42,9 +42,9 @@ def stamp(state: os.stat_result) -> File:
     return File(state.st_ctime_ns, state.st_size, state.st_mode, "", None)
 
 
-class Known(NamedTuple):
-    """What is known of a work tree: when it was looked at (ns), the commit that unlisted files are
-    as in, what the index was (`name_index`), the other files, folders and ignored paths beside the
+class KnownTree(NamedTuple):
+    """What is known of a work tree: when the last look was (ns), the commit that unlisted files are
+    as in, what the index was (`name_index`), the other files, folders and ignored paths next to the
     index, and the calls seen to begin, each with its kind (`gate`)."""
 
     at: int
@@ -56,8 +56,8 @@ class Known(NamedTuple):
     calls: dict[str, str]
 
 
-def read_known(folder_fd: int, name: str, secret: bytes) -> Known | None:
-    """Return what was known at the look before; None where nothing was kept, or not under this
+def read_known(folder_fd: int, name: str, secret: bytes) -> KnownTree | None:
+    """Return what was known at the look before; None where nothing was stored, or not under this
     key."""
     try:
         fd = durable.open_regular(folder_fd, name, os.O_RDONLY, f"{layout.TREE}/{name}")
@@ -73,12 +73,12 @@ def read_known(folder_fd: int, name: str, secret: bytes) -> Known | None:
     try:
         value: dict[str, Any] = json.loads(text)
         files = {path: File(*file) for path, file in value.pop("files").items()}
-        return Known(files=files, **value)
+        return KnownTree(files=files, **value)
     except (KeyError, TypeError):
         return None  # of another version
 
 
-def write_known(folder_fd: int, name: str, secret: bytes, known: Known) -> None:
+def write_known(folder_fd: int, name: str, secret: bytes, known: KnownTree) -> None:
     """Keep what is known; the file's time says when that was. Raises OSError, InvocationError."""
     calls = dict(list(known.calls.items())[-_MAX_CALLS:])
     text = json.dumps(known._replace(calls=calls)._asdict()).encode("ascii")
@@ -91,7 +91,7 @@ def write_known(folder_fd: int, name: str, secret: bytes, known: Known) -> None:
 
 
 def forget_old(folder_fd: int, now: int) -> None:
-    """Remove what was kept of records that nobody has worked on for a week."""
+    """Remove what was stored of records that nobody has worked on for a week."""
     for name in os.listdir(folder_fd):
         if now - os.stat(name, dir_fd=folder_fd, follow_symlinks=False).st_mtime_ns > _MAX_AGE:
             os.unlink(name, dir_fd=folder_fd)

@@ -19,9 +19,9 @@ from specify_cli.record import layout
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
-    from specify_cli.features.hooks.worktree.known import Known
+    from specify_cli.features.hooks.worktree.known import KnownTree
 
-# git and the kernel stamp with a clock that runs behind by a tick.
+# git and the kernel stamp with a clock that is late by a tick.
 TICK = 10_000_000
 _ENTRY = 62
 _MAX_ASKED = 1000
@@ -138,8 +138,8 @@ def find_entry(index: Index, path: str, state: os.stat_result | None) -> Entry |
     return None
 
 
-def find_moved(index: Index, known: Known) -> Moved:
-    """Return what moved since a work tree was looked at, but records and what they lead to."""
+def find_moved(index: Index, known: KnownTree) -> Moved:
+    """Return what moved since the last look at a work tree, but records and what they lead to."""
     root, since = index.root, known.at - TICK
     tracked = set(index.paths)
     others = {os.fsencode(path) for path in known.files}
@@ -208,8 +208,8 @@ def list_gone(index: Index) -> list[str]:
     return _find_moved_files(index.root, index.paths, 2**63)[1]
 
 
-def look_at_file(root: str, path: str, known: Known) -> Moved:
-    """Return whether one file moved since a work tree was looked at."""
+def look_at_file(root: str, path: str, known: KnownTree) -> Moved:
+    """Return whether one file moved since the last look at a work tree."""
     before, files, gone = known.files.get(path), {}, {}
     try:
         state = os.lstat(f"{root}/{path}")

@@ -14,7 +14,7 @@ from specify_cli import durable
 from specify_cli.errors import InvocationError
 from specify_cli.features.hooks.worktree.known import (
     ENDED,
-    Known,
+    KnownTree,
     forget_old,
     read_known,
     write_known,
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from specify_cli.features.hooks.worktree.listing import Moved
     from specify_cli.invocation.recorder import Recorder
 
-# Above this a look costs more than a call may be kept waiting for: then only turns are compared.
+# Above this a look costs more than a call may wait for: then only turns are compared.
 MAX_FILES = 5000
-# Up to this many files are looked at behind a call, too: else what changes again before the next
+# Up to this many files are compared after a call, too: else what changes again before the next
 # call hides what the call did.
-MAX_BEHIND = 1500
+MAX_AFTER = 1500
 _WAIT_SECONDS = 0.5
 _LAST = 16 * 1024
 
@@ -47,14 +47,14 @@ def look(
     ends_turn: bool = False,
     only: str | None = None,
     ended: str | None = None,
-    is_behind: bool = False,
+    is_after: bool = False,
     recorder: Recorder | None = None,
 ) -> bool:
     """Look at a work tree, and record what its calls changed and what nobody tells; False where
     the record is closed.
 
-    `call` is the one that begins, with its kind (`judge_call`). With `only`, one file is looked
-    at; with `is_behind`, a tree of many files is not. `ended` is the call that has just ended.
+    `call` is the one that begins, with its kind (`judge_call`). With `only`, one file is
+    compared; with `is_after`, a tree of many files is not. `ended` is the call that has just ended.
     Raises what a write raises.
     """
     now = time.time_ns()
@@ -69,7 +69,7 @@ def look(
         return True  # another hook looks: this call is not seen to begin, and claims nothing
     with locked as fd:
         index = read_index(at.root, top)
-        if is_behind and index.total > MAX_BEHIND:
+        if is_after and index.total > MAX_AFTER:
             return True
         is_small = index.total <= MAX_FILES
         known = read_known(fd, place.invocation_id, key.secret)
@@ -100,17 +100,17 @@ def look(
     return True
 
 
-def _move_on(known: Known, moved: Moved, stamp: str, now: int, ended: str | None) -> Known:
-    """Return what is known of a whole tree from now on (ns), behind the call that has `ended`."""
+def _move_on(known: KnownTree, moved: Moved, stamp: str, now: int, ended: str | None) -> KnownTree:
+    """Return what is known of a whole tree from now on (ns), after the call that has `ended`."""
     if ended in known.calls:
         known.calls[ended] = ENDED
     return known._replace(at=now, indexed=stamp, folders=moved.folders, ignored=moved.ignored)
 
 
-def _narrow(only: str | None, known: Known | None) -> str | None:
+def _narrow(only: str | None, known: KnownTree | None) -> str | None:
     """Return the one file to look at; None where the whole tree has to be.
 
-    A file that is new may have been moved: then where it was has to be looked at, too.
+    A file that is new may have been moved: then where it was has to be compared, too.
     """
     if known is None or (only in known.files and known.files[only].changed):
         return only
@@ -120,8 +120,10 @@ def _narrow(only: str | None, known: Known | None) -> str | None:
 def _is_open(root: str, place: Place) -> bool:
     """Return whether a record is there and its last line does not close it."""
     try:
-        held = FileRecordStore(root).hold(place)
+        record_file = FileRecordStore(root).hold(place)
     except (OSError, InvocationError):
         return False
-    end = held(max(0, held.measure() - _LAST), _LAST).rstrip(b"\n").rpartition(b"\n")[2]
+    end = (
+        record_file(max(0, record_file.measure() - _LAST), _LAST).rstrip(b"\n").rpartition(b"\n")[2]
+    )
     return b'"event":"completed"' not in end

@@ -7,7 +7,7 @@ its lines mean.
 `codex.py` holds Codex' TRANSCRIPTS: a function that finds them, and a `SessionReader`. What
 programs have in common stands in `reading.py` (pure) and `transcripts.py`. A package of others
 brings one by `Fill("transcripts", "tern:TRANSCRIPTS", "tern")`; only a name that is none of ours is
-looked for there.
+searched there.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from specify_cli.features.hooks.harnesses import find_dialect
 from specify_cli.features.hooks.strangers import blame_package
 from specify_cli.features.sessions.feature import OWN
 from specify_cli.features.sessions.reading import Session, read_session_with
-from specify_cli.features.sessions.transcripts import KeptSessions, Sought, Transcript
+from specify_cli.features.sessions.transcripts import KeptSessions, Transcript, TranscriptQuery
 
 
 def list_names() -> list[str]:
@@ -37,21 +37,21 @@ def find_transcripts(
     Raises StoredDataError for an unreadable store, EnvironmentFault ROOM_FAILED where another
     package's harness fails.
     """
-    kept = _find_kept(harness)
-    with _blaming(harness, kept.reader.__module__):
-        yield from kept.find(home, environment)
+    sessions = _find_harness_sessions(harness)
+    with _blaming(harness, sessions.reader.__module__):
+        yield from sessions.find(home, environment)
 
 
-def locate_transcript(harness: str, sought: Sought) -> Transcript | None:
+def locate_transcript(harness: str, query: TranscriptQuery) -> Transcript | None:
     """Return the transcript of one session; None where its program keeps none that is known.
 
     Raises StoredDataError for an unreadable store, EnvironmentFault ROOM_FAILED.
     """
     if harness not in list_names():
         return None
-    kept = _find_kept(harness)
-    with _blaming(harness, kept.reader.__module__):
-        return kept.locate(sought)
+    sessions = _find_harness_sessions(harness)
+    with _blaming(harness, sessions.reader.__module__):
+        return sessions.locate(query)
 
 
 def read_session(
@@ -68,22 +68,22 @@ def read_session(
     `cwd` is where it worked, for a transcript that does not say so; `is_over` says that it does not
     go on. Raises EnvironmentFault ROOM_FAILED.
     """
-    dialect, kept = find_dialect(harness), _find_kept(harness)
-    with _blaming(harness, kept.reader.__module__):
-        return read_session_with(kept.reader, dialect, main, others, cwd, is_over=is_over)
+    dialect, sessions = find_dialect(harness), _find_harness_sessions(harness)
+    with _blaming(harness, sessions.reader.__module__):
+        return read_session_with(sessions.reader, dialect, main, others, cwd, is_over=is_over)
 
 
-def _find_kept(harness: str) -> KeptSessions:
+def _find_harness_sessions(harness: str) -> KeptSessions:
     """Return what the module of a harness brings. Raises EnvironmentFault ROOM_FAILED."""
     run = f"{__name__}.{harness.replace('-', '_')}:TRANSCRIPTS"
     if harness not in OWN:
         runs = (fill.run for fill in list_fills("transcripts") if fill.name == harness)
         run = next(runs, "")  # where nothing brings them, that fails to load
     with _blaming(harness, run):
-        kept = load(run)
-        if not isinstance(kept, KeptSessions):
-            raise TypeError(f"expected KeptSessions, found {type(kept).__name__}")
-    return kept
+        sessions = load(run)
+        if not isinstance(sessions, KeptSessions):
+            raise TypeError(f"expected KeptSessions, found {type(sessions).__name__}")
+    return sessions
 
 
 def _blaming(harness: str, run: str) -> AbstractContextManager[None]:

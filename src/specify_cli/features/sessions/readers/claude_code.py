@@ -1,5 +1,5 @@
 """Transcripts of Claude Code: a file a session, and one for each of its subagents in a folder
-beside it."""
+next to it."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _find_subagents(path: str) -> dict[str, str]:
 
 
 def _read_part(path: str) -> bytes:
-    """Return a transcript; of a subagent behind a line that says its type and who began it."""
+    """Return a transcript; of a subagent after a line that says its type and who began it."""
     about = read_head(path.removesuffix(".jsonl") + ".meta.json").replace(b"\n", b" ")
     return about + b"\n" + read_whole(path) if about else read_whole(path)
 

@@ -1,7 +1,7 @@
 """Transcripts of Codex: a file a session or subagent, by day.
 
-It tells a call as the model made it and, in later versions, as an item that ran. Hooks are told the
-latter.
+It reports a call as the model made it and, in later versions, as an item that ran. Hooks receive
+the latter.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from specify_cli.features.sessions.reading import Line, SessionReader, parse_tim
 from specify_cli.features.sessions.transcripts import (
     FIRST_BYTES,
     KeptSessions,
-    Sought,
     Transcript,
+    TranscriptQuery,
     describe_transcript,
     find_cwd,
     list_files,
@@ -44,15 +44,15 @@ def find_transcripts(home: str, environment: Mapping[str, str]) -> Iterator[Tran
     return _read_heads([*files, *list_files(f"{top}/archived_sessions", 0, ".jsonl")])
 
 
-def locate_transcript(sought: Sought) -> Transcript | None:
+def locate_transcript(query: TranscriptQuery) -> Transcript | None:
     """Return the transcript at the path that a hook named, with those of its subagents of that
     day."""
-    if sought.path is None:
+    if query.path is None:
         return None
-    files = list_files(os.path.dirname(sought.path), 0, ".jsonl")
-    began = [file for file in files if file >= sought.path]
-    found = (item for item in _read_heads(began) if item.name == sought.path)
-    return next(found, None) or locate_file(sought)
+    files = list_files(os.path.dirname(query.path), 0, ".jsonl")
+    began = [file for file in files if file >= query.path]
+    found = (item for item in _read_heads(began) if item.name == query.path)
+    return next(found, None) or locate_file(query)
 
 
 def _read_heads(paths: list[str]) -> Iterator[Transcript]:
@@ -85,8 +85,8 @@ class CodexReader(SessionReader):
     """Reads the lines of one file."""
 
     def begin(self, data: bytes) -> None:
-        # Of calls that are told both as the model made them and as they ran, the latter is what
-        # hooks are told.
+        # A call can be reported both as the model made it and as it ran: the latter is what
+        # hooks receive.
         self._has_items = b'"item_completed"' in data
         self._made: dict[str, list[Any]] = {}
 
@@ -175,7 +175,7 @@ class CodexReader(SessionReader):
             status = "error"
         name = f"{begun.get('namespace') or ''}{begun.get('name') or 'shell'}"
         if (patch := _find_patch(begun)) is not None:
-            # what a hook is told of it, also where the patch did not fit and no item says so
+            # what a hook receives of it, also where the patch did not fit and no item says so
             name, args = "apply_patch", {"command": patch}
         elif isinstance(command := _find_argument(begun, _COMMAND), dict):
             # no item tells a command that was interrupted

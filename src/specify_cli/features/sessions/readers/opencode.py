@@ -13,7 +13,7 @@ from doctrine.light_imports import TYPE_CHECKING
 from specify_cli.errors import StoredDataError
 from specify_cli.features.hooks.payload.outputs import parse_json
 from specify_cli.features.sessions.reading import Line, SessionReader, parse_time
-from specify_cli.features.sessions.transcripts import KeptSessions, Sought, Transcript
+from specify_cli.features.sessions.transcripts import KeptSessions, Transcript, TranscriptQuery
 
 if TYPE_CHECKING:
     from typing import Any
@@ -46,13 +46,13 @@ def find_transcripts(home: str, environment: Mapping[str, str]) -> Iterator[Tran
         yield Transcript(where, str(row["directory"]), moment, parts, dump_session, name)
 
 
-def locate_transcript(sought: Sought) -> Transcript | None:
+def locate_transcript(query: TranscriptQuery) -> Transcript | None:
     """Return the rows of a session and its subagents; None where the database holds none of it."""
-    path = _find_database(sought.home, sought.environment)
+    path = _find_database(query.home, query.environment)
     if not os.path.isfile(path):
         return None
-    parts = _name_parts(path, sought.session_id)
-    return Transcript(f"{path}#{sought.session_id}", "", 0, parts, dump_session)
+    parts = _name_parts(path, query.session_id)
+    return Transcript(f"{path}#{query.session_id}", "", 0, parts, dump_session)
 
 
 def _name_parts(path: str, session: str) -> dict[str, str]:
@@ -124,7 +124,7 @@ def dump_session(name: str) -> bytes:
     """Return what opencode's database holds of a session: its row, then messages and their parts,
     one JSON a line.
 
-    `name` is the database's path with the session's id behind a `#`.
+    `name` is the database's path with the session's id after a `#`.
     """
     path, _, session = name.rpartition("#")
     lines = _ask(path, _SESSION, session)

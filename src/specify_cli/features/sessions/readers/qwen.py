@@ -1,5 +1,5 @@
 """Transcripts of Qwen Code: a file a session below the folder of its project, one for each
-background subagent beside it."""
+background subagent next to it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class QwenReader(SessionReader):
         parts = (line.get("message") or {}).get("parts") or []
         kind = line.get("type")
         if kind == "user" and line.get("subtype") == "notification":
-            self.end_turn()  # a subagent's end is told as if a person had asked again
+            self.end_turn()  # a subagent's end is reported as if a person had asked again
         elif kind == "user":
             self.add_prompt(join_texts(parts, "text"))
         elif kind == "assistant":
@@ -59,8 +59,8 @@ class QwenReader(SessionReader):
         response = next(
             (part["functionResponse"].get("response") or {} for part in parts), dict[str, object]()
         )
-        shown = result.get("resultDisplay")
-        display = shown if isinstance(shown, dict) else {}
+        result_display = result.get("resultDisplay")
+        display = result_display if isinstance(result_display, dict) else {}
         call_id, status = str(result["callId"]), judge_exit_code(display.get("exitCode"))
         if isinstance(display.get("subagentName"), str):
             name = f"{display['subagentName']}-{call_id}"
@@ -72,7 +72,7 @@ class QwenReader(SessionReader):
                 "PostToolUseFailure", call_id, None, status or "error", error=response["error"]
             )
         else:
-            members = {"llmContent": response.get("output"), "returnDisplay": shown}
+            members = {"llmContent": response.get("output"), "returnDisplay": result_display}
             self.end_call("PostToolUse", call_id, None, status, tool_response=members)
 
 
