@@ -123,7 +123,5 @@ def _is_open(root: str, place: Place) -> bool:
         record_file = FileRecordStore(root).hold(place)
     except (OSError, InvocationError):
         return False
-    end = (
-        record_file(max(0, record_file.measure() - _LAST), _LAST).rstrip(b"\n").rpartition(b"\n")[2]
-    )
-    return b'"event":"completed"' not in end
+    end = record_file(max(0, record_file.measure() - _LAST), _LAST).rstrip(b"\n")
+    return b'"event":"completed"' not in end.rpartition(b"\n")[2]
