@@ -12,8 +12,8 @@ _LIFE = 90.0
 
 
 def run(root: str) -> int:
-    """Push once, out of everybody's way: lowest priority, no working folder held, ended by force if
-    it hangs."""
+    """Push once, out of everybody's way: lowest priority, no working folder in use, ended by force
+    if it hangs."""
     folder = sync_folder(root)
     if folder is None:
         return 1

@@ -49,9 +49,9 @@ if TYPE_CHECKING:
 
 
 # More lines of a record are counted by their events.
-_LINES_SHOWN = 200
-# Of an object so many members or lines are shown, and so many characters of each.
-_MEMBERS_SHOWN, _SHOWN = 40, 200
+_MAX_LINES = 200
+# Of an object so many members or lines are displayed, and so many characters of each.
+_MAX_MEMBERS, _MAX_CHARACTERS = 40, 200
 
 
 def enable(values: Values) -> int:
@@ -247,7 +247,7 @@ def _read_token_file(path: str) -> str:
 
 
 def _describe_credential(offer: Offer, where: str) -> str:
-    """Return the end of the offer: which credential goes there, and who is taken for the receiver
+    """Return the end of the offer: which credential goes there, and who counts as the receiver
     on this machine."""
     if offer.token is None:
         lines = ["credential: none is set yet"]
@@ -319,14 +319,14 @@ def _describe_records(offer: Offer) -> Iterator[str]:
         yield "no record is closed yet; the first one leaves as soon as it is"
         return
     yield "what would leave of your newest closed record:"
-    for number, line in enumerate(offer.lines[:_LINES_SHOWN]):
+    for number, line in enumerate(offer.lines[:_MAX_LINES]):
         yield ""
         yield f"line {number}: {one_line(line.get('event') or 'withheld')}"
         yield from (
             f"  {name} = {json.dumps(value, ensure_ascii=False)}" for name, value in line.items()
         )
-    if len(offer.lines) > _LINES_SHOWN:
-        rest = Counter(str(line.get("event") or "withheld") for line in offer.lines[_LINES_SHOWN:])
+    if len(offer.lines) > _MAX_LINES:
+        rest = Counter(str(line.get("event") or "withheld") for line in offer.lines[_MAX_LINES:])
         yield ""
         yield "and " + ", ".join(
             f"{number} more {one_line(name)}" for name, number in sorted(rest.items())
@@ -358,11 +358,11 @@ def _describe_object(item: Members) -> Iterator[str]:
         members = [
             (f"{name} = ", json.dumps(inner, ensure_ascii=False)) for name, inner in value.items()
         ]
-    for label, shown in members[:_MEMBERS_SHOWN]:
-        rest = f"… ({len(shown)} characters)" if len(shown) > _SHOWN else ""
-        yield f"  {one_line(f'{label}{shown[:_SHOWN]}{rest}')}"
-    if len(members) > _MEMBERS_SHOWN:
-        yield f"  and {len(members) - _MEMBERS_SHOWN} more"
+    for label, text in members[:_MAX_MEMBERS]:
+        rest = f"… ({len(text)} characters)" if len(text) > _MAX_CHARACTERS else ""
+        yield f"  {one_line(f'{label}{text[:_MAX_CHARACTERS]}{rest}')}"
+    if len(members) > _MAX_MEMBERS:
+        yield f"  and {len(members) - _MAX_MEMBERS} more"
 
 
 def _render_event(event: Members) -> Iterator[str]:

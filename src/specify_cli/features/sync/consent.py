@@ -191,7 +191,7 @@ def write_consent(folder: str, consent: Consent) -> None:
 
 
 def write_private(folder: str, name: str, data: bytes) -> None:
-    """Write a small private file beside the consent, whole or not at all. Raises EnvironmentFault
+    """Write a small private file next to the consent, whole or not at all. Raises EnvironmentFault
     SYNC_UNAVAILABLE."""
     try:
         os.makedirs(folder, mode=0o700, exist_ok=True)
@@ -213,7 +213,7 @@ def unavailable(path: str, error: Exception) -> EnvironmentFault:
 
 
 def pause_for(folder: str, seconds: float, why: str) -> None:
-    """Start no push behind a command for a while; the file's time says until when, its text why."""
+    """Start no push after a command for a while; the file's time says until when, its text why."""
     write_private(folder, PAUSE, (why + "\n").encode("utf-8", "replace"))
     until = time.time() + seconds
     os.utime(f"{folder}/{PAUSE}", (until, until))
@@ -250,7 +250,7 @@ def endpoints_of(folder: str, token: str) -> tuple[str, ...]:
 
 
 def bind_token(folder: str, token: str, endpoint: str) -> None:
-    """Remember that a token may go to an endpoint; only digests of tokens are kept. Raises as
+    """Remember that a token may go to an endpoint; only digests of tokens are stored. Raises as
     `endpoints_of`."""
     bindings, name = _read_bindings(folder), _compute_digest(token)
     agreed = tuple(dict.fromkeys((*bindings.get(name, ()), endpoint)))

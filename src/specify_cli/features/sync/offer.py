@@ -3,7 +3,7 @@
     offer = make_offer(project, os.environ, endpoint=None, level=None, token=None, proposed=True)
     consent = accept(offer)          # after the yes
 
-An offer is only looked at; `accept` is the one place that writes consent and binds a token.
+An offer is only read; `accept` is the one place that writes consent and binds a token.
 """
 
 from __future__ import annotations

@@ -46,14 +46,14 @@ def read_headers(text: str) -> dict[str, str]:
 
 
 def send_otlp(url: str, headers: Headers, body: bytes) -> None:
-    """Send one request once. Raises EnvironmentFault DELIVERY_FAILED where it was not taken
+    """Send one request once. Raises EnvironmentFault DELIVERY_FAILED where it was not accepted
     whole."""
     answer = post_json(url, headers, body)
     try:
         partial = json.loads(answer or b"{}").get("partialSuccess") or {}
         rejected = int(partial.get("rejectedSpans") or 0)
     except (ValueError, AttributeError, TypeError):
-        return  # An answer in another form than was asked for; the status says that it was taken.
+        return  # An answer in another form than was asked for; by its status it was accepted.
     if rejected:
         raise failed(
             url, f"{rejected} spans were refused: {partial.get('errorMessage', '')}", headers

@@ -152,7 +152,7 @@ def preview(project: Project, uuid: str, level: str) -> tuple[list[Members], boo
     """Return the events that would leave for one record, and whether it is a real one of this
     project.
 
-    The newest that would be sent is taken, a closed one if one is near.
+    The newest that would be sent is the example, a closed one if one is near.
     """
     index = Index(project.root)
     best: list[Members] | None = None
@@ -183,7 +183,7 @@ def waiting(
     """Return the events that are due now, in the order they would leave, and how much is pending in
     all.
 
-    A Completed follows once its Started is held.
+    A Completed follows once the endpoint has its Started.
     """
     with closing(Outbox(project, folder, consent.endpoint)) as outbox:
         outbox.scan()

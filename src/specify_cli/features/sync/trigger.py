@@ -1,4 +1,4 @@
-"""What the everyday commands know of sync: where its files lie, and how a push is started behind
+"""What the everyday commands know of sync: where its files lie, and how a push is started after
 their answer.
 
 Loads nothing beyond what those commands have loaded. Without consent it costs one `stat` and leaves
@@ -16,7 +16,7 @@ from specify_cli import durable
 from specify_cli.trail.log.automatic import start_detached
 
 CONSENT = "consent.json"
-WANTED = "wanted"
+REQUEST = "wanted"
 PAUSE = "pause"
 LONGEST_PAUSE = 24 * 3600.0
 LOCK_FD = 3  # where a push that was started by a command finds the lock it begins with
@@ -50,9 +50,9 @@ def lock_path(folder: str, root: str) -> str:
     return f"{folder}/push-{name_of(root)}.lock"
 
 
-def wanted_path(folder: str, root: str) -> str:
+def request_path(folder: str, root: str) -> str:
     """Return the file that asks a push that is under way to look once more before it ends."""
-    return f"{folder}/{WANTED}-{name_of(root)}"
+    return f"{folder}/{REQUEST}-{name_of(root)}"
 
 
 def start_push(root: str) -> None:
@@ -67,7 +67,7 @@ def start_push(root: str) -> None:
     try:
         # The wish is on disk before the lock is tried: whoever holds it looks for the wish after
         # letting go.
-        os.close(open_lock(wanted_path(folder, root)))
+        os.close(open_lock(request_path(folder, root)))
         path = lock_path(folder, root)
         lock = _try_lock(path)
         if lock is None:
@@ -115,7 +115,7 @@ def _try_lock(path: str) -> int | None:
     """Return a descriptor that holds the lock of a push, above every number a new process gives
     away.
 
-    None if it is held.
+    None if another process holds it.
     """
     fds = [open_lock(path)]
     try:
@@ -130,8 +130,8 @@ def _try_lock(path: str) -> int | None:
 
 
 def is_running(folder: str, root: str) -> bool:
-    """Return whether a push of this worktree holds its lock. Raises OSError where that cannot be
-    told."""
+    """Return whether a push of this worktree holds its lock. Raises OSError where that is
+    unknown."""
     lock = _try_lock(lock_path(folder, root))
     if lock is not None:
         os.close(lock)

@@ -4,7 +4,7 @@
         due = list_due(root, invocation_id, facts)
 
 An order is an annex. One that was settled is known by a fact of the outbox under its name; a folder
-of annexes is looked into again when it was changed.
+of annexes is read again when it was changed.
 """
 
 import time
@@ -14,7 +14,7 @@ from specify_cli.record.event_table import ORDERS
 from specify_cli.record.seal import open_line
 from specify_cli.storage.checking import annex_files, list_annexed
 
-# The newest change of a folder of annexes that was looked into, in nanoseconds.
+# The newest change of a folder of annexes that was read, in nanoseconds.
 UNTIL = "orders until"
 
 
@@ -24,7 +24,7 @@ def name_order(invocation_id: str, file: str) -> str:
 
 
 def list_folders(root: str, facts: Mapping[str, str]) -> list[tuple[int, str]]:
-    """Return the folders of annexes that were changed since they were looked into, each with when,
+    """Return the folders of annexes that were changed since they were read, each with when,
     the oldest first; all of them where that is to come, since a clock went back."""
     until = int(facts.get(UNTIL, "0"))
     until = until if until <= time.time_ns() else 0
@@ -47,7 +47,7 @@ def list_due(
 
 
 def count_due(root: str, facts: Mapping[str, str]) -> int:
-    """Return how many orders wait; what the last push looked at and left, such as an order of a
+    """Return how many orders wait; what the last push read and left, such as an order of a
     record of others, does not."""
     until = facts.get(UNTIL)
     folders = (one for changed, one in list_folders(root, facts) if str(changed) != until)

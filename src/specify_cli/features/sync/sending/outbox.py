@@ -79,7 +79,7 @@ _WHOLE_DUE = (
     f"{_DELIVERED})"
     f" OR excluded IN {_WHOLE_ONLY!r})"
 )
-# The same before its envelopes were taken: they go first.
+# The same before its envelopes were accepted: they go first.
 _RECORD_PENDING = (
     f"excluded IS NULL AND completed != {_REFUSED} AND started != {_REFUSED} AND body IS NULL"
 )
@@ -140,7 +140,7 @@ class DuePhase(NamedTuple):
 class Counts(NamedTuple):
     """Phases by state; whole records, orders and logs count among the refused.
 
-    `held` wait behind a Started that was refused; `excluded` counts records. `records` are whole
+    `held` wait because their Started was refused; `excluded` counts records. `records` are whole
     ones that are due with their objects, open ones as they are so far; None below that level.
     """
 
@@ -288,7 +288,7 @@ class Outbox:
         if signature == seen:
             return
         before = self._read_seen(place)
-        # What made a record doubtful may lie beside its file, so such a one is looked at each time.
+        # What made a record doubtful may lie next to its file, so such a one is read each time.
         signature = None if before.excluded in ("damaged", "unreadable") else signature
         self._db.execute(
             "UPDATE record SET excluded = ?, seen = ?, completed = CASE WHEN ? THEN "
@@ -390,7 +390,7 @@ class Outbox:
         """Make every refused phase pending again; how many."""
         with self._begin_transaction():
             count = sum(self._db.execute(statement).rowcount for statement in _RETRY)
-            # Folders of annexes are looked into again.
+            # Folders of annexes are read again.
             self._db.execute("DELETE FROM fact WHERE name = ?", (UNTIL,))
             return count
 
@@ -442,7 +442,7 @@ class Outbox:
         return self.counts(records=consent.level == RECORDS, whole=bool(consent.whole))
 
     def facts(self) -> dict[str, str]:
-        """Return what the last pushes left behind: last_success, last_failure, failing_since,
+        """Return the facts that the last pushes noted: last_success, last_failure, failing_since,
         failures, why."""
         return dict(self._run("SELECT name, value FROM fact WHERE name != 'mark'"))
 

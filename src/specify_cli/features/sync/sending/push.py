@@ -41,8 +41,8 @@ from specify_cli.features.sync.trigger import (
     LONGEST_PAUSE,
     lock_path,
     open_lock,
+    request_path,
     unpause,
-    wanted_path,
 )
 from specify_cli.libraries.wire.contract import (
     MAX_BODY,
@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 
 _Result = TypeVar("_Result")
 _Done = TypeVar("_Done", "RecordsDelivered", "OrdersDelivered")
-# A push behind a command gives up early and is started again by a later one; a push somebody asked
+# A push after a command gives up early and is started again by a later one; a push somebody asked
 # for insists.
 BACKGROUND_SECONDS, BACKGROUND_TRIES = 60.0, 3
 FOREGROUND_TRIES = 4
@@ -144,12 +144,12 @@ def push(
     environment: consents.Environment,
     terms: RetryTerms = RetryTerms(),
     progress: Callable[[int, int], None] | None = None,
-    held: int | None = None,
+    lock: int | None = None,
 ) -> PushResult:
-    """Deliver everything that is due. `progress` is told (phases, orders and whole
+    """Deliver everything that is due. `progress` receives (phases, orders and whole
     records done, of how many at least).
 
-    `held` is a descriptor that holds the lock already.
+    `lock` is a descriptor that holds the lock already.
 
     Raises InvocationError where nothing can be tried: no consent, no token, a cursor that cannot be
     written, or SYNC_BUSY after waiting for another push.
@@ -158,13 +158,13 @@ def push(
     token = consents.read_token(folder, environment)
     secret = consents.read_secret(folder, environment)
     consents.check_binding(folder, token, consent.endpoint)
-    wanted_mark = wanted_path(folder, project.root)
+    request_file = request_path(folder, project.root)
     deadline = None if terms.seconds is None else time.monotonic() + terms.seconds
     delivered, refused, why = 0, 0, None
     while True:
-        with _hold_flight(lock_path(folder, project.root), terms.wait_for_other, held):
+        with _hold_flight(lock_path(folder, project.root), terms.wait_for_other, lock):
             with suppress(FileNotFoundError):
-                os.unlink(wanted_mark)
+                os.unlink(request_file)
             with (
                 closing(Outbox(project, folder, consent.endpoint)) as outbox,
                 closing(_make_endpoint(consent.endpoint, token, secret)) as endpoint,
@@ -173,24 +173,24 @@ def push(
                     project, folder, consent, terms, deadline, progress, outbox, endpoint, why
                 ).run()
         delivered, refused = delivered + done.delivered, refused + done.refused
-        held = None
+        lock = None
         # What an endpoint lost goes again at once; what it loses each time waits for a new push.
         is_lost = outbox.is_anew and why is None
         why = _LOST if outbox.is_anew else why
-        # A command that found the lock held has left its wish before it tried it.
-        if done.state != "delivered" or not (is_lost or os.path.exists(wanted_mark)):
+        # A command that found the lock in use has left its wish before it tried it.
+        if done.state != "delivered" or not (is_lost or os.path.exists(request_file)):
             return done._replace(delivered=delivered, refused=refused)
 
 
 @contextmanager
-def _hold_flight(path: str, wait: float, held: int | None) -> Iterator[None]:
+def _hold_flight(path: str, wait: float, lock: int | None) -> Iterator[None]:
     """Hold the one push of a worktree. Raises EnvironmentFault SYNC_BUSY, SYNC_UNAVAILABLE."""
     try:
-        fd = open_lock(path) if held is None else held
+        fd = open_lock(path) if lock is None else lock
     except OSError as error:
         raise consents.unavailable(path, error) from error
     try:
-        if held is None:
+        if lock is None:
             _take_lock(fd, path, wait)
         yield
     finally:
@@ -247,8 +247,8 @@ class _Push:
         except _Halt as halt:
             self._note_failure(halt)
             return self._sum_up(halt.state, halt.why)
-        taken = (records.records if records else 0) + (orders.delivered if orders else 0)
-        self._note_success(taken)
+        accepted = (records.records if records else 0) + (orders.delivered if orders else 0)
+        self._note_success(accepted)
         done = self._sum_up("delivered", self.why)
         return done._replace(witness=witness, records=records, orders=orders)
 
@@ -463,11 +463,11 @@ class _Push:
         )
         consents.pause_for(self.folder, pause_after(failures, halt.retry_after), halt.why)
 
-    def _note_success(self, taken: int) -> None:
+    def _note_success(self, accepted: int) -> None:
         # Also where no event was due: what failed may have been a whole record, or another push
         # delivered it.
         self.outbox.note({"failures": None, "failing_since": None, "why": self.why})
-        if taken:
+        if accepted:
             self.outbox.note({"last_success": _read_now()})
         unpause(self.folder)
 
@@ -512,12 +512,12 @@ def append_line(path: str, value: object) -> None:
         raise consents.unavailable(path, error) from error
 
 
-def background(root: str, folder: str, environment: consents.Environment, held: int) -> None:
-    """Run the push behind a command's answer: short, quiet, and what stopped it is where `sync
+def background(root: str, folder: str, environment: consents.Environment, lock: int) -> None:
+    """Run the push after a command's answer: short, quiet, and what stopped it is where `sync
     status` shows it."""
     try:
         project, _ = load_project(root)
-        push(project, environment, RetryTerms(BACKGROUND_TRIES, BACKGROUND_SECONDS, 0.0), held=held)
+        push(project, environment, RetryTerms(BACKGROUND_TRIES, BACKGROUND_SECONDS, 0.0), lock=lock)
     except InvocationError as error:
         if error.code not in ("SYNC_BUSY", "SYNC_DISABLED"):
             consents.pause_for(folder, pause_after(5, None), f"{error.code}: {error.message}")

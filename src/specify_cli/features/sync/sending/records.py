@@ -174,7 +174,7 @@ def _deliver_record(
 def _deliver_objects(
     objects: Mapping[str, bytes], missing: Iterable[str], to: Receiver
 ) -> tuple[int, bytes, int]:
-    """Return the last answer to the objects that are missing, and how many were taken."""
+    """Return the last answer to the objects that are missing, and how many were accepted."""
     parts: list[dict[str, str]] = []
     room = 0
     for name in missing:
@@ -293,7 +293,7 @@ def _deliver_log(
 
 
 def describe_failure(status: int, what: str, why: str) -> str:
-    """Return why something was not taken; status 0 is an answer that never came, or that nobody
+    """Return why something was not accepted; status 0 is an answer that never came, or that nobody
     understands."""
     head = f"status {status}" if status else "the endpoint gave no usable answer"
     return f"{head} for {what}: {why}"
@@ -325,9 +325,9 @@ def preview_record(project: Project) -> Preview:
         for key in islice(index.newest(), _AT_A_TIME)
         if (place := index.place(key)) is not None
     )
-    looked_at = ((place, look_at(project.root, place)) for place in places)
+    states = ((place, look_at(project.root, place)) for place in places)
     closed = (
-        place for place, seen in looked_at if seen.excluded is None and seen.completed is not None
+        place for place, seen in states if seen.excluded is None and seen.completed is not None
     )
     for _, sending in read_parts(Leaving(project, safe=True), closed, objects=True):
         if isinstance(sending, Sending):

@@ -56,8 +56,9 @@ class Problem(NamedTuple):
 class PostVerdict(NamedTuple):
     """What an answer means.
 
-    `kind` is `answered` (`results` tells for each id whether it is held, None, or why not), `halve`
-    (the batch holds an event at fault), `stop` (the endpoint or the token is at fault) or `later`.
+    `kind` is `answered` (`results` tells for each id None where the endpoint has it, or why not),
+    `halve` (the batch holds an event at fault), `stop` (the endpoint or the token is at fault) or
+    `later`.
     """
 
     kind: str
@@ -126,7 +127,7 @@ def _read_results(body: bytes, ids: Sequence[str], token: str) -> dict[str, Prob
 
 def _read_problem(value: Mapping[str, object], status: int | None, token: str) -> Problem:
     def text(found: object) -> str:
-        return shown(found, token) if isinstance(found, str) else ""
+        return mask_answer(found, token) if isinstance(found, str) else ""
 
     own = value.get("status")
     listed = value.get("errors")
@@ -148,8 +149,8 @@ def is_passing(status: int) -> bool:
     return status in _AGAIN or status >= 500 or status < 200
 
 
-def shown(text: str, token: str) -> str:
-    """Return what somebody else said, as one line of what can be shown: the token masked before
+def mask_answer(text: str, token: str) -> str:
+    """Return what somebody else said, as one line for display: the token is masked before
     anything is cut."""
     masked = text.replace(token, "⟦token⟧") if token else text
     line = " ".join(masked.split())
@@ -211,7 +212,7 @@ class Endpoint:
         try:
             response, answer = _request(self._client, method, url, content, headers, ANSWER_SECONDS)
         except _NoAnswerError as error:
-            return 0, shown(str(error), self._token).encode()
+            return 0, mask_answer(str(error), self._token).encode()
         return response.status_code, answer
 
     def post(
@@ -237,7 +238,7 @@ class Endpoint:
         try:
             response, answer = _request(self._client, "POST", self._url, body, headers, seconds)
         except _NoAnswerError as error:
-            return PostVerdict("later", {}, shown(str(error), self._token))
+            return PostVerdict("later", {}, mask_answer(str(error), self._token))
         named = {name.lower(): value for name, value in response.headers.items()}
         return judge(response.status_code, named, answer, ids, time.time(), self._token)
 
@@ -313,7 +314,7 @@ def post_json(url: str, headers: Headers, body: bytes, *, seconds: float = ANSWE
 
 
 def failed(url: str, why: str, headers: Headers) -> EnvironmentFault:
-    """Return the error for a request that was not taken, without what its headers hold."""
+    """Return the error for a request that was not accepted, without what its headers hold."""
     parts = {part for value in headers.values() for part in (value, value.rpartition(" ")[2])}
     secrets = [part for part in parts if len(part) >= _LEAST_SECRET]
     if secrets:  # a whole value before a part of it, and none within a mask
@@ -321,7 +322,7 @@ def failed(url: str, why: str, headers: Headers) -> EnvironmentFault:
         why = re.sub("|".join(map(re.escape, secrets)), "⟦header⟧", why)
     return EnvironmentFault(
         "DELIVERY_FAILED",
-        f"{url} did not take what was sent: {shown(why, '')}",
+        f"{url} did not take what was sent: {mask_answer(why, '')}",
         "correct that, then run it again",
     )
 
