@@ -20,8 +20,6 @@ from specify_cli.features.collector.storage import (
     STORED,
     Conflict,
     Filter,
-    HeldLog,
-    HeldRecord,
     ListPosition,
     LogConflict,
     LogPiece,
@@ -31,6 +29,8 @@ from specify_cli.features.collector.storage import (
     RecordPiece,
     Row,
     StoredEvent,
+    StoredLog,
+    StoredRecord,
     Totals,
     compute_digest,
     compute_edge,
@@ -54,8 +54,8 @@ class MemoryStorage:
         self._lock = threading.Lock()
         self._held: dict[ListPosition, dict[str, StoredEvent]] = {}
         self._conflicts: dict[tuple[ListPosition, str, str], Conflict] = {}
-        self._records: dict[ListPosition, HeldRecord] = {}
-        self._logs: dict[tuple[str, str], HeldLog] = {}
+        self._records: dict[ListPosition, StoredRecord] = {}
+        self._logs: dict[tuple[str, str], StoredLog] = {}
         self._revisions: dict[str, int] = {}
         self._objects: dict[tuple[str, str], str | None] = {}
         self._orders: dict[ListPosition, list[Order]] = {}
@@ -131,7 +131,7 @@ class MemoryStorage:
             verdict = judge_record(self._held.get(place, {}), held, report, piece, client)
             if verdict == STORED:
                 first = client if held is None else held.client
-                self._records[place] = HeldRecord(
+                self._records[place] = StoredRecord(
                     piece.invocation_id, now, first, encode_report(piece.report), piece.body
                 )
                 self._revisions[project] = self._revisions.get(project, 0) + 1
@@ -203,7 +203,7 @@ class MemoryStorage:
             verdict, size, _ = judge_leaves(held, before, piece, client)
             if verdict == STORED:
                 leaves = ("" if held is None else held.leaves) + piece.leaves
-                self._logs[project, piece.name] = HeldLog(piece.name, client, piece.keys, piece.checkpoint, leaves)
+                self._logs[project, piece.name] = StoredLog(piece.name, client, piece.keys, piece.checkpoint, leaves)
             elif verdict in (OWNED, CONFLICT):
                 kept = "" if held is None else held.checkpoint
                 key = (project, piece.name, client, piece.checkpoint)
@@ -229,7 +229,7 @@ class MemoryStorage:
             found.append(ProjectRow(name, *self.totals(frozenset({name})), *row))
         return found[:limit]
 
-    def records(self, project: str, limit: int, after: str = "", *, bodies: bool = False) -> list[HeldRecord]:
+    def records(self, project: str, limit: int, after: str = "", *, bodies: bool = False) -> list[StoredRecord]:
         found = sorted(one for place, one in self._records.items() if place.project_uuid == project)
         wanted = [one if bodies else one._replace(body="") for one in found if one.invocation_id > after]
         return wanted[:limit]
@@ -237,7 +237,7 @@ class MemoryStorage:
     def bodies(self, places: Sequence[ListPosition]) -> dict[ListPosition, str]:
         return {place: self._records[place].body for place in places if place in self._records}
 
-    def logs(self, project: str) -> list[HeldLog]:
+    def logs(self, project: str) -> list[StoredLog]:
         return sorted(log for (of, _), log in self._logs.items() if of == project)
 
     def probe(self) -> None:

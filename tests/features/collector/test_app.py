@@ -18,7 +18,7 @@ from collecting import record_of
 from envelopes import PROJECT, TOKEN, completed, id_of, started
 from memory_storage import MemoryStorage
 from specify_cli.features.collector.engines.sql_storage import SqlStorage
-from specify_cli.features.collector.reception import cursor_of, read_wanted
+from specify_cli.features.collector.reception import cursor_of, read_list_request
 from specify_cli.features.collector.server import pages
 from specify_cli.features.collector.server.app import build_app
 from specify_cli.features.collector.storage import Filter, ListPosition, StorageError
@@ -189,7 +189,7 @@ def test_a_conflict_is_logged_by_the_events_id(caplog: pytest.LogCaptureFixture)
 def test_a_cursor_gives_back_its_place() -> None:
     place = ListPosition(id_of(7), PROJECT)
 
-    assert place == read_wanted([("cursor", cursor_of(place))]).after
+    assert place == read_list_request([("cursor", cursor_of(place))]).after
 
 
 @pytest.mark.parametrize(

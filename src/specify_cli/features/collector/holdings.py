@@ -4,7 +4,7 @@ own rules, judged.
     piece = read_record(body, invocation_id)         # raises Refused where it does not verify
     level = judge_trail(reports, logs)
 
-What arrives is verified once and its report kept beside it, so that a project's level costs no
+What arrives is verified once and its report stored next to it, so that a project's level costs no
 second reading; who does not believe the collector reads the bytes again: `invocations verify
 --source`. [pure]
 """
@@ -19,9 +19,9 @@ from typing import NamedTuple, TypeGuard
 from doctrine.text import count
 from specify_cli.features.collector.reception import Refused, parse_object
 from specify_cli.features.collector.storage import (
-    HeldLog,
     LogPiece,
     RecordPiece,
+    StoredLog,
     compute_digest,
     read_lines,
 )
@@ -73,7 +73,7 @@ _OBJECTS_TOLD = ("kind", "objects", "withheld")
 
 
 class Gap(NamedTuple):
-    """What one place says and nothing held shows: `what` is cited, logged (start, close or annex)
+    """What one place says and nothing stored shows: `what` is cited, logged (start, close or annex)
     or unlogged."""
 
     what: str
@@ -173,7 +173,7 @@ def check_record(body: str) -> RecordReport:
 
 
 class Whole(NamedTuple):
-    """A whole record as it is held: its report, its lines and annexes as they came."""
+    """A whole record as it is stored: its report, its lines and annexes as they came."""
 
     report: RecordReport
     data: bytes
@@ -188,8 +188,8 @@ class Whole(NamedTuple):
     def usage(self) -> list[dict[str, object]]:
         """Return what its models used, by agent and model."""
         lines = [json.loads(text) for text in (*self.lines, *self.annexes)]
-        told = [line for line in lines if isinstance(line, dict)]
-        return [row._asdict() for row in sum_usage(told, read_prices())]
+        objects = [line for line in lines if isinstance(line, dict)]
+        return [row._asdict() for row in sum_usage(objects, read_prices())]
 
     def read_run(self) -> Run:
         """Return the run it tells. Raises CallerError WITHHELD."""
@@ -201,7 +201,7 @@ class Whole(NamedTuple):
 
 
 def read_whole(body: str) -> Whole:
-    """Return a record that is held."""
+    """Return a record that is stored."""
     value = json.loads(body)
     annexes = tuple(text.rstrip("\n") for _, text in sorted(value["annexes"].items()))
     return Whole(check_record(body), value["lines"].encode(), annexes)
@@ -325,12 +325,12 @@ class WitnessState(NamedTuple):
 
 def judge_trail(
     reports: Iterable[RecordReport],
-    logs: Sequence[HeldLog],
+    logs: Sequence[StoredLog],
     read_body: Callable[[str], str | None],
     seen: WitnessState = WitnessState(),
     policy: Policy | None = None,
 ) -> Judged:
-    """Judge the records of a project, in the order of their ids, beside its logs and what a witness
+    """Judge the records of a project, in the order of their ids, with its logs and what a witness
     has seen of them.
 
     With a policy the witnesses count that it names, by what they signed under the state each log
@@ -380,7 +380,7 @@ def _holds(body: str | None, seal: str) -> bool:
     )
 
 
-def _say_unseen(logs: Sequence[HeldLog], seen: WitnessState, policy: Policy | None) -> str:
+def _say_unseen(logs: Sequence[StoredLog], seen: WitnessState, policy: Policy | None) -> str:
     """Return in brackets why no witness proves that a log was not put back."""
     if not logs:
         return " (no log of them is here)"
@@ -391,7 +391,7 @@ def _say_unseen(logs: Sequence[HeldLog], seen: WitnessState, policy: Policy | No
     return f" ({seen.witness} has not cosigned all of it)"
 
 
-def view_log(log: HeldLog, seen: WitnessState, policy: Policy | None = None) -> LogView:
+def view_log(log: StoredLog, seen: WitnessState, policy: Policy | None = None) -> LogView:
     """Return a log with the states that its own keys signed: its clone's newest, and what a witness
     has of it."""
     keys = parse_keys(log.keys)
@@ -414,8 +414,8 @@ def view_log(log: HeldLog, seen: WitnessState, policy: Policy | None = None) -> 
         *((f"{file}, as cosigned", one) for one in cosigned),
         *((f"{file}, as forked", one) for one in forked),
     )
-    held = own.size, min(own.size, witnessed)
-    return LogView(log.name, file, False, lines, checkpoints, None, *held)
+    sizes = own.size, min(own.size, witnessed)
+    return LogView(log.name, file, False, lines, checkpoints, None, *sizes)
 
 
 def _is_cosigned(policy: Policy, checkpoint: Checkpoint) -> bool:

@@ -22,11 +22,11 @@ from specify_cli.features.collector.holdings import (
 )
 from specify_cli.features.collector.reception import Json
 from specify_cli.features.collector.storage import (
-    HeldLog,
     ListPosition,
     LogConflict,
     ProjectRow,
     StorageError,
+    StoredLog,
     read_state,
 )
 from specify_cli.features.collector.witness import Witness
@@ -45,7 +45,7 @@ def verify_again(
     witness: Witness | None = None,
     policy: Policy | None = None,
 ) -> Iterator[tuple[str, Judged]]:
-    """Yield each project that sends whole records, with what the bytes that are held prove.
+    """Yield each project that sends whole records, with what the stored bytes prove.
 
     The witness is the collector's own; with a policy its witnesses alone count. Raises
     StorageError, and EnvironmentFault where the engine does.
@@ -73,15 +73,15 @@ def _check_objects(
 ) -> RecordReport:
     """Return a report with what is wrong with the objects its sender listed; `known` remembers each
     that was read."""
-    wanted: list[str] = json.loads(body).get("objects", [])
-    for digest in wanted:
+    digests: list[str] = json.loads(body).get("objects", [])
+    for digest in digests:
         if digest not in known:
             try:
                 known[digest] = None if storage.objects(project, [digest]) else "OBJECT_MISSING"
             except StorageError:
                 known[digest] = "OBJECT_ALTERED"
     wrong = [
-        finding(code, report.file, None, 0, digest) for digest in wanted if (code := known[digest])
+        finding(code, report.file, None, 0, digest) for digest in digests if (code := known[digest])
     ]
     return report._replace(findings=(*report.findings, *wrong))
 
@@ -95,18 +95,18 @@ def read_seen(witness: Witness | None, origins: Iterable[str]) -> WitnessState:
     """Return what a witness has seen of some logs. Raises StorageError."""
     if witness is None:
         return WitnessState()
-    wanted, forked = sorted(origins), []
-    for fork in witness.find_forks(wanted):
+    names, forked = sorted(origins), []
+    for fork in witness.find_forks(names):
         for note in (fork.held, fork.sent):
             try:
                 forked.append(parse_checkpoint(note.encode()))
             except NoteError:
-                continue  # only what was one is kept
-    return WitnessState(witness.key.name, tuple(witness.find_states(wanted)), tuple(forked))
+                continue  # only what was one is stored
+    return WitnessState(witness.key.name, tuple(witness.find_states(names)), tuple(forked))
 
 
 class _JudgedProject(NamedTuple):
-    """A project as it was judged: at which revision, beside what a witness had seen, with its logs
+    """A project as it was judged: at which revision, with what a witness had seen, with its logs
     in words."""
 
     revision: int
@@ -191,7 +191,7 @@ def _describe_seen(seen: WitnessState, origin: str) -> Json:
     }
 
 
-def _describe_log(log: HeldLog) -> Json:
+def _describe_log(log: StoredLog) -> Json:
     checkpoint = parse_checkpoint(log.checkpoint.encode())
     return {
         "name": log.name,

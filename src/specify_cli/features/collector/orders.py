@@ -1,4 +1,4 @@
-"""What a project orders of a record that is held here: erase values of it, hold it, release it.
+"""What a project orders of a record that is stored here: erase values of it, hold it, release it.
 [pure]
 
     order = read_order(body, invocation_id, file)      # raises Refused where it does not verify
@@ -7,7 +7,8 @@
 
 An order is an annex of the record (docs/format.md §13), so whoever verifies the record later finds
 it there. An erasure brings the lines as they stand afterwards: each has the seal it had, and the
-digest that the annex names. What was erased is taken out of what is held and of what is sent again.
+digest that the annex names. What was erased is removed from what is stored and from what is sent
+again.
 """
 
 import json
@@ -86,14 +87,14 @@ def _find_fault(order: Order, invocation_id: str) -> str | None:
     return None
 
 
-def name_gone(order: Order, held: Sequence[str]) -> Order:
+def name_gone(order: Order, objects: Sequence[str]) -> Order:
     """Return an erasure with the objects that go with it, of those that a record led to so far.
 
     What a record leads to later is none of them, whatever the order said was left.
     """
     if order.event != "erased" or order.objects is None:
         return order
-    return order._replace(gone=tuple(sorted(set(held) - set(order.objects))))
+    return order._replace(gone=tuple(sorted(set(objects) - set(order.objects))))
 
 
 def list_gone(orders: Sequence[Order]) -> dict[str, frozenset[str]]:
@@ -148,9 +149,9 @@ def erase_record(piece: RecordPiece, orders: Sequence[Order]) -> RecordPiece:
 
 def _choose(line: str, left: Mapping[str, str]) -> str:
     """Return of two states of a line the one of which more was erased."""
-    held = open_line(line.encode())
-    other = left.get(str(held.seal))
-    if other is None or not (held.fields or {}).keys() - {"~", "seq", "withheld"}:
+    current = open_line(line.encode())
+    other = left.get(str(current.seal))
+    if other is None or not (current.fields or {}).keys() - {"~", "seq", "withheld"}:
         return line
     gone = erased_members(open_line(other.encode()).fields or {})
-    return other if len(gone) > len(erased_members(held.fields or {})) else line
+    return other if len(gone) > len(erased_members(current.fields or {})) else line

@@ -24,11 +24,11 @@ from specify_cli.features.collector.witness import Witness
 from specify_cli.libraries.work.sharing import Engine
 from specify_cli.libraries.work.sources import (
     Failure,
-    HeldLog,
-    HeldRecord,
     Item,
     Opened,
+    SentRecord,
     Source,
+    SourceLog,
     unfolded,
 )
 from specify_cli.record import layout
@@ -70,7 +70,7 @@ def verify_ledger(
 
 @contextmanager
 def _opened_witness(home: Database, address: str) -> Iterator[Witness | None]:
-    """Open the witness of a collector, if it is one: on SQLite a file of its own beside the
+    """Open the witness of a collector, if it is one: on SQLite a file of its own next to the
     events."""
     if not isinstance(home, SqliteDatabase):
         yield Witness.find(home)
@@ -87,8 +87,9 @@ def _opened_witness(home: Database, address: str) -> Iterator[Witness | None]:
 # --- records a collector holds, as a source of work
 
 
-def list_held(address: str) -> list[Source]:
-    """Return each project of which whole records are held, by its uuid. Raises StoredDataError."""
+def list_sources(address: str) -> list[Source]:
+    """Return each project of which whole records are stored, by its uuid. Raises
+    StoredDataError."""
     holder = LedgerHolder(address)
     with opened_ledger(address) as ledger:
         rows = ledger.storage.iter_projects()
@@ -115,7 +116,7 @@ class LedgerHolder(NamedTuple):
             known: dict[str, str] = {}
             for place in item.places:
                 try:
-                    record, known = _read_held(ledger.storage, item.source.name, place, known)
+                    record, known = _read_stored(ledger.storage, item.source.name, place, known)
                     with unfolded(record) as opened:
                         yield opened
                 except StorageError as error:
@@ -123,7 +124,7 @@ class LedgerHolder(NamedTuple):
                 except InvocationError as error:
                     yield Opened("", (place,), Failure(error.code, error.message))
 
-    def read_log(self, source: Source) -> HeldLog | None:
+    def read_log(self, source: Source) -> SourceLog | None:
         """Return the log of a project that began last, and which invocations began by all of
         them."""
         with opened_ledger(self.address) as ledger:
@@ -134,7 +135,7 @@ class LedgerHolder(NamedTuple):
         began = frozenset(leaf.invocation_id for leaf in leaves if leaf.kind == START)
         newest = max(logs, key=lambda log: (int(log.name.partition("-")[0]), len(log.leaves)))
         state = parse_checkpoint(newest.checkpoint.encode())
-        return HeldLog(state.origin, state.size, state.root, began)
+        return SourceLog(state.origin, state.size, state.root, began)
 
 
 def _find_place(report: RecordReport) -> Place:
@@ -146,9 +147,9 @@ def _find_place(report: RecordReport) -> Place:
     return Place(folder or (layout.IMPORTED if withheld else layout.RECORDS), name, ids[1], ids[0])
 
 
-def _read_held(
+def _read_stored(
     storage: SqlStorage, project: str, place: Place, known: Mapping[str, str]
-) -> tuple[HeldRecord, dict[str, str]]:
+) -> tuple[SentRecord, dict[str, str]]:
     """Return a record with its objects, and these by their digests. Raises StorageError."""
     where = ListPosition(place.invocation_id, project)
     body = storage.bodies([where]).get(where)
@@ -160,7 +161,7 @@ def _read_held(
     objects |= storage.objects(project, [name for name in digests if name not in objects])
     annexes = {name: text.encode() for name, text in value["annexes"].items()}
     contents = {name: text.encode() for name, text in objects.items()}
-    return HeldRecord(
+    return SentRecord(
         place, value["lines"].encode(), annexes, contents, value.get("withheld", {})
     ), objects
 

@@ -254,7 +254,7 @@ def results(
 # --- lists
 
 
-def read_wanted(parameters: Query) -> ListRequest:
+def read_list_request(parameters: Query) -> ListRequest:
     """Filters, limit and cursor from a query; an empty value is none. Raises Refused naming every
     bad parameter."""
     query: dict[str, str] = {}

@@ -24,9 +24,9 @@ def recognize(source: str) -> bool:
 
 def list_sources(source: str) -> list[Source]:
     """Return each project of which the database holds whole records. Raises StoredDataError."""
-    from specify_cli.features.collector.reading import list_held  # of the extra `collector`
+    from specify_cli.features.collector.reading import list_sources  # of the extra `collector`
 
-    return list_held(source)
+    return list_sources(source)
 
 
 def verify(source: str, engine: Engine, policy: Policy | None) -> Iterator[tuple[str, SetReport]]:

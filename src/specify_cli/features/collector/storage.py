@@ -27,10 +27,10 @@ from specify_cli.trail.log.merkle import Frontier, hash_leaf
 from specify_cli.trail.log.notes import Checkpoint, NoteError, parse_checkpoint
 
 STORED, DUPLICATE, CONFLICT, OWNED = "stored", "duplicate", "conflict", "owned"
-# What is said of a record whose events are not held, and of leaves that do not follow those that
+# What is said of a record whose events are not stored, and of leaves that do not follow those that
 # are.
 UNKNOWN, APART = "unknown", "apart"
-# What is said of an erasure of a record that is held; a conflict over it has ERASURE in place of a
+# What is said of an erasure of a record under a hold; a conflict over it has ERASURE in place of a
 # phase.
 HELD, ERASURE = "held", "erasure"
 # A conflict over a whole record has this in place of a phase.
@@ -70,8 +70,8 @@ Projects = frozenset[str] | None
 
 
 class Filter(NamedTuple):
-    """Which invocations are wanted. `since` and `until` bound the id from below and, exclusively,
-    from above."""
+    """Which invocations are requested. `since` and `until` bound the id from below and,
+    exclusively, from above."""
 
     projects: Projects = None
     profile: str | None = None
@@ -117,7 +117,7 @@ class StoredEvent(NamedTuple):
 class Conflict(NamedTuple):
     """A key that came again with other content; the same content again only moves `last_at`.
 
-    `held_sha256` is empty where the phase is not held: another client than the invocation's own
+    `held_sha256` is empty where the phase is not stored: another client than the invocation's own
     sent it. `client` sent what was refused.
     """
 
@@ -133,10 +133,12 @@ class Conflict(NamedTuple):
 
 
 def make_conflict(
-    place: ListPosition, phase: str, held: str, sent: str, now: str, client: str
+    place: ListPosition, phase: str, stored: str, sent: str, now: str, client: str
 ) -> Conflict:
     """Return a conflict that is seen for the first time."""
-    return Conflict(place.project_uuid, place.invocation_id, phase, held, sent, now, now, 1, client)
+    return Conflict(
+        place.project_uuid, place.invocation_id, phase, stored, sent, now, now, 1, client
+    )
 
 
 class Totals(NamedTuple):
@@ -149,11 +151,11 @@ class Totals(NamedTuple):
 
 
 class ProjectRow(NamedTuple):
-    """How much is held of one project; `revision` grows with everything whole that comes.
+    """How much is stored of one project; `revision` grows with everything whole that comes.
 
     `whole` of the `records` are of closed invocations that the list shows; the others are open, or
-    replays and imports. `objects` are held, and `missing` are those that records name and that did
-    not come yet.
+    replays and imports. `objects` are stored, and `missing` are those that records name and that
+    did not come yet.
     """
 
     project_uuid: str
@@ -185,7 +187,7 @@ class RecordPiece(NamedTuple):
 class Order(NamedTuple):
     """One order: the annex that gives it, with its fields, and of an erasure the lines as they are
     left, by their seals. `objects` are those that the record still leads to, where that was said;
-    `gone` are those that went with the erasure from what was held.
+    `gone` are those that went with the erasure from what was stored.
     """
 
     file: str
@@ -216,7 +218,7 @@ class LogPiece(NamedTuple):
     checkpoint: str
 
 
-class HeldLog(NamedTuple):
+class StoredLog(NamedTuple):
     """A log as far as it arrived: its leaves, whose it is, its keys, its newest signed state."""
 
     name: str
@@ -227,7 +229,7 @@ class HeldLog(NamedTuple):
 
 
 class LogConflict(NamedTuple):
-    """A signed state of a log that contradicts the one that was held; the same state again only
+    """A signed state of a log that contradicts the one that was stored; the same state again only
     moves `last_at`.
 
     `client` sent it, and `verdict` says why it was refused: OWNED, CONFLICT. Both states are the
@@ -244,8 +246,8 @@ class LogConflict(NamedTuple):
     times: int
 
 
-class HeldRecord(NamedTuple):
-    """A whole record as it is held: what was sent, by whom, and what its bytes said then; `body`
+class StoredRecord(NamedTuple):
+    """A whole record as it is stored: what was sent, by whom, and what its bytes said then; `body`
     where it was asked."""
 
     invocation_id: str
@@ -261,7 +263,7 @@ def project_of(event: Event) -> str:
 
 
 def row_of(started: StoredEvent | None, completed: StoredEvent | None) -> Row:
-    """Return the row of an invocation from the phases that are held."""
+    """Return the row of an invocation from the phases that are stored."""
     first = started or completed
     assert first is not None
     payload = _get_member(started.event, "data", "payload") if started is not None else {}
@@ -312,7 +314,7 @@ def compute_digest(body: str) -> str:
 
 
 def judge(phases: Mapping[str, StoredEvent], phase: str, event: Event, client: str) -> str:
-    """Return the verdict on an event beside what is held of its invocation."""
+    """Return the verdict on an event, given what is stored of its invocation."""
     if phase in phases:
         return DUPLICATE if same_content(phases[phase].event, event) else CONFLICT
     owner = min(phases.values(), key=lambda stored: stored.received_at).client if phases else client
@@ -321,13 +323,13 @@ def judge(phases: Mapping[str, StoredEvent], phase: str, event: Event, client: s
 
 def judge_record(
     phases: Mapping[str, StoredEvent],
-    current: HeldRecord | None,
+    current: StoredRecord | None,
     known: RecordReport | None,
     piece: RecordPiece,
     client: str,
 ) -> str:
-    """Return the verdict on a whole record beside its events and the one that is held, whose report
-    is `known`."""
+    """Return the verdict on a whole record, given its events and the one that is stored, whose
+    report is `known`."""
     closed = piece.report.status == CLOSED
     if piece.kind == LIVE and not phases.keys() >= ({STARTED, COMPLETED} if closed else {STARTED}):
         return UNKNOWN
@@ -341,8 +343,8 @@ def judge_record(
         ):
             return CONFLICT
     annexes = set(piece.report.trail.annexes)
-    # The owner's Completed told the seal of the last line, so whoever brings these bytes brings the
-    # owner's record.
+    # The owner's Completed stated the seal of the last line, so whoever brings these bytes brings
+    # the owner's record.
     pinned = is_whole(phases, piece.report)
     if current is None or known is None:
         return STORED if client == owner or (pinned and not annexes) else OWNED
@@ -363,7 +365,7 @@ def read_lines(body: str) -> list[str]:
 
 
 def is_whole(phases: Mapping[str, StoredEvent], report: RecordReport) -> bool:
-    """Return whether a record ends with the line that its Completed told the seal of."""
+    """Return whether a record ends with the line whose seal its Completed stated."""
     return COMPLETED in phases and _get_seal(phases, COMPLETED) == report.tip
 
 
@@ -397,8 +399,8 @@ class Grown(NamedTuple):
     edge: str
 
 
-def judge_leaves(log: HeldLog | None, edge: str, piece: LogPiece, client: str) -> Grown:
-    """Return the verdict on leaves beside their log, whose right edge `edge` is as `encode_edge`
+def judge_leaves(log: StoredLog | None, edge: str, piece: LogPiece, client: str) -> Grown:
+    """Return the verdict on leaves, given their log, whose right edge `edge` is as `encode_edge`
     wrote it.
 
     A state of as many leaves as there are then has to have their root; one of fewer has to have
@@ -454,7 +456,7 @@ def decode_edge(text: str) -> Frontier:
 
 
 def get_digest(stored: StoredEvent | None) -> str:
-    """Return the digest of an event that is held; empty where none is."""
+    """Return the digest of an event that is stored; empty where none is."""
     return "" if stored is None else compute_digest(canonical(stored.event))
 
 
@@ -474,7 +476,7 @@ def decide(
     now: str,
     client: str,
 ) -> Changes:
-    """Return what a batch does to what is held of its invocations, phases by their names."""
+    """Return what a batch does to what is stored of its invocations, phases by their names."""
     changes = Changes([], [], [], [])
     after: dict[ListPosition, dict[str, StoredEvent]] = {}
     changed: dict[ListPosition, None] = {}

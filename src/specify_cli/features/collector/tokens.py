@@ -1,11 +1,11 @@
-"""Who may ask a collector: tokens, kept as hashes in its database, each with what it may do and of
-which projects.
+"""Who may ask a collector: tokens, stored as hashes in its database, each with what it may do and
+of which projects.
 
     tokens = Tokens(database)
     token, secret = tokens.create("ada", {"send"}, frozenset({project_uuid}), rate=None, now=now)
     tokens.find(secret)
 
-A secret has 256 bits of chance, so one round of SHA-256 hides it; it is shown once and stored
+A secret has 256 bits of chance, so one round of SHA-256 hides it; it is displayed once and stored
 nowhere.
 """
 
@@ -25,7 +25,7 @@ SCOPES = (SEND, READ, WITNESS, ERASE)
 _COLUMNS = (
     "id, digest, name, scopes, projects, rate, created_at, revoked_at, expires_at, last_used_at"
 )
-# The hour of an RFC 3339 time: how exactly the last use of a token is kept.
+# The hour of an RFC 3339 time: how exactly the last use of a token is stored.
 _HOUR = len("2026-11-24T10")
 # Begins every secret, so that programs that look for leaked ones know it.
 _MARK = "skc_"
@@ -122,7 +122,7 @@ class Tokens:
 
         The row is found by a part of the hash and the whole hash is then compared in constant time:
         who does not know the secret cannot choose the hash, so the time tells nothing of the hashes
-        that are held.
+        that are stored.
         """
         digest = _compute_digest(secret)
         rows = self._read("id = ?", digest[:_ID_LENGTH])

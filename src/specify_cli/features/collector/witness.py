@@ -6,7 +6,7 @@ continues it.
     answer = witness.add_checkpoint(body, seconds)
 
 A state is durable before it is cosigned. A log that contradicts what was cosigned gets 409 or 422,
-and both states are kept as evidence (`forks`). Whoever registers the keys of a log first owns its
+and both states are stored as evidence (`forks`). Whoever registers the keys of a log first owns its
 name.
 
 Sources: c2sp.org/tlog-witness v0, tlog-cosignature v1.
@@ -156,7 +156,7 @@ class Witness:
         """Register the keys of a log, a verifier key a line, all under the log's origin; the first
         to come owns it.
 
-        Who speaks for some projects is told nothing of a log that names another one, whether it is
+        Who speaks for some projects learns nothing of a log that names another one, whether it is
         known here or not.
         """
         try:

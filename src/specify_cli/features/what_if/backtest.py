@@ -37,9 +37,9 @@ from specify_cli.libraries.comparison.readable_diff import show_difference
 from specify_cli.libraries.work.sharing import HERE, Engine, share_out
 from specify_cli.libraries.work.sources import (
     Failure,
-    HeldLog,
     Item,
     Source,
+    SourceLog,
     group_items,
     iter_opened,
     list_items,
@@ -506,6 +506,6 @@ def _read_log(
             for leaf in generation.read_leaves()
         )
         began = frozenset(leaf.invocation_id for leaf in logged if leaf.kind == START)
-        log = HeldLog(signed.origin, signed.size, signed.root, began)
+        log = SourceLog(signed.origin, signed.size, signed.root, began)
     names = {name for name in log.started if since is None or millis_of(name) >= since}
     return LogState(log.origin, log.size, encode(log.root), tuple(sorted(names - here))), None

@@ -56,7 +56,7 @@ class Holder(Protocol):
         """Yield each record of an item, laid out until the next is asked for; one that cannot be is
         named."""
 
-    def read_log(self, source: Source) -> HeldLog | None:
+    def read_log(self, source: Source) -> SourceLog | None:
         """Return the newest log of a source as it is held. Raises StoredDataError."""
 
 
@@ -95,7 +95,7 @@ class Opened(NamedTuple):
     failure: Failure | None = None
 
 
-class HeldLog(NamedTuple):
+class SourceLog(NamedTuple):
     """A log as a holder has it: its name, size and root (32 bytes), and the invocations that logs
     there say began."""
 
@@ -178,7 +178,7 @@ def iter_opened(item: Item) -> Iterator[Opened]:
         yield Opened("", (), Failure(error.code, error.message))
 
 
-class HeldRecord(NamedTuple):
+class SentRecord(NamedTuple):
     """A record as it was sent: its lines, its annexes by their files, its objects by their digests.
 
     `withheld` says of the objects that were not sent why.
@@ -192,7 +192,7 @@ class HeldRecord(NamedTuple):
 
 
 @contextmanager
-def unfolded(record: HeldRecord) -> Iterator[Opened]:
+def unfolded(record: SentRecord) -> Iterator[Opened]:
     """Lay a record out as a project in a temporary folder.
 
     Raises StoredDataError EXPORT_INVALID where a name is none that such a file has,

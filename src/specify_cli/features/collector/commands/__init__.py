@@ -5,8 +5,8 @@
     create_token({"db": f"{root}/events.db", "json": True, **token})
 
 Reading order: `serve.py` (read files and address, then hand over to the server), `tables.py` (what
-is held as Parquet), `tokens.py` (create, list, revoke).
+is stored as Parquet), `tokens.py` (create, list, revoke).
 
-A token is printed once, when it is made; only its hash is kept. An address of another machine is
+A token is printed once, when it is made; only its hash is stored. An address of another machine is
 refused without a proxy that speaks TLS. Nothing imports them but the table of commands.
 """

@@ -33,7 +33,7 @@ _LARGEST_SECRET_FILE = 4096
 
 
 def serve(values: Values) -> int:
-    """Serve until told to stop. Raises CallerError, StoredDataError, EnvironmentFault before it
+    """Serve until a signal to stop. Raises CallerError, StoredDataError, EnvironmentFault before it
     listens."""
     host, port = _parse_address(str(values["listen"]), anywhere=bool(values["behind_tls_proxy"]))
     secret_file = shell.get_text(values, "secret_file")
@@ -107,23 +107,23 @@ def _await_ledger(address: str) -> Ledger:
     Raises StorageUnusable.
     """
     end = time.monotonic() + _STARTS_WITHIN
-    told = False
+    has_noted = False
     while True:
         try:
             return open_ledger(address)
         except StorageUnreachable as error:
             if time.monotonic() > end:
                 raise
-            if not told:
+            if not has_noted:
                 write_note(f"waiting up to {_STARTS_WITHIN:.0f} s for the database: {error}")
-                told = True
+                has_noted = True
             time.sleep(0.5)
 
 
 def _open_witness(database: Database, address: str, name: str | None) -> Witness | None:
     """Return the witness of a collector that is to be one. Raises CallerError.
 
-    On SQLite it has a file of its own beside the events; collectors that share a PostgreSQL
+    On SQLite it has a file of its own next to the events; collectors that share a PostgreSQL
     database are one witness.
     """
     if name is None:

@@ -14,7 +14,7 @@ from specify_cli.features.collector.engines.sql_storage import SqlStorage
 from specify_cli.features.collector.reading import opened_ledger
 from specify_cli.features.collector.storage import (
     Filter,
-    HeldRecord,
+    StoredRecord,
 )
 from specify_cli.features.collector.storage import Row as LedgerRow
 from specify_cli.features.exports.table_commands import ParquetFolder
@@ -48,7 +48,7 @@ def export_ledger(values: Values) -> int:
         opened_ledger(str(values["db"])) as ledger,
         ParquetFolder(folder, since=f"day={_name_day(first)}" if first else "") as parquet,
     ):
-        # Newest first, so a day's rows come together and no more than a day is held.
+        # Newest first, so a day's rows come together and no more than a day is in memory.
         for day, group in groupby(list_rows(ledger.storage), _get_day):
             projects: dict[str, list[Row]] = {}
             for row in group:
@@ -57,7 +57,7 @@ def export_ledger(values: Values) -> int:
                 with parquet.open(f"day={day}/project={name}/invocations.parquet", columns) as file:
                     file.write_table(parquet.build(whole, columns))
                 rows, files = rows + len(whole), files + 1
-        records, more, left_out = _write_held(ledger.storage, parquet, first)
+        records, more, left_out = _write_stored(ledger.storage, parquet, first)
     files += more
     if values["json"]:
         result = {
@@ -69,8 +69,8 @@ def export_ledger(values: Values) -> int:
         }
         write_json(result)
     else:
-        held_rows = f"{count(rows, 'invocation')}, {count(records, 'whole record')}"
-        lines = [f"{one_line(folder)}: {held_rows} in {count(files, 'file')}"]
+        counts = f"{count(rows, 'invocation')}, {count(records, 'whole record')}"
+        lines = [f"{one_line(folder)}: {counts} in {count(files, 'file')}"]
         write_lines(
             [*lines, *(f"left out: {one['invocation_id']} {one['why']}" for one in left_out)]
         )
@@ -82,7 +82,7 @@ def _find_first(since: str) -> str:
     return new_ulid(parse_moment(since) // _DAY_MILLIS * _DAY_MILLIS, bytes(10))
 
 
-def _get_day(item: LedgerRow | HeldRecord) -> str:
+def _get_day(item: LedgerRow | StoredRecord) -> str:
     return _name_day(item.invocation_id)
 
 
@@ -94,7 +94,7 @@ def _name_project(uuid: str) -> str:
     return hashlib.sha256(uuid.encode()).hexdigest()[:12]
 
 
-def _write_held(
+def _write_stored(
     storage: SqlStorage, parquet: ParquetFolder, first: str
 ) -> tuple[int, int, list[dict[str, str]]]:
     """Write the tables of whole records, a file for each day, project and table; how many, in how
@@ -108,7 +108,7 @@ def _write_held(
             tables: dict[str, list[Row]] = {}
             for record in of_day:
                 try:
-                    for table, rows in _read_held(record.body).items():
+                    for table, rows in _read_stored(record.body).items():
                         tables.setdefault(table, []).extend(rows)
                     records += 1
                 except InvocationError as error:
@@ -122,7 +122,7 @@ def _write_held(
     return records, files, left_out
 
 
-def _read_held(body: str) -> dict[str, list[Row]]:
+def _read_stored(body: str) -> dict[str, list[Row]]:
     """Return the rows of a record as a collector holds it. Raises CallerError WITHHELD."""
     value = json.loads(body)
     opened = [open_line(raw) for _, raw in lines_in_force(value["lines"].encode())]

@@ -9,5 +9,5 @@ SQLite finds the rows of a list), `schema/` (the tables), `ledger.py` (which eng
 opens).
 
 Both engines pass one suite of tests. An event, its rows and its totals are one transaction. Older
-databases are taken over at the first start. Only `features/collector` imports it.
+databases are migrated at the first start. Only `features/collector` imports it.
 """

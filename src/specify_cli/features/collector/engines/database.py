@@ -64,7 +64,7 @@ class Database(Protocol):
         whether that was done in the time there is."""
 
     def close(self) -> None:
-        """Let go of what is held."""
+        """Release the connections or the file."""
 
 
 def read_steps(name: str) -> list[list[str]]:

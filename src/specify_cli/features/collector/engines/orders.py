@@ -1,4 +1,5 @@
-"""Orders of a project on a database: kept, and carried out on everything that is held of a record.
+"""Orders of a project on a database: stored, and carried out on everything that is stored of a
+record.
 
     verdict = apply_order(transaction, place, order, now, client)
 
@@ -81,8 +82,8 @@ def apply_order(
         tried = make_conflict(place, ERASURE, "", compute_digest(order.annex), now, client)
         count_conflict(transaction, tried)
         return HELD
-    held, _ = read_record(transaction, place)
-    named = () if held is None else tuple(json.loads(held.body).get("objects", ()))
+    record, _ = read_record(transaction, place)
+    named = () if record is None else tuple(json.loads(record.body).get("objects", ()))
     order = name_gone(order, named)
     transaction.run(
         "INSERT INTO record_order (project_uuid, invocation_id, file, received_at, client, body)"
@@ -92,20 +93,20 @@ def apply_order(
     orders = sorted([*known, order], key=lambda one: one.file)
     if order.event == "erased":
         _erase_phases(transaction, place, orders)
-    if held is not None:
-        report = decode_report(held.report)
-        piece = RecordPiece(place.invocation_id, held.body, report, "", named)
+    if record is not None:
+        report = decode_report(record.report)
+        piece = RecordPiece(place.invocation_id, record.body, report, "", named)
         left = erase_record(piece, orders)
-        write_record(transaction, place.project_uuid, left, held.received_at, held.client)
+        write_record(transaction, place.project_uuid, left, record.received_at, record.client)
         _drop_objects(transaction, place, set(named) - set(left.objects))
     return STORED
 
 
 def _erase_phases(transaction: Transaction, place: ListPosition, orders: Sequence[Order]) -> None:
     where = "invocation_id = ? AND project_uuid = ?"
-    held = read_phases(transaction, where, place).get(place, [])
-    left = [one._replace(event=erase_event(one.event, orders)) for one in held]
-    if left == held:
+    stored = read_phases(transaction, where, place).get(place, [])
+    left = [one._replace(event=erase_event(one.event, orders)) for one in stored]
+    if left == stored:
         return
     for one in left:
         body = canonical(one.event)
@@ -113,7 +114,7 @@ def _erase_phases(transaction: Transaction, place: ListPosition, orders: Sequenc
             f"UPDATE event SET body = ?, digest = ? WHERE {where} AND phase = ?",
             (body, compute_digest(body), *place, one.phase),
         )
-    older, newer = ({one.phase: one for one in phases} for phases in (held, left))
+    older, newer = ({one.phase: one for one in phases} for phases in (stored, left))
     before, row = (row_of(one.get("started"), one.get("completed")) for one in (older, newer))
     write_rows(transaction, [(row, before)])
     transaction.run(
@@ -142,13 +143,13 @@ def _drop_objects(transaction: Transaction, place: ListPosition, candidates: set
     ):
         candidates -= set(json.loads(named or "[]"))
     project, gone = place.project_uuid, sorted(candidates)
-    held = dict(find_objects(transaction, project, gone, "1 = 1", "body IS NULL"))
+    stored = dict(find_objects(transaction, project, gone, "1 = 1", "body IS NULL"))
     transaction.run_many(
         "DELETE FROM object WHERE project_uuid = ? AND digest = ?",
-        [(project, digest) for digest in held],
+        [(project, digest) for digest in stored],
     )
-    missing = sum(map(bool, held.values()))
+    missing = sum(map(bool, stored.values()))
     transaction.run(
         "UPDATE totals SET objects = objects - ?, missing = missing - ? WHERE project_uuid = ?",
-        (len(held) - missing, missing, project),
+        (len(stored) - missing, missing, project),
     )

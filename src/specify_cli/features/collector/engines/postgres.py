@@ -26,10 +26,10 @@ from specify_cli.features.collector.engines.database import (
 from specify_cli.features.collector.storage import StorageError, StorageUnreachable, StorageUnusable
 
 T = TypeVar("T")
-_LOCK = 0x534B4331  # taken while a schema is migrated
+_LOCK = 0x534B4331  # locked while a schema is migrated
 _CONNECTIONS = 8
-# A transaction runs again while its connections are lost, so long; a sender is then told to come
-# again.
+# A transaction runs again while its connections are lost, so long; a sender then gets the answer to
+# come again.
 _RETRY_SECONDS = 4.0
 _DEFAULTS = {
     "connect_timeout": "2",
@@ -88,7 +88,7 @@ def _translate(statement: str) -> str:
 
 
 class PostgresDatabase:
-    """A schema of a PostgreSQL database, through connections that are kept open.
+    """A schema of a PostgreSQL database, through connections that stay open.
 
     Raises StorageUnusable for a schema that is not a collector's, StorageError where no server
     takes writes.

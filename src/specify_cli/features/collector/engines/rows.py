@@ -16,13 +16,13 @@ from specify_cli.features.collector.storage import (
     OPEN,
     Changes,
     Conflict,
-    HeldRecord,
     ListPosition,
     LogConflict,
     RecordPiece,
     Row,
     StorageError,
     StoredEvent,
+    StoredRecord,
     compute_digest,
 )
 from specify_cli.libraries.wire.contract import canonical
@@ -162,9 +162,9 @@ def write_words(transaction: Transaction, changed: Sequence[tuple[Row, Row | Non
         ceased.setdefault(place, set()).update(older - words)
     for place in sorted(added):
         prefix = prefix_of(place)
-        beside = "SELECT 1 FROM invocation WHERE invocation_id BETWEEN ? AND ? LIMIT 2"
-        # A row beside it may still have them.
-        if ceased[place] and len(transaction.run(beside, (prefix, f"{prefix}~"))) == 1:
+        siblings = "SELECT 1 FROM invocation WHERE invocation_id BETWEEN ? AND ? LIMIT 2"
+        # A row next to it may still have them.
+        if ceased[place] and len(transaction.run(siblings, (prefix, f"{prefix}~"))) == 1:
             transaction.run(
                 "INSERT INTO word (word, rowid, words) VALUES ('delete', ?, ?)",
                 (place, " ".join(ceased[place])),
@@ -183,7 +183,7 @@ def _list_row_words(row: Row) -> set[str]:
 def write_record(
     transaction: Transaction, project: str, piece: RecordPiece, now: str, client: str
 ) -> None:
-    """Write a whole record, in place of the one that is held."""
+    """Write a whole record, in place of the one that is stored."""
     transaction.run(
         "INSERT INTO record (project_uuid, invocation_id, received_at, client, report, body, "
         "digest)"
@@ -202,19 +202,20 @@ def write_record(
     )
 
 
-def read_record(transaction: Transaction, place: ListPosition) -> tuple[HeldRecord | None, str]:
-    """Return the whole record that is held of an invocation, and the digest it was written with."""
+def read_record(transaction: Transaction, place: ListPosition) -> tuple[StoredRecord | None, str]:
+    """Return the whole record that is stored of an invocation, and the digest it was written
+    with."""
     for *row, digest in transaction.run(
-        f"SELECT {', '.join(HeldRecord._fields)}, digest FROM record"
+        f"SELECT {', '.join(StoredRecord._fields)}, digest FROM record"
         " WHERE invocation_id = ? AND project_uuid = ?",
         place,
     ):
-        return HeldRecord(*row), digest
+        return StoredRecord(*row), digest
     return None, ""
 
 
 def expect_objects(transaction: Transaction, project: str, digests: Sequence[str]) -> list[str]:
-    """Write down which objects records of a project lead to; return those that are not held,
+    """Write down which objects records of a project lead to; return those that are not stored,
     sorted."""
     known = dict(find_objects(transaction, project, digests, "1 = 1", "body IS NULL"))
     fresh = sorted(set(digests) - known.keys())

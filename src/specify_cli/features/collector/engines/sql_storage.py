@@ -50,8 +50,6 @@ from specify_cli.features.collector.storage import (
     Conflict,
     Event,
     Filter,
-    HeldLog,
-    HeldRecord,
     ListPosition,
     LogConflict,
     LogPiece,
@@ -62,6 +60,8 @@ from specify_cli.features.collector.storage import (
     Row,
     StorageUnusable,
     StoredEvent,
+    StoredLog,
+    StoredRecord,
     Totals,
     compute_digest,
     compute_edge,
@@ -165,19 +165,19 @@ class SqlStorage:
                     "SELECT actor_id FROM actor WHERE instr(folded, ?) > 0 LIMIT ?", folded
                 )
                 actors = [name for (name,) in matching]
-            wanted = _list_wanted(filters, actors)
-            if not all(wanted.values()):
+            criteria = _list_criteria(filters, actors)
+            if not all(criteria.values()):
                 return []
-            many = actors is not None and "actor_id" not in wanted
-            page = _Page(filters, wanted, many, limit, after)
-            if self._database.HAS_WORDS and (match := compose_match(wanted)):
+            many = actors is not None and "actor_id" not in criteria
+            page = _Page(filters, criteria, many, limit, after)
+            if self._database.HAS_WORDS and (match := compose_match(criteria)):
                 return _read_found(transaction, page, match)
             return _read_merged(transaction, page)
 
         return self._database.read(read)
 
     def phases(self, invocation_id: str, projects: Projects = None) -> dict[str, list[StoredEvent]]:
-        """Return what is held of an invocation, Started first, by the project's uuid."""
+        """Return what is stored of an invocation, Started first, by the project's uuid."""
         where, values = _restrict(projects, ["invocation_id = ?"], [invocation_id])
         stored_phases = self._database.read(
             lambda transaction: read_phases(transaction, where, values)
@@ -208,11 +208,11 @@ class SqlStorage:
     def keep_record(
         self, project: str, sent: RecordPiece, now: str, client: str
     ) -> tuple[str, list[str]]:
-        """Store a whole record beside its events, durably; STORED, DUPLICATE, CONFLICT, OWNED or
+        """Store a whole record with its events, durably; STORED, DUPLICATE, CONFLICT, OWNED or
         UNKNOWN.
 
         A record that came before is replaced where the new one adds lines or annexes to it. The
-        digests are those of the objects it leads to that are not held yet, sorted.
+        digests are those of the objects it leads to that are not stored yet, sorted.
         """
         place = ListPosition(sent.invocation_id, project)
 
@@ -253,7 +253,7 @@ class SqlStorage:
     def keep_order(
         self, project: str, invocation_id: str, order: Order, now: str, client: str
     ) -> tuple[str, bool]:
-        """Keep an order and carry it out on everything that is held of a record, durably; STORED,
+        """Keep an order and carry it out on everything that is stored of a record, durably; STORED,
         DUPLICATE, CONFLICT or HELD, and whether nothing of what was erased is left in the tables.
 
         It counts for whatever is sent of the record later.
@@ -298,8 +298,8 @@ class SqlStorage:
         return self._database.write(store) if objects else 0
 
     def objects(self, project: str, digests: Sequence[str]) -> dict[str, str]:
-        """Return those of some objects that are held. Raises StorageError where one is not what its
-        name says."""
+        """Return those of some objects that are stored. Raises StorageError where one is not what
+        its name says."""
         rows = self._database.read(
             lambda transaction: dict(
                 find_objects(transaction, project, digests, "body IS NOT NULL")
@@ -310,10 +310,10 @@ class SqlStorage:
         return rows
 
     def keep_leaves(self, project: str, piece: LogPiece, now: str, client: str) -> tuple[str, int]:
-        """Store leaves that follow those held, durably; a verdict, APART where they do not follow,
-        and how many are.
+        """Store leaves that follow those stored, durably; a verdict, APART where they do not
+        follow, and how many are.
 
-        What contradicts the log that is held is kept as a LogConflict.
+        What contradicts the stored log is stored as a LogConflict.
         """
         key = (project, piece.name)
 
@@ -327,11 +327,11 @@ class SqlStorage:
             log, edge = None, ""
             if rows:
                 owner, keys, state, size, edge = rows[0]
-                # Leaves of before there was an edge are read once; a state that is older is held
-                # against them.
+                # Leaves of before there was an edge are read once; a state that is older is
+                # compared with them.
                 back = not edge or read_state(piece.checkpoint).size < size
                 leaves = read_leaves(transaction, *key) if back else ""
-                log = HeldLog(piece.name, owner, keys, state, leaves)
+                log = StoredLog(piece.name, owner, keys, state, leaves)
                 edge = edge or encode_edge(compute_edge(leaves))
             verdict, size, grown = judge_leaves(log, edge, piece, client)
             if verdict in (OWNED, CONFLICT):
@@ -383,23 +383,23 @@ class SqlStorage:
 
     def records(
         self, project: str, limit: int, after: str = "", *, bodies: bool = False
-    ) -> list[HeldRecord]:
+    ) -> list[StoredRecord]:
         """Return at most `limit` whole records of a project by their ids, those after one if one is
         given."""
-        named = ", ".join(HeldRecord._fields[: None if bodies else -1])
+        named = ", ".join(StoredRecord._fields[: None if bodies else -1])
         rows = self._select(
             f"SELECT {named}{', digest' if bodies else ''} FROM record"
             " WHERE project_uuid = ? AND invocation_id > ? ORDER BY invocation_id LIMIT ?",
             (project, after, limit),
         )
         if not bodies:
-            return [HeldRecord(*row) for row in rows]
+            return [StoredRecord(*row) for row in rows]
         for *row, digest in rows:
             check_text(digest, row[-1], row[0])
-        return [HeldRecord(*row[:-1]) for row in rows]
+        return [StoredRecord(*row[:-1]) for row in rows]
 
     def iter_projects(self) -> Iterator[ProjectRow]:
-        """Yield every project that something is held of, by their uuids."""
+        """Yield every project that something is stored of, by their uuids."""
         last = ""
         while rows := self.projects(None, _PAGE, last):
             yield from rows
@@ -407,7 +407,7 @@ class SqlStorage:
 
     def page_records(
         self, project: str, size: int = _PAGE, *, after: str = "", bodies: bool = False
-    ) -> Iterator[list[HeldRecord]]:
+    ) -> Iterator[list[StoredRecord]]:
         """Yield the whole records of a project by their ids, so many at a time, those after one
         if one is given."""
         while page := self.records(project, size, after, bodies=bodies):
@@ -415,23 +415,23 @@ class SqlStorage:
             after = page[-1].invocation_id
 
     def bodies(self, places: Sequence[ListPosition]) -> dict[ListPosition, str]:
-        """Return the whole records that are held of some invocations, as they were sent."""
+        """Return the whole records that are stored of some invocations, as they were sent."""
 
         def read(transaction: Transaction) -> dict[ListPosition, str]:
             bodies: dict[ListPosition, str] = {}
             for place in places:
-                held, digest = read_record(transaction, place)
-                if held is not None:
-                    check_text(digest, held.body, place.invocation_id)
-                    bodies[place] = held.body
+                stored, digest = read_record(transaction, place)
+                if stored is not None:
+                    check_text(digest, stored.body, place.invocation_id)
+                    bodies[place] = stored.body
             return bodies
 
         return self._database.read(read)
 
-    def logs(self, project: str) -> list[HeldLog]:
+    def logs(self, project: str) -> list[StoredLog]:
         """Return the logs of a project by their names."""
 
-        def read(transaction: Transaction) -> list[HeldLog]:
+        def read(transaction: Transaction) -> list[StoredLog]:
             rows = transaction.run(
                 "SELECT name, client, keys, checkpoint FROM log WHERE project_uuid = ? ORDER BY "
                 "name",
@@ -443,7 +443,7 @@ class SqlStorage:
                 (project,),
             ):
                 pieces.setdefault(name, []).append(body)
-            return [HeldLog(name, *row, "".join(pieces.get(name, []))) for name, *row in rows]  # type: ignore[call-arg]
+            return [StoredLog(name, *row, "".join(pieces.get(name, []))) for name, *row in rows]  # type: ignore[call-arg]
 
         return self._database.read(read)
 
@@ -465,7 +465,7 @@ def _restrict(
     ]
 
 
-def _list_wanted(filters: Filter, actors: Sequence[str] | None) -> dict[str, Sequence[str]]:
+def _list_criteria(filters: Filter, actors: Sequence[str] | None) -> dict[str, Sequence[str]]:
     """Return the values a row may have in each column that is asked for; actors that are too many
     are left out."""
     states: Sequence[str] | None = None
@@ -473,25 +473,25 @@ def _list_wanted(filters: Filter, actors: Sequence[str] | None) -> dict[str, Seq
         states = () if filters.status == OPEN else (filters.outcome,)
     elif filters.status is not None:
         states = (OPEN,) if filters.status == OPEN else (*OUTCOMES, CLOSED)
-    wanted = {
+    criteria = {
         "profile_id": None if filters.profile is None else [filters.profile],
         "action": None if filters.action is None else [filters.action],
         "state": states,
         "actor_id": None if actors is None or len(actors) > _ACTORS else actors,
         "project_uuid": None if filters.projects is None else sorted(filters.projects),
     }
-    return {column: values for column, values in wanted.items() if values is not None}
+    return {column: values for column, values in criteria.items() if values is not None}
 
 
 class _Page(NamedTuple):
     """A page of the list: at most `limit` rows, those after a place if one is given.
 
-    `wanted` are the values that a row may have in each column that is asked for. With
+    `criteria` are the values that a row may have in each column that is asked for. With
     `many_actors` the filter fits more of them than are named there.
     """
 
     filters: Filter
-    wanted: dict[str, Sequence[str]]
+    criteria: dict[str, Sequence[str]]
     many_actors: bool
     limit: int
     after: ListPosition | None
@@ -529,7 +529,7 @@ def _read_merged(transaction: Transaction, page: _Page) -> list[Row]:
     where: list[str] = []
     values: list[str] = []
     lists: list[tuple[tuple[str, str], ...]] = [()]
-    for column, chosen in page.wanted.items():
+    for column, chosen in page.criteria.items():
         if column in ("profile_id", "action"):
             where.append(f"{column} = ?")
             values += chosen
@@ -539,7 +539,7 @@ def _read_merged(transaction: Transaction, page: _Page) -> list[Row]:
             where.append(f"({column} || '') IN ({', '.join('?' * len(chosen))})")
             values += chosen
     # What is walked newest first, whatever it holds, follows the primary key.
-    has_index = lists != [()] or page.wanted.keys() & {"profile_id", "action"}
+    has_index = lists != [()] or page.criteria.keys() & {"profile_id", "action"}
     order = "ordinal" if has_index else "invocation_id"
     conditions, more = page.bound(order)
     where, values = where + conditions, values + more
@@ -562,7 +562,7 @@ def _read_merged(transaction: Transaction, page: _Page) -> list[Row]:
 def _read_found(transaction: Transaction, page: _Page, match: str) -> list[Row]:
     """Return the newest rows at places whose words answer a question, as far as they meet it."""
     where, values = page.bound("invocation_id")
-    for column, chosen in page.wanted.items():
+    for column, chosen in page.criteria.items():
         where.append(f"{column} IN (SELECT value FROM json_each(?))")
         values.append(json.dumps(chosen))
     last = (page.after and page.after.invocation_id, page.filters.until)

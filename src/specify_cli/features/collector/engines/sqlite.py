@@ -118,8 +118,8 @@ class SqliteDatabase:
     def __init__(self, path: str, *, schema: str = "sqlite", room: int = _ROOM) -> None:
         self._path, self._room = path, room
         try:
-            # Created for its owner alone; SQLite gives the log beside it the same mode. A witness's
-            # key is no link.
+            # Created for its owner alone; SQLite gives the log next to it the same mode. A
+            # witness's key is no link.
             follow = os.O_NOFOLLOW if schema == "witness" else 0
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | follow, 0o600))
         except OSError as error:
@@ -160,7 +160,7 @@ class SqliteDatabase:
         return answer.result()
 
     def _settle(self) -> None:
-        """Run what is asked for as one transaction, in which what a failing act wrote is taken
+        """Run what is asked for as one transaction, in which what a failing act wrote is rolled
         back."""
         asked = [self._asked.popleft() for _ in range(min(len(self._asked), _TOGETHER))]
         answers: list[Callable[[], None]] = []

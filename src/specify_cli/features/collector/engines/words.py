@@ -9,7 +9,7 @@ An ordinary index writes a page for each row whose values are spread, and a list
 needs fifteen of them. `word` is a full-text table: what a batch adds is one piece, which is merged
 with others later, so an event costs a few hundred bytes at any size. Its numbers are the first 13
 characters of the id, in the order of the list, and rows that share them share a number. A word may
-also stand where no row has it (any more): what is found is held against the rows themselves.
+also stand where no row has it (any more): what is found is compared with the rows themselves.
 """
 
 from collections.abc import Mapping, Sequence
@@ -52,13 +52,13 @@ def _make_word(column: str, value: str) -> str:
     return f"{COLUMNS[column]}{crc32(value.encode('utf-8', 'surrogatepass')):08x}"
 
 
-def compose_match(wanted: Mapping[str, Sequence[str]]) -> str | None:
-    """Return the question to `word` that every wanted row answers; None where it can rule out
+def compose_match(criteria: Mapping[str, Sequence[str]]) -> str | None:
+    """Return the question to `word` that every requested row answers; None where it can rule out
     nothing."""
     words = [
-        [_make_word(column, value) for value in wanted[column]]
+        [_make_word(column, value) for value in criteria[column]]
         for column in COLUMNS
-        if column in wanted and len(wanted[column]) <= _MOST
+        if column in criteria and len(criteria[column]) <= _MOST
     ]
     parts: list[list[str]] = []
     while words:

@@ -1,7 +1,7 @@
 """The collector's HTTP face: an ASGI application over a SqlStorage (docs/collector.md).
 
 Decides who may ask, how much of a body is read and what is said of it; what is right in an event is
-`validation`'s, what is kept is the storage's. Neither a token nor an event's content is ever
+`validation`'s, what is stored is the storage's. Neither a token nor an event's content is ever
 logged.
 """
 
@@ -38,7 +38,7 @@ from specify_cli.features.collector.reception import (
     Refused,
     cursor_of,
     project_uuid,
-    read_wanted,
+    read_list_request,
 )
 from specify_cli.features.collector.server import metrics as prometheus
 from specify_cli.features.collector.server import pages
@@ -81,8 +81,8 @@ from specify_cli.libraries.web.markup import STYLE
 from specify_cli.libraries.wire.contract import COMPLETED, STARTED
 from specify_cli.record.reading.checks import read_commands
 
-# A body is held from its first byte until it is answered, so memory is bounded by how many are;
-# `reception` refuses one that would become many times its size.
+# A body is in memory from its first byte until it is answered, so memory is bounded by how many
+# are; `reception` refuses one that would become many times its size.
 _BODIES_AT_ONCE, _PARSED_AT_ONCE = 12, 2
 
 
@@ -134,7 +134,7 @@ Endpoint = Callable[[Setting, Request], Any]
 def _guard(
     setting: Setting, path: str, endpoint: Endpoint, scope: str | None
 ) -> Callable[[Request], Awaitable[Response]]:
-    """Return an endpoint behind a token of a scope, whose every failure is a problem without
+    """Return an endpoint that requires a token of a scope, whose every failure is a problem without
     internals. One that only reads is a plain function and has a thread to itself."""
 
     async def answer(request: Request) -> Response:
@@ -192,9 +192,9 @@ def _list(
 
     By an id's time a clock in 2099 would head it for ever, so what begins more than a day after
     this collector's own time comes last. A query that says where it ends is followed, and where all
-    are ahead it is this collector's clock that is behind.
+    are ahead it is this collector's clock that is late.
     """
-    filters, limit, after = read_wanted(query)
+    filters, limit, after = read_list_request(query)
     filters = filters._replace(projects=request.state.token.narrow(filters.projects))
     latest = datetime.fromisoformat(setting.clock()) + timedelta(days=1)
     bound = latest.strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -267,7 +267,7 @@ def _find_one(setting: Setting, request: Request) -> tuple[ListPosition, list[St
 
 
 def _list_projects(setting: Setting, request: Request) -> Response:
-    """GET /v1/projects: how much is held of each, and how far that is proven."""
+    """GET /v1/projects: how much is stored of each, and how far that is proven."""
     projects, following = _page_projects(setting, request)
     return answer_json({"items": projects, "next": following})
 
@@ -354,7 +354,7 @@ def _show_detail(setting: Setting, request: Request) -> Response:
 
 
 def _find_whole(setting: Setting, place: ListPosition) -> Whole | None:
-    """Return the whole record of an invocation that the token may read, if one is held."""
+    """Return the whole record of an invocation that the token may read, if one is stored."""
     bodies = setting.storage.bodies([place])
     return read_whole(bodies[place]) if place in bodies else None
 
@@ -379,7 +379,7 @@ def _show_pictures(setting: Setting, request: Request) -> Response:
     """GET /pictures: the newest invocations that the filters of the list leave."""
     today = datetime.now(UTC).date()
     return _show_many(
-        setting, request, lambda query, rows, held: pages.pictures(query, rows, held, today)
+        setting, request, lambda query, rows, bodies: pages.pictures(query, rows, bodies, today)
     )
 
 
@@ -395,7 +395,7 @@ def _show_rules(setting: Setting, request: Request) -> Response:
         return setting.storage.objects(project, [digest]).get(digest, "").encode()
 
     return _show_many(
-        setting, request, lambda query, rows, held: pages.rules(query, rows, held, get)
+        setting, request, lambda query, rows, bodies: pages.rules(query, rows, bodies, get)
     )
 
 

@@ -34,7 +34,8 @@ MAX_BODY = 8 * 1024 * 1024
 BODY_SECONDS = 30.0
 _LARGE = 1024 * 1024
 LOG = logging.getLogger("specify_cli.features.collector.")
-# Besides each invocation's own, what a browser asks for: it is told in HTML, and asks for a token.
+# Besides each invocation's own, what a browser asks for: it is answered in HTML, and asks for a
+# token.
 PAGES = ("/", "/projects", "/pictures", "/report", "/rules", "/compare")
 _REALM = 'realm="spec-kitty collector"'
 
@@ -105,8 +106,8 @@ def answer_refusal(request: Request, problem: Problem) -> Response:
 
 
 async def take_body(setting: Setting, request: Request, take: Callable[[bytes], T]) -> T:
-    """Read the body and return what `take`, in a thread, makes of it; so many bodies are held at
-    once and no more."""
+    """Read the body and return what `take`, in a thread, makes of it; so many bodies are in memory
+    at once and no more."""
     async with setting.bodies:
         body = await read_body(setting, request)
         is_large = len(body) > _LARGE
@@ -124,8 +125,8 @@ async def take_body(setting: Setting, request: Request, take: Callable[[bytes], 
 def _give_back_memory() -> None:
     """Let the C library give the system what was freed, where it can (malloc_trim(3) of glibc).
 
-    By itself it keeps up to the size of the bodies that were held at once, or nothing, as chance
-    has it.
+    By itself it keeps up to the size of the bodies that were in memory at once, or nothing, as
+    chance has it.
     """
     try:
         ctypes.CDLL(None).malloc_trim(0)

@@ -57,7 +57,7 @@ async def take_events(setting: Setting, request: Request) -> Response:
         if setting.signature is not None:
             verify(setting.signature, body, headers)
         received = read_events(body, headers.get("content-type", ""))
-        # Whatever is held of it, an event of a project that the token is not for is refused.
+        # Whatever is stored of it, an event of a project that the token is not for is refused.
         foreign = Problem("foreign-project", "ask for a token of this project")
         received = [
             one
@@ -98,7 +98,7 @@ async def take_record(setting: Setting, request: Request) -> Response:
 
     verdict, missing = await take_body(setting, request, keep)
     setting.metrics.count_event(f"record-{verdict}")
-    return _answer_kept(verdict, {"status": verdict, "missing": missing})
+    return _answer_verdict(verdict, {"status": verdict, "missing": missing})
 
 
 async def take_objects(setting: Setting, request: Request) -> Response:
@@ -130,11 +130,11 @@ async def take_order(setting: Setting, request: Request) -> Response:
     setting.metrics.count_event(f"order-{verdict}")
     if verdict == HELD:
         raise Refused("held", "spec-kitty hold list says who holds it, and hold release")
-    return _answer_kept(verdict, {"status": verdict, "purged": purged})
+    return _answer_verdict(verdict, {"status": verdict, "purged": purged})
 
 
 async def take_log(setting: Setting, request: Request) -> Response:
-    """PUT /v1/projects/{project}/logs/{name}: leaves that follow those held; `size` says how many
+    """PUT /v1/projects/{project}/logs/{name}: leaves that follow those stored; `size` says how many
     are."""
     token, project = _require_project(request)
 
@@ -143,7 +143,9 @@ async def take_log(setting: Setting, request: Request) -> Response:
         return setting.storage.keep_leaves(project, piece, setting.clock(), token.name)
 
     verdict, size = await take_body(setting, request, keep)
-    return _answer_kept(STORED if verdict == APART else verdict, {"status": verdict, "size": size})
+    return _answer_verdict(
+        STORED if verdict == APART else verdict, {"status": verdict, "size": size}
+    )
 
 
 def _require_project(request: Request) -> tuple[Token, str]:
@@ -160,7 +162,7 @@ def _require_project(request: Request) -> tuple[Token, str]:
     return token, project
 
 
-def _answer_kept(verdict: str, value: Mapping[str, object]) -> Response:
+def _answer_verdict(verdict: str, value: Mapping[str, object]) -> Response:
     if verdict == UNKNOWN:
         raise Refused("unknown-invocation", "send its Started and its Completed first")
     if verdict == OWNED:

@@ -49,7 +49,7 @@ ROOM = 16 * 1024 * 1024
 
 
 class RecordBodies:
-    """The whole records that are held of some places, as far as a page has room for them; `note`
+    """The whole records that are stored of some places, as far as a page has room for them; `note`
     says whether it had none for some."""
 
     def __init__(
@@ -189,15 +189,15 @@ def _draw(whole: Whole) -> Markup:
 def pictures(
     query: Query,
     rows: Sequence[Row],
-    held: RecordBodies,
+    bodies: RecordBodies,
     today: date,
 ) -> str:
-    """Return pictures of some invocations; rules are told by those whose whole records are held."""
-    shares, whole = count_rules((body for _, body in held), _SHARES)
+    """Return pictures of some invocations; rules are counted from stored whole records."""
+    shares, whole = count_rules((body for _, body in bodies), _SHARES)
     runs = ((row.started_at, row.profile_id, row.outcome) for row in rows)
     return _PAGES.get_template("pictures.html").render(
         counted=len(rows),
-        note=held.note,
+        note=bodies.note,
         filtered=sorted((name, value) for name, value in query if value),
         back="/?" + urlencode(query) if query else "/",
         pictures=draw_overview(runs, shares, whole, today),
@@ -207,23 +207,23 @@ def pictures(
 def report(
     query: Query,
     rows: Sequence[Row],
-    held: RecordBodies,
+    bodies: RecordBodies,
 ) -> str:
-    """Return a report of some invocations; of those whose whole records are not held only what
+    """Return a report of some invocations; of those whose whole records are not stored only what
     their two events say."""
-    told = {place: _add_up(body) for place, body in held}
-    runs = [told.get(row.place) or _tell_row(row) for row in rows]
+    sums = {place: _add_up(body) for place, body in bodies}
+    runs = [sums.get(row.place) or _tell_row(row) for row in rows]
     dates = sorted(row.started_at[:10] for row in rows if row.started_at)
     links = {row.invocation_id: link_of(row) for row in rows}
     only = ", ".join(f"{name} {value}" for name, value in query if value)
     caveats = [
         f"The newest {len(rows)} are added up{f', only with {only}' if only else ''}.",
-        f"Calls, tests, files, rules and costs are known of {len(told)}, whose whole records are "
-        f"held.{held.note}",
+        f"Calls, tests, files, rules and costs are known of {len(sums)}, whose whole records are "
+        f"held.{bodies.note}",
     ]
-    shown = lay_out_report(add_up_runs(runs), dates[0] if dates else "the beginning", links)
+    page_values = lay_out_report(add_up_runs(runs), dates[0] if dates else "the beginning", links)
     back = "/?" + urlencode(query) if query else "/"
-    return _PAGES.get_template("report.html").render(shown, caveats=caveats, back=back)
+    return _PAGES.get_template("report.html").render(page_values, caveats=caveats, back=back)
 
 
 def _add_up(body: str) -> Run:
@@ -242,12 +242,12 @@ def _tell_row(row: Row) -> Run:
 
 
 def rules(
-    query: Query, rows: Sequence[Row], held: RecordBodies, get: Callable[[str, str], bytes]
+    query: Query, rows: Sequence[Row], bodies: RecordBodies, get: Callable[[str, str], bytes]
 ) -> str:
-    """Return how rules fared in those invocations whose whole records are held; `get` returns an
+    """Return how rules fared in those invocations whose whole records are stored; `get` returns an
     object by project and digest."""
     uses = []
-    for place, body in held:
+    for place, body in bodies:
         whole = read_whole(body)
         lines = [json.loads(line) for line in (*whole.lines, *whole.annexes)]
         use = read_use(place.invocation_id, lines, partial(get, place.project_uuid))
@@ -258,13 +258,13 @@ def rules(
     requests = {row.invocation_id: row.request for row in rows}
     back = "/?" + urlencode(query) if query else "/"
     caveats = [f"Known of {len(uses)} of the newest {len(rows)}, whose whole records are held."]
-    caveats[0] += held.note
-    shown = lay_out_rules(judge_rules(uses, (), ()), links, requests)
-    return _PAGES.get_template("rules.html").render(shown, caveats=caveats, back=back)
+    caveats[0] += bodies.note
+    page_values = lay_out_rules(judge_rules(uses, (), ()), links, requests)
+    return _PAGES.get_template("rules.html").render(page_values, caveats=caveats, back=back)
 
 
 def comparison(rows: Sequence[tuple[Row, Whole | None]]) -> str:
-    """Return two runs side by side. Raises InvocationError where one is not held whole, or hides
+    """Return two runs side by side. Raises InvocationError where one is not stored whole, or hides
     how it begins."""
     sides = []
     for (row, whole), name in zip(rows, ("original", "replay"), strict=True):
@@ -294,5 +294,5 @@ def proof(whole: Whole, commands: Sequence[str]) -> bytes:
 
 
 def problem(fault: Problem) -> str:
-    """Return a page for what could not be shown."""
+    """Return a page for a problem."""
     return _PAGES.get_template("problem.html").render(problem=fault)
