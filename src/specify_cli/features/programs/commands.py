@@ -151,8 +151,8 @@ def _render_plan(plan: resuming.ResumePlan) -> Iterator[str]:
         )
         yield f"IN_DOUBT    {one_line(call.call_id)} {one_line(call.fields.get('tool'))}: {again}"
     for item in plan.not_kept:
-        kept = "RESULT_NOT_KEPT" if item.needed else "not kept:  "
-        yield f"{kept} {one_line(item.reason, 300)}"
+        label = "RESULT_NOT_KEPT" if item.needed else "not kept:  "
+        yield f"{label} {one_line(item.reason, 300)}"
     if plan.changed:
         yield f"EXECUTION_HASH_MISMATCH: {', '.join(plan.changed)} changed since it began"
     else:

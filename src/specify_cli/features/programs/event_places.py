@@ -1,4 +1,4 @@
-"""What a program asks a run for: which events those are, and how one is told from another.
+"""What a program asks a run for: which events those are, and how one differs from another.
 
     place_of({"step": "plan", "ordinal": 2}) == ("plan", 2)
 

@@ -26,7 +26,7 @@ def determinism_violation(what: str, body: Fields) -> StoredDataError:
 class ExpectedEvents:
     """The events of a run that its re-execution has to come to again.
 
-    What the order of the program places comes in that order; what ran beside other work comes at
+    What the order of the program places comes in that order; what ran in parallel comes at
     its place, whenever.
     """
 
@@ -37,7 +37,7 @@ class ExpectedEvents:
         # come.
         self._in_order, self._called = array("I"), bytearray()
         self._next = 0
-        self._beside: dict[Signature, list[int]] = {}
+        self._parallel: dict[Signature, list[int]] = {}
         self.left = 0
         # What a tool called whose result was given back instead.
         self.passed_over: set[object] = set()
@@ -49,8 +49,8 @@ class ExpectedEvents:
                 calls.remove(fields["call_id"])
             if signed is not None:
                 self.left += 1
-                if self._is_beside(fields):
-                    self._beside.setdefault(signed, []).append(at)
+                if self._is_parallel(fields):
+                    self._parallel.setdefault(signed, []).append(at)
                 else:
                     self._in_order.append(at)
                     self._called.append(bool(calls))
@@ -59,7 +59,7 @@ class ExpectedEvents:
             if not calls:
                 del calling[place]
 
-    def _is_beside(self, fields: Fields) -> bool:
+    def _is_parallel(self, fields: Fields) -> bool:
         place = place_of(fields)
         if fields.get("event") == "step_started" and fields.get("beside"):
             self._places.add(place)
@@ -71,8 +71,8 @@ class ExpectedEvents:
         if actual is None:
             return None
         self.left -= 1
-        if self._is_beside(body):
-            return self._check_beside(body, actual)
+        if self._is_parallel(body):
+            return self._check_parallel(body, actual)
         while self._is_called_next() and self._sign(self._next) != actual:
             self._pass_over()
         if self._next == len(self._in_order):
@@ -85,12 +85,12 @@ class ExpectedEvents:
             return None
         return determinism_violation(difference(expected or (), actual), body)
 
-    def _check_beside(self, body: Fields, actual: Signature) -> StoredDataError | None:
-        """Take the event that one which ran beside other work is again."""
-        if alike := self._beside.get(actual):
+    def _check_parallel(self, body: Fields, actual: Signature) -> StoredDataError | None:
+        """Match an event that runs in parallel with the one that it repeats."""
+        if alike := self._parallel.get(actual):
             alike.pop()
             return None
-        # An older writer did not mark what ran beside other work.
+        # An older writer did not mark what ran in parallel.
         for at in range(self._next, len(self._in_order)):
             if self._sign(at) == actual:
                 del self._in_order[at], self._called[at]
@@ -124,7 +124,7 @@ class ExpectedEvents:
         )
 
     def _iter_rest(self) -> Iterator[Fields]:
-        parallel = (at for places in self._beside.values() for at in places)
+        parallel = (at for places in self._parallel.values() for at in places)
         return (self._lines[at] for at in (*self._in_order[self._next :], *parallel))
 
 

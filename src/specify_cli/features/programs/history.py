@@ -3,7 +3,7 @@
 
 A place is a step with its ordinal and the how-manieth call of its kind there, so a tool polled
 three times has three places. Guarantees: a value is given back only as it was, byte for byte; what
-was cut, masked or not kept is refused by name. Running and writing are the runtime's.
+was cut, masked or not stored is refused by name. Running and writing are the runtime's.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ _INTERRUPTS = {
 _CALLS = ("tool_call", "model_call")
 # Events as numbers, and what is marked of something that was asked for.
 _EVENTS = {event: number for number, event in enumerate(ASKS)}
-_ORDERED, _BESIDE, _TAKEN, _REMOVED, _UNANSWERED = 1, 2, 4, 8, 16
+_ORDERED, _PARALLEL, _USED, _REMOVED, _UNANSWERED = 1, 2, 4, 8, 16
 
 
 class Recorded:
     """Something a program asked a run for: a step, a call, a decision; `result` is the line that
     answered it.
 
-    `ordered` says that its place follows from the order of the program alone; what ran beside it
-    has none. It is the `number`th that its history has, made when it is looked at: a long run has a
+    `ordered` says that its place follows from the order of the program alone; what ran in parallel
+    has none. It is the `number`th that its history has, made when it is read: a long run has a
     million.
     """
 
@@ -89,7 +89,7 @@ class Recorded:
         return f"{self.call_id}:{self.fields.get('seq')}"
 
 
-class NotKept(NamedTuple):
+class UnstoredResult(NamedTuple):
     """A result that cannot be given back; `needed` where the program is sure to ask for it."""
 
     seq: int
@@ -133,29 +133,29 @@ class History:
         # what is in them.
         self._running: list[Place] = []
         self._calling: dict[int, list[int]] = {}
-        # An older writer did not mark what ran beside other work.
+        # An older writer did not mark what ran in parallel.
         self._unmarked = True
         for at, fields in enumerate(lines):
             self._take(at, fields)
         in_order = (
             number
-            for number in self._iter_kept()
-            if self._unmarked or not self._has(number, _BESIDE)
+            for number in self._iter_present()
+            if self._unmarked or not self._has(number, _PARALLEL)
         )
         self._in_order = ByHash((self._keys[number], number) for number in in_order)
         self._next_named: dict[int, int] = {}
         due = tuple(_EVENTS[event] for event in ("step_started", "stage_transition", *_CALLS))
-        kept = (
+        due_calls = (
             number
-            for number in self._iter_kept()
+            for number in self._iter_present()
             if self._has(number, _ORDERED) and self._events[number] in due
         )
-        self._due, self._next_due = array("I", kept), 0
+        self._due, self._next_due = array("I", due_calls), 0
 
     def _has(self, number: int, mark: int) -> bool:
         return self._marks[number] & mark > 0
 
-    def _iter_kept(self) -> Iterator[int]:
+    def _iter_present(self) -> Iterator[int]:
         return (number for number, marks in enumerate(self._marks) if not marks & _REMOVED)
 
     def _number_of(self, place: Place) -> int:
@@ -182,7 +182,7 @@ class History:
         elif event == "tool_call" and (call := self._find_call(fields)) is not None:
             self.asked[call], self.answered[call] = at, 0
             self.attempts[call] = min(self.attempts[call] + 1, 255)
-            self._mark(call, _BESIDE, fields.get("beside") is True)
+            self._mark(call, _PARALLEL, fields.get("beside") is True)
         elif event == "tool_result":
             call = self._find_call(fields)
             if call is not None:
@@ -220,8 +220,8 @@ class History:
         number = self._calls.get(hash(str(fields.get("call_id"))))
         return number - 1 if number else None
 
-    def _mark(self, number: int, mark: int, wanted: bool) -> None:
-        self._marks[number] = self._marks[number] & ~mark | mark * wanted
+    def _mark(self, number: int, mark: int, is_set: bool) -> None:
+        self._marks[number] = self._marks[number] & ~mark | mark * is_set
 
     def _end_call(self, call: int) -> None:
         open_calls = self._calling.get(self._steps[call], [])
@@ -271,7 +271,7 @@ class History:
         # A question that a model did not answer changed nothing: a program need not come to it
         # again.
         unanswered = event == "model_call" and fields.get("ok") is False
-        self._marks.append(_ORDERED * ordered | _BESIDE * parallel | _UNANSWERED * unanswered)
+        self._marks.append(_ORDERED * ordered | _PARALLEL * parallel | _UNANSWERED * unanswered)
         self._keys.append(hash(key))
         self._steps.append(where)
         self._callers.append(open_calls[-1] + 1 if caller else 0)
@@ -296,7 +296,7 @@ class History:
     def take(self, key: Key, body: Fields, number: int | None) -> Recorded | None:
         """Return what the record has of this, and take it: the `number`th of its kind at its place.
 
-        Without a number, of what ran beside other work, the first that was asked for in the same
+        Without a number, of what ran in parallel, the first that was asked for in the same
         way.
         """
         in_order = self._in_order.find(hash(key)) if number is not None else range(0)
@@ -304,28 +304,28 @@ class History:
         if number is not None and number <= len(in_order):
             found = self._in_order.numbers[in_order[number - 1]]
         if found is None:
-            found = self._find_alike(key, body, beside=number is not None)
+            found = self._find_alike(key, body, marked=number is not None)
         if found is None:
             return None
-        self._mark(found, _TAKEN, True)
+        self._mark(found, _USED, True)
         return self._recorded(found)
 
-    def _find_alike(self, key: Key, body: Fields, *, beside: bool = False) -> int | None:
-        """Return the number of the first that was asked for in the same way and was not taken.
+    def _find_alike(self, key: Key, body: Fields, *, marked: bool = False) -> int | None:
+        """Return the number of the first that was asked for in the same way and was not used.
 
-        With `beside` only one that the record marks so.
+        With `marked` only one that the record marks so.
         """
         places = self._alike.find(hash(shape_of(key[0], key[1], key[3], body)))
         for one in map(self._alike.numbers.__getitem__, places):
-            if not self._has(one, _TAKEN) and (
-                not beside or self._recorded(one).fields.get("beside")
+            if not self._has(one, _USED) and (
+                not marked or self._recorded(one).fields.get("beside")
             ):
                 return one
         return None
 
     @cached_property
     def _alike(self) -> ByHash:
-        """Return what ran beside other work by how it was asked for."""
+        """Return what ran in parallel by how it was asked for."""
         return ByHash(self._iter_alike())
 
     @cached_property
@@ -335,8 +335,8 @@ class History:
 
     def _iter_alike(self) -> Iterator[tuple[int, int]]:
         places, events = list(self._places), list(ASKS)
-        for number in self._iter_kept():
-            if self._unmarked or self._has(number, _BESIDE):
+        for number in self._iter_present():
+            if self._unmarked or self._has(number, _PARALLEL):
                 event, fields = events[self._events[number]], self._recorded(number).fields
                 name = str(fields.get(ASKS[event], ""))
                 yield hash(shape_of(event, places[self._steps[number]], name, fields)), number
@@ -361,7 +361,7 @@ class History:
     def _iter_named(self) -> Iterator[tuple[int, int]]:
         """Yield steps and calls by place and name, calls once more by the place alone."""
         places, events = list(self._places), list(ASKS)
-        for number in self._iter_kept():
+        for number in self._iter_present():
             event, place = events[self._events[number]], places[self._steps[number]]
             if event == "step_started" or event in _CALLS:
                 name = str(self._recorded(number).fields.get(ASKS[event], ""))
@@ -379,7 +379,7 @@ class History:
 
     def _is_outstanding(self, number: int) -> bool:
         """Return whether a program that goes on has yet to come to this."""
-        return not self._has(number, _TAKEN | _UNANSWERED) and not self._is_given_back(number)
+        return not self._has(number, _USED | _UNANSWERED) and not self._is_given_back(number)
 
     def find_result(self, call_id: object) -> Fields | None:
         """Return the recorded result of a call, if it is known and has one."""
@@ -402,11 +402,11 @@ class History:
         if self.due is not None:
             return self.due
         for place, begun in enumerate(self._begun):
-            taken = not begun or self._has(begun - 1, _TAKEN)
-            if not taken and self._is_ended(place) and not self._is_given_back(begun - 1):
+            is_used = not begun or self._has(begun - 1, _USED)
+            if not is_used and self._is_ended(place) and not self._is_given_back(begun - 1):
                 return self._recorded(begun - 1)
         calls = tuple(_EVENTS[event] for event in _CALLS)
-        for number in self._iter_kept():
+        for number in self._iter_present():
             if self._events[number] in calls and self._is_outstanding(number):
                 return self._recorded(number)
         return None
@@ -447,7 +447,7 @@ class History:
         effect."""
         return tuple(
             self._recorded(number)
-            for number in self._iter_kept()
+            for number in self._iter_present()
             if self._events[number] == _EVENTS["tool_call"]
             and not self.answered[number]
             and not self._completed[self._steps[number]]
@@ -463,12 +463,12 @@ class History:
         )
         return min(open_steps, default=(0, None))[1]
 
-    def list_not_kept(self) -> Iterator[NotKept]:
+    def list_unstored(self) -> Iterator[UnstoredResult]:
         """Yield the results that a program which goes on may ask for and that cannot be given
         back."""
-        wanted = [_EVENTS[event] for event in ("step_started", "model_call", "tool_call")]
-        for number in self._iter_kept():
-            if self._events[number] not in wanted or self._is_given_back(number):
+        asking = [_EVENTS[event] for event in ("step_started", "model_call", "tool_call")]
+        for number in self._iter_present():
+            if self._events[number] not in asking or self._is_given_back(number):
                 continue
             entry = self._recorded(number)
             line, name = entry.result, "output"
@@ -482,7 +482,7 @@ class History:
                 self.value(line, name)
             except StoredDataError as error:
                 seq, is_call = line.get("seq"), self._events[number] == _EVENTS["tool_call"]
-                yield NotKept(
+                yield UnstoredResult(
                     seq if type(seq) is int else -1, str(line["event"]), error.message, not is_call
                 )
 
@@ -496,17 +496,17 @@ class History:
         RESULT_NOT_KEPT."""
         where = f"{fields.get('event')} at seq {fields.get('seq')}"
         if fields.get("redactions"):
-            raise _not_kept(where, name, "a secret in it was masked")
+            raise _unstored_error(where, name, "a secret in it was masked")
         text, why = read_captured_text(fields, name, self._get)
         if text is None:
-            raise _not_kept(where, name, why)
+            raise _unstored_error(where, name, why)
         try:
             return parse_foreign(text)
         except ForeignError as error:
-            raise _not_kept(where, name, str(error)) from error
+            raise _unstored_error(where, name, str(error)) from error
 
 
-def _not_kept(where: str, name: str, why: str) -> StoredDataError:
+def _unstored_error(where: str, name: str, why: str) -> StoredDataError:
     return StoredDataError(
         "RESULT_NOT_KEPT",
         f"the {name} of {where} cannot be given back as it was: {why}",

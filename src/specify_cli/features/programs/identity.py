@@ -22,7 +22,7 @@ Program = Callable[[Run], Any]
 
 
 def program_digest(program: Program) -> str:
-    """Return the digest of a program: its module's source and those it imports from beside it, its
+    """Return the digest of a program: its module's source and those it imports from next to it, its
     name, its closure.
 
     Of a closure what cannot change counts: numbers, texts, functions. A list may hold what the

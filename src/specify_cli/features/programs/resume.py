@@ -2,7 +2,7 @@
 
 A program is a function of one argument, the run. Guarantees: nothing is appended before the checks
 have passed and the program has something new to say; what completed is not run again; a call that
-may have taken effect is not made twice without being asked for; the original of a re-execution is
+may have had its effect is not made twice without being asked for; the original of a re-execution is
 never touched.
 """
 
@@ -19,7 +19,7 @@ from doctrine.load import ParseCache
 from specify_cli.errors import CallerError, InvocationError, StoredDataError
 from specify_cli.features.programs.event_places import Fields
 from specify_cli.features.programs.expected import ExpectedEvents
-from specify_cli.features.programs.history import History, NotKept, Recorded
+from specify_cli.features.programs.history import History, Recorded, UnstoredResult
 from specify_cli.features.programs.identity import Program, program_digest
 from specify_cli.features.programs.run import Repo, Run, open_invocation
 from specify_cli.features.programs.values import Default
@@ -58,14 +58,14 @@ class ResumePlan(NamedTuple):
     state: ExecutionState
     first_incomplete: tuple[str, int] | None
     in_doubt: tuple[Recorded, ...]
-    not_kept: tuple[NotKept, ...]
+    not_kept: tuple[UnstoredResult, ...]
     changed: tuple[str, ...]
     unchecked: tuple[str, ...]
 
     @property
     def resumable(self) -> bool:
         """Return whether a resume can be tried: nothing changed, and what is sure to be asked for
-        was kept."""
+        was stored."""
         return not self.changed and not any(item.needed for item in self.not_kept)
 
     def as_value(self) -> dict[str, object]:
@@ -94,7 +94,7 @@ class ResumePlan(NamedTuple):
 
 
 class Reexecution(NamedTuple):
-    """A re-execution that ran to its end, held against its original."""
+    """A re-execution that ran to its end, compared with its original."""
 
     original_invocation_id: str
     invocation_id: str
@@ -211,13 +211,13 @@ def resume(
     try:
         _check_unchanged(plan)
         _check_consent(rerun, opened)
-        # 2. Go on: same record, same trace, the seam before the first new line.
+        # 2. Go on: same record, same trace, the line `resumed` before the first new one.
         past = EarlierRun(
             history=opened.history,
             trace_id=str(opened.record.started.get("trace_id", "")),
             spent_seconds=spent_seconds(opened.record),
             rerun=frozenset(rerun),
-            seam=_compose_seam(plan, program, rerun),
+            seam=_compose_resumed(plan, program, rerun),
         )
         refused = [call for call in plan.in_doubt if not past.allows(call)]
         if refused:
@@ -250,7 +250,7 @@ def _check_unchanged(plan: ResumePlan) -> None:
         )
 
 
-def _compose_seam(plan: ResumePlan, program: Program, rerun: Sequence[str]) -> dict[str, object]:
+def _compose_resumed(plan: ResumePlan, program: Program, rerun: Sequence[str]) -> dict[str, object]:
     """Return the event that stands before the first line a resumed run adds."""
     return {
         "event": "resumed",
@@ -353,7 +353,7 @@ def _open(
         state,
         history.first_incomplete,
         history.in_doubt,
-        tuple(history.list_not_kept()),
+        tuple(history.list_unstored()),
         tuple(name for name in stated if now[name] != recorded[name]),
         tuple(name for name in recorded if name not in stated),
     )

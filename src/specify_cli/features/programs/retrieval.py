@@ -17,7 +17,7 @@ from specify_cli.redaction.redact import redact
 from specify_cli.storage.frozen import frozen_profile, inputs_of_corpus, limit_hits
 from specify_cli.storage.store import Body, digest
 
-# A search gives every hit it found; what an agent is shown is the caller's to cut.
+# A search gives every hit it found; what an agent gets is the caller's to cut.
 _SEARCHED = {
     "budget": 1_000_000,
     "always": 1_000_000,

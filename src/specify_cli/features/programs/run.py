@@ -83,9 +83,9 @@ def open_invocation(
 
     The record is durable when this returns. `repo` is a folder of the project. Without `profile`
     the router chooses one; `verb` is do, ask (with a profile) or advise. `caller` says who asks
-    (the environment is not read), `capture` how much is kept of each side: {"tool": "full"},
+    (the environment is not read), `capture` how much is stored of each side: {"tool": "full"},
     `limits` what the run may spend: {"steps": 4, "tool_calls": 9, "tokens": 5000, "seconds": 60}.
-    `tools` and `program` are SHA-256 digests of the code, which a resumed run is held against.
+    `tools` and `program` are SHA-256 digests of the code, which a resumed run is compared with.
     `trail=False` records no content, `rules` are its gate rules (else `gates.RULES`), and
     `home` is the user's home folder. `default` says of a value that is no JSON what stands for it.
 
@@ -238,7 +238,7 @@ class Run(Course):
                 if self.closed:
                     self.release()
             if self.again:
-                # it is as long as the run, and nothing is held against it any more
+                # it is as long as the run, and nothing is compared with it any more
                 self.past = self.past._replace(history=History((), self.recorder.objects.get))
 
     # --- the work
@@ -488,7 +488,7 @@ class Run(Course):
             composed = self.compose(event, payload)
             if step is not None:
                 composed.body.update(zip(("step", "ordinal"), step.place, strict=True))
-            recorded = None if self.history is None else self._find_told(composed.body)
+            recorded = None if self.history is None else self._find_recorded(composed.body)
             if recorded is not None:
                 return recorded
             self.append(composed)
@@ -496,8 +496,8 @@ class Run(Course):
                 self.check_tokens()
             return composed.body
 
-    def _find_told(self, body: Fields) -> Fields | None:
-        """Return the recorded line of an event that another program tells once more."""
+    def _find_recorded(self, body: Fields) -> Fields | None:
+        """Return the recorded line of an event that another program reports once more."""
         assert self.history is not None
         if body["event"] == "tool_result":
             return self.history.find_result(body.get("call_id"))

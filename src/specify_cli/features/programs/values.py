@@ -49,7 +49,7 @@ def make_plain(value: object, default: Default | None = None) -> object:
     `to_json`, says of it.
 
     Keys become texts. Where nothing says what a value is it stays, and the record says that it
-    could not be kept.
+    could not be stored.
     """
     try:
         return _make_plain(value, default, 0)

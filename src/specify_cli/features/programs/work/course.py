@@ -3,7 +3,7 @@
     recorded = course.find(composed.body)  # None: the program may do it now
     course.append(composed)
 
-What a program calls is `run.py` and `calls.py` beside this. Each event takes one way:
+What a program calls is `run.py` and `calls.py` next to this. Each event takes one way:
 
 1. `require_open` refuses where the run is refused, closed, or over a limit.
 2. `compose` gives the event its form and its place (`find_scope`, `mark`).
@@ -63,8 +63,8 @@ class Scope:
     """A part of a run that is being worked on: the run itself, a step, a call.
 
     A context variable leads to it, so whatever runs in a copy of the context (a task, a thread of
-    asyncio's or of a framework) knows its place. A thread without one is taken to work for the step
-    that is open, if there is just one.
+    asyncio's or of a framework) knows its place. A thread without one counts as working for the
+    step that is open, if there is just one.
     """
 
     is_step = False
@@ -106,7 +106,7 @@ class Scope:
 
 class EarlierRun(NamedTuple):
     """What an earlier process did of this run, or another run of its program, and how that is
-    taken.
+    used.
 
     In a resumed run steps and calls that ended are not run again. In a re-execution (`again`, the
     URI of the original) steps are, tool and model results are given back unless `live_tools` or
@@ -141,8 +141,8 @@ class Course:
     """What stands under a run: its scopes, its limits, its past, and the writing of its lines.
 
     `past` is what an earlier process did, or None; `claim` the descriptor by which this process
-    holds the run, taken where None is given; `default` says of a value that is no JSON what stands
-    for it. Safe to use from several threads: `lock` is held from a check until its event is
+    holds the run, locked where None is given; `default` says of a value that is no JSON what stands
+    for it. Safe to use from several threads: `lock` is locked from a check until its event is
     written.
     """
 
@@ -164,7 +164,7 @@ class Course:
         self.past = past or EarlierRun(History((), recorder.objects.get), self.trace_id)
         self._keys = self.past.history.keys
         self._began = time.monotonic()
-        self._seam_body, self._watched = self.past.seam, self.past.watch
+        self._continuation, self._watched = self.past.seam, self.past.watch
         if claim is None:
             claim = take_claim(recorder.project.root, recorder.invocation_id)
         self._claim = claim
@@ -275,8 +275,7 @@ class Course:
     def find_scope(self, event: str = "") -> Scope:
         """Return what the caller is in the middle of.
 
-        What a thread without a context asks for in no step is taken to belong to the only step that
-        is open.
+        What a thread without a context asks for in no step belongs to the only step that is open.
         """
         scope = _HERE.get()
         while scope is not None and scope.run is not self:
@@ -295,7 +294,7 @@ class Course:
         return {} if (step, ordinal) == TOP else {"step": step, "ordinal": ordinal}
 
     def mark(self, body: Fields) -> Body:
-        """Return the members that say of an event that it came beside others, so its line says
+        """Return the members that say of an event that it came in parallel, so its line says
         nothing of its order."""
         scope, lane = self.find_scope(str(body["event"])), _find_lane()
         if body["event"] not in OF_THE_RUN:
@@ -406,7 +405,7 @@ class Course:
 
     def refuse_deviation(self, where: str, expected: object, found: object) -> NoReturn:
         """Refuse a program that does not do again what the record says it did."""
-        appended = not self._is_fresh and self._seam_body is None
+        appended = not self._is_fresh and self._continuation is None
         self.refuse(divergence(where, expected, found, appended=appended))
 
     def all_asked(self) -> None:
@@ -433,13 +432,13 @@ class Course:
 
     def write_seam(self) -> None:
         """Say once, before the first new line, that a later process went on."""
-        if self._seam_body is not None:
-            body = self._seam_body
+        if self._continuation is not None:
+            body = self._continuation
             try:
                 self.recorder.append_bodies([body], after=cast(int, body["from_seq"]))
             except InvocationError as error:
                 self.refuse(error)
-            self._seam_body = None
+            self._continuation = None
 
     def watch(self, body: Fields) -> None:
         """Hold an event of a re-execution against the one at its place. Raises
@@ -512,7 +511,7 @@ class Course:
         """Return the key of a tool call: the recorded one, a given one for its first, else one made
         of the place.
 
-        What runs beside other work is told apart by its arguments.
+        What runs in parallel is distinguished by its arguments.
         """
         if recorded is not None:
             return str(recorded.fields.get("idempotency_key"))
@@ -529,7 +528,7 @@ class Course:
 
 def take_claim(root: str, invocation_id: str) -> int:
     """Return the descriptor by which a process holds a run while it lives; -1 where none can be
-    kept.
+    open.
 
     Raises RUN_BUSY.
     """

@@ -61,7 +61,7 @@ class RecordedError(Exception):
 
 
 def in_doubt_error(calls: Sequence[Recorded], invocation_id: str) -> CallerError:
-    """Return the refusal to run again what may have taken effect already; it names every such
+    """Return the refusal to run again what may have had its effect already; it names every such
     call."""
     named = ", ".join(f"{call.call_id} of {say(call.fields.get('tool'))}" for call in calls)
     is_one = len(calls) == 1
