@@ -131,7 +131,7 @@ def _open_artifact(project: Project, uri: str, place: Place, name: str) -> Cited
     if name == "request" and digest is None:
         return Cited(uri, "artifact", None, str(_find_event(project, place, 0).get("request_text")))
     if not _FORMS["object"].fullmatch(f"obj://sha256/{digest}"):
-        # An older writer kept a part of a digest and no object.
+        # An older writer stored a part of a digest and no object.
         raise CallerError(
             "ARTIFACT_NOT_FOUND",
             f"{place.invocation_id} has no artifact {name!r}; a record may have "
@@ -155,7 +155,7 @@ def _find_doctrine(project: Project, uri: str, digest: str) -> str:
             try:
                 artifact = fetch_artifact(inputs_of_corpus(objects, corpus), uri).artifact
             except InvocationError:
-                continue  # this one is not held whole; another may hold the artifact
+                continue  # this one is not stored whole; another may hold the artifact
             if artifact is not None and artifact.digest == digest:
                 return f"# {artifact.title}\n\n{artifact.body}"
     raise StoredDataError(

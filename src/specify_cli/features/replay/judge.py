@@ -1,5 +1,5 @@
-"""Would a record's decisions come out the same: what was recorded held against what came out again.
-[pure]
+"""Would a record's decisions come out the same: what was recorded compared with what came out
+again. [pure]
 
 Guarantees: every difference is a finding with its line, both values and, where code or inputs
 explain it, the cause; what could not be asked again is listed with the reason and never counted as
@@ -62,7 +62,7 @@ def parse_epsilon(text: str) -> Decimal:
 
 
 def plain(number: Decimal) -> str:
-    """Return a decimal as text without an exponent, nine digits at least behind the point."""
+    """Return a decimal as text without an exponent, nine digits at least after the point."""
     text = f"{number:f}"
     whole, point, fraction = text.partition(".")
     return f"{whole}.{fraction.ljust(9, '0')}" if point else f"{whole}.{'0' * 9}"
@@ -165,11 +165,11 @@ def recorded_outcome(retrieval: Retrieval, started: Fields) -> Outcome | None:
     if response is None:
         return None
     error = response.get("error")
-    # A charter that could not be read is said beside the result and is no part of it.
+    # A charter that could not be read is stated next to the result and is no part of it.
     problem = None if error is None or str(error).startswith("charter unreadable") else str(error)
-    told = started if retrieval.is_context else {}
-    text_hash = told.get("governance_context_hash")
-    printed_hash = get_object(told, "printed").get("hash")
+    context_fields = started if retrieval.is_context else {}
+    text_hash = context_fields.get("governance_context_hash")
+    printed_hash = get_object(context_fields, "printed").get("hash")
     return Outcome(
         _filter_maps(response.get("hits")),
         _filter_maps(response.get("filters_applied")),
@@ -206,12 +206,12 @@ def judge_retrieval(
     response = retrieval.response
     if not unexplained and code is not None and response is not None:
         # The same result can have another digest than the recorded one.
-        kept, now = (
+        recorded_hits, now = (
             {"hits": list(one.hits), "filters_applied": list(one.filters_applied)}
             for one in (expected, actual)
         )
         recorded, computed = response.get("result_hash"), digest_of(now)
-        if kept == now and recorded != computed:
+        if recorded_hits == now and recorded != computed:
             unexplained.append(("result_hash", recorded, computed))
     part = "context" if retrieval.is_context else "retrieval"
     drifted: Findings = []
@@ -324,7 +324,7 @@ def _filter_maps(value: object) -> tuple[Fields, ...]:
 def _report_drift(
     part: str, code: Code, seq: int, differing: Sequence[str], where: str = ""
 ) -> Findings:
-    """Return the finding that the code behind a differing part is another one."""
+    """Return the finding that the code of a differing part is another one."""
     drift = code.drift(part)
     if not differing or not drift:
         return []
@@ -351,7 +351,7 @@ def ask_gate(
     fields: Fields, rule: GateRule | None, get: Get, *, any_version: bool = False
 ) -> RejudgedGate:
     """Return a recorded gate decision put to its rule again, if that is the same rule and its
-    inputs are held.
+    inputs are stored.
 
     `any_version` asks the rule of that name, whichever it is now.
     """
@@ -423,8 +423,8 @@ def model_gaps(fields: Fields, capture: Fields, get: Get) -> list[dict[str, obje
 
 
 def capture_mode(fields: Fields, name: str, capture: Fields) -> str:
-    """Return the mode a captured value was kept in, as the line shows it; the record's own where it
-    shows nothing."""
+    """Return the mode a captured value was stored in, as the line shows it; the record's own where
+    it shows nothing."""
     captured = fields.get(name)
     if isinstance(captured, str) or (
         isinstance(captured, Mapping) and ("object" in captured or "truncated" in captured)
@@ -462,7 +462,7 @@ def judge_states(lines: Iterable[Fields], code: Code) -> tuple[int, Findings]:
 
 
 class Rerun(NamedTuple):
-    """One retrieval made again: the corpora behind both outcomes, the outcomes, what differs."""
+    """One retrieval made again: the corpora of both outcomes, the outcomes, what differs."""
 
     retrieval: Retrieval
     corpora: tuple[str, str]
@@ -578,7 +578,7 @@ class Replayed(NamedTuple):
     states: int
     findings: tuple[Finding, ...]
     not_evaluated: tuple[NotEvaluated, ...]
-    held: frozenset[str]
+    stored: frozenset[str]
 
     @property
     def match(self) -> bool | None:

@@ -78,7 +78,7 @@ class Opened(NamedTuple):
     frozen: Frozen
     profile: AgentProfile
     integrity: Integrity
-    held: frozenset[str]
+    stored: frozenset[str]
 
     @property
     def code(self) -> Code:
@@ -109,7 +109,7 @@ def open_past(
     # 2. A replay is not replayed against today; its origin is.
     if against:
         _check_live(past)
-    # 3. What was in force has to be kept.
+    # 3. What was in force has to be stored.
     missing = {item.digest: item for item in reached if item.code in ("OBJECT_MISSING", "WITHHELD")}
     named = _require_snapshot(past, missing)
     # 4. The snapshot has to agree with itself.

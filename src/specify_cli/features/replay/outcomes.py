@@ -92,7 +92,7 @@ class Code(NamedTuple):
     current: Mapping[str, object]
 
     def drift(self, part: str) -> tuple[str, ...]:
-        """Return where the code behind a part is not the one that decided, each as `name then ->
+        """Return where the code of a part is not the one that decided, each as `name then ->
         now`."""
         names = (*VERSIONS[part], "build")
         pairs = ((name, self.recorded.get(name), self.current.get(name)) for name in names)

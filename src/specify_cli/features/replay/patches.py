@@ -36,7 +36,7 @@ class Applied(NamedTuple):
 
 def apply_patches(patches: Iterable[Fields], get: Get) -> tuple[Applied, ...]:
     """Return the recorded changes made again in memory, each where what was before it, or its
-    result, is held.
+    result, is stored.
 
     The patches of one path are a chain: what one left is before the next, where that does not say
     so itself.

@@ -76,12 +76,12 @@ from specify_cli.trail.log.entries import write_annex
 REPORT_PAGE = "replay_report.md"
 REPORT_JSON = "replay_report.json"
 ROUTED = ("profile_id", "action", "router_confidence", "match_reason")
-_BEHIND = "its result came behind the checkpoint"
+_AFTER = "its result came behind the checkpoint"
 _CLOSED_IT = "it closed the record: its result came behind the last line"
 
 
 class Options(NamedTuple):
-    """What of a record is replayed, on which corpus, and held against what: checkpoints by their
+    """What of a record is replayed, on which corpus, and compared with what: checkpoints by their
     names. `rules_module` is imported for its gate rules; gates are asked by `rules`, else by all
     that are registered."""
 
@@ -94,7 +94,7 @@ class Options(NamedTuple):
 
 
 def replay(project: Project, invocation_id: str, options: Options = Options()) -> Replayed:
-    """Decide again from what a record kept, and compare. Writes nothing.
+    """Decide again from what a record stores, and compare. Writes nothing.
 
     Raises CallerError INVOCATION_NOT_FOUND, CHECKPOINT_NOT_FOUND, INVALID_VALUE, RULES_NOT_FOUND
     and StoredDataError unreplayable.*.
@@ -157,7 +157,7 @@ def replay_place(root: str, place: Place, options: Options) -> Replayed:
         states=states,
         findings=tuple(findings),
         not_evaluated=list_not_evaluated(past, reruns, asked, applied, tools, get),
-        held=opened.held,
+        stored=opened.stored,
     )
 
 
@@ -280,10 +280,10 @@ def _rerun(
                 raise refuse_input(error) from error
         context = assembled(opened, corpora[corpus], retrieval)
         made = outcome_of(context, retrieval)
-        held = read_held(opened.past.started.get("printed")) if retrieval.is_context else None
-        if held is None or isinstance(context, str) or context.page is None:
+        printing = read_held(opened.past.started.get("printed")) if retrieval.is_context else None
+        if printing is None or isinstance(context, str) or context.page is None:
             return made
-        printed = join_page(context.page, held).encode("utf-8")
+        printed = join_page(context.page, printing).encode("utf-8")
         return made._replace(printed_hash=digest(printed))
 
     corpus = own if as_of is None else as_of.corpus
@@ -357,7 +357,7 @@ def outcome_of(context: CharterContextResult | str, retrieval: Retrieval) -> Out
 def _fold_states(opened: Opened) -> tuple[int, Findings]:
     """Fold the states of a run again: how many, and what differs.
 
-    A state depends on every line before it, so behind a withheld one none can be folded again.
+    A state depends on every line before it, so after a withheld one none can be folded again.
     """
     lines = itertools.islice(fields_of(opened.record), opened.past.lines)
     return judge_states(
@@ -369,13 +369,13 @@ def _look_at_tools(opened: Opened) -> Sequence[tuple[Fields, Fields | None, str]
     """Return each call with its result, and why that cannot be given back exactly."""
     tools = opened.past.tools
     closed = bool(opened.past.completed)
-    # Where only what came up to a checkpoint is replayed, a call may have its result behind it.
+    # Where only what came up to a checkpoint is replayed, a call may have its result after it.
     rest = itertools.islice(fields_of(opened.record), opened.past.lines, None)
     later = {str(line.get("call_id")) for line in rest if line.get("event") == "tool_result"}
 
     def explain(call: Fields, result: Fields | None) -> str:
         if result is None and str(call.get("call_id")) in later:
-            return _BEHIND
+            return _AFTER
         if result is None and closed and _closes_record(call):
             return _CLOSED_IT
         return _read_output(result, opened.objects)
@@ -388,8 +388,8 @@ def _closes_record(call: Fields) -> bool:
     """Return whether a call ran `profile-invocation complete`, as far as its line shows its
     arguments."""
     args = call.get("args")
-    shown = say(args.get("head", "")) if isinstance(args, dict) else say(args)
-    return "profile-invocation complete" in shown or say(call.get("tool")).endswith("complete")
+    command = say(args.get("head", "")) if isinstance(args, dict) else say(args)
+    return "profile-invocation complete" in command or say(call.get("tool")).endswith("complete")
 
 
 def _look_at_models(opened: Opened) -> Sequence[tuple[Fields, Sequence[dict[str, object]]]]:
@@ -409,7 +409,7 @@ def _read_output(result: Fields | None, objects: ReadOnceObjects) -> str:
     return "" if text is not None else why
 
 
-# --- the report, kept
+# --- the report, stored
 
 
 def write_report(folder: str, replayed: Replayed) -> tuple[str, str]:
@@ -447,8 +447,8 @@ def note_replay(
     *,
     clock: Callable[[], int],
 ) -> str:
-    """Keep both renderings as objects and say beside the record that it was replayed; the annex's
-    path.
+    """Store both renderings as objects and note with an annex that the record was replayed; the
+    annex's path.
 
     Raises EnvironmentFault, StoredDataError RECORD_DAMAGED; the record's own lines are never
     touched.

@@ -40,7 +40,7 @@ def apply_diff(before: str, diff: str) -> str:
         hunks += 1
         start, size = int(match[1]), int(match[2] or "1")
         expected, left = (size, int(match[4] or "1")), (size, int(match[4] or "1"))
-        # A hunk that takes no line stands behind line `start`, any other begins with it.
+        # A hunk that takes no line stands after line `start`, any other begins with it.
         begin = start if size == 0 else start - 1
         if not copied <= begin <= len(old):
             why = f"the hunk begins at line {start}, the text has {len(old)} lines"

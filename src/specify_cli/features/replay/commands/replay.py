@@ -1,4 +1,4 @@
-"""replay: would a record's decisions come out the same, from what it kept or under what holds
+"""replay: would a record's decisions come out the same, from what it stores or under what holds
 today."""
 
 from __future__ import annotations

@@ -8,5 +8,5 @@ Reading order: `report.py` (the value: what was replayed, what differs, what was
 pure), `page.py` (the page and the screen made of it).
 
 The same replay gives the same bytes each time: no wall clock, no absolute path. A text of the
-record is escaped where it is shown. The rooms replay, what_if and view import it.
+record is escaped where it is displayed. The rooms replay, what_if and view import it.
 """

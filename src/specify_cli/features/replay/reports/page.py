@@ -226,10 +226,10 @@ def _render_retrieval(item: Json) -> list[str]:
     hashes = item["context_hash"]
     if hashes["replayed"] is not None or hashes["recorded"] is not None:
         same_text = hashes["recorded"] == hashes["replayed"]
-        told_text = (
+        text_hashes = (
             "the same" if same_text else f"recorded {_mark_code(str(hashes['recorded']))}, replayed"
         )
-        lines += ["", f"Governance text: {told_text} {_mark_code(str(hashes['replayed']))}."]
+        lines += ["", f"Governance text: {text_hashes} {_mark_code(str(hashes['replayed']))}."]
     return [*lines, ""]
 
 

@@ -1,7 +1,7 @@
 """A replay in words: one value, and its two renderings, JSON and Markdown.  [pure]
 
 Guarantees: the verdict comes first; nothing of a clock, a path of this machine or a random number
-is in it, so a report made twice is the same bytes; recorded text is shown as text and never as
+is in it, so a report made twice is the same bytes; recorded text is displayed as text and never as
 markup; every reference resolves.
 """
 
@@ -203,7 +203,7 @@ def _describe_tool(call: Fields, result: Fields | None, why: str) -> Json:
 
 
 def _list_references(replayed: Replayed) -> Sequence[dict[str, str]]:
-    """Return where to look: lines of the record and objects that are held, each once."""
+    """Return where to look: lines of the record and objects that are stored, each once."""
     past = replayed.past
     lines: dict[str, str] = {}
     objects: dict[str, str] = {}
@@ -215,7 +215,7 @@ def _list_references(replayed: Replayed) -> Sequence[dict[str, str]]:
         lines.setdefault(uri(fields), what)
 
     def obj(name: object, what: str) -> None:
-        if isinstance(name, str) and name in replayed.held:
+        if isinstance(name, str) and name in replayed.stored:
             objects.setdefault(f"obj://sha256/{name}", what)
 
     line(past.started, "the invocation")
