@@ -6,6 +6,6 @@
 
 Reading order: `rules.py` (the rules, what they say of a record and where they contradict each
 other), `due.py` (which records they are about, what is due, how many bytes that frees), `duty.py`
-(laws' and auditors' duties held against the project), `checks.py` (what `doctor --sweep` does),
+(laws' and auditors' duties compared with the project), `checks.py` (what `doctor --sweep` does),
 `commands.py`. What is due is erased by the room `forget`, under its annexes and certificates.
 """

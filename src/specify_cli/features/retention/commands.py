@@ -44,7 +44,7 @@ _LINES_SHOWN = 12
 
 
 def show_status(values: Values) -> int:
-    """Print how much is kept, how old it is, and what each rule would free."""
+    """Print how much is stored, how old it is, and what each rule would free."""
     project = shell.read_project()
     found = survey(project, read_clock(time.time_ns), idle=bool(values["idle"]))
     objects = _list_objects(project)
@@ -77,11 +77,11 @@ def show_status(values: Values) -> int:
     if values["json"]:
         write_json(value)
         return 0
-    kept = _say_bytes(value["record_bytes"]), _say_bytes(value["object_bytes"])
+    sizes = _say_bytes(value["record_bytes"]), _say_bytes(value["object_bytes"])
     write_lines(
         [
-            f"{count(len(found.copies), 'record')}, {kept[0]}, {value['open']} open, "
-            f"{value['held']} held; {count(len(objects), 'object')}, {kept[1]}",
+            f"{count(len(found.copies), 'record')}, {sizes[0]}, {value['open']} open, "
+            f"{value['held']} held; {count(len(objects), 'object')}, {sizes[1]}",
             *([f"from {value['oldest']} to {value['newest']}"] if dates else []),
             *(_say_rule(rule) for rule in rules),
             *(f"contradiction: {what}" for what in found.contradictions),
@@ -164,7 +164,7 @@ def _row_as_value(row: Row) -> dict[str, object]:
         "lines": lines,
         "values": row.values,
         "bytes": row.bytes,
-        "held": row.held,
+        "held": row.is_held,
     }
 
 
@@ -173,18 +173,19 @@ def _say_row(row: Row) -> list[str]:
     for part, rule in row.due.items():
         kinds.setdefault(rule, []).append(part)
     why = "; ".join(f"{rule}: {', '.join(parts)}" for rule, parts in kinds.items())
-    held = ", held: nothing of it goes" if row.held else ""
+    hold = ", held: nothing of it goes" if row.is_held else ""
     lines = [f"by {why}"]
-    shown = sorted(row.members.items())[:_LINES_SHOWN]
-    lines += [f"line {seq}: {', '.join(sorted(members))}" for seq, members in shown]
-    if len(row.members) > len(shown):
-        lines.append(f"and {len(row.members) - len(shown)} more lines: --json")
-    said = f"{row.invocation_id}: {count(row.values, 'value')}, {_say_bytes(row.bytes)}{held}"
+    rows = sorted(row.members.items())[:_LINES_SHOWN]
+    lines += [f"line {seq}: {', '.join(sorted(members))}" for seq, members in rows]
+    if len(row.members) > len(rows):
+        lines.append(f"and {len(row.members) - len(rows)} more lines: --json")
+    said = f"{row.invocation_id}: {count(row.values, 'value')}, {_say_bytes(row.bytes)}{hold}"
     return [said, *(f"  {one_line(line)}" for line in lines)]
 
 
 def run(values: Values) -> int:
-    """Erase what is due; nothing where rules contradict each other, nothing of what is held."""
+    """Erase what is due; nothing where rules contradict each other, nothing of records under a
+    hold."""
     project, _ = load_project(shell.here(), shell.home())
     for journal in erasing.list_journals(project):
         erasing.carry_out(project, journal)

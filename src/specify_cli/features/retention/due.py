@@ -45,7 +45,7 @@ from specify_cli.record.seal import erase_members, open_line
 from specify_cli.storage.checking import strays
 from specify_cli.storage.cold import open_each
 
-# How far behind or past the newest record a clock is believed, in milliseconds.
+# How far before or past the newest record a clock is believed, in milliseconds.
 _SKEW, _IDLE = 600_000, 90 * 24 * 3600 * 1000
 
 
@@ -58,7 +58,7 @@ class Row(NamedTuple):
     members: Mapping[int, Mapping[str, str]]
     values: int
     bytes: int
-    held: bool
+    is_held: bool
 
 
 class Survey(NamedTuple):
@@ -97,14 +97,14 @@ def survey(
             parts = {part: name for part, name in parts.items() if part in only.get(one, ())}
         if parts:
             due[one] = parts
-    held = set(find_holds(project, due))
+    on_hold = set(find_holds(project, due))
     records = _plan(copies, due)
-    free = [one for one in records if one.invocation_id not in held]
+    free = [one for one in records if one.invocation_id not in on_hold]
     plan = complete_plan(project, copies, free)
-    # An object that something else names stays, and so do those of what is held.
+    # An object that something else names stays, and so do those of records under a hold.
     going = {one.invocation_id: one.objects for one in plan.records}
     rows = tuple(
-        _describe(one._replace(objects=going.get(one.invocation_id, ())), facts, due, held)
+        _describe(one._replace(objects=going.get(one.invocation_id, ())), facts, due, on_hold)
         for one in records
     )
     return Survey(rules, tuple(find_contradictions(rules)), copies, facts, rows, plan)
@@ -115,7 +115,7 @@ def plan_rule(project: Project, found: Survey, rule: str) -> Plan:
     due = {
         row.invocation_id: parts
         for row in found.rows
-        if not row.held
+        if not row.is_held
         and (parts := {part: name for part, name in row.due.items() if name == rule})
     }
     return complete_plan(project, found.copies, _plan(found.copies, due))
@@ -173,7 +173,7 @@ def _describe(
     plan: RecordPlan,
     facts: Mapping[str, Facts],
     due: Mapping[str, Mapping[str, str]],
-    held: set[str],
+    on_hold: set[str],
 ) -> Row:
     one = plan.invocation_id
     names = {
@@ -186,7 +186,7 @@ def _describe(
             if fields.get("seq") in names:
                 names[int(str(fields["seq"]))] |= choose_due(fields, due[one])
     freed = _measure_lines(plan)
-    return Row(one, facts[one].begun, due[one], names, plan.values, freed, one in held)
+    return Row(one, facts[one].begun, due[one], names, plan.values, freed, one in on_hold)
 
 
 def _measure_lines(plan: RecordPlan) -> int:

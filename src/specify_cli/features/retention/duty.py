@@ -1,4 +1,4 @@
-"""What laws and auditors ask of the records, held against what this project does. [pure]
+"""What laws and auditors ask of the records, compared with what this project does. [pure]
 
     judge_duties(facts)[0].state                     # met, not met, not known, not ours
 
@@ -23,7 +23,7 @@ _AI_ACT, _GDPR = "Regulation (EU) 2024/1689", "Regulation (EU) 2016/679"
 class ProjectFacts(NamedTuple):
     """What the project's files say. `verdict` and `level` are of all records, `not_proven` are ends
     of sentences ("that …"); `capture` holds a mode for each side. `erasures` are those that
-    somebody ordered, and `held_erased` says which were made of what was held."""
+    somebody ordered, and `erased_under_hold` says which were made of records under a hold."""
 
     rules: Sequence[Rule]
     contradictions: Sequence[str]
@@ -38,7 +38,7 @@ class ProjectFacts(NamedTuple):
     erasures: int
     unfinished: int
     holds: Sequence[str]
-    held_erased: Sequence[str] = ()
+    erased_under_hold: Sequence[str] = ()
     is_sealed: bool = False
 
 
@@ -52,7 +52,7 @@ class Duty(NamedTuple):
 
 
 def judge_duties(facts: ProjectFacts) -> list[Duty]:
-    """Return each duty with its state and the facts behind it."""
+    """Return each duty with its state and the facts for it."""
     return [
         _judge_recording(facts),
         _judge_six_months(facts),
@@ -164,9 +164,9 @@ def _judge_holds(facts: ProjectFacts) -> Duty:
     return Duty(
         f"{_GDPR}, Article 17(3)(b) and (e)",
         "What a law or a legal claim needs is kept in spite of a request.",
-        "not met" if facts.held_erased else "met",
+        "not met" if facts.erased_under_hold else "met",
         (
-            *(f"erased while it was held: {what}" for what in facts.held_erased),
+            *(f"erased while it was held: {what}" for what in facts.erased_under_hold),
             *(facts.holds or ("nothing is held; spec-kitty hold add holds a record",)),
         ),
     )
