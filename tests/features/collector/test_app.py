@@ -23,7 +23,7 @@ from specify_cli.features.collector.server import pages
 from specify_cli.features.collector.server.app import build_app
 from specify_cli.features.collector.storage import Filter, ListPosition, StorageError
 from specify_cli.features.collector.tokens import Token
-from specify_cli.libraries.web.markup import shown
+from specify_cli.libraries.web.markup import display_value
 from specify_cli.libraries.wire.contract import CONTENT_TYPE
 
 NOW = "2026-11-21T12:00:00.000Z"
@@ -204,4 +204,4 @@ def test_a_cursor_gives_back_its_place() -> None:
     ],
 )
 def test_recorded_text_keeps_its_letters_and_loses_its_powers(text: str, expected: str) -> None:
-    assert expected == shown(text)
+    assert expected == display_value(text)

@@ -17,11 +17,11 @@ from typing import NamedTuple
 
 from doctrine.text import say
 from specify_cli import VERSION
-from specify_cli.libraries.timeline.run import LEFT_BEHIND, Run
+from specify_cli.libraries.timeline.run import LEFT_OUT, Run
 
 SPEC = "0.1"
 NOT_CARRIED = (
-    *LEFT_BEHIND,
+    *LEFT_OUT,
     "requests, tool calls, gates, models' answers: only which lines are from this run",
     "lines that are no longer in the files, and files that are deleted",
     "sessions of a harness, which have no URL",

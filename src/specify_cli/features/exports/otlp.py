@@ -17,14 +17,14 @@ from hashlib import sha256
 
 from doctrine.text import say
 from specify_cli import VERSION
-from specify_cli.libraries.timeline.run import LEFT_BEHIND, Run, Span, read_captured, sum_tokens
+from specify_cli.libraries.timeline.run import LEFT_OUT, Run, Span, read_captured, sum_tokens
 
 Json = dict[str, object]
 Fields = Mapping[str, object]
 CONVENTIONS = "1.41.0"
 SCHEMA = f"https://opentelemetry.io/schemas/{CONVENTIONS}"
 NOT_CARRIED = (
-    *LEFT_BEHIND,
+    *LEFT_OUT,
     "gen_ai.provider.name, where the caller did not name its provider",
     "the order of lines written in one millisecond",
     "messages between the agent and its model in the conventions' own form: texts are attributes",

@@ -12,10 +12,10 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from doctrine.text import say
 from specify_cli.features.exports.otlp import ENVELOPE, Json
-from specify_cli.libraries.timeline.run import LEFT_BEHIND, Run, Span, read_captured
+from specify_cli.libraries.timeline.run import LEFT_OUT, Run, Span, read_captured
 
 NOT_CARRIED = (
-    *LEFT_BEHIND,
+    *LEFT_OUT,
     "times below a microsecond, and who approved what: such entries are marks",
 )
 

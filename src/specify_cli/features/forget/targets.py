@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Set
 from functools import lru_cache
 from typing import NamedTuple
 
-from specify_cli.libraries.words.content_members import add_derived, list_kept, list_said
+from specify_cli.libraries.words.content_members import add_derived, list_permanent, list_said
 from specify_cli.record.seal import canonical
 
 SHORTEST = 4
@@ -113,7 +113,7 @@ def list_governance(fields: Mapping[str, object]) -> set[str]:
 
 def list_erasable(fields: Mapping[str, object]) -> set[str]:
     """Return every member that a line can lose: what is left says that something happened."""
-    return {*(fields.keys() - list_kept(fields) - _SHAPE), *list_governance(fields)}
+    return {*(fields.keys() - list_permanent(fields) - _SHAPE), *list_governance(fields)}
 
 
 def _is_about(fields: Mapping[str, object], pattern: str) -> bool:

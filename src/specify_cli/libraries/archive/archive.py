@@ -137,7 +137,7 @@ def export(
     )
     parts = [leaving.compose_part(place) for place in chosen]
     # 2. Their objects, each judged by itself; then those that only a withheld one leads to stay
-    # behind too.
+    # out too.
     contents, left_out = leaving.gather_objects(parts)
     # 3. One file, created whole.
     files: dict[str, bytes | ByteSource] = {}
@@ -195,7 +195,8 @@ class Leaving:
 
     @cached_property
     def _policies(self) -> tuple[Policy, ...]:
-        """Return the policies of today that a safe export asks beside those of its records."""
+        """Return the policies of today that a safe export asks in addition to those of its
+        records."""
         cache = ParseCache(self.project.parse_cache_path)
         return (load_inputs(self.project.root, cache).policy,)
 
@@ -239,7 +240,7 @@ class Leaving:
         )
 
     def _read(self, place: Place) -> tuple[ByteSource, SealedCopy]:
-        """Return the lines of a record, or of its sealed copy, and what stands beside them."""
+        """Return the lines of a record, or of its sealed copy, and what stands next to them."""
         project = self.project
         data = _hold(FileRecordStore(project.root).hold(place))
         annexes = {
@@ -265,8 +266,8 @@ class Leaving:
                 "withheld",
                 "export it without --safe, once you have read it",
             )
-        data, beside = self._read(place)
-        annexes = beside.annexes
+        data, sealed_copy = self._read(place)
+        annexes = sealed_copy.annexes
         withheld = Withheld()
         if search is not None:
             data = _spool(withhold_lines(data.read, search, withheld))
@@ -278,7 +279,7 @@ class Leaving:
         report = verify_record(
             lines, file=path, name_ids=name_ids, withheld=True, list_withheld=False
         )
-        # What leaves has to verify where it arrives, whatever was taken out of it. What was erased
+        # What leaves has to verify where it arrives, whatever was removed from it. What was erased
         # is known by its annexes, and the record was checked with them.
         for item in report.findings:
             if item.severity == ERROR and item.code != "ERASURE_UNPROVEN":
@@ -306,7 +307,9 @@ class Leaving:
             "status": checked.status,
             "withheld": withheld.rows,
         }
-        return OutgoingRecord(path, data, annexes, tuple(named), row, beside.made, beside.objects)
+        return OutgoingRecord(
+            path, data, annexes, tuple(named), row, sealed_copy.made, sealed_copy.objects
+        )
 
 
 def require_whole(report: RecordReport, place: Place) -> None:
@@ -327,7 +330,7 @@ def _not_exported(place: Place, item: Finding) -> StoredDataError:
 def _hold(file: HeldFile) -> ByteSource:
     """Return a file as long as it is now: an open record may grow meanwhile."""
     size = file.measure()
-    return ByteSource(lambda offset, wanted: file(offset, max(0, min(wanted, size - offset))), size)
+    return ByteSource(lambda offset, length: file(offset, max(0, min(length, size - offset))), size)
 
 
 def _spool(pieces: Iterable[bytes]) -> ByteSource:

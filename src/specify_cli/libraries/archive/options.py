@@ -16,7 +16,7 @@ def open_export(
     """Return the project and the ids that are to be exported to the option `target`.
 
     `of_all`: without an id it is about every record; `in_clear`: the form holds texts as they are.
-    Raises CallerError USAGE without ids, without the target, and with --output beside another
+    Raises CallerError USAGE without ids, without the target, and with --output next to another
     target; LEAVES_SEALED for a form in the clear where copies leave encrypted.
     """
     project, _ = load_project(shell.here(), shell.home())

@@ -4,7 +4,7 @@
     copy = seal_copy(place, data, annexes, reach, Keys(project.git_dir))
     names = open_copies(root, names, Keys(project.git_dir))       # of an archive that was unpacked
 
-A copy is the record with what was said taken out of its lines as an erasure does
+A copy is the record with what was said removed from its lines as an erasure does
 (docs/format.md §13). An annex says so and names an object: the lines as they were and the objects
 that only they lead to, encrypted under a key of this record's own. Guarantees: the same
 record and key give the same bytes; a key lies in the git directory and never leaves it; without the
@@ -54,7 +54,7 @@ _WRAPPED_SIZE = _KEY_SIZE + 16
 _SUBJECT, LABEL = "subject-", "spec-kitty.subject"
 _LARGEST = 1 << 30
 _COPY, _KEY = b"spec-kitty sealed copy 1", b"spec-kitty sealing key 1"
-# Beside what was said: digests and scores that a guess could be held against, and the mark that a
+# Besides what was said: digests and scores that a guess could be compared with, and the mark that a
 # line must not leave in the clear.
 _BESIDE = frozenset(("state_hash", "hits", "result_hash", "export_safe"))
 
@@ -247,24 +247,24 @@ def seal_copy(
     key, order = keys.make(place.invocation_id), place_order(place, data, {})
     copied, made, sealed = dict[str, bytes](), dict[str, bytes](), dict[str, bytes]()
     for path, content in {place.path: data, **annexes}.items():
-        taken = _SealedFile(key)
-        copied[path] = b"".join(map(taken.seal, whole_lines(content)))
-        if taken.lines:
-            ciphertext = _encrypt(taken, key, place.invocation_id, reach)
+        sealed_file = _SealedFile(key)
+        copied[path] = b"".join(map(sealed_file.seal, whole_lines(content)))
+        if sealed_file.lines:
+            ciphertext = _encrypt(sealed_file, key, place.invocation_id, reach)
             name = sha256(ciphertext).hexdigest()
-            annex = _make_annex(order, taken, name, key)
+            annex = _make_annex(order, sealed_file, name, key)
             made[_name_annex(annex, key, name)] = seal_line(annex)
             sealed[name] = ciphertext
     record = copied.pop(place.path)
     return SealedCopy(record, {**copied, **made}, frozenset(made), sealed)
 
 
-def _encrypt(taken: _SealedFile, key: bytes, invocation_id: str, reach: Reach) -> bytes:
-    """Return what was taken, with the objects that only it leads to, as the text of an object."""
-    kept = {item.digest for item in reach.of(taken.left)}
-    gone = {item.digest for item in reach.of(taken.named) if item.code is None} - kept
+def _encrypt(sealed_file: _SealedFile, key: bytes, invocation_id: str, reach: Reach) -> bytes:
+    """Return what was removed, with the objects that only it leads to, as the text of an object."""
+    left = {item.digest for item in reach.of(sealed_file.left)}
+    gone = {item.digest for item in reach.of(sealed_file.named) if item.code is None} - left
     content = {
-        "lines": taken.lines,
+        "lines": sealed_file.lines,
         "objects": {
             name: base64.b64encode(reach.objects.get(name)).decode() for name in sorted(gone)
         },
@@ -274,20 +274,20 @@ def _encrypt(taken: _SealedFile, key: bytes, invocation_id: str, reach: Reach) -
 
 
 def _make_annex(
-    order: Mapping[str, object], taken: _SealedFile, name: str, key: bytes
+    order: Mapping[str, object], sealed_file: _SealedFile, name: str, key: bytes
 ) -> dict[str, object]:
-    """Return the members of the annex that says what was taken and where it is."""
+    """Return the members of the annex that says what was removed and where it is."""
     return {
         **order,
         "event": "erased",
-        "lines": taken.rows,
+        "lines": sealed_file.rows,
         "objects": [],
         "ordered_by": RULE,
         "identity": "rule",
         "rule": RULE,
         "reason": f"it left encrypted; the clone with the key {name_key(key)} can open it",
         "sealed": {"key": name_key(key), "object": name},
-        "at": max(taken.newest, str(order["at"])),
+        "at": max(sealed_file.newest, str(order["at"])),
     }
 
 
@@ -299,7 +299,7 @@ def _name_annex(annex: Mapping[str, object], key: bytes, name: str) -> str:
 
 
 class _SealedFile:
-    """What was taken out of the lines of one file: the lines as they were by their seals, the rows
+    """What was removed from the lines of one file: the lines as they were by their seals, the rows
     of the annex, the objects that they named, and those that they name still."""
 
     def __init__(self, key: bytes) -> None:
@@ -423,12 +423,12 @@ def _cipher(key: bytes) -> AESSIV:
     return AESSIV(key)
 
 
-def _decrypt(key: bytes, data: bytes, beside: list[bytes]) -> bytes | None:
-    """Return what was encrypted; None where the key, or what stood beside it, is another."""
+def _decrypt(key: bytes, data: bytes, associated: list[bytes]) -> bytes | None:
+    """Return what was encrypted; None where the key, or the associated data, is another."""
     cipher = _cipher(key)
     from cryptography.exceptions import InvalidTag  # is there where the cipher is
 
     try:
-        return cipher.decrypt(data, beside)
+        return cipher.decrypt(data, associated)
     except InvalidTag:
         return None

@@ -141,7 +141,7 @@ def require_order() -> Iterator[None]:
 def unpacked(path: str) -> Iterator[Contents]:
     """Unpack an export as a project in a temporary folder. Raises StoredDataError EXPORT_INVALID.
 
-    Its manifest is held against the names that are there; whether the bytes are what it says,
+    Its manifest is compared with the names that are there; whether the bytes are what it says,
     `verify_contents` asks.
     """
     with require_order(), tempfile.TemporaryDirectory(prefix="spec-kitty-") as root:
@@ -203,7 +203,7 @@ def _iter_members(path: str) -> Iterator[tuple[str, Iterator[bytes]]]:
                 pieces = _iter_pieces(path, file, member.size)
                 yield name, pieces
                 for _ in pieces:
-                    pass  # nobody wanted it
+                    pass  # nobody asked for it
             rest = file.read(tarfile.RECORDSIZE + 1)
         except OSError as error:
             raise _unreadable(path, error) from error
@@ -254,7 +254,7 @@ def _read_manifest(file: str) -> tuple[Any, bool]:
     """Return a manifest, and whether its bytes are those we write. Raises ValueError,
     RecursionError.
 
-    What it says of withheld lines, a million at times, is read an entry at a time and kept as
+    What it says of withheld lines, a million at times, is read an entry at a time and stored as
     `Withheld` does. Any other bytes than ours may be read as something else: they differ from what
     is written of it.
     """
@@ -405,8 +405,8 @@ def verify_contents(
             contents.project, place, group, reach, anchors, list_withheld=list_withheld
         )
         led_to |= {item.digest for item in reach.of(report.objects)}
-        held = FileRecordStore(root).hold(place)
-        compared = _compare_with_manifest(report, held, contents.records[place.name])
+        record_file = FileRecordStore(root).hold(place)
+        compared = _compare_with_manifest(report, record_file, contents.records[place.name])
         yield report._replace(findings=(*report.findings, *compared))
     for name in contents.names:
         object_match = _OBJECT.fullmatch(name)
@@ -458,8 +458,8 @@ def import_file(project: Project, path: str, rows: Rows | None = None) -> Import
         # 1. Everything is checked where it cannot do harm.
         for report in verify_contents(contents, list_withheld=False):
             for wrong in report.findings:
-                # That somebody erased what was held is no fault of the bytes: verify says it here
-                # too, and the orders behind it have to arrive.
+                # That somebody erased a record under a hold is no fault of the bytes: verify says
+                # it here too, and its orders have to arrive.
                 if wrong.severity == ERROR and wrong.code != "HELD_ERASED":
                     raise StoredDataError(
                         "EXPORT_INVALID",
@@ -503,7 +503,7 @@ def _write_contents(project: Project, contents: Contents, rows: Rows | None) -> 
                 if is_same
                 else f"spec-kitty invocations verify {one}",
             )
-        # It is the same record, of which other values were erased: what was ordered is taken in.
+        # It is the same record, of which other values were erased: it accepts what was ordered.
         annexes, objects = [name for name in annexes if _stands_alone(member(name))], []
     # 2. Objects first, then annexes, then records: a record that is there leads to all it names.
     store = FileRecordStore(project.root, project.config.trail)

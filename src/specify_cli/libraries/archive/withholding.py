@@ -7,7 +7,7 @@ not.
 
 Guarantees: a line that redaction would change today, or that was captured in full, becomes a
 stand-in that keeps its seal; results of equal texts are remembered, so many and no more; of a
-withheld line 12 bytes are kept.
+withheld line 12 bytes are stored.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 K = TypeVar("K")
 V = TypeVar("V")
 
-# A text with the name that it stands beside.
+# A text with the name that it stands next to.
 Text = tuple[str, str | None]
 # How often each rule applies.
 Counts = Mapping[str, int]
@@ -54,7 +54,7 @@ _SHORT_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
 
 
 class Withheld:
-    """What a manifest says of the lines and annexes that are withheld, kept by what many of them
+    """What a manifest says of the lines and annexes that are withheld, stored by what many of them
     have in common."""
 
     def __init__(self) -> None:
@@ -156,7 +156,7 @@ class Search:
 
     def __init__(self, rules: RuleSet) -> None:
         self._rules = sieved(rules)
-        # What was found of texts in which something could be, by the names beside them; and inside
+        # What was found of texts in which something could be, by the names next to them; and inside
         # of texts.
         self._named: dict[tuple[str, str | None, bool], Counts] = {}
         self._inside: dict[str, Counts] = {}
@@ -183,7 +183,7 @@ class Search:
 
     def _count_in_value(self, value: object, *, named: bool = True) -> dict[str, int]:
         """Return how often each rule applies to the texts of a JSON value; `named` reads each
-        beside its name too."""
+        next to its name too."""
         counts: dict[str, int] = {}
         unknown: list[Text] = []
         for one in _list_texts(value):
@@ -213,7 +213,7 @@ class Search:
                 _add(counts, found)
 
     def _are_clear(self, texts: Sequence[Text]) -> bool:
-        """Return whether no rule applies to any of these texts, nor to any beside its name if that
+        """Return whether no rule applies to any of these texts, nor to any next to its name if that
         is clear."""
         parts = [
             text if name is None or not self._look_at_name(name)[0] else f"{name}={text}"
@@ -254,11 +254,11 @@ class Search:
         """Return how often each rule applies to a text: as it stands and as what it stands for, and
         the most of it."""
         most: dict[str, int] = {}
-        beside = () if name is None else (name, f"{name}={text}") if named else (name,)
-        if beside and not _is_deep(text) and is_clear(beside[-1], self._rules):
+        with_name = () if name is None else (name, f"{name}={text}") if named else (name,)
+        if with_name and not _is_deep(text) and is_clear(with_name[-1], self._rules):
             return most  # name and text are both parts of what stands there
         try:
-            for reading in (text, *beside):
+            for reading in (text, *with_name):
                 _raise_to(most, self._look(reading))
         except RedactionError:
             _raise_to(most, {OVERRUN: 1})  # what cannot be judged does not leave
@@ -307,7 +307,8 @@ def _remember(known: dict[K, V], key: K, value: V, text: str) -> V:
 
 
 def _list_texts(value: object) -> list[Text]:
-    """Return the texts of a JSON value, and its names, each text with the name it stands beside."""
+    """Return the texts of a JSON value, and its names, each text with the name it stands next
+    to."""
     texts: list[Text] = []
     pending = [value]
     while pending:

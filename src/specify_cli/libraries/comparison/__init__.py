@@ -3,7 +3,7 @@
     from specify_cli.libraries.comparison.chains import run_chain
     run_chain(project, invocation_id, "original")
 
-Reading order: `receipts.py` (a run as a chain of receipts), `compare.py` (two chains held against
+Reading order: `receipts.py` (a run as a chain of receipts), `compare.py` (two chains compared with
 each other), `run_parts.py` (everything else two runs hold), `readable_diff.py` (two texts line by
 line), `chains.py` (the chain of a record, once it is known to be intact), `text.py` (the result as
 lines), `shapes.py` (its JSON).

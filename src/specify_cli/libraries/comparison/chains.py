@@ -1,4 +1,4 @@
-"""The receipt chain of a record that is kept, once it is known to be intact."""
+"""The receipt chain of a record that is stored, once it is known to be intact."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ def run_chain(project: Project, target: str, side: str) -> Chain:
     if target.endswith(".tar") and is_export(target):
         with unpacked(target) as contents:
             if len(contents.records) != 1:
-                held = count(len(contents.records), "record")
+                records = count(len(contents.records), "record")
                 raise CallerError(
                     "INVALID_VALUE",
-                    f"{target} holds {held}; it is not said which to compare",
+                    f"{target} holds {records}; it is not said which to compare",
                     f"spec-kitty invocations import {target}, then give ids",
                 )
             [row] = contents.records.values()

@@ -21,8 +21,8 @@ from specify_cli.libraries.comparison.run_parts import (
     Side,
     compare_parts,
     name_event,
+    read_excerpt,
     read_seq,
-    read_shown,
     show_texts,
 )
 from specify_cli.record.seal import FORMAT_VERSION, VERSIONS
@@ -40,7 +40,7 @@ MISMATCHES: Mapping[str, str] = {
     "OUTPUT_MISMATCH": "Output hash mismatch at step {step}",
     **dict(PARTS.values()),
 }
-# What receipts hold, and what two records of ours hold beside them.
+# What receipts hold, and what two records of ours hold in addition.
 _OF_RECEIPTS = ("steps", "decisions", "outputs")
 _OF_RECORDS = tuple(part for part in PARTS if part != "events")
 WARNINGS = (
@@ -101,7 +101,7 @@ class ReplayResult(NamedTuple):
     """Whether a replay matches its original, and every place where it does not.
 
     `match` is None where nothing differs and not everything could be compared: the warnings say
-    what. `compared` are the parts that were held against each other and `not_compared` those that
+    what. `compared` are the parts that were compared with each other and `not_compared` those that
     were not; of two records of ours `differences` says of each mismatch what it is of and shows it.
     """
 
@@ -113,12 +113,12 @@ class ReplayResult(NamedTuple):
 
     @property
     def compared(self) -> tuple[str, ...]:
-        """Return the parts that were held against each other."""
+        """Return the parts that were compared with each other."""
         return _OF_RECEIPTS if self.differences is None else (*_OF_RECEIPTS, *_OF_RECORDS)
 
     @property
     def not_compared(self) -> tuple[str, ...]:
-        """Return what was not held against each other, whether it differs or not."""
+        """Return what was not compared with each other, whether it differs or not."""
         return NOT_COMPARED if self.differences is not None else (*_OF_RECORDS, *NOT_COMPARED)
 
     @property
@@ -140,8 +140,8 @@ class ReplayResult(NamedTuple):
         }
         if self.differences is None:
             return value
-        told = {"compared": list(self.compared), "not_compared": list(self.not_compared)}
-        return {**value, **told, "differences": [item.as_value() for item in self.differences]}
+        scope = {"compared": list(self.compared), "not_compared": list(self.not_compared)}
+        return {**value, **scope, "differences": [item.as_value() for item in self.differences]}
 
 
 Given = Chain | Sequence[Mapping[str, Any]]
@@ -303,7 +303,7 @@ class _Comparison:
         if one is None or two is None:
             return None
         found = compare_parts(one, two, cut=self.cut, other_rules=self._other_rules)
-        shown = [self._show_mismatch(item, one, two) for item in self.mismatches]
+        mismatches = [self._show_mismatch(item, one, two) for item in self.mismatches]
         for item in found.differences:
             self.differ(item.code, item.step, item.field, item.expected, item.actual)
         for part, number in found.not_comparable.items():
@@ -316,10 +316,10 @@ class _Comparison:
             if side.lines and side.lines[0].get("v", FORMAT_VERSION) not in VERSIONS:
                 why = f"a format newer than this reader: v {side.lines[0]['v']}"
                 self.warn("NOT_COMPARABLE", None, why)
-        return (*(item for item in shown if item is not None), *found.differences)
+        return (*(item for item in mismatches if item is not None), *found.differences)
 
     def _show_mismatch(self, item: Mismatch, one: Side, two: Side) -> Difference | None:
-        """Return what a mismatch of a step is of, and how the texts behind two digests differ."""
+        """Return what a mismatch of a step is of, and how the texts of two digests differ."""
         if item["step"] is None:
             return None
         was, now = (side.lines[side.receipts[item["step"]]] for side in (one, two))
@@ -359,13 +359,13 @@ def _read_output(fields: Fields) -> str | None:
     if isinstance(hits, list):
         return "\n".join(say(hit.get("uri")) for hit in hits if isinstance(hit, dict))
     member = RESULTS.get(str(fields.get("event")), "").removesuffix("_hash")
-    shown = read_shown(fields.get(member))
-    if shown is not None and shown.startswith('"') and "\\n" in shown:
+    excerpt = read_excerpt(fields.get(member))
+    if excerpt is not None and excerpt.startswith('"') and "\\n" in excerpt:
         try:
-            return say(json.loads(shown))
+            return say(json.loads(excerpt))
         except ValueError:
-            return shown
-    return shown
+            return excerpt
+    return excerpt
 
 
 def _answer(differs: bool, open_question: bool) -> bool | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from difflib import unified_diff
 
 _LINES, _WIDTH, _AROUND = 20, 160, 30
-# So many lines of each text, from the first that differs on, are held against each other.
+# So many lines of each text, from the first that differs on, are compared with each other.
 _COMPARED = 200
 
 

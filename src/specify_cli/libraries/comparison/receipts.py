@@ -4,8 +4,8 @@
     chain.receipts[0].step_type, chain.receipts[0].output_hash
 
 A receipt holds the type of a step, its decision and the digest of its output. What was done twice,
-because a run was interrupted, counts once (`settle`); what ran beside other work has a place that
-two runs share (`order_beside`).
+because a run was interrupted, counts once (`settle`); what ran in parallel has a place that
+two runs share (`order_parallel`).
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Chain(NamedTuple):
 
     With `withheld` they end before the first line that was left out of the run and may be a step.
     `about` says as much as is known of the run's request, profile_id, action and outcome. `side`
-    holds the lines of a record of ours: two of these are held against each other in everything an
+    holds the lines of a record of ours: two of these are compared with each other in everything an
     agent could have done differently.
     """
 
@@ -93,7 +93,7 @@ def about_of(
 def receipts_of(lines: Sequence[Fields]) -> Sequence[Receipt]:
     """Return the receipt chain of a record, from the fields of its lines in the order of the
     program."""
-    return _read_receipts(order_beside(settle(lines)))[0]
+    return _read_receipts(order_parallel(settle(lines)))[0]
 
 
 def chain_of(elements: Sequence[Mapping[str, Any]], side: str = "original") -> Chain:
@@ -132,7 +132,7 @@ def read_chain(
         raise chain_break(side, None, f"{wrong.code} at {wrong.place}: {wrong.message}")
     if record is None and 0 not in hidden:
         raise chain_break(side, None, "it has no started line")
-    # Of a withheld line that is not one of the first it cannot be told whether it was a step.
+    # Of a withheld line that is not one of the first nobody can say whether it was a step.
     places = array("I")
     cut: int | None = None
     for at, entry in enumerate(entries):
@@ -144,7 +144,7 @@ def read_chain(
                 cut = seq if isinstance(seq, int) else None
                 break
             places.append(at)
-    ordered = order_beside(settle(change(pick(entries, places), lambda entry: entry.fields)))
+    ordered = order_parallel(settle(change(pick(entries, places), lambda entry: entry.fields)))
     receipts, steps = _read_receipts(ordered)
     started = completed = None
     if record is not None:
@@ -209,9 +209,9 @@ def _find_repeated(lines: Sequence[Fields]) -> set[int]:
     return {one for one, two in itertools.pairwise(sorted(hashes)) if one == two}
 
 
-def order_beside(lines: Sequence[Fields]) -> Sequence[Fields]:
-    """Return the lines in an order that two runs share: behind the others, by place, what ran
-    beside other work."""
+def order_parallel(lines: Sequence[Fields]) -> Sequence[Fields]:
+    """Return the lines in an order that two runs share: after the others, by place, what ran
+    in parallel."""
     in_order = array("I")
     parallel: list[tuple[tuple[str, ...], int]] = []
     places: set[tuple[Any, Any]] = set()

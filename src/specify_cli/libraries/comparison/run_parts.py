@@ -1,12 +1,12 @@
-"""What an agent could have done differently, beside what receipts hold: two runs held against each
-other. [pure]
+"""What an agent could have done differently, in addition to what receipts hold: two runs compared
+with each other. [pure]
 
     found = compare_parts(original, replay, cut=False, other_rules=False)
     found.differences[0].what                     # "arguments of tool grep"
 
 Events of one kind are paired in their order, and their members compared. Of what was captured it is
-the digests; where these were made with different keys, or one side kept none, the part could not be
-compared. Ids, times, seals and what `NOT_COMPARED` names differ between any two runs.
+the digests; where these were made with different keys, or one side stored none, the part could not
+be compared. Ids, times, seals and what `NOT_COMPARED` names differ between any two runs.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ _KNOWN = {*EVENTS, "glossary_checked"}  # the last stands in older records alone
 _NAMES = ("tool", "model", "step", "gate", "path", "ref", "label", "to", "request_id")
 # Of one kind so many events are aligned where the runs have different numbers of them.
 _ALIGNED = 2000
-# Why something stands on no line though it was told, or from some line on.
+# Why something stands on no line though it was reported, or from some line on.
 _LOSSES = (
     "capture_changed",
     "redaction_failed",
@@ -102,7 +102,7 @@ class Difference(NamedTuple):
     texts differ.
 
     `expected` and `actual` are digests where the member was captured. `diff` is empty where no text
-    was kept.
+    was stored.
     """
 
     code: str
@@ -224,8 +224,8 @@ def _compare_member(
     about = EVENTS[event].members[member]
     if about.kind != "captured":
         if about.side and was.get(member) is None and now.get(member) is None:
-            kept = all(mode.get(about.side) in ("summary", "full") for mode in modes)
-            return True if kept else None
+            has_text = all(mode.get(about.side) in ("summary", "full") for mode in modes)
+            return True if has_text else None
         return was.get(member) == now.get(member)
     digests = was.get(f"{member}_hash"), now.get(f"{member}_hash")
     if None not in digests:
@@ -255,12 +255,12 @@ def _describe(
         (read_seq(was), read_seq(now)),
         _get_value(was, member),
         _get_value(now, member),
-        show_texts(read_shown(was.get(member)), read_shown(now.get(member))),
+        show_texts(read_excerpt(was.get(member)), read_excerpt(now.get(member))),
     )
 
 
 def show_texts(one: str | None, two: str | None) -> tuple[str, ...]:
-    """Return how two texts differ; nothing where one of them was not kept."""
+    """Return how two texts differ; nothing where one of them was not stored."""
     return () if one is None or two is None else show_difference(one, two)
 
 
@@ -285,10 +285,10 @@ def name_event(fields: Fields) -> str:
     return f"{kind} {say(fields[member])}"
 
 
-def read_shown(captured: object) -> str | None:
+def read_excerpt(captured: object) -> str | None:
     """Return what a line shows of a text: all of it, or its beginning and end; None where it shows
     nothing."""
     if isinstance(captured, Mapping):
-        shown = [say(captured[key]) for key in ("head", "tail") if key in captured]
-        return "\n…\n".join(shown) if shown else None
+        parts = [say(captured[key]) for key in ("head", "tail") if key in captured]
+        return "\n…\n".join(parts) if parts else None
     return None if captured is None else say(captured)

@@ -16,13 +16,13 @@ def render_comparison(result: ReplayResult) -> Iterator[str]:
     yield f"{result.message} ({count(result.details['steps_compared'], 'step')} compared)"
     if result.match:
         yield f"  {result.scope}"
-    shown = {(item.code, item.step, item.field): item for item in result.differences or ()}
+    by_mismatch = {(item.code, item.step, item.field): item for item in result.differences or ()}
     for item in result.details["mismatches"][:_LISTED]:
-        told = shown.get((item["code"], item["step"], item["field"]))
+        difference = by_mismatch.get((item["code"], item["step"], item["field"]))
         place = "" if item["step"] is None else f" step {item['step']}"
-        what = "" if told is None else f" {one_line(told.what)}:"
+        what = "" if difference is None else f" {one_line(difference.what)}:"
         values = f" expected {one_line(item['expected'])}, found {one_line(item['actual'])}"
-        diff = () if told is None else told.diff
+        diff = () if difference is None else difference.diff
         yield f"  {item['code']}{place}:{what}{'' if diff else values}"
         yield from (f"    {one_line(line)}" for line in diff)
     if len(result.details["mismatches"]) > _LISTED:

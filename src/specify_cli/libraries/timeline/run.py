@@ -20,8 +20,8 @@ from specify_cli.record.reading.timeline import Entry, make_timeline, moment_of
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # The last nanosecond that a signed 64-bit integer counts, in the year 2262.
 _LAST = 2**63 - 1
-# What every export leaves behind, because no other form has a place for it.
-LEFT_BEHIND = (
+# What every export leaves out, because no other form has a place for it.
+LEFT_OUT = (
     "seals and chain: nobody can check this file, only the record it was made from",
     "objects: contexts, files and outputs that stand outside the lines are named by digest",
     "approvals' signatures and the proofs of the log",
@@ -62,7 +62,7 @@ class Run(NamedTuple):
 
     @property
     def ended(self) -> int:
-        """Return the nanosecond of its close, which annexes come behind; of an open run the
+        """Return the nanosecond of its close, which annexes come after; of an open run the
         latest."""
         closed = _read_nanos(moment_of(self.completed)) if self.completed else None
         return self.end if closed is None else max(self.begin, closed)

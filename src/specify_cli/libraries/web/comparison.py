@@ -18,7 +18,7 @@ from specify_cli.libraries.comparison.run_parts import Difference
 from specify_cli.libraries.timeline.run import Run, Span
 from specify_cli.libraries.web.pictures import draw_waterfall
 
-# So many entries of a run are laid beside those of the other.
+# So many entries of a run are laid next to those of the other.
 _COMPARED = 2000
 
 
@@ -48,9 +48,11 @@ def compare_sides(one: Side, two: Side) -> dict[str, object]:
         verdict = f"{result.message} ({result.details['steps_compared']} steps compared)"
         if result.match:
             verdict += f"; {result.scope}"
-        shown = {(item.code, item.step, item.field): item for item in result.differences or ()}
+        by_mismatch = {
+            (item.code, item.step, item.field): item for item in result.differences or ()
+        }
         mismatches = [
-            _describe_mismatch(item, shown.get((item["code"], item["step"], item["field"])))
+            _describe_mismatch(item, by_mismatch.get((item["code"], item["step"], item["field"])))
             for item in result.details["mismatches"]
         ]
     else:
@@ -63,14 +65,16 @@ def compare_sides(one: Side, two: Side) -> dict[str, object]:
     }
 
 
-def _describe_mismatch(item: Mismatch, told: Difference | None) -> tuple[str, tuple[str, ...]]:
+def _describe_mismatch(
+    item: Mismatch, difference: Difference | None
+) -> tuple[str, tuple[str, ...]]:
     """Return the sentence of a mismatch, with its step and what it is of, and the lines by which
     its texts differ."""
     place = "" if item["step"] is None else f" at step {item['step']}"
-    what = "" if told is None else f": {told.what}"
+    what = "" if difference is None else f": {difference.what}"
     sentence = f"{item['code']}{place}{what}"
-    if told is not None and told.diff:
-        return sentence, told.diff
+    if difference is not None and difference.diff:
+        return sentence, difference.diff
     return f"{sentence}: expected {say(item['expected'])}, found {say(item['actual'])}", ()
 
 

@@ -1,4 +1,4 @@
-"""The file of a page: the lines and what stands beside them, with the script that checks them.
+"""The file of a page: the lines and what stands next to them, with the script that checks them.
 
 A reader's browser believes nothing in it before the script has checked it; `page.py` says of which
 record it is made.
@@ -55,9 +55,9 @@ def make_page(
     proofs: Iterable[Mapping[str, object]],
     facts: Mapping[str, object],
 ) -> bytes:
-    """Return the file: lines and annexes as the record has them, everything beside them with its
-    digest; objects are texts, or bytes of images. A `story` among the facts is told; else the lines
-    tell it."""
+    """Return the file: lines and annexes as the record has them, everything next to them with its
+    digest; objects are texts, or bytes of images. A `story` among the facts is displayed; else it
+    is made of the lines."""
     lines, annexes, facts = list(lines), list(annexes), dict(facts)
     story = facts.pop("story", None) or tell_story(number_lines(_parse(lines), _parse(annexes)))
     css, (script, _) = _read("page.css"), read_script()

@@ -1,4 +1,4 @@
-"""Recorded text in pages: escaped, and what would hide or reorder it is spelled. Templates beside
+"""Recorded text in pages: escaped, and what would hide or reorder it is spelled. Templates next to
 those of a caller.
 
 No inline style, nothing from elsewhere: pages work where the policy `default-src 'none'` holds.
@@ -25,7 +25,7 @@ def _spell(char: str) -> str | None:
     return f"\\x{ord(char):02x}" if ord(char) < 256 else f"\\u{ord(char):04x}"
 
 
-def shown(value: object) -> Markup:
+def display_value(value: object) -> Markup:
     """Any recorded value as it may stand in a page."""
     parts: list[Markup] = []
     plain: list[str] = []
@@ -39,7 +39,7 @@ def shown(value: object) -> Markup:
     return Markup("").join([*parts, escape("".join(plain))])
 
 
-def shown_plain(value: object, limit: int) -> str:
+def display_plain(value: object, limit: int) -> str:
     """Any recorded value as one line of plain text, for a picture, where no element may stand in a
     text."""
     text = " ".join(str(value).split())
@@ -62,7 +62,7 @@ def build_environment(folder: Path, brand: str) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(shown=shown, moment=_mark_moment)
+    environment.filters.update(shown=display_value, moment=_mark_moment)
     # `root` is the path in front of every link; who serves pages below one renders with it.
     environment.globals.update(brand=brand, root="")
     return environment

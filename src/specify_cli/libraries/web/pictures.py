@@ -12,10 +12,10 @@ from markupsafe import Markup
 
 from doctrine.text import count
 from specify_cli.libraries.timeline.run import Run, Span
-from specify_cli.libraries.web.markup import shown_plain
+from specify_cli.libraries.web.markup import display_plain
 
 _WIDTH, _LEFT = 900, 250
-# Pictures that stand beside each other are narrower, so that their texts can be read.
+# Pictures that stand next to each other are narrower, so that their texts can be read.
 _SMALL, _LABEL = 460, 205
 _ROW = 20
 _MOST_ROWS = 150
@@ -38,11 +38,11 @@ def draw_overview(
     profiles = sorted(count_by((profile, outcome) for _, profile, outcome in rows).items())
     ended = draw_parts(profiles, f"outcomes of {len(rows)} invocations by profile")
     rules = [(uri.partition("://")[2], {"share": number}) for uri, number in shares]
-    shown = draw_parts(rules, f"in how many of {whole} invocations each rule was", whole)
+    bars = draw_parts(rules, f"in how many of {whole} invocations each rule was", whole)
     return [
         ("Over time", draw_days(days, today)),
         ("Outcomes by profile", ended),
-        ("Rules in front of agents", shown),
+        ("Rules in front of agents", bars),
     ]
 
 
@@ -74,12 +74,12 @@ def _draw_row(number: int, span: Span, begin: float, width: float) -> Markup:
     kind = "bad" if entry.bad else "open" if entry.status == "open" else entry.kind
     indent, room = (2, 34) if entry.within is None else (14, 32)
     took = say_span(span.end - span.begin)
-    name = shown_plain(f"{'✗ ' if entry.bad else ''}{entry.name} {entry.about}", room)
+    name = display_plain(f"{'✗ ' if entry.bad else ''}{entry.name} {entry.about}", room)
     end = begin + width + 4
     mark = "after" if end < _WIDTH - 66 else "before"
     at = end if mark == "after" else begin - 4
-    named = shown_plain(f"{entry.name} {entry.about}", 300)
-    ended = shown_plain(entry.status or entry.kind, 40)
+    named = display_plain(f"{entry.name} {entry.about}", 300)
+    ended = display_plain(entry.status or entry.kind, 40)
     title = Markup("<title>{} · {} · {}</title>").format(named, ended, took)
     label = Markup('<text x="{}" y="{}">{}</text>').format(indent, top + 14, name)
     after = Markup('<text class="took {}" x="{:.1f}" y="{}">{}</text>').format(
@@ -150,8 +150,8 @@ def draw_parts(
             size = room * part / most
             bars += _draw_bar(kind, begin, top + 4, size)
             begin += size
-        title_of = Markup("<title>{}: {}</title>").format(shown_plain(label, 300), counts)
-        text = Markup('<text x="2" y="{}">{}</text>').format(top + 14, shown_plain(label, 29))
+        title_of = Markup("<title>{}: {}</title>").format(display_plain(label, 300), counts)
+        text = Markup('<text x="2" y="{}">{}</text>').format(top + 14, display_plain(label, 29))
         after = Markup('<text x="{:.1f}" y="{}">{}</text>').format(begin + 6, top + 14, number_text)
         drawn.append(Markup("<g>{}{}{}{}</g>").format(title_of, text, bars, after))
     return _frame(title, len(rows) * _ROW, Markup("").join(drawn))

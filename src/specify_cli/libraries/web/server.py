@@ -136,7 +136,7 @@ class Server(uvicorn.Server):
         loop.call_soon_threadsafe(loop.call_later, self._drain_seconds, end, sig, frame)
 
     def answer(self) -> None:
-        """Answer requests until told to stop."""
+        """Answer requests until a signal to stop."""
         # uvicorn raises the signal again when it has stopped; having stopped is what was asked for,
         # not an error.
         for number in (signal.SIGINT, signal.SIGTERM):

@@ -174,7 +174,7 @@ def compose(
     Started.
 
     `started` and `completed` are the fields of the record's lines with their seal as `~`, `origin`
-    is `merged` where the sender received the record with git. Texts are taken as they are: whoever
+    is `merged` where the sender received the record with git. Texts are used as they are: whoever
     calls for level full has redacted them. Raises ValueError for a project uuid that is none.
     """
     phase = STARTED if completed is None else COMPLETED

@@ -270,7 +270,7 @@ def pointer(path: Iterable[str | int]) -> str:
 
 
 def _find_unfit(value: object) -> Fault | None:
-    """Return what keeps a value from being looked at: too large, too deep, no Unicode, a number
+    """Return what keeps a value from being read: too large, too deep, no Unicode, a number
     that is not ours."""
     waiting: list[tuple[object, tuple[str | int, ...]]] = [(value, ())]
     counted = 1

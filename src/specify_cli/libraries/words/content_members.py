@@ -79,10 +79,10 @@ def add_derived(fields: Mapping[str, object], names: Set[str]) -> set[str]:
     for name in names:
         stem = name.removesuffix("_hash").removesuffix("_size")
         wider |= {stem, f"{stem}_hash", f"{stem}_size", *_DERIVED.get(stem, ())}
-    return (wider & fields.keys()) - list_kept(fields)
+    return (wider & fields.keys()) - list_permanent(fields)
 
 
-def list_kept(fields: Mapping[str, object]) -> frozenset[str]:
+def list_permanent(fields: Mapping[str, object]) -> frozenset[str]:
     """Return the members that no erasure takes from a line. `after` is the links of most lines, and
     the text of a file in one of a patch."""
     return _KEPT.get(str(fields.get("event")), KEPT)

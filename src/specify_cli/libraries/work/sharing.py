@@ -53,7 +53,7 @@ class Engine(NamedTuple):
     """Where work is done: in this process, in `workers` processes, or on the cluster of a
     `scheduler`.
 
-    `tell` is told (items done, items in all) after each.
+    `tell` receives (items done, items in all) after each.
     """
 
     workers: int = 1

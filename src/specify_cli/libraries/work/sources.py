@@ -57,7 +57,7 @@ class Holder(Protocol):
         named."""
 
     def read_log(self, source: Source) -> SourceLog | None:
-        """Return the newest log of a source as it is held. Raises StoredDataError."""
+        """Return the newest log of a source as it is stored. Raises StoredDataError."""
 
 
 class SourceKind(NamedTuple):
@@ -155,7 +155,7 @@ def list_items(source: Source) -> list[Item]:
 
 
 def iter_opened(item: Item) -> Iterator[Opened]:
-    """Yield what an item holds, each where it can be read until the next is asked for; a held
+    """Yield what an item holds, each where it can be read until the next is asked for; a sent
     record lies alone.
 
     Raises EnvironmentFault where the project is not to be seen from here.
