@@ -169,7 +169,8 @@ def _check_outdated(places: list[SettingsPlace]) -> Iterator[Finding]:
 def watch_silence(
     project: Project, home: str | None
 ) -> Callable[[RecordReport], Iterator[Finding]]:
-    """Return a check of each record: did a harness whose hooks are installed tell nothing of it?"""
+    """Return a check of each record: did a harness whose hooks are installed report nothing of
+    it?"""
     installed = find_installed(project.root, home)
 
     def check(report: RecordReport) -> Iterator[Finding]:
@@ -198,7 +199,7 @@ def _describe_killed(root: str, name: str) -> str | None:
 
 
 def _is_running(pid: int) -> bool:
-    """Return whether a process lives, another user's too; of a system that cannot tell, that it
+    """Return whether a process lives, another user's too; of a system that cannot say, that it
     does. Raises ValueError for what is no process's number."""
     try:
         os.kill(pid, 0)
@@ -236,7 +237,7 @@ def _describe_last(lines: list[LogLine], *keys: str) -> str:
 
 
 def _find_unwritable(root: str, folder: str) -> str | None:
-    """Return why nothing can be written to a folder, as far as asking tells; None where nothing
+    """Return why nothing can be written to a folder, as far as asking shows; None where nothing
     speaks against it."""
     path = f"{root}/{folder}"
     while not os.path.lexists(path) and path != root:

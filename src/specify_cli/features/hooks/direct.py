@@ -281,13 +281,14 @@ def _read_plain_modes(root: str) -> dict[str, str] | None:
 
 
 def list_keys(harness: str, call: HookInput) -> list[str | None]:
-    """Return the digests of a call's events, each None where nothing tells it from others."""
+    """Return the digests of a call's events, each None where nothing distinguishes it from
+    others."""
     return [dedupe_key(harness, call.session_id, event) for event in call.events]
 
 
 def dedupe_key(harness: str, session: str | None, event: HookEvent) -> str | None:
-    """Return the digest of one physical event; None where the harness gives nothing to tell it
-    by."""
+    """Return the digest of one physical event; None where the harness gives nothing to distinguish
+    it by."""
     if not event.call_id:
         return None
     return digest_of_names(harness, session or "", event.call_id, event.phase, event.event)[:32]

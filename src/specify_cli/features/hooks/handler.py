@@ -61,7 +61,7 @@ def run_hook_command(words: str) -> int:
 
 
 def _refuse_payload(data: bytes) -> CallerError:
-    """Return what is said of a payload that tells nothing."""
+    """Return what is said of a payload that reports nothing."""
     size = f"is larger than {MAX_INPUT // 1024**2} MiB"
     what = size if len(data) > MAX_INPUT else "is no JSON object that names its event"
     return CallerError("PAYLOAD_INVALID", f"a payload {what}", "spec-kitty hooks test")
@@ -75,7 +75,7 @@ def run_hook(
     project: str | None = None,
     source: str = "",
 ) -> None:
-    """Record what one hook payload tells. Never raises: a failure is left where doctor shows it.
+    """Record what one hook payload reports. Never raises: a failure is left where doctor shows it.
 
     `cwd` is the folder of the hook's process and `project` the one the harness was started in,
     where it says so. `source` tells the settings files of one harness apart.
@@ -158,7 +158,7 @@ def _parse_payload(data: bytes) -> object:
 
 
 def _is_ordinary(at: Site, call: HookInput) -> bool:
-    """Return whether a payload tells of a call and of nothing else."""
+    """Return whether a payload reports a call and nothing else."""
     if call.is_unknown or call.moment is not None or call.permission_request or not call.events:
         return False
     first = call.events[0]
@@ -244,7 +244,7 @@ def _read_double(digits: str) -> float:
 def key_stand_ins(call: HookInput, git_dir: str | None) -> HookInput:
     """Put what stands in for an id that a payload lacks under this clone's key.
 
-    A bare digest would tell whoever reads the record whether a guess at the arguments is right.
+    A bare digest would show whoever reads the record whether a guess at the arguments is right.
     Outside git, where no key is stored, the session's id takes its place.
     """
     first = call.events[0]

@@ -97,7 +97,8 @@ def _keep_orphan(at: Site, call: HookInput, why: str, *, closed: str | None = No
 
 
 def _list_keys(harness: str, call: HookInput) -> list[str]:
-    """Return what tells the events of a call from others; nothing where one has no such key."""
+    """Return what distinguishes the events of a call from others; nothing where one has no such
+    key."""
     keys = [key for key in list_keys(harness, call) if key is not None]
     if len(keys) < len(call.events):
         return []

@@ -63,12 +63,12 @@ class Orphan(Exception):
 
 
 class Late(Orphan):
-    """An event of a call that the record which `closed` names tells of: it ended with a part of the
+    """An event of a call that the record which `closed` names reports: it ended with a part of the
     session."""
 
 
 class Recorded(Exception):
-    """What a payload tells was recorded before, and the record has been closed since."""
+    """What a payload reports was recorded before, and the record has been closed since."""
 
 
 def append_call(at: Site, recorder: Recorder, call: HookInput) -> None:
@@ -149,7 +149,7 @@ def find_recorder(at: Site, call: HookInput) -> Recorder:
 def _refuse_earlier(
     at: Site, call: HookInput, session: str, open_recorder: Callable[[Place], Recorder]
 ) -> None:
-    """Raise Recorded for a call that a record tells which the session worked on before, and Late
+    """Raise Recorded for a call that a record holds which the session worked on before, and Late
     for the rest of one where that record has ended with a part of the session."""
     agents = dict.fromkeys((call.subagent, None))
     bound = [binding_of(at.root, at.harness, session, agent) for agent in agents]
@@ -169,7 +169,7 @@ def _refuse_earlier(
 
 
 def find_imported(root: str, harness: str, session: str) -> Iterator[Place]:
-    """Yield the records among the newest that an import made of a session: what its hooks tell
+    """Yield the records among the newest that an import made of a session: what its hooks report
     after that they can hold already."""
     index = Index(root)
     for key in islice(index.newest(), _SEARCHED):
@@ -209,7 +209,7 @@ def find_elsewhere(at: Site, call: HookInput) -> tuple[Site, str | None] | None:
 
 
 def list_untold(root: str, place: Place, harness: str, call: HookInput) -> list[int]:
-    """Return the places of a call's events that neither a closed record nor an annex of it tells.
+    """Return the places of a call's events that neither a closed record nor an annex of it reports.
 
     What a transcript reported after the close, or by an import, has no key. Of the call that closed
     its record the begin alone is expected.

@@ -54,8 +54,8 @@ def check_sessions(project: Project, home: str | None) -> Iterator[Finding]:
 
 
 def merge_sessions(project: Project, cache: ParseCache, home: str | None) -> None:
-    """Bring every record of a session to what its transcript tells, before `doctor --sweep` closes
-    any. Raises InvocationError, OSError."""
+    """Bring every record of a session to what its transcript reports, before `doctor --sweep`
+    closes any. Raises InvocationError, OSError."""
     if home is None:
         return
     merger = SessionMerger(project, cache)

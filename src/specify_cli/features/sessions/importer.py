@@ -294,7 +294,7 @@ class SessionImporter:
 
 
 def _begins_other(session: Session, item: TranscriptEvent, calls: set[object]) -> bool:
-    """Return whether a call begins here that is none of these: some transcripts tell a call only
+    """Return whether a call begins here that is none of these: some transcripts report a call only
     when it is over."""
     events = translate(session.harness, item.payload).events
     return any(

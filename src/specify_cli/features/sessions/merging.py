@@ -1,4 +1,4 @@
-"""Bring the records of a session to what its transcript tells too: missing lines on open records,
+"""Bring the records of a session to what its transcript reports too: missing lines on open records,
 annexes of closed ones.
 
     merger = SessionMerger(project, cache)

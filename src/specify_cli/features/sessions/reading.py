@@ -1,4 +1,5 @@
-"""What the transcript of a whole session tells, in the words its harness tells its hooks.  [pure]
+"""What the transcript of a whole session reports, in the words its harness uses for its hooks.
+[pure]
 
     session = read_session_with(ClaudeReader, dialect, main, {"a8a4": subagent})
     for item in session.events: dialect.translate(item.payload)
@@ -63,8 +64,8 @@ def read_session_with(
     *,
     is_over: bool = False,
 ) -> Session | None:
-    """Return what the transcript of a session and those of its subagents, by their ids, tell; None
-    where it is none.
+    """Return what the transcript of a session and those of its subagents, by their ids, report;
+    None where it is none.
 
     `read` is the class of the harness's reader. `cwd` is where the session worked, for a transcript
     that does not say so. Of one that `is_over` the last turn ended, though it says no word.

@@ -69,7 +69,7 @@ class SessionRecord(NamedTuple):
 
 
 class Addition(NamedTuple):
-    """A line that a record lacks, and what tells it from others like it."""
+    """A line that a record lacks, and the key that distinguishes it from others like it."""
 
     item: Composed
     key: str | None

@@ -1,4 +1,4 @@
-"""Merge what a transcript tells of a turn that has ended, when the harness's hook says so.
+"""Merge what a transcript reports of a turn that has ended, when the harness's hook says so.
 
 A transcript is read from where it was left: `.kittify/local/transcripts/` stores the end of the
 turn before the last one. Whoever edits that file can have a part read again or not at all;
@@ -47,7 +47,7 @@ class _Position(NamedTuple):
 
 
 def merge_turn(project: Project, cache: ParseCache, over: TurnOver) -> None:
-    """Bring the records of a session to what its transcript tells of its last turns.
+    """Bring the records of a session to what its transcript reports of its last turns.
 
     Raises InvocationError, OSError.
     """

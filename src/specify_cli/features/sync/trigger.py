@@ -41,7 +41,7 @@ def sync_folder(root: str) -> str | None:
 
 
 def name_of(root: str) -> str:
-    """Return the part of a file's name that tells the worktrees of one repository apart."""
+    """Return the part of a file's name that distinguishes the worktrees of one repository."""
     return sha256(os.fsencode(os.path.realpath(root))).hexdigest()[:16]
 
 

@@ -1,4 +1,4 @@
-"""What hooks tell beyond an ordinary call: prompts, ends of turns, permissions, and records that
+"""What hooks report beyond an ordinary call: prompts, ends of turns, permissions, and records that
 open by themselves.
 
     from specify_cli.features.hooks.conversation.take_in import list_adopted

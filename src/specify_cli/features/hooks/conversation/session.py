@@ -1,4 +1,4 @@
-"""What a hook tells beyond an ordinary call: moments of a session, a `do` that begins, calls that
+"""What a hook reports beyond an ordinary call: moments of a session, a `do` that begins, calls that
 no record awaits."""
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 def record_session(
     at: Site, call: HookInput, failed: Exception | None, *, large: bool, is_tried: bool
 ) -> None:
-    """Record what a payload tells of a session, and its events, whose direct append may have been
+    """Record what a payload reports of a session, and its events, whose direct append may have been
     tried, and `failed`. Raises what a write raises."""
     if call.is_unknown:
         record_unknown(at, call)

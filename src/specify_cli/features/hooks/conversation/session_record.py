@@ -101,7 +101,7 @@ def say_late(at: Site, call: HookInput, closed: str, *, is_of_it: bool) -> bool:
     """Say a call that a hook reports after the end of its session as annexes of the record that
     ended with it, each event once; False where the session goes on, or its end is not known.
 
-    A session that goes on begins with a prompt; `is_of_it` says that the record tells of the call.
+    A session that goes on begins with a prompt; `is_of_it` says that the record reports the call.
     Raises OSError, InvocationError.
     """
     session = call.session_id or ""

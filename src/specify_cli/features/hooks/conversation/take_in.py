@@ -106,7 +106,7 @@ def read_prompt_time(root: str, harness: str, session: str) -> int | None:
 
 
 def list_keys(line: LogLine, member: str = "keys") -> list[str]:
-    """Return what tells the events of an orphan from others."""
+    """Return what distinguishes the events of an orphan from others."""
     keys = line.get(member)
     return [str(key) for key in keys] if isinstance(keys, list) else []
 

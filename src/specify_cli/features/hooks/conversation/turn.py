@@ -88,7 +88,7 @@ def record_moment(at: Site, call: HookInput, moment: SessionMoment) -> bool:
         return True
     except Orphan as orphan:
         if moment.kind in ("end", "ended") and is_main:
-            # what no record takes from this hook the transcript tells
+            # the transcript reports what no record takes from this hook
             tells = moment.kind == "end" and orphan.closed is not None
             loaded = load_project(at.root, at.home)
             _merge_transcript(at, call, moment, *loaded, tells_turn=tells)
@@ -199,9 +199,9 @@ def _merge_transcript(
 
 
 def record_unknown(at: Site, call: HookInput) -> None:
-    """Say once on a session's record that its harness tells an event this version does not know,
+    """Say once on a session's record that its harness reports an event this version does not know,
     and does not pass over: its settings row says which and why."""
-    from specify_cli.features.hooks.settings.harnesses import HARNESSES  # most programs tell none
+    from specify_cli.features.hooks.settings.harnesses import HARNESSES  # most programs report none
 
     row = HARNESSES.get(at.harness)
     if row is not None and call.hook_event.lower() in map(str.lower, row.passed):
@@ -257,7 +257,7 @@ def give_prompt(at: Site, recorder: Recorder, session: str) -> None:
 
 
 def name_prompt(key: str) -> str:
-    """Return what tells a prompt from others on a record, by the key it was stored with."""
+    """Return what distinguishes a prompt from others on a record, by the key it was stored with."""
     return _digest(key, "prompt")
 
 
@@ -304,7 +304,7 @@ def describe_session_change(moment: SessionMoment) -> Members:
 
 
 def _append_error(recorder: Recorder, code: str, message: str) -> None:
-    """Append the error that ended the session's last turn, where its hook did not live to tell it
+    """Append the error that ended the session's last turn, where its hook did not live to report it
     (`claude -p`)."""
     data = FileRecordStore(recorder.project.root).read(recorder.place)
     if data.rfind(b'"event":"error"') <= data.rfind(b'"event":"prompt"'):
@@ -377,7 +377,7 @@ def _read_turns(harness: str, moment: SessionMoment) -> list[Turn]:
 
 
 def _find_turn(turns: Sequence[Turn], moment: SessionMoment) -> Turn:
-    """Return the turn that a hook tells the end of, for a hook can be late: the newest that ends in
+    """Return the turn whose end a hook reports, for a hook can be late: the newest that ends in
     its words. What the transcript says of it later is filled in then."""
     if not moment.text:
         return turns[-1]
@@ -387,8 +387,8 @@ def _find_turn(turns: Sequence[Turn], moment: SessionMoment) -> Turn:
 def _is_recorded(
     at: Site, call: HookInput, recorder: Recorder, payload: Members, turns: Sequence[Turn]
 ) -> bool:
-    """Return whether the records of a session tell each turn that ends in these words, as its
-    transcript counts them, a subagent's once: then a hook tells one late, or again."""
+    """Return whether the records of a session report each turn that ends in these words, as its
+    transcript counts them, a subagent's once: then a hook reports one late, or again."""
     text_hash = recorder.compose("turn", payload).body.get("text_hash")
     moment, agent, there = call.moment, call.subagent, 1
     if text_hash is None or moment is None:
@@ -493,7 +493,7 @@ def _append(recorder: Recorder, event: str, payload: Mapping[str, object], key: 
 
 
 def _key(at: Site, session: str, moment: SessionMoment) -> str | None:
-    """Return what tells this moment of a session from others; None where the harness gives
+    """Return what distinguishes this moment of a session from others; None where the harness gives
     nothing."""
     if moment.key is None:
         return None
@@ -501,8 +501,8 @@ def _key(at: Site, session: str, moment: SessionMoment) -> str | None:
 
 
 def _name_turn(at: Site, session: str, moment: SessionMoment) -> str:
-    """Return what tells a turn from others of its session: where the program gives nothing, the
-    prompt that began it, for two can end in equal words."""
+    """Return what distinguishes a turn from others of its session: where the program gives nothing,
+    the prompt that began it, for two can end in equal words."""
     prompt = None if moment.key else read_prompt(at, session)
     return moment.key or ("" if prompt is None else prompt[0])
 

@@ -77,7 +77,7 @@ class ClaudeCode(Dialect):
         )
 
     def read_prompt(self, payload: Payload, call: HookInput) -> HookInput:
-        """Return a prompt; nothing for what Claude Code tells its model of a task in the
+        """Return a prompt; nothing for what Claude Code reports to its model of a task in the
         background, which its transcript says as well."""
         if str(payload.get("prompt", "")).startswith("<task-notification>"):
             return call

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 EVENTS = {
     "ErrorOccurred": "error",
-    # It tells each call so, before it knows whether it will ask anybody.
+    # It reports each call so, before it knows whether it will ask anybody.
     "PermissionRequest": "nothing",
 }
 

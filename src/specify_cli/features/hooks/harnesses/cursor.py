@@ -45,7 +45,7 @@ class Cursor(Dialect):
     def list_patches(
         self, payload: Payload, result: HookEvent, tool: str, args: object, output: object
     ) -> list[HookEvent]:
-        """Return nothing: `afterFileEdit` tells edits."""
+        """Return nothing: `afterFileEdit` reports edits."""
         return []
 
     def read_edit(self, payload: Payload, call: HookInput) -> HookInput:

@@ -56,7 +56,7 @@ def read_tool(payload: Payload) -> tuple[str, object]:
 
 
 def read_ids(payload: Payload, tool: str, args: object) -> tuple[str, str]:
-    """Return what call and result are both named by, and what tells this call from others.
+    """Return what call and result are both named by, and what distinguishes this call from others.
 
     Of two names (Qwen Code) the one that its transcript has, too, counts (`tool_call_id`).
     Where the program names no call, a digest stands in: equal calls have the same name, and their

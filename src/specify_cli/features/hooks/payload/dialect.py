@@ -221,7 +221,7 @@ class Dialect:
     # --- the kinds of events
 
     def read_nothing(self, payload: Payload, call: HookInput) -> HookInput:
-        """Return a call as it is: the event repeats what others tell."""
+        """Return a call as it is: the event repeats what others report."""
         return call
 
     def read_call(self, payload: Payload, call: HookInput) -> HookInput:

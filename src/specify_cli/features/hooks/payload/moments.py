@@ -41,19 +41,19 @@ def read_session_event(kind: str, payload: Payload, call: HookInput) -> HookInpu
     if kind == "subagent_start":
         return call._replace(events=(_build_stage(payload, call.subagent, begins=True),))
     if kind == "subagent_end":
-        # Copilot tells the end of a subagent again, with its words and without its id.
+        # Copilot reports the end of a subagent again, with its words and without its id.
         moment = None if is_main else read_moment("end", payload)
         ended = _build_stage(payload, call.subagent, begins=False)
         return call._replace(events=(ended,), moment=moment)
     if kind == "main_turn_end" and not is_main:
         return call
     moment = read_moment("end" if kind in ("turn_end", "main_turn_end") else kind, payload)
-    # Qwen Code tells a prompt without words before each answer of the model.
+    # Qwen Code reports a prompt without words before each answer of the model.
     return call if kind == "prompt" and not moment.text else call._replace(moment=moment)
 
 
 def read_moment(kind: str, payload: Payload) -> SessionMoment:
-    """Return the moment of this kind (`SessionMoment.kind`) that a payload tells."""
+    """Return the moment of this kind (`SessionMoment.kind`) that a payload reports."""
     text = match_whole(payload, "prompt") if kind == "prompt" else None
     if kind == "end":
         text = match_whole(payload, "last_assistant_message", "prompt_response")
@@ -111,6 +111,7 @@ def _build_error(payload: Payload) -> HookEvent:
     if message is not None:
         body["message"] = message
     moment = payload.get("timestamp", payload.get("prompt_id"))
-    # Without a moment, one error reported twice could be two: then nothing tells it from others.
+    # Without a moment, one error reported twice could be two: then nothing distinguishes it from
+    # others.
     key = "" if moment is None else compute_fingerprint((error, moment, message))
     return HookEvent("error", body, "other", key)

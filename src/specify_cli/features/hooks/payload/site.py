@@ -1,4 +1,4 @@
-"""Which project a payload belongs to, and where in it what it tells of happened."""
+"""Which project a payload belongs to, and where in it the reported event happened."""
 
 from __future__ import annotations
 

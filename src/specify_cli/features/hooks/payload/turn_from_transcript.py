@@ -131,8 +131,8 @@ def read_turns(dialect: Dialect, transcript: bytes) -> list[Turn]:
 
 
 def read_line(dialect: Dialect, turn: Turn, line: Payload, number: int) -> Turn:
-    """Return a turn after one more line, whose number tells it from others; as it was where the
-    line has not its form."""
+    """Return a turn after one more line, whose number distinguishes it from others; as it was where
+    the line has not its form."""
     try:
         after: Turn = dialect.read_turn(turn, line, number)
     except (AttributeError, KeyError, TypeError, ValueError):

@@ -30,8 +30,8 @@ REDACTION_SECONDS = 8.0
 
 
 class HookEvent(NamedTuple):
-    """One event to record. `phase` (pre, post, other) and `call_id` tell it from other events of
-    its session."""
+    """One event to record. `phase` (pre, post, other) and `call_id` distinguish it from other
+    events of its session."""
 
     event: str
     payload: Members
@@ -47,7 +47,7 @@ class SessionMoment(NamedTuple):
     text: str | None  # the words of the prompt or of the answer
     transcript: str | None  # the path of the session's transcript
     reason: str | None  # why the session changed
-    key: str | None  # tells this moment from others of its kind
+    key: str | None  # distinguishes this moment from others of its kind
     model: str | None
     tokens: dict[str, int]
     cost: str | None = None  # US dollars, a decimal
@@ -96,7 +96,7 @@ class HookInput(NamedTuple):
     call_id_is_synthetic: bool = False  # whether the harness gave the call no id
     begin: HookEvent | None = None  # of a call that ended: what was reported when it began
     moment: SessionMoment | None = None
-    permission_request: object = None  # tells the call that a person is asked to permit
+    permission_request: object = None  # names the call that a person is asked to permit
     # is equal to the `permission_request` of the call that ended here
     matches_permission: object = None
     is_unknown: bool = False  # whether nothing here reads the event

@@ -257,7 +257,7 @@ class Changes:
     def _was_in_git(self, path: str, known: KnownTree, owner: ChangeOwner, blob: str) -> bool:
         """Return whether git had what a call left before: then others may have written it.
 
-        To store it again gives it a new time, so that alone does not tell.
+        To store it again gives it a new time, so that alone proves nothing.
         """
         top, own = self._index.top, find_entry(self._index, path, None)
         others = self._index.data.count(bytes.fromhex(blob))
@@ -307,7 +307,7 @@ class Changes:
         return File(1 if there else 0, 0, 0, "", None)
 
     def _append(self, items: list[tuple[Composed, str]]) -> None:
-        """Append lines, each once by what tells it from others."""
+        """Append lines, each once by the key that distinguishes it."""
         if items:
             keys = [digest_of_names("tree", item.event, key)[:32] for item, key in items]
             self._recorder.append([item for item, _ in items], dedupe=keys, checkpoints=False)

@@ -40,8 +40,9 @@ def look_around(at: Site, call: HookInput) -> None:
         return
     path = find_path(event.payload.get("args")) if kind == TELLS else None
     if path is not None:
-        # Its payload will tell its change: it is only asked whether others changed the file before,
-        # or removed one next to it, whose moment the folder's time tells until it is written to.
+        # Its payload will report its change: the only question is whether others changed the file
+        # before, or removed one next to it, whose moment the folder's time tells until it is
+        # written to.
         path = os.path.normpath(os.path.join(at.folder, path))
         if not path.startswith(f"{at.root}/"):
             return

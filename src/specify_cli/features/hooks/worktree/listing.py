@@ -31,7 +31,7 @@ _OWN = re.compile(r"(?:^|/)\.kittify/(?:events|trail|evidence|local)/")
 
 class Index(NamedTuple):
     """What git's index names: the files below a project's `root`, each with `prefix` before it, the
-    index's bytes, how many files it names in all, and what tells it from another."""
+    index's bytes, how many files it names in all, and what distinguishes it from another."""
 
     root: str
     top: str

@@ -50,7 +50,7 @@ def look(
     is_after: bool = False,
     recorder: Recorder | None = None,
 ) -> bool:
-    """Look at a work tree, and record what its calls changed and what nobody tells; False where
+    """Look at a work tree, and record what its calls changed and what nobody reports; False where
     the record is closed.
 
     `call` is the one that begins, with its kind (`judge_call`). With `only`, one file is

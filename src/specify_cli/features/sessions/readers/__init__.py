@@ -1,4 +1,4 @@
-"""The programs whose sessions can be imported: one module each, with where it keeps them and what
+"""The programs whose sessions can be imported: one module each, with where it stores them and what
 its lines mean.
 
     from specify_cli.features.sessions.readers import read_session
@@ -32,7 +32,7 @@ def list_names() -> list[str]:
 def find_transcripts(
     harness: str, home: str, environment: Mapping[str, str]
 ) -> Iterator[Transcript]:
-    """Yield the transcripts that a harness keeps, of every project.
+    """Yield the transcripts that a harness stores, of every project.
 
     Raises StoredDataError for an unreadable store, EnvironmentFault ROOM_FAILED where another
     package's harness fails.
@@ -43,7 +43,7 @@ def find_transcripts(
 
 
 def locate_transcript(harness: str, query: TranscriptQuery) -> Transcript | None:
-    """Return the transcript of one session; None where its program keeps none that is known.
+    """Return the transcript of one session; None where its program stores none that is known.
 
     Raises StoredDataError for an unreadable store, EnvironmentFault ROOM_FAILED.
     """
@@ -62,8 +62,8 @@ def read_session(
     *,
     is_over: bool = False,
 ) -> Session | None:
-    """Return what the transcript of a session and those of its subagents, by their ids, tell; None
-    where it is none.
+    """Return what the transcript of a session and those of its subagents, by their ids, report;
+    None where it is none.
 
     `cwd` is where it worked, for a transcript that does not say so; `is_over` says that it does not
     go on. Raises EnvironmentFault ROOM_FAILED.

@@ -178,7 +178,7 @@ class CodexReader(SessionReader):
             # what a hook receives of it, also where the patch did not fit and no item says so
             name, args = "apply_patch", {"command": patch}
         elif isinstance(command := _find_argument(begun, _COMMAND), dict):
-            # no item tells a command that was interrupted
+            # no item reports a command that was interrupted
             name, args = "Bash", {"command": command.get("cmd")}
         self.begin_call(call_id, name, args, at)
         self.end_call("PostToolUse", call_id, status=status, tool_response=text)
