@@ -192,7 +192,7 @@ class Whole(NamedTuple):
         return [row._asdict() for row in sum_usage(objects, read_prices())]
 
     def read_run(self) -> Run:
-        """Return the run it tells. Raises CallerError WITHHELD."""
+        """Return the run that its lines report. Raises CallerError WITHHELD."""
         return read_run(map(json.loads, self.lines), map(json.loads, self.annexes), self.report.tip)
 
     def read_chain(self, side: str) -> Chain:

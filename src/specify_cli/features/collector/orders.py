@@ -107,7 +107,7 @@ def list_gone(orders: Sequence[Order]) -> dict[str, frozenset[str]]:
 
 
 def erase_event(event: Event, orders: Sequence[Order]) -> dict[str, object]:
-    """Return an event without what orders erased of the line that it tells of."""
+    """Return an event without what orders erased of the line that it is about."""
     extension = json.loads(str(event[EXTENSION]))
     members = list_gone(orders).get(str(extension.get("seal")), frozenset())
     if not members:

@@ -429,7 +429,7 @@ def judge_leaves(log: StoredLog | None, edge: str, piece: LogPiece, client: str)
 
 
 def read_state(note: str) -> Checkpoint:
-    """Return the state that a note tells of. Raises StorageError."""
+    """Return the state that a note signs. Raises StorageError."""
     try:
         return parse_checkpoint(note.encode())
     except NoteError as error:

@@ -443,7 +443,7 @@ class History:
 
     @property
     def in_doubt(self) -> tuple[Recorded, ...]:
-        """Calls that began and have no result: nobody can tell from here whether they took
+        """Calls that began and have no result: nobody can know from here whether they took
         effect."""
         return tuple(
             self._recorded(number)

@@ -142,7 +142,7 @@ def state_of(project: Project, invocation_id: str, at: int | None = None) -> Exe
     for raw in read_record_lines(project.root, place):
         line = open_line(raw[:-1], codec) if raw.endswith(b"\n") else None
         if line is None or line.fields is None or line.problems or line.fields.get("prev") != prev:
-            # A crash that was repaired, or damage: verify tells which, once all is read.
+            # A crash that was repaired, or damage: verify says which, once all is read.
             suspect = True
         if line is not None and line.fields is not None and not line.problems:
             folded.apply(line.fields)

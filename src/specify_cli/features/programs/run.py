@@ -475,7 +475,7 @@ class Run(Course):
         self.ask("error", {"error_code": error_code, "message": message, "severity": severity})
 
     def record(self, event: str, payload: Fields, *, step: Step | None = None) -> Fields:
-        """Record one event that another program tells, in a step it names; return its line's
+        """Record one event that another program reports, in a step it names; return its line's
         members.
 
         In a resumed run what the record has already is not written again. Limits hold as for what

@@ -358,9 +358,9 @@ def _describe_object(item: Members) -> Iterator[str]:
         members = [
             (f"{name} = ", json.dumps(inner, ensure_ascii=False)) for name, inner in value.items()
         ]
-    for label, text in members[:_MAX_MEMBERS]:
-        rest = f"… ({len(text)} characters)" if len(text) > _MAX_CHARACTERS else ""
-        yield f"  {one_line(f'{label}{text[:_MAX_CHARACTERS]}{rest}')}"
+    for label, content in members[:_MAX_MEMBERS]:
+        rest = f"… ({len(content)} characters)" if len(content) > _MAX_CHARACTERS else ""
+        yield f"  {one_line(f'{label}{content[:_MAX_CHARACTERS]}{rest}')}"
     if len(members) > _MAX_MEMBERS:
         yield f"  and {len(members) - _MAX_MEMBERS} more"
 

@@ -192,7 +192,8 @@ def settle(lines: Sequence[Fields]) -> Sequence[Fields]:
 
 
 def _name_work(fields: Fields) -> str | None:
-    """Return what tells a step or call from every other one, of a line that begins or ends it."""
+    """Return what distinguishes a step or call from every other one, of a line that begins or ends
+    it."""
     event = fields.get("event")
     if event in ("step_started", "step_completed", "step_failed"):
         return f"{fields.get('step')} {fields.get('ordinal')}"

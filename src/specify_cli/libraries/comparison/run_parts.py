@@ -83,7 +83,7 @@ _MEMBERS: Mapping[str, Mapping[str, str]] = {
 _UNKNOWN = ""
 _LOOKED_AT = {*_MEMBERS, _UNKNOWN}
 _KNOWN = {*EVENTS, "glossary_checked"}  # the last stands in older records alone
-# What tells one event of a kind from another, for a sentence.
+# What distinguishes one event of a kind from another, for a sentence.
 _NAMES = ("tool", "model", "step", "gate", "path", "ref", "label", "to", "request_id")
 # Of one kind so many events are aligned where the runs have different numbers of them.
 _ALIGNED = 2000

@@ -86,7 +86,7 @@ def read_run(
     tip: str | None = None,
     withheld: int = 0,
 ) -> Run:
-    """Return the run that a record's lines and its annexes tell.
+    """Return the run that a record's lines and its annexes report.
 
     Raises CallerError WITHHELD where the first line is not among them, which says whose run it is.
     """

@@ -551,7 +551,7 @@ def take_claim(root: str, invocation_id: str) -> int:
 
 
 def _make_key(body: Fields, scope: Scope) -> Key:
-    """Return where and for what a program asks, as its history tells things apart."""
+    """Return where and for what a program asks, as its history distinguishes them."""
     event = str(body["event"])
     return event, scope.place, scope.known_id, str(body.get(ASKS[event], ""))
 
