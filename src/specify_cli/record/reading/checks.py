@@ -336,38 +336,49 @@ def name_change(command: str, commands: Sequence[str] = ()) -> str:
     return _read_command(command, tuple(commands)).change
 
 
-def covers(passed: Entry, failed: Entry, commands: Sequence[str]) -> bool:
+class CheckRun(NamedTuple):
+    """What a test run asks for: its program, the words that choose among its tests, whether it is a
+    command of the charter's as it stands, and whether its output shows tests that failed."""
+
+    program: str
+    chosen: frozenset[str]
+    is_charters: bool
+    shows_failed: bool
+
+
+def covers(passed: CheckRun, failed: CheckRun) -> bool:
     """Return whether a test run that passed answers for one that failed before it.
 
     It does where it is a command of the charter's as it stands, or the same program and not asked
     for less: `pytest tests/a.py` does not answer for `pytest`. Another program does where nothing
     but an exit code says that the first failed, as where that could not start.
     """
-    name, chosen, is_own = _read_run(passed, tuple(commands))
-    other, wanted, _ = _read_run(failed, tuple(commands))
-    if is_own or (name == other and (not chosen or (wanted and chosen >= wanted))):
+    if passed.is_charters:
         return True
-    return name != other and _read_output(_join_output(failed.end_fields.get("output"))) != FAILED
+    if passed.program != failed.program:
+        return not failed.shows_failed
+    return not passed.chosen or (bool(failed.chosen) and passed.chosen >= failed.chosen)
 
 
-def _read_run(entry: Entry, commands: tuple[str, ...]) -> tuple[str, frozenset[str], bool]:
-    """Return the program of a test run, the words that choose among its tests, and whether it is a
-    command of the charter's as it stands."""
-    parts, place, _, _ = _read_command(entry.about or entry.name, commands)
-    assert place is not None  # it was judged as a test run
-    text = " ".join(_strip(parts[place].words))
-    bare = _RUNNERS.sub("", text).removeprefix("./")
-    match = _TEST.search(text) or re.match(_TEST_FIRST, bare) or re.match(_TEST_SCRIPT, text)
-    name = match[0] if match else bare.partition(" ")[0]
-    words = text.partition(name)[2].split()
+def read_run(entry: Entry, commands: Sequence[str]) -> CheckRun:
+    """Return what an entry that `judge_check` judged as a test run asks for. `commands` are the
+    charter's test commands."""
+    parts, place, _, _ = _read_command(entry.about or entry.name, tuple(commands))
+    assert place is not None
+    text, bare = _spell_command(parts[place])
+    firsts = (re.match(_TEST_FIRST, line) for line in (text, bare))
+    match = _TEST.search(text) or next(filter(None, firsts), None) or re.match(_TEST_SCRIPT, text)
+    program = match[0] if match else bare.partition(" ")[0]
+    words = text.partition(program)[2].split()
     chosen = {
         word
         for before, word in zip(["", *words], words, strict=False)
         if not word.startswith("-") and not word.isdigit() and before not in _TAKE_VALUES
     }
-    folders = {f"cd {part.words[1]}" for part in parts[:place] if part.words[:1] == ("cd",)}
-    is_own = any(bare == _RUNNERS.sub("", own).removeprefix("./") for own in commands)
-    return name, frozenset(chosen | folders), is_own and not folders
+    folders = {part.text for part in parts[:place] if part.first == "cd"}
+    is_charters = not folders and bare in map(_strip_runner, commands)
+    output = _read_output(_join_output(entry.end_fields.get("output")))
+    return CheckRun(program, frozenset(chosen | folders), is_charters, output == FAILED)
 
 
 # Several functions parse the same command line, and records repeat their commands.
@@ -499,12 +510,20 @@ def _unwrap_json(command: str) -> str:
     return inner if isinstance(inner, str) else command
 
 
-def _is_test(part: _SimpleCommand, commands: Sequence[str]) -> bool:
+def _spell_command(part: _SimpleCommand) -> tuple[str, str]:
+    """Return a simple command without keyword and wrappers, and that without its runner too."""
     words = part.words[1:] if part.first in _KEYWORDS else part.words
     text = " ".join(_strip(words))
-    bare = _RUNNERS.sub("", text).removeprefix("./")
-    for command in commands:
-        own = _RUNNERS.sub("", command).removeprefix("./")
+    return text, _strip_runner(text)
+
+
+def _strip_runner(text: str) -> str:
+    return _RUNNERS.sub("", text).removeprefix("./")
+
+
+def _is_test(part: _SimpleCommand, commands: Sequence[str]) -> bool:
+    text, bare = _spell_command(part)
+    for own in map(_strip_runner, commands):
         if bare == own or bare.startswith(f"{own} "):
             return True
     if re.match(_TEST_SCRIPT, text):

@@ -16,9 +16,11 @@ from specify_cli.record.reading.checks import (
     FAILED,
     NOT_KNOWN,
     PASSED,
+    CheckRun,
     Runs,
     covers,
     name_change,
+    read_run,
 )
 from specify_cli.record.reading.timeline import Entry, make_timeline
 
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
 _WORK = ("prompt", "tool_call", "tool_result", "patch_apply", "turn")
 _MAX_NAMED = 5
 _MAX_COMMAND = 80
+# So many different test runs that passed are asked of each that failed.
+_MOST_RUNS = 100
 
 
 class Remark(NamedTuple):
@@ -218,16 +222,16 @@ class RemarkSources:
     def find_standing_failure(self, since: int) -> _Check | None:
         """Return the last test run behind a place that failed, and that none which passed later
         answers for."""
-        passed: list[Entry] = []
+        passed: set[CheckRun] = set()
         for check in reversed(self.checks):
             if check.place <= since:
                 break
-            if check.shows == PASSED:
-                passed.append(check.entry)
-            elif check.shows == FAILED and not any(
-                covers(one, check.entry, self._commands) for one in passed
-            ):
-                return check
+            if check.shows == PASSED and len(passed) < _MOST_RUNS:
+                passed.add(read_run(check.entry, self._commands))
+            elif check.shows == FAILED:
+                failed = read_run(check.entry, self._commands)
+                if not any(covers(one, failed) for one in passed):
+                    return check
         return None
 
     def find_last(self) -> _Change | None:

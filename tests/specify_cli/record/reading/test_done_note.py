@@ -167,6 +167,8 @@ TWO_FAILED = "=== 2 failed, 9 passed in 0.1s ==="
         ([("pytest tests/a.py", TWO_FAILED), ("pytest tests/a.py b.py", "")], ("passed", "pytest tests/a.py b.py")),
         ([("make test", "no rule"), ("pytest -q", "")], ("passed", "pytest -q")),
         ([("pytest", TWO_FAILED), ("make check", "")], ("passed", "make check")),
+        ([("pytest", TWO_FAILED), ("cd && pytest", "")], ("failed", "pytest")),
+        ([("! make test", TWO_FAILED), ("make test", "")], ("passed", "make test")),
     ],
 )
 def test_a_run_that_failed_stands_until_one_that_asks_for_as_much_passes(
