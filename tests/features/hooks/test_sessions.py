@@ -74,9 +74,8 @@ class Session:
             return value
         if value.startswith("{") and self.harness == "cursor":  # its results are JSON in JSON
             return json.dumps(self._put(json.loads(value), places))
-        if "/home/" in value or "@" in value or "/work/" in value:
-            for there, here in places.items():
-                value = value.replace(there, here)
+        for there, here in places.items():
+            value = value.replace(there, here)
         return value
 
     def _environment(self, payload: Mapping[str, Any]) -> dict[str, str]:

@@ -10,10 +10,10 @@ from doctrine.load import ParseCache
 from doctrine.text import count
 from specify_cli.errors import InvocationError
 from specify_cli.features.hooks.silence import find_installed
-from specify_cli.features.sessions.importer import AT_WORK_MILLIS, DAY_MILLIS
+from specify_cli.features.sessions.importer import AT_WORK_MILLIS
 from specify_cli.features.sessions.merging import SessionMerger
 from specify_cli.features.sessions.readers import find_transcripts, list_names, read_session
-from specify_cli.features.sessions.transcripts import Transcript, is_of_project
+from specify_cli.features.sessions.transcripts import DAY_MILLIS, Transcript, is_of_project
 from specify_cli.project.checks import Finding
 from specify_cli.project.config import Project
 from specify_cli.record.findings import INFO, WARNING
@@ -62,7 +62,7 @@ def merge_sessions(project: Project, cache: ParseCache, home: str | None) -> Non
     now = time.time_ns() // 1_000_000
     for harness in list_names():
         for transcript in _iter_recent(project, harness, home, now):
-            is_over = now - transcript.changed > DAY_MILLIS
+            is_over = transcript.is_over(now)
             session = read_session(harness, *transcript.read(), transcript.cwd, is_over=is_over)
             if session is not None:
                 merger.merge(session)

@@ -51,8 +51,6 @@ from specify_cli.storage.store import Body, FileRecordStore
 
 # A transcript that was written to within this time may go on.
 AT_WORK_MILLIS = 5 * 60 * 1000
-# After this time its last turn has ended, as the sweep assumes too.
-DAY_MILLIS = 24 * 3600 * 1000
 _EXCERPT_CHARACTERS = 500
 
 
@@ -119,7 +117,7 @@ class SessionImporter:
             return ImportResult("at_work")
         try:
             main, others = transcript.read()
-            is_over = self._now - transcript.changed > DAY_MILLIS
+            is_over = transcript.is_over(self._now)
             session = read_session(harness, main, others, transcript.cwd, is_over=is_over)
             if session is None:
                 return ImportResult("empty")

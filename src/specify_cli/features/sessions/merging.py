@@ -26,11 +26,11 @@ from specify_cli.features.hooks.direct import dedupe_key, name_writer
 from specify_cli.features.hooks.handler import key_stand_ins
 from specify_cli.features.hooks.harnesses import find_dialect, translate
 from specify_cli.features.hooks.losses import logged
+from specify_cli.features.hooks.payload.calls import read_ids
 from specify_cli.features.hooks.payload.values import (
     NOTHING,
     HookEvent,
     TurnOver,
-    compute_fingerprint,
 )
 from specify_cli.features.sessions.reading import Session, parse_time
 from specify_cli.features.sessions.reconciling import (
@@ -254,7 +254,7 @@ class SessionMerger:
         def sign(place: int, begin: HookEvent) -> tuple[object, ...]:
             line = _compose(recorders[place], begin).body
             tool, args = str(begin.payload.get("tool")), begin.payload.get("args")
-            name = f"{tool[:64]}:{compute_fingerprint((tool, args))}"
+            name, _ = read_ids({}, tool, args)
             event = begin._replace(payload={"tool": tool, "call_id": name}, call_id=name)
             call = NOTHING._replace(session_id=session.session_id, events=(event,))
             stand_in = key_stand_ins(call, self._project.git_dir).events[0].call_id

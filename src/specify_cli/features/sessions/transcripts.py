@@ -20,6 +20,7 @@ from specify_cli.features.hooks.payload.transcript_end import read_begin, read_e
 from specify_cli.features.sessions.reading import SessionReader
 
 MAX_TRANSCRIPT = 256 * 1024 * 1024
+DAY_MILLIS = 24 * 3600 * 1000
 # Most transcripts say in their first lines of which project they are.
 FIRST_BYTES, _HEAD_BYTES = 64 * 1024, 1024 * 1024
 _CWD = re.compile(rb'"cwd": ?("(?:[^"\\]|\\.)*")')
@@ -51,6 +52,11 @@ class Transcript(NamedTuple):
     subagents: Mapping[str, str] = {}
     read_part: Callable[[str], bytes] = read_whole
     session_id: str = ""
+
+    def is_over(self, now: int) -> bool:
+        """Return whether nothing was written for a day, so that the last turn has ended. `now` is
+        in milliseconds since 1970."""
+        return now - self.changed > DAY_MILLIS
 
     def read(self) -> tuple[bytes, dict[str, bytes]]:
         """Return the bytes of the session's transcript and of those of its subagents. Raises
