@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from specify_cli.record.reading.done_note import judge_end, judge_tests, note_done
+from specify_cli.record.reading.done_note import judge_end, judge_later_tests, judge_tests, note_done
 
 Line = dict[str, Any]
 
@@ -65,6 +65,15 @@ GAP = [{"event": "capture_gap", "reason": "unseen_change", "what": "c.py"}]
 )
 def test_what_stands_out_is_named_at_its_lines(groups: tuple[list[Line], ...], expected: list[Any]) -> None:
     assert note(*groups) == expected
+
+
+def test_a_run_of_another_record_in_the_millisecond_of_the_change_is_not_known_to_follow_it() -> None:
+    change, later = "2026-01-01T00:00:00.001Z", "2026-01-01T00:00:00.002Z"
+
+    at_once, behind = ([{**line, "at": at} for line in closed(TEST)] for at in (change, later))
+
+    assert judge_later_tests(at_once, change) is None
+    assert (judge_later_tests(behind, change) or ("",))[0] == "passed"
 
 
 def seen(path: str, command: str) -> list[Line]:
