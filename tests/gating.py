@@ -11,7 +11,6 @@ import random
 import shutil
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,7 @@ from specify_cli.invocation.caller import Caller
 from specify_cli.invocation.ends.opening import Terms
 from specify_cli.invocation.executor import ProfileInvocationExecutor
 from specify_cli.project.config import load_project
-from support import Ran, accept, git, run_main
+from support import Ran, accept, end_millisecond, git, run_main
 
 DAVE, ADA = "dave@example.org", "ada@example.org"
 CHARTER = "# Charter\n\n## Testing\n\nRun `scripts/check` before you end.\n"
@@ -125,10 +124,7 @@ class Shop:
 
     def record(self, invocation_id: str, *events: tuple[str, dict[str, Any]], caller: Caller = AGENT) -> None:
         self.executor.record(invocation_id, list(events), caller=caller)
-        # Lines of two records are in order by their milliseconds alone, and a fast machine writes two in one.
-        written = time.time_ns() // 1_000_000
-        while time.time_ns() // 1_000_000 == written:
-            time.sleep(0.0002)
+        end_millisecond()
 
     def edit(self, invocation_id: str, path: str = "src/new.py", lines: int = 3) -> None:
         """Have the agent add lines at the end of a file."""

@@ -165,6 +165,17 @@ def at_a_terminal(project: Path, home: Path, *argv: str, typed: bytes, interrupt
     return Ran(process.returncode, out.decode(), (asked + err).decode())
 
 
+def end_millisecond() -> None:
+    """Wait until the time of day has gone on by a millisecond.
+
+    Lines and ids are in order by their milliseconds. Two processes hardly ever write in the same one, but what runs
+    in this process without a start of its own does on a fast machine.
+    """
+    written = time.time_ns() // 1_000_000
+    while time.time_ns() // 1_000_000 == written:
+        time.sleep(0.0002)
+
+
 def run_main(
     argv: Sequence[str | bytes],
     *,
@@ -206,6 +217,7 @@ def run_main(
         stack.callback(_forget_modules, set(sys.modules), cwd)
         stack.enter_context(contextlib.chdir(cwd))
         code = main(words)
+        end_millisecond()
         sys.stdout.flush()
         sys.stderr.flush()
         for file in files:

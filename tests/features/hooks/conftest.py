@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from specify_cli.features.hooks.handler import run_hook
+from hooking import run_hook
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from specify_cli.features.hooks.handler import run_hook
+from hooking import run_hook
 from specify_cli.package_rules import find_cache, read_brought, read_stamp
 from support import run_main
 

@@ -16,7 +16,8 @@ from typing import Any
 
 import pytest
 
-from specify_cli.features.hooks.handler import MAX_INPUT, run_hook
+from hooking import run_hook
+from specify_cli.features.hooks.handler import MAX_INPUT
 from specify_cli.features.hooks.losses import MAX_ORPHAN, MAX_ORPHANS
 from specify_cli.features.hooks.payload import values
 from specify_cli.record import layout

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from specify_cli.features.hooks.handler import run_hook
+from hooking import run_hook
 from specify_cli.features.hooks.harnesses import translate
 from specify_cli.record import layout
 from specify_cli.record.reading.patch_lines import digest_line

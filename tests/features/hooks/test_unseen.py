@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from specify_cli.features.hooks.handler import run_hook
+from hooking import run_hook
 from specify_cli.record import layout
 from support import FULL, Cli, git
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from specify_cli.features.hooks.handler import run_hook
+from hooking import run_hook
 from specify_cli.features.hooks.worktree.judge import OWN, judge_change
 from specify_cli.features.hooks.worktree.listing import find_entry, read_index
 from specify_cli.invocation.ends.activity import Activity, Call, Span

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from specify_cli.features.hooks.handler import run_hook
+from hooking import run_hook
 from specify_cli.features.search.database import SearchIndex
 from specify_cli.features.search.why import explain_file
 from specify_cli.project.config import load_project

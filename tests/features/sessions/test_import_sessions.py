@@ -20,7 +20,7 @@ import pytest
 
 from features.hooks.test_sessions import Session
 from harness.importing import list_differences
-from specify_cli.features.hooks.handler import run_hook
+from hooking import run_hook
 from specify_cli.features.sessions.importer import SessionImporter
 from specify_cli.features.sessions.readers import list_names, read_session
 from specify_cli.features.sessions.transcripts import Transcript

@@ -22,7 +22,7 @@ from features.sessions.test_import_sessions import (
     read_lines,
 )
 from harness.importing import reduce
-from specify_cli.features.hooks.handler import run_hook
+from hooking import run_hook
 from specify_cli.features.sessions.readers import list_names
 from specify_cli.record import layout
 from support import FULL, Cli

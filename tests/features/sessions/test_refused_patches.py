@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from specify_cli.features.hooks.handler import run_hook
+from hooking import run_hook
 from support import Cli
 
 SESSION = "01a2130c-2021-7343-af54-734cd8880b21"

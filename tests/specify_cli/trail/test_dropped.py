@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from specify_cli.features.hooks.handler import run_hook
+from hooking import run_hook
 from specify_cli.project.config import load_project
 from specify_cli.record import layout
 from specify_cli.trail.log.entries import open_log
