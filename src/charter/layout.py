@@ -38,7 +38,7 @@ _FORBIDDEN = ("forbid", "never", "prohibit", "off-limits", "ask-first", "must-no
 # A title of at most so many words says only that its section forbids: *Not allowed here*.
 _PLAIN = 3
 # What a rule file says of some files only, as a first charter names its section.
-_OF_FILES = re.compile(r"\(from .+, for .+\)")
+_OF_FILES = r"\(from .+, for .+\)"
 _TESTING = {"test", "tests", "testing"}
 _OF_AN_ACTION = ("review", "plan", "specif", "implement")
 _PROFILE_SIZE = 160
@@ -204,7 +204,7 @@ def _order(choice: Choice, action: str, testing: str) -> tuple[int, int]:
 
 def _is_forbidding(section: Artifact) -> bool:
     name = "-".join(_name_words(section))
-    return not _OF_FILES.search(section.title) and any(word in name for word in _FORBIDDEN)
+    return not re.search(_OF_FILES, section.title) and any(word in name for word in _FORBIDDEN)
 
 
 def _name_words(section: Artifact) -> list[str]:
@@ -214,7 +214,7 @@ def _name_words(section: Artifact) -> list[str]:
 def find_testing(sections: Iterable[Artifact]) -> str:
     """Return the uri of the section that says how to test, or nothing: the one whose title says
     least beside that, so *Testing* before *Testing conventions (from AGENTS.md)*."""
-    sections = [one for one in sections if not _OF_FILES.search(one.title)]
+    sections = [one for one in sections if not re.search(_OF_FILES, one.title)]
     names = {one.uri: _name_words(one) for one in sections}
     tests = [uri for uri, words in names.items() if not _TESTING.isdisjoint(words)]
     return min(tests, key=lambda uri: len(names[uri]), default="")

@@ -26,11 +26,11 @@ PREAMBLE = "preamble"
 _ACTIONS: dict[str, PolicyAction] = {"allow": "allow", "deny": "deny", "redact": "redact"}
 _RULE_KEYS = ("id", "match", "action", "reason")
 _MATCH_KEYS = ("uri", "kind", "tag")
-_HEADING = re.compile(r" {0,3}(#{1,2})[ \t]+(.*?)[ \t]*#*[ \t]*\Z")
-_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
-_GAP = re.compile(r"[\W_]+")
+_HEADING = r" {0,3}(#{1,2})[ \t]+(.*?)[ \t]*#*[ \t]*\Z"
+_FENCE = r" {0,3}(`{3,}|~{3,})"
+_GAP = r"[\W_]+"
 # `<!-- always -->`, or `<!-- always: review, plan -->`, at the top of a section.
-_MARK = re.compile(r"<!--[ \t]*always(?::([a-z, ]*))?[ \t]*-->\s*")
+_MARK = r"<!--[ \t]*always(?::([a-z, ]*))?[ \t]*-->\s*"
 # Bookkeeping of charter.yaml: nothing an agent could act on.
 _NOT_PROSE = (
     "schema_version",
@@ -199,7 +199,7 @@ class _Slugs:
     def take(self, title: str) -> str:
         """Return a name for a title, with a number where others have it already."""
         folded = unicodedata.normalize("NFKC", title).casefold()
-        slug = base = _GAP.sub("-", folded).strip("-")[:64].strip("-") or "section"
+        slug = base = re.sub(_GAP, "-", folded).strip("-")[:64].strip("-") or "section"
         number = 1
         while slug in self.slugs:
             number += 1
@@ -214,7 +214,7 @@ def headings_of(lines: list[str]) -> list[tuple[int, int, str]]:
     fence = ""
     for number, line in enumerate(lines):
         was_open, fence = fence, fence_behind(fence, line)
-        heading = None if was_open or fence else _HEADING.match(line)
+        heading = None if was_open or fence else re.match(_HEADING, line)
         if heading:
             headings.append((number, len(heading.group(1)), heading.group(2)))
     return headings
@@ -222,7 +222,7 @@ def headings_of(lines: list[str]) -> list[tuple[int, int, str]]:
 
 def fence_behind(fence: str, line: str) -> str:
     """Return the fence of code that is open behind a line, given the one before it; or nothing."""
-    opened = _FENCE.match(line)
+    opened = re.match(_FENCE, line)
     if not fence:
         return opened.group(1) if opened else ""
     # A fence closes with at least as many of the same characters and nothing after them.
@@ -241,7 +241,7 @@ def _make_section(slug: str, title: str, body: str, tags: tuple[str, ...] = ()) 
     """
     body = body.strip()
     digest = sha256(f"{title}\n{body}".encode()).hexdigest()
-    marked = _MARK.match(body)
+    marked = re.match(_MARK, body)
     names = marked.group(1) if marked else None
     always = () if marked is None else tuple((names or "*").replace(",", " ").split())
     return Artifact(
@@ -260,7 +260,7 @@ def _make_section(slug: str, title: str, body: str, tags: tuple[str, ...] = ()) 
 
 def strip_mark(body: str) -> str:
     """Return the text of a section without the mark that says that it is always shown whole."""
-    return _MARK.sub("", body, count=1)
+    return re.sub(_MARK, "", body, count=1)
 
 
 def _make_singular(word: str) -> str:

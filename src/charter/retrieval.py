@@ -31,7 +31,7 @@ _MIN_STEM = 3
 _MASK = re.compile("\u27e6[^\u27e7]*\u27e7")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _WORD = re.compile(r"[^\W_]+")
-_DECIMAL = re.compile(r"([0-9]{1,6})(?:\.([0-9]{1,9}))?\Z")
+_DECIMAL = r"([0-9]{1,6})(?:\.([0-9]{1,9}))?\Z"
 _ENDINGS = ("ing", "ion", "ed", "er", "ly", "al", "e", "y", "i")
 _FILLER = (
     "a an the this that these those is are was were be been being have has had do does did will"
@@ -356,7 +356,7 @@ def from_decimal(value: object) -> int | None:
     """Return a whole number or a decimal text in units of 1e-9; None for any other value."""
     if isinstance(value, bool) or not isinstance(value, (int, str)):
         return None
-    matched = _DECIMAL.match(str(value))
+    matched = re.match(_DECIMAL, str(value))
     if matched is None:
         return None
     return int(matched.group(1)) * UNIT + int((matched.group(2) or "").ljust(9, "0"))

@@ -34,7 +34,7 @@ WORK_KINDS = (
 )
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}\Z")
 _KIND = re.compile(r"[a-z][a-z-]{0,31}\Z")
-_NUMBER = re.compile(r"[0-9]+(?=-)")
+_NUMBER = r"[0-9]+(?=-)"
 _SUFFIXES = (".yaml", ".yml", ".md")
 _HEADING = re.compile(r"#+[ \t]+(.+)")
 # Bookkeeping of the formats in the field: says nothing an agent could act on.
@@ -201,7 +201,7 @@ def list_names(artifact: Artifact) -> tuple[str, ...]:
     and the number which that begins with (spec-kitty writes `DIRECTIVE_034` in
     `034-test-first.directive.yaml`, and its lists say `034-test-first` or `034`)."""
     stem = _get_stem(artifact.path)
-    number = _NUMBER.match(stem)
+    number = re.match(_NUMBER, stem)
     return tuple(dict.fromkeys(filter(None, (artifact.id, stem, number and number[0]))))
 
 

@@ -39,8 +39,8 @@ _RULE_FOLDERS = ("directives", "tactics", "styleguides", "toolguides")
 _YAML = (".yaml", ".yml")
 _TEXTS = (*_YAML, ".md")
 _PROFILES = (".agent.yaml", ".agent.yml")
-_PACK_ID = re.compile(r"[a-z0-9][a-z0-9-]{0,63}\Z")
-_DIGEST = re.compile(r"[0-9a-f]{64}\Z")
+_PACK_ID = r"[a-z0-9][a-z0-9-]{0,63}\Z"
+_DIGEST = r"[0-9a-f]{64}\Z"
 _VERIFY = "spec-kitty packs verify"
 
 
@@ -112,7 +112,7 @@ def _read_entry(entry: object) -> Pack:
     fields: dict[str, Any] = entry if isinstance(entry, dict) else {}
     identifier, source, files = fields.get("id"), fields.get("source"), fields.get("files")
     texts = [fields.get(key) for key in ("version", "licence")]
-    if not isinstance(identifier, str) or not _PACK_ID.match(identifier):
+    if not isinstance(identifier, str) or not re.match(_PACK_ID, identifier):
         raise PackError(f"expected an id of a-z, 0-9 and -, found {str(identifier)[:60]!r}")
     if (
         not isinstance(files, dict)
@@ -121,7 +121,7 @@ def _read_entry(entry: object) -> Pack:
     ):
         raise PackError(f"{identifier}: expected version, licence, source and files")
     for path, digest in files.items():
-        if not is_plain_path(path) or not _DIGEST.match(str(digest)):
+        if not is_plain_path(path) or not re.match(_DIGEST, str(digest)):
             raise PackError(f"{identifier}: expected a path and its SHA-256, found {path[:60]!r}")
     return Pack(identifier, str(texts[0]), str(texts[1]), source, files)
 
@@ -138,7 +138,7 @@ def is_plain_path(path: str) -> bool:
 
 def is_pack_id(text: str) -> bool:
     """Return whether a text can be the id of a pack, and so the name of its folder."""
-    return bool(_PACK_ID.match(text))
+    return bool(re.match(_PACK_ID, text))
 
 
 def read_lock(root: str) -> tuple[SourceFile | None, tuple[Pack, ...], Problem | None]:

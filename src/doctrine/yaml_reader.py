@@ -24,7 +24,7 @@ MAX_BYTES = 262_144
 MAX_DEPTH = 32
 MAX_NODES = 20_000
 _MAX_INT = 2**53 - 1
-_INTEGER = re.compile(r"(?:0|-?[1-9][0-9]{0,15})\Z")
+_INTEGER = r"(?:0|-?[1-9][0-9]{0,15})\Z"
 _SURROGATE = "[\ud800-\udfff]"
 _CONSTANTS: dict[str, bool | None] = {
     "": None,
@@ -199,7 +199,7 @@ class _Builder:
 def _resolve_plain(text: str) -> bool | int | str | None:
     if text in _CONSTANTS:
         return _CONSTANTS[text]
-    if _INTEGER.match(text):
+    if re.match(_INTEGER, text):
         number = int(text)
         return number if -_MAX_INT <= number <= _MAX_INT else text
     return text

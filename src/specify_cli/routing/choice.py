@@ -32,7 +32,7 @@ _EVIDENCE = re.compile(r"[^\W_]+[+#]*")
 _FILE = re.compile(r"(?<![\w./*-])[\w./*-]{0,200}\.[a-zA-Z]\w{0,9}\b")
 # Names that are also words or letters: only capitalised and inside a sentence do they mean the
 # language.
-_SHORT_LANGUAGES = {"go": r"(?<=\w )Go\b", "c": r"(?<=\w )C(?![\w+#'])", "r": r"(?<=\w )R\b(?!')"}
+_SHORT_LANGUAGES = {"Go": r"(?<=\w )Go\b", "C": r"(?<=\w )C(?![\w+#'])", "R": r"(?<=\w )R\b(?!')"}
 _ORDINARY_PRIORITY = 50
 CRITERIA = (
     "specialization",
@@ -118,7 +118,9 @@ def find_evidence(request: str, table: RouterTable) -> Evidence:
     names = [table.actions("extensions").get(name.rpartition(".")[2].lower()) for name in files]
     names += [table.actions("languages").get(word) for word in _EVIDENCE.findall(fold(text))]
     names += [
-        language for language, pattern in _SHORT_LANGUAGES.items() if re.search(pattern, text)
+        name.lower()
+        for name, pattern in _SHORT_LANGUAGES.items()
+        if name in text and re.search(pattern, text)
     ]
     languages = frozenset(language for language in names if language)
     return Evidence(stem_words(text), frozenset(re.findall(r"[A-Z]\w+", text)), files, languages)

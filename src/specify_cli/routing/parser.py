@@ -28,15 +28,11 @@ if TYPE_CHECKING:
     from specify_cli.routing.tokens import Token
 
 READ_CHARS = 6_000
-_COMMAND = re.compile(
-    r"\s*(?:/(?:[\w-]+[.:])?|(?:speckit|spec-?kitty)[.:])([\w-]+)(?=[\s:]|\Z)", re.IGNORECASE
-)
-_TAGS = re.compile(r"\[([^\]\n]{1,40})\]\s*(?:\[[^\]\n]{1,40}\]\s*)*(?=\w)")
-_LABEL = re.compile(
-    r"\s*([^\W\d_][\w-]{0,30})(?: #?[0-9]{1,9})?(\([^)\n]{0,60}\))?(!)?\s?:(?=\s|\Z)"
-)
+_COMMAND = r"(?i)\s*(?:/(?:[\w-]+[.:])?|(?:speckit|spec-?kitty)[.:])([\w-]+)(?=[\s:]|\Z)"
+_TAGS = r"\[([^\]\n]{1,40})\]\s*(?:\[[^\]\n]{1,40}\]\s*)*(?=\w)"
+_LABEL = r"\s*([^\W\d_][\w-]{0,30})(?: #?[0-9]{1,9})?(\([^)\n]{0,60}\))?(!)?\s?:(?=\s|\Z)"
 # "lib/db, net/http: …" and "Org reader: …"
-_PART = re.compile(r"([\w.-]{1,40}/[\w./, -]{1,60}|[\w.]{1,30} ([a-zA-Z]{3,15})) ?:\s")
+_PART = r"([\w.-]{1,40}/[\w./, -]{1,60}|[\w.]{1,30} ([a-zA-Z]{3,15})) ?:\s"
 
 
 # Verbs of these cells tell how other work begins or ends.
@@ -81,7 +77,7 @@ def read_request(request: str, table: RouterTable) -> ParsedRequest:
     """
     # 1
     text = _make_plain(request)
-    tag = _TAGS.match(text)
+    tag = re.match(_TAGS, text) if text.startswith("[") else None
     if tag:
         text = " " * tag.end() + text[tag.end() :]
     # 2
@@ -105,7 +101,7 @@ def read_request(request: str, table: RouterTable) -> ParsedRequest:
     readings = (
         ((label,) if label else _read_sentences(parsed, sentences, skip))
         or read_statements(parsed, sentences, forbidden)
-        or read_statements(parsed, _skip_label(tokens, sentences, _LABEL.match(text)), forbidden)
+        or read_statements(parsed, _skip_label(tokens, sentences, _match_label(text)), forbidden)
         or _read_tag(tag, forbidden, table)
     )
     # 9
@@ -184,7 +180,9 @@ def _split(
 
 def _read_command(text: str, table: RouterTable) -> Reading | None:
     """Return the reading of a slash command such as `/review` or `speckit.plan`."""
-    command = _COMMAND.match(text)
+    if not text.lstrip().startswith(("/", "s", "S")):
+        return None
+    command = re.match(_COMMAND, text)
     if not command:
         return None
     name = fold(command[1])
@@ -209,7 +207,7 @@ def _read_label(text: str, parsed: Clauses) -> tuple[Reading | None, int]:
     "fix: …" has the type of a conventional commit, "KeyError: …" is an error somebody saw, and
     "Review: …" a verb or noun of the table. "Note: …" says nothing.
     """
-    label, table = _LABEL.match(text), parsed.table
+    label, table = _match_label(text), parsed.table
     if not label:
         return None, 0
     name = fold(label[1])
@@ -230,6 +228,11 @@ def _read_label(text: str, parsed: Clauses) -> tuple[Reading | None, int]:
     return Reading(action, label[1], rule, label.start(1), name, "alias"), 0
 
 
+def _match_label(text: str) -> re.Match[str] | None:
+    """Return the word before a colon that a text begins with, with its scope: "fix(login):"."""
+    return re.match(_LABEL, text) if ":" in text else None
+
+
 def _skip_label(
     tokens: list[Token], sentences: list[tuple[int, int]], label: re.Match[str] | None
 ) -> list[tuple[int, int]]:
@@ -244,7 +247,7 @@ def _skip_label(
 
 def _find_part(text: str, table: RouterTable) -> re.Match[str] | None:
     """Return the label before a colon that is a path or ends in a part: "lib/db", "Org reader"."""
-    part = _PART.match(text)
+    part = re.match(_PART, text) if ":" in text else None
     is_part = part and (part[2] is None or fold(part[2]) in table.words("buildables"))
     return part if is_part else None
 
@@ -259,7 +262,7 @@ def _read_scope(text: str, tag: re.Match[str] | None, parsed: Clauses) -> tuple[
     do.
     """
     part = _find_part(text, parsed.table)
-    label = part or tag or _LABEL.match(text)
+    label = part or tag or _match_label(text)
     if not label or text.rstrip().endswith("?"):
         return ()
     name = fold(label[1])

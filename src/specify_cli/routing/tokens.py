@@ -62,7 +62,7 @@ _SCAN = re.compile(
     |(?P<conj>[&+/])""",
     re.VERBOSE | re.DOTALL,
 )
-_CAMEL = re.compile(r"[a-z][A-Z]")
+_CAMEL = r"[a-z][A-Z]"
 _TREES = frozenset(
     ("src", "lib", "test", "tests", "docs", "app", "apps", "pkg", "cmd", "packages", "scripts")
 )
@@ -112,7 +112,7 @@ def _read_word(raw: str, at: int, table: RouterTable) -> Iterator[Token]:
         and word not in table.irregular
     ):
         yield Token("n", word, raw, at)
-    elif "_" in raw or not raw or raw.endswith(")") or _CAMEL.search(raw):
+    elif "_" in raw or not raw or raw.endswith(")") or re.search(_CAMEL, raw):
         yield Token("o", "", raw, at)
     else:
         word = word.removeprefix("re-")  # to re-run is to run

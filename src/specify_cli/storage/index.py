@@ -50,17 +50,15 @@ _BLOCK = 64 * 1024
 _MAX_STAMP = 256 * 1024
 _APPENDED = 8 * 1024 * 1024
 _DAY_MILLIS = 24 * 3600 * 1000
-_PART = re.compile(r"[0-9A-HJKMNP-TV-Z]{1,26}")
+_PART = r"[0-9A-HJKMNP-TV-Z]{1,26}"
 # The path of a record, as `do` prints it; it ends with the id. The pattern is not compiled here,
 # because a `do` would pay for that and never uses it.
 _FILE = rf"(?s:(?:.*[/\\-])?({ULID_PATTERN})\.JSONL)"
-_ORDINAL = re.compile(r"LAST|@([1-9][0-9]{0,8})")
-_LINE = re.compile(
-    (
-        rf'\{{"invocation_id":"({ULID_PATTERN})","profile_id":(?:null|"({PROFILE_ID_PATTERN})"),'
-        r'"started_at":"[0-9TZ:.-]{24,26}"\}\n'
-    ).encode("ascii")
-)
+_ORDINAL = r"LAST|@([1-9][0-9]{0,8})"
+_LINE = (
+    rf'\{{"invocation_id":"({ULID_PATTERN})","profile_id":(?:null|"({PROFILE_ID_PATTERN})"),'
+    r'"started_at":"[0-9TZ:.-]{24,26}"\}\n'
+).encode("ascii")
 # Two changes closer than this may carry the same change time: a kernel tick where times have
 # fractions, a second or two where they do not.
 _TICK_NANOS = 100_000_000
@@ -98,7 +96,7 @@ class Key(NamedTuple):
 
 def names_place(text: str) -> bool:
     """Return whether a text names a record by its place in the list, and not by its id."""
-    return _ORDINAL.fullmatch(text.strip().upper()) is not None
+    return re.fullmatch(_ORDINAL, text.strip().upper()) is not None
 
 
 class _Listed(NamedTuple):
@@ -195,7 +193,7 @@ class Index:
                 data = file.read()
                 end = start + data.rfind(b"\n") + 1
                 return map(
-                    _make_key, _LINE.finditer(data)
+                    _make_key, re.compile(_LINE).finditer(data)
                 ), f"{state.st_ino}:{end}:{_read_ending(file, end)}"
         except FileNotFoundError:
             return listed, ""
@@ -228,8 +226,8 @@ class Index:
         StoredDataError DUPLICATE_ID.
         """
         part = re.sub(_FILE, r"\1", text.strip().rstrip(".…").upper())
-        ordinal = _ORDINAL.fullmatch(part)
-        if ordinal is None and _PART.fullmatch(part) is None:
+        ordinal = re.fullmatch(_ORDINAL, part)
+        if ordinal is None and re.fullmatch(_PART, part) is None:
             raise CallerError(
                 "INVALID_ID",
                 f"{text!r} names no invocation; expected a ULID (26 letters and digits), a part "
@@ -419,8 +417,8 @@ class Index:
             return False
         if len(data) > size + _APPENDED or _compute_sha256(data[:size]) != stamp.get("sha256"):
             return False
-        last = _LINE.search(data, max(0, data.rfind(b"\n", 0, size - 1) + 1), size)
-        fresh = [_make_key(row) for row in _LINE.finditer(data, size)]
+        last = re.compile(_LINE).search(data, max(0, data.rfind(b"\n", 0, size - 1) + 1), size)
+        fresh = [_make_key(row) for row in re.compile(_LINE).finditer(data, size)]
         rows = [*([] if last is None else [_make_key(last)]), *fresh]
         if rows != sorted(set(rows)) or sum(len(key.line()) for key in fresh) != len(data) - size:
             return False
@@ -615,7 +613,9 @@ class Index:
                     block = file.read(end - start) + rest
                     cut = 0 if start == 0 else block.find(b"\n") + 1
                     rest, end = block[:cut], start
-                    yield from map(_make_key, reversed(list(_LINE.finditer(block, cut))))
+                    yield from map(
+                        _make_key, reversed(list(re.compile(_LINE).finditer(block, cut)))
+                    )
         except FileNotFoundError:
             return
 
@@ -625,7 +625,7 @@ class Index:
             with self._open() as file:
                 end = file.seek(0, os.SEEK_END)
                 file.seek(max(0, end - _BLOCK))
-                return [_make_key(row) for row in _LINE.finditer(file.read())]
+                return [_make_key(row) for row in re.compile(_LINE).finditer(file.read())]
         except (OSError, InvocationError):
             return []
 
@@ -639,7 +639,7 @@ class Index:
                     file.seek(middle)
                     if middle:
                         file.readline()
-                    row = _LINE.match(file.readline())
+                    row = re.compile(_LINE).match(file.readline())
                     if row is not None and row.group(1).decode("ascii") < prefix:
                         low = middle + 1
                     else:
@@ -648,7 +648,7 @@ class Index:
                 if low:
                     file.readline()
                 for raw in file:
-                    row = _LINE.match(raw)
+                    row = re.compile(_LINE).match(raw)
                     if row is None or not row.group(1).decode("ascii").startswith(prefix):
                         return
                     yield _make_key(row)

@@ -193,7 +193,7 @@ def read_spent(root: str, place: Place) -> Spent | None:
     """
     data = read_whole(root, place)
     lines: list[Mapping[str, object]] = []
-    for match in _TELLS_USAGE.finditer(data):
+    for match in re.finditer(_TELLS_USAGE, data):
         begin, end = data.rfind(b"\n", 0, match.start()) + 1, data.find(b"\n", match.end())
         line = open_line(data[begin : max(begin, end)])
         if line.fields is not None and not line.problems:
@@ -203,7 +203,7 @@ def read_spent(root: str, place: Place) -> Spent | None:
     return add_up(sum_usage(all_lines, read_prices())) if all_lines else None
 
 
-_TELLS_USAGE = re.compile(rb'"event":"(?:turn|model_call)"')
+_TELLS_USAGE = rb'"event":"(?:turn|model_call)"'
 
 
 def add_spent(project: Project, rows: Iterable[Row]) -> tuple[Row, ...]:

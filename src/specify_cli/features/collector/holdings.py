@@ -250,7 +250,7 @@ def read_log(body: bytes, name: str) -> LogPiece:
     start, leaves = value["start"], value["leaves"]
     try:
         if (
-            GENERATION_NAME.fullmatch(name) is None
+            re.fullmatch(GENERATION_NAME, name) is None
             or type(start) is not int
             or start < 0
             or not isinstance(leaves, str)

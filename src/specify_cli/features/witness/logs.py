@@ -8,6 +8,7 @@ A checkpoint counts as far as a trusted key signed it; whom to trust the caller 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple
@@ -74,7 +75,9 @@ class Logs:
         own = {view.name for view in views}
         others = set(list_names(f"{project.root}/{layout.TRAIL_LOG}")) - own
         views += [
-            self._view_published(name) for name in sorted(others) if GENERATION_NAME.fullmatch(name)
+            self._view_published(name)
+            for name in sorted(others)
+            if re.fullmatch(GENERATION_NAME, name)
         ]
         self.views = views
         self._note_rolled_back(own)

@@ -52,9 +52,7 @@ if TYPE_CHECKING:
 
 INLINE_REQUEST = 1024 * 1024 + 256 * 1024
 
-_TRACEPARENT = re.compile(
-    r"(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}"
-)
+_TRACEPARENT = r"(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}"
 _COMMAND_LIMIT = 200
 _TRAIL_OFF = (
     "TRAIL_OFF: the record says that this invocation was, not what it was about; "
@@ -274,7 +272,8 @@ def _check_limits(limits: Mapping[str, int] | None) -> None:
 
 
 def _check_names(terms: Terms) -> None:
-    for name, value in {**terms.tools, "program": terms.program or "0" * 64}.items():
+    program = {"program": terms.program} if terms.program else {}
+    for name, value in {**terms.tools, **program}.items():
         if (
             not isinstance(value, str)
             or re.fullmatch(r"[0-9a-f]{64}", value) is None
@@ -572,7 +571,7 @@ def mask_outside(text: str, rules: RuleSet) -> str:
 def trace_id_of(traceparent: str | None, invocation_id: str) -> str:
     """Return the trace id of a valid W3C traceparent; otherwise the 128 bits of the invocation id
     as 32 hex digits."""
-    match = _TRACEPARENT.fullmatch(traceparent or "")
+    match = re.fullmatch(_TRACEPARENT, traceparent) if traceparent else None
     if match is not None:
         return match.group(1)
     return f"{number_of(invocation_id):032x}"

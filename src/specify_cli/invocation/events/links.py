@@ -18,7 +18,7 @@ from specify_cli.redaction.redact import Redacted, RuleSet, redact
 from specify_cli.storage.store import MAX_OBJECT
 
 # An id or a ref: nothing that makes git read the index or a reflog.
-_COMMIT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/+-]{0,254}(?:[~^][0-9]{0,6}){0,8}")
+_COMMIT_NAME = r"[A-Za-z0-9][A-Za-z0-9._/+-]{0,254}(?:[~^][0-9]{0,6}){0,8}"
 
 
 def inside(root: str, path: str) -> str | None:
@@ -155,7 +155,7 @@ def known_commit(root: str, name: str) -> str:
         "commit first, then pass `git rev-parse HEAD`",
     )
     top = find_worktree(root)
-    if top is None or _COMMIT_NAME.fullmatch(name) is None:
+    if top is None or re.fullmatch(_COMMIT_NAME, name) is None:
         raise unknown
     try:
         answer = ask_git(

@@ -31,9 +31,7 @@ _READ = 2_000
 PASSED, FAILED, NONE_RAN, NOT_KNOWN = "passed", "failed", "no tests ran", "not known"
 
 # Programs that run tests wherever a command names them.
-_TEST = re.compile(
-    r"\b(pytest|unittest|tox|nox|jest|vitest|mocha|rspec|phpunit|ctest|minitest|nextest)\b"
-)
+_TEST = r"\b(pytest|unittest|tox|nox|jest|vitest|mocha|rspec|phpunit|ctest|minitest|nextest)\b"
 # What tests as the command itself: a program, or a program and its task with options between them.
 _OPTIONS = (
     r"(?: -(?!- )\S+(?: (?!test|check|verify|run|exec|clean|task|affected|workspace)[^-\s]\S*)?"
@@ -59,16 +57,16 @@ _TEST_SCRIPT = (
 # Options of test programs whose value, a word of its own, chooses no tests.
 _TAKE_VALUES = ("-n", "-p", "-c", "-o", "-W", "-j", "--jobs", "--config", "--rootdir", "--reporter")
 # Programs that may name a test without running it.
-_READERS = re.compile(
+_READERS = (
     r"(cat|echo|printf|ls|find|grep|rg|ag|sed|awk|head|tail|less|more|which|type|man|git|vim|nano|code|open|wc|sort"
     r"|diff|pip3?|pipx|apt|apt-get|brew|conda|spec-kitty|test|\[|rm|cp|mv|mkdir|touch|cd)"
 )
-_INSTALLS = re.compile(r"^\S+ (?:\S+ )?(install|add|remove|uninstall|sync|lock)\b")
+_INSTALLS = r"^\S+ (?:\S+ )?(install|add|remove|uninstall|sync|lock)\b"
 _WRAPPERS = ("env", "time", "nice", "sudo", "command", "exec", "npx", "bunx")
-_RUNNERS = re.compile(r"^(uv|poetry|pipenv|hatch|pdm|rye|bundle|pnpm|yarn|npm) (run|exec) ")
+_RUNNERS = r"^(uv|poetry|pipenv|hatch|pdm|rye|bundle|pnpm|yarn|npm) (run|exec) "
 _KEYWORDS = ("if", "while", "until", "!", "for", "case")
 _SHELLS = ("sh", "bash", "zsh", "dash")
-_COLLECTS = re.compile(
+_COLLECTS = (
     r"--(collect-only|co|help|version|fixtures|markers|list|listTests|no-run)\b|\s-(-?h|V)\b"
 )
 
@@ -97,10 +95,10 @@ _SHOWS_FAILED = (
     r"|skipped; [1-9]\d* failed|pass: \d+, fail: [1-9]"
 )
 # Other lines that say how many failed, and a count in a line of either kind.
-_SUMS_UP = re.compile(
+_SUMS_UP = (
     rf"{_SHOWS_FAILED}|^Tests: \d+, Assertions: |^\d+ tests? completed, |tests run: |^# fail "
 )
-_COUNT = re.compile(
+_COUNT = (
     r"(?<!run with )\b(\d{1,9}) (?:tests? )?(?:failed|FAILED|failing|failures?|errors?|fails?)\b"
     r"|\b(?:[Ff]ailures|[Ee]rrors|[Ff]ail(?:ed)?|FAIL)[:=]? *(\d{1,9})\b"
 )
@@ -134,20 +132,20 @@ _SHOWS_NONE = (
     r"|\b0 (examples?|specs?|tests?), 0 failures|Executed 0 tests|^0 successes / 0 f"
 )
 
-_NONE_CHOSEN = re.compile(r"(?m)(?:^|= )(?:no tests ran|\d+ deselected) in [\d.]+s")
+_NONE_CHOSEN = r"(?m)(?:^|= )(?:no tests ran|\d+ deselected) in [\d.]+s"
 
 # A quoted operator is part of a word: it is another letter while the line is split.
 _OPERATORS = "();<>|&"
 _LONGEST_WORD = 10_000
-_LONG_WORD = re.compile(rf"[^\s;&|<>()]{{{_LONGEST_WORD},}}")
-_QUOTED = re.compile(r"'[^']*'|\"(?:\\.|[^\"\\])*\"")
+_LONG_WORD = rf"[^\s;&|<>()]{{{_LONGEST_WORD},}}"
+_QUOTED = r"'[^']*'|\"(?:\\.|[^\"\\])*\""
 _HIDDEN = {ord(one): 0xE000 + at for at, one in enumerate(_OPERATORS + "\n")}
 _SHOWN = {hidden: letter for letter, hidden in _HIDDEN.items()}
-_HEADING = re.compile(r"^#{1,6} [^\n]*\btest[^\n]*$", re.M | re.I)
-_CODE = re.compile(r"`([^`\n]+)`")
+_HEADING = r"(?mi)^#{1,6} [^\n]*\btest[^\n]*$"
+_CODE = r"`([^`\n]+)`"
 _OUTSIDE = ("/tmp/", "/dev/", "/var/tmp/")
-# Commands that change files: a program, and the words with which it only reads. Patterns that
-# many commands need none of are compiled where one does.
+# Commands that change files: a program, and the words with which it only reads. No pattern here is
+# compiled before a command needs it: a hook loads this module.
 _CHANGERS = (
     (r"^(mv|cp|rm|truncate|patch|rsync|unlink|shred|dd|tee)\b", None),
     (r"^(sed|perl|ruby|autopep8|clang-format)\b.*\s-(-in-place|\w*i)", None),
@@ -192,7 +190,7 @@ _CHANGERS = (
     ),
 )
 
-_COMMAND_KEY = re.compile(r'"(?:command|cmd|commands|script|code|args)":')
+_COMMAND_KEY = r'"(?:command|cmd|commands|script|code|args)":'
 
 
 class _SimpleCommand(NamedTuple):
@@ -231,9 +229,9 @@ def find_commands(context: str) -> tuple[str, ...]:
     and its section ends at the next heading of any level.
     """
     commands: list[str] = []
-    for heading in _HEADING.finditer(context):
+    for heading in re.finditer(_HEADING, context):
         section = re.split(r"^#{1,6} ", context[heading.end() :], maxsplit=1, flags=re.M)[0]
-        commands += _CODE.findall(section)
+        commands += re.findall(_CODE, section)
     return tuple(dict.fromkeys(commands))
 
 
@@ -276,7 +274,7 @@ def _runs_command(args: object) -> bool:
     """Return whether a call's arguments can hold a command: those of a tool that reads or edits a
     file name it, and a path may hold any word."""
     head = say(args.get("head", "")) if isinstance(args, dict) else say(args or "")
-    return not head.startswith("{") or _COMMAND_KEY.search(head) is not None
+    return not head.startswith("{") or re.search(_COMMAND_KEY, head) is not None
 
 
 def _join_output(output: object) -> str:
@@ -308,8 +306,10 @@ def judge_command(
     is_own = _decides_exit(parts, place, command)
     if status == "error" and is_own:
         # pytest ends with 5 then, and never says so of a run in which something failed.
-        return NONE_RAN if verdict == NONE_RAN and _NONE_CHOSEN.search(_clean(output)) else FAILED
-    if verdict == NONE_RAN or _COLLECTS.search(parts[place].text):
+        return (
+            NONE_RAN if verdict == NONE_RAN and re.search(_NONE_CHOSEN, _clean(output)) else FAILED
+        )
+    if verdict == NONE_RAN or re.search(_COLLECTS, parts[place].text):
         return NONE_RAN
     return PASSED if status == "ok" and (is_own or verdict == PASSED) else NOT_KNOWN
 
@@ -319,8 +319,8 @@ def count_failed(output: str) -> int:
     that states a number; 0 if none does."""
     text = re.sub(r"\x1b\[[0-9;]*m", "", _cut_middle(output))
     for line in reversed(text.splitlines()):
-        if _SUMS_UP.search(line):
-            counts = _COUNT.findall(line)
+        if re.search(_SUMS_UP, line):
+            counts = re.findall(_COUNT, line)
             if total := sum(int(one or two) for one, two in counts):
                 return total
     return 0
@@ -367,7 +367,9 @@ def read_run(entry: Entry, commands: Sequence[str]) -> CheckRun:
     assert place is not None
     text, bare = _spell_command(parts[place])
     firsts = (re.match(_TEST_FIRST, line) for line in (text, bare))
-    match = _TEST.search(text) or next(filter(None, firsts), None) or re.match(_TEST_SCRIPT, text)
+    match = (
+        re.search(_TEST, text) or next(filter(None, firsts), None) or re.match(_TEST_SCRIPT, text)
+    )
     program = match[0] if match else bare.partition(" ")[0]
     words = text.partition(program)[2].split()
     chosen = {
@@ -392,7 +394,7 @@ def _read_command(command: str, commands: tuple[str, ...]) -> _Command:
     return _Command(
         parts,
         test,
-        change is None and all(_READERS.fullmatch(part.first) for part in behind),
+        change is None and all(re.fullmatch(_READERS, part.first) for part in behind),
         "" if change is None else change.redirected_to or change.text,
     )
 
@@ -440,8 +442,8 @@ def _split(command: str) -> list[_SimpleCommand]:
     inside a quote, is one command.
     """
     text = _unwrap_json(command)
-    text = _QUOTED.sub(lambda quoted: _cut_word(quoted).translate(_HIDDEN), text)
-    text = _LONG_WORD.sub(_cut_word, text).replace("\n", " ; ")
+    text = re.sub(_QUOTED, lambda quoted: _cut_word(quoted).translate(_HIDDEN), text)
+    text = re.sub(_LONG_WORD, _cut_word, text).replace("\n", " ; ")
     lexer = shlex.shlex(text, posix=True, punctuation_chars=_OPERATORS)
     lexer.whitespace_split, lexer.commenters = True, ""
     parts: list[_SimpleCommand] = []
@@ -518,7 +520,7 @@ def _spell_command(part: _SimpleCommand) -> tuple[str, str]:
 
 
 def _strip_runner(text: str) -> str:
-    return _RUNNERS.sub("", text).removeprefix("./")
+    return re.sub(_RUNNERS, "", text).removeprefix("./")
 
 
 def _is_test(part: _SimpleCommand, commands: Sequence[str]) -> bool:
@@ -529,9 +531,9 @@ def _is_test(part: _SimpleCommand, commands: Sequence[str]) -> bool:
     if re.match(_TEST_SCRIPT, text):
         return True
     first = text.split(" ", 1)[0].rpartition("/")[2]
-    if _READERS.fullmatch(first) or _INSTALLS.match(text):
+    if re.fullmatch(_READERS, first) or re.match(_INSTALLS, text):
         return False
-    return _TEST.search(text) is not None or any(
+    return re.search(_TEST, text) is not None or any(
         re.match(_TEST_FIRST, line) for line in (text, bare)
     )
 
@@ -591,5 +593,5 @@ def _changes_files(part: _SimpleCommand) -> bool:
     return any(
         re.search(pattern, text) and not (reads is not None and re.search(reads, text))
         for pattern, reads in _CHANGERS
-        for text in (part.text, _RUNNERS.sub("", part.text))
+        for text in (part.text, re.sub(_RUNNERS, "", part.text))
     )

@@ -37,9 +37,7 @@ _ENDS = {
     "step_completed": "step_started",
     "step_failed": "step_started",
 }
-_GIST = re.compile(
-    r'^\{.*?"(?:command|cmd|file_path|path|pattern|query|url|prompt)":\s*"((?:[^"\\]|\\.)*)'
-)
+_GIST = r'^\{.*?"(?:command|cmd|file_path|path|pattern|query|url|prompt)":\s*"((?:[^"\\]|\\.)*)'
 # A timeline of at most this many entries is a list; a longer one is a view.
 _MAX_LISTED = 4096
 _TIME_KEYS = ("at", "started_at", "completed_at")
@@ -270,7 +268,7 @@ def _describe_reconciled(fields: Mapping[str, object]) -> str:
 def _find_gist(head: str) -> str:
     """Return the one argument that says what a call does, where there is one; else the text
     itself."""
-    match = _GIST.search(head)
+    match = re.search(_GIST, head)
     if match is None:
         return head
     try:

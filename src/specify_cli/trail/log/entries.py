@@ -32,6 +32,7 @@ from __future__ import annotations
 
 import errno
 import json
+import re
 
 from doctrine import os
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple, sha256
@@ -287,7 +288,7 @@ class TrailLog:
         own = {item.name for item in self.generations()}
         for name in list_names(f"{self.root}/{layout.TRAIL_LOG}"):
             folder = f"{layout.TRAIL_LOG}/{name}"
-            if name in own or GENERATION_NAME.fullmatch(name) is None:
+            if name in own or re.fullmatch(GENERATION_NAME, name) is None:
                 continue
             changed = os.stat(f"{self.root}/{folder}").st_mtime_ns
             if changed == merged.get(name):

@@ -25,7 +25,7 @@ START, CLOSE, ANNEX, FIXED = "start", "close", "annex", "fixed"
 LEAF_BYTES = 98
 # Where in a leaf's line its invocation stands.
 OF_INVOCATION = slice(6, 32)
-GENERATION_NAME = re.compile(r"([1-9][0-9]{0,8})-[0-9a-f]{8}")
+GENERATION_NAME = r"([1-9][0-9]{0,8})-[0-9a-f]{8}"
 
 _KINDS = (START, CLOSE, ANNEX, FIXED)
 # How many leaves are read at a time.
@@ -171,6 +171,6 @@ def list_generations(home: str) -> list[str]:
     numbered = [
         (int(match.group(1)), name)
         for name in list_names(home)
-        if (match := GENERATION_NAME.fullmatch(name))
+        if (match := re.fullmatch(GENERATION_NAME, name))
     ]
     return [name for _, name in sorted(numbered)]

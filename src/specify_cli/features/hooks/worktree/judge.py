@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 # The kinds of calls: what it changes is its own; git may bring what others wrote; it changes
 # nothing itself, though others do while it runs; its payload holds what it changes.
 OWN, BRINGS, WAITS, TELLS = "own", "brings", "waits", "tells"
-_BRINGING = re.compile(
+_BRINGING = (
     r"\b(?:git|gh|jj|hg|svn)\b[^;|&\n]*\s(?:checkout|switch|restore|stash|merge|pull|rebase|"
     r"cherry-pick|revert|reset|am|apply|show|cat-file|read-tree|clone|submodule|worktree|up|update|"
     r"co|sw|cp|rb)\b"
@@ -42,7 +42,7 @@ def judge_call(harness: str, tool: str, args: object) -> str:
     if any(part in word for part in _WAITING):
         return WAITS
     try:
-        return BRINGS if _BRINGING.search(str(args)) else OWN
+        return BRINGS if re.search(_BRINGING, str(args)) else OWN
     except RecursionError:  # deeper than Python spells, so what it runs is not known
         return BRINGS
 
