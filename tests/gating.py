@@ -22,7 +22,7 @@ from specify_cli.invocation.caller import Caller
 from specify_cli.invocation.ends.opening import Terms
 from specify_cli.invocation.executor import ProfileInvocationExecutor
 from specify_cli.project.config import load_project
-from support import Ran, accept, end_millisecond, git, run_main
+from support import Ran, accept, git, own_millisecond, run_main
 
 DAVE, ADA = "dave@example.org", "ada@example.org"
 CHARTER = "# Charter\n\n## Testing\n\nRun `scripts/check` before you end.\n"
@@ -123,8 +123,8 @@ class Shop:
         return self.executor.invoke(request, profile="builder-bea", caller=caller, terms=terms).invocation_id
 
     def record(self, invocation_id: str, *events: tuple[str, dict[str, Any]], caller: Caller = AGENT) -> None:
-        self.executor.record(invocation_id, list(events), caller=caller)
-        end_millisecond()
+        with own_millisecond():
+            self.executor.record(invocation_id, list(events), caller=caller)
 
     def edit(self, invocation_id: str, path: str = "src/new.py", lines: int = 3) -> None:
         """Have the agent add lines at the end of a file."""

@@ -21,7 +21,7 @@ import tempfile
 import termios
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
@@ -165,15 +165,22 @@ def at_a_terminal(project: Path, home: Path, *argv: str, typed: bytes, interrupt
     return Ran(process.returncode, out.decode(), (asked + err).decode())
 
 
-def end_millisecond() -> None:
-    """Wait until the time of day has gone on by a millisecond.
+_ENDED = [0]
+
+
+@contextlib.contextmanager
+def own_millisecond() -> Iterator[None]:
+    """Begin in a later millisecond than the last of these blocks ended.
 
     Lines and ids are in order by their milliseconds. Two processes hardly ever write in the same one, but what runs
     in this process without a start of its own does on a fast machine.
     """
-    written = time.time_ns() // 1_000_000
-    while time.time_ns() // 1_000_000 == written:
+    while time.time_ns() // 1_000_000 == _ENDED[0]:
         time.sleep(0.0002)
+    try:
+        yield
+    finally:
+        _ENDED[0] = time.time_ns() // 1_000_000
 
 
 def run_main(
@@ -216,8 +223,8 @@ def run_main(
         stack.enter_context(mock.patch.object(sys, "path", list(sys.path)))
         stack.callback(_forget_modules, set(sys.modules), cwd)
         stack.enter_context(contextlib.chdir(cwd))
+        stack.enter_context(own_millisecond())
         code = main(words)
-        end_millisecond()
         sys.stdout.flush()
         sys.stderr.flush()
         for file in files:
