@@ -234,6 +234,7 @@ class _Walk(Contents):
                 self._clear()
                 self.gaps, self.search = [], None
                 del self.findings[gap.findings :], self.objects[gap.objects :]
+                self.harmless = min(self.harmless, gap.findings)
                 self.closed_at, self.version, self.calls = gap.closed_at, gap.version, gap.calls
                 self.add_finding(
                     "RECOVERED", gap.tip.seq + 1, offset, f"{gap.length} bytes are passed over"

@@ -73,11 +73,13 @@ class FileObjectStore:
         Each object is a root of its own.
         """
         batch: list[bytes] = []
+        size = 0
         for blob in blobs:
             batch.append(blob)
-            if sum(map(len, batch)) > _BATCH:
+            size += len(blob)
+            if size > _BATCH:
                 self.put((), batch)
-                batch = []
+                batch, size = [], 0
         self.put((), batch)
 
     def publish(self, digests: Sequence[str]) -> None:

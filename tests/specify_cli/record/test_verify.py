@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import tracemalloc
 from typing import Any
 
@@ -232,3 +233,41 @@ def test_what_is_remembered_of_a_call_that_ended_is_no_text_of_its_result() -> N
 
     assert [item.code for item in report.findings] == []
     assert most / 3000 < 300
+
+
+def test_each_finding_is_looked_at_once_however_many_results_have_no_call() -> None:
+    """Twice the results are twice the work: a record of a million must not take days."""
+
+    def count_steps(number: int) -> int:
+        result = {"event": "tool_result", "at": STAGE["at"], "tool": "t"}
+        lines = lines_of(STARTED, *({**result, "call_id": f"c{at}"} for at in range(number)))
+        steps = 0
+
+        def count(*_: object) -> None:
+            nonlocal steps
+            steps += 1
+
+        sys.setprofile(count)
+        try:
+            report = report_of(lines)
+        finally:
+            sys.setprofile(None)
+        assert ["RESULT_WITHOUT_CALL"] * number == codes(report)
+        return steps
+
+    assert count_steps(400) < 2.5 * count_steps(200)
+
+
+def test_damage_that_a_recovered_line_takes_back_hides_nothing_behind_it() -> None:
+    """A result without its call is reported again once no damage is left that could have been the call."""
+    first, stage = lines_of(STARTED, STAGE)
+    tip = tip_of(open_line(first[:-1]))
+    assert tip is not None
+    skipped = [b"\0\n", stage]
+    line = recovered_line(ID, tip, b"".join(skipped)[:-1], "2026-11-21T09:00:04.000Z")
+    recovered = tip_of(open_line(line[:-1]))
+    assert recovered is not None
+    result = {"event": "tool_result", "at": "2026-11-21T09:00:05.000Z", "call_id": "c", "tool": "t"}
+    lines = [first, *skipped, line, *chain(recovered, ID, [result])[0].splitlines(keepends=True)]
+
+    assert ["RECOVERED", "RESULT_WITHOUT_CALL"] == codes(report_of(lines))

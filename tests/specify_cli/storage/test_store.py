@@ -86,6 +86,24 @@ def test_private_files_are_readable_by_their_owner_alone(tmp_path: Path) -> None
     assert _mode(tmp_path / layout.OBJECTS / name[:2] / name[2:]) == 0o600
 
 
+def test_twice_the_objects_are_twice_the_work(tmp_path: Path) -> None:
+    """An import brings objects by the hundred thousand, most of them short."""
+
+    class Blob(bytes):
+        measured = 0
+
+        def __len__(self) -> int:
+            Blob.measured += 1
+            return super().__len__()
+
+    def count(number: int) -> int:
+        Blob.measured = 0
+        FileObjectStore(str(tmp_path)).put_each(Blob(b"%d of %d" % (at, number)) for at in range(number))
+        return Blob.measured
+
+    assert count(100) < 2.5 * count(50)
+
+
 def test_in_committed_mode_objects_are_tracked_when_they_are_published(tmp_path: Path) -> None:
     objects = FileObjectStore(str(tmp_path), "committed")
     objects.put([b"data"])

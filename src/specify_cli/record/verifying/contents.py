@@ -103,6 +103,8 @@ class Contents:
         self.file = file
         self.name_ids = name_ids
         self.findings: list[Finding] = []
+        # So many findings at the beginning of the list are about no damage of a line.
+        self.harmless = 0
         self.objects: list[NamedObject] = []
         self.invocation_id: str | None = None
         self.tip: Tip = genesis_tip()
@@ -249,8 +251,14 @@ class Contents:
 
     def _is_harmed(self) -> bool:
         """Return whether a line is damaged. A line that seems to be missing may be that one, and
-        the damage is a finding already."""
-        return any(item.severity == ERROR and item.code in OF_THE_LINES for item in self.findings)
+        the damage is a finding already.
+
+        A record can have a million findings, so each is looked at once.
+        """
+        findings = self.findings
+        while self.harmless < len(findings) and not _is_damage(findings[self.harmless]):
+            self.harmless += 1
+        return self.harmless < len(findings)
 
     def check_identity(self, fields: dict[str, object], seq: int | None, offset: int) -> None:
         """Compare the ids of a line with those of the file name and of the first line.
@@ -276,6 +284,11 @@ class Contents:
             self.add_finding(
                 "ID_MISMATCH", seq, offset, f"expected {self.invocation_id}, found {invocation_id}"
             )
+
+
+def _is_damage(item: Finding) -> bool:
+    """Return whether a finding is about the bytes, the seal or the place of a line."""
+    return item.severity == ERROR and item.code in OF_THE_LINES
 
 
 def _is_of_transcript(fields: Mapping[str, object]) -> bool:
