@@ -210,7 +210,7 @@ def _build_inputs(
         by_path, unreadable, problems, cache
     )
     artifacts, edges = read_doctrine(by_path, problems, cache)
-    # What packs bring: behind the project's own, but for what an organisation binds.
+    # What packs bring: after the project's own, but for what an organisation binds.
     packed = read_packed(by_path, unreadable, problems, cache)
     if packed.is_pinned and charter_state == "missing":
         charter_state = "present"

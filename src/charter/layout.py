@@ -183,7 +183,7 @@ def _order(choice: Choice, action: str, testing: str) -> tuple[int, int]:
     action, the rest of the charter.
 
     Of several sections that forbid, the one whose title says least beside that comes first, and
-    those that say more come behind how to test, whose uri is `testing`. The rest goes by how much
+    those that say more come after how to test, whose uri is `testing`. The rest goes by how much
     the request is about it; what is for another action comes last.
     """
     artifact, lexical = choice.hit.artifact, choice.hit.lexical

@@ -73,7 +73,7 @@ def _split_title(
     preamble: list[str], headings: list[tuple[int, int, str]]
 ) -> tuple[str, list[str]]:
     """Return the charter's own heading, where nothing but blank lines stands before it, and the
-    lines behind it; else a title of ours and all lines."""
+    lines after it; else a title of ours and all lines."""
     for line, depth, heading in headings:
         if depth == 1 and line < len(preamble) and not "".join(preamble[:line]).strip():
             return heading or PREAMBLE.capitalize(), preamble[line + 1 :]
@@ -221,7 +221,7 @@ def headings_of(lines: list[str]) -> list[tuple[int, int, str]]:
 
 
 def fence_behind(fence: str, line: str) -> str:
-    """Return the fence of code that is open behind a line, given the one before it; or nothing."""
+    """Return the fence of code that is open after a line, given the one before it; or nothing."""
     opened = re.match(_FENCE, line)
     if not fence:
         return opened.group(1) if opened else ""

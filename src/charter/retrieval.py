@@ -83,7 +83,7 @@ class Hit(NamedTuple):
 
 
 class Retrieval(NamedTuple):
-    """The hits in rank order, the decisions of the policy, and the hits behind the first `k`."""
+    """The hits in rank order, the decisions of the policy, and the hits after the first `k`."""
 
     hits: tuple[Hit, ...]
     filters_applied: tuple[dict[str, str], ...]

@@ -74,7 +74,7 @@ class Choice(NamedTuple):
 
 
 class Selection(NamedTuple):
-    """The chosen rules, best first, the decisions of the policy, and the rules behind the first
+    """The chosen rules, best first, the decisions of the policy, and the rules after the first
     `k`."""
 
     choices: tuple[Choice, ...]
@@ -97,7 +97,7 @@ def select(
     """Return the artifacts that bear on the work, best first.
 
     `ties` are the facts of the graph, and `config` holds the weights and least scores. Binding
-    artifacts and the charter's sections are always chosen. `cut` are further artifacts behind the
+    artifacts and the charter's sections are always chosen. `cut` are further artifacts after the
     first `k` of the config.
     """
     # 1. A withheld text is not scored: a score must not reveal anything about it.

@@ -18,7 +18,7 @@ _INVISIBLE = (
     "\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
 # A pattern for one of them. The selectors U+FE0E and U+FE0F choose between two pictures of the sign
-# before them; behind another selector, a letter or a blank they choose nothing.
+# before them; after another selector, a letter or a blank they choose nothing.
 UNSEEN = f'[{_INVISIBLE}]|(?<=[\x00-"$-),-/:-\x7f\ufe00-\ufe0f])[\ufe0e\ufe0f]'
 
 

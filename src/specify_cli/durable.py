@@ -40,7 +40,7 @@ else:
     import fcntl
 
 LOCK_WAIT_SECONDS = 10.0
-# Whether what is done behind an append is done in a process of its own. A hook asks for that: its
+# Whether what is done after an append is done in a process of its own. A hook asks for that: its
 # harness waits.
 IN_BACKGROUND = False
 _SEARCHED = 256 * 1024
@@ -530,11 +530,11 @@ def replace(folder_fd: int, name: str, data: bytes, mode: int, *, sync: bool = T
 
 
 def append(fd: int, data: bytes, *, sync: bool) -> int:
-    """Put `data` behind the end of a locked O_APPEND file; return its size then, in bytes.
+    """Append `data` to a locked O_APPEND file; return its size then, in bytes.
 
     With `sync` the bytes are on stable storage on return. A write that the file system refuses
     half-way, or does not bring to stable storage, is cut off again: an error means that nothing
-    was written, and nobody goes on behind bytes that may never reach the disk. A crash half-way
+    was written, and nobody goes on after bytes that may never reach the disk. A crash half-way
     leaves a torn tail, which the next writer adopts or recovers. Raises OSError; NotTakenBack
     where cutting off fails too.
     """
@@ -555,7 +555,7 @@ def append(fd: int, data: bytes, *, sync: bool) -> int:
 def sync_data(fd: int) -> None:
     """Bring a file's bytes and size to stable storage.
 
-    `fdatasync` is enough behind an append: it brings the new size along, and the name was durable
+    `fdatasync` is enough after an append: it brings the new size along, and the name was durable
     before. Raises OSError.
     """
     getattr(os, "fdatasync", os.fsync)(fd)

@@ -79,7 +79,7 @@ class Form(NamedTuple):
     `by` names the options that choose it: `html` is chosen where that option is given,
     `format=otlp` where the option has this value, which the form adds to the option's choices with
     `about` as its help. `ALWAYS` takes the command over; without `by` the form only adds options,
-    which the command's own function asks for. `params` are placed behind the option `after`. `help`
+    which the command's own function asks for. `params` are placed after the option `after`. `help`
     and `exits` replace the command's own.
     """
 
@@ -134,7 +134,7 @@ class Marks(NamedTuple):
 
 
 class Group(NamedTuple):
-    """A word that commands stand behind, and what it is for."""
+    """A word that commands stand after, and what it is for."""
 
     path: str
     help: str

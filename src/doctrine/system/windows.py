@@ -205,7 +205,7 @@ def pwrite(fd: int, data: bytes, offset: int) -> int:
 
 @contextmanager
 def _at(fd: int, offset: int) -> Iterator[None]:
-    """Move a descriptor to an offset, and back behind what is done there."""
+    """Move a descriptor to an offset, and back after what is done there."""
     with _seeking:
         before = os.lseek(fd, 0, os.SEEK_CUR)
         try:

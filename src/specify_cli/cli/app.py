@@ -63,7 +63,7 @@ def build_app() -> typer.Typer:
     for command in list_commands():
         own = groups.get(" ".join(command.path))
         if own is not None:
-            # A word that is a command and has others behind it, such as `gate`.
+            # A word that is a command and has others after it, such as `gate`.
             own.callback(invoke_without_command=True, help=_render_help(command))(
                 _make_callback(command, leads=True)
             )
@@ -78,7 +78,7 @@ def build_app() -> typer.Typer:
     return app
 
 
-# The sections of help in the order people need them; what names none stands behind them.
+# The sections of help in the order people need them; what names none stands after them.
 _SECTIONS = ("Begin", "Close", "Read", "Prove", "Replay", "Share", "Keep", "Set up", "More")
 
 

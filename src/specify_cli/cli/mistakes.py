@@ -93,7 +93,7 @@ def _compare(one: str, other: str) -> float:
 
 
 def _leave_out(argv: list[str], names: list[str]) -> list[str]:
-    """Return the words behind a command's name; options that stood before it follow them."""
+    """Return the words after a command's name; options that stood before it follow them."""
     rest = list(argv)
     for name in names:
         rest.remove(name)
@@ -102,7 +102,7 @@ def _leave_out(argv: list[str], names: list[str]) -> list[str]:
 
 
 def _correct_rest(command: Command, rest: list[str]) -> list[str]:
-    """Return the words behind a command with its own options and values in place of similar ones,
+    """Return the words after a command with its own options and values in place of similar ones,
     and an option before a value that only it takes."""
     options = {param.option: param for param in command.params if param.kind != "argument"}
     arguments = [param for param in command.params if param.kind == "argument"]

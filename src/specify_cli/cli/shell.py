@@ -248,7 +248,7 @@ def announce_opened(caller: Caller, invocation_id: str) -> None:
 
 
 def _call_briefly(fill: FoundFill, *arguments: object) -> None:
-    """Call what fills a point behind the answer; what another package leaves unfinished after a
+    """Call what fills a point after the answer; what another package leaves unfinished after a
     while ends with this process."""
     if is_own(fill.run):
         call_fill(fill, *arguments)

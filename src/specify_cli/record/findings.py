@@ -526,8 +526,8 @@ def judge_set(
 def finding(code: str, file: str, seq: int | None, offset: int, detail: str = "") -> Finding:
     """Return a finding of a code of the core; `detail` says what was expected and found here.
 
-    `seq` is None where the line has no number, `offset` in bytes. A detail is cut after 500
-    characters. Raises KeyError for a code that no row of `FINDINGS` has.
+    `file` is the name to show, `seq` is None where the line has no number, `offset` is in bytes. A
+    detail is cut after 500 characters. Raises KeyError for a code that no row of `FINDINGS` has.
     """
     return make_finding({}, code, file, seq, offset, detail)
 
@@ -540,8 +540,11 @@ def make_finding(
     offset: int,
     detail: str = "",
 ) -> Finding:
-    """Return a finding of a code of a room, whose `own` kinds say (severity, what it means, what to
-    do), or of the core."""
+    """Return a finding of a code of a room, or of the core.
+
+    `own` are the room's kinds: code → (severity, what it means, what to do). The other arguments
+    are those of `finding`. Raises KeyError for a code that is in neither table.
+    """
     severity, meaning, repair = own[code] if code in own else FINDINGS[code]
     return Finding(
         code,
@@ -556,4 +559,5 @@ def make_finding(
 
 @lru_cache(maxsize=64)  # a record can have a million findings that say the same
 def _compose_message(meaning: str, detail: str) -> str:
+    """Return the message of a finding. Equal findings share one text."""
     return f"{meaning}: {detail}" if detail else meaning

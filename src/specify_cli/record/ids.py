@@ -1,5 +1,8 @@
 """ULIDs and RFC 3339 times from the milliseconds and random bytes a caller brings.
 
+    new_ulid(1732093200000, secrets.token_bytes(10))
+    rfc3339(millis_of("01JD4Q3S0000000000000000A1"))     # "2024-11-20T09:00:00.000Z"
+
 python-ulid is the reference; this module exists because the answer path cannot afford to import it.
 A test holds the two together.
 

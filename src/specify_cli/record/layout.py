@@ -5,6 +5,12 @@ Ids are validated here before they become part of a path; nothing else joins an 
 Names have `/` between their parts on every system. Most lie in the work tree; records, objects and
 annexes of a linked worktree have a second name below the git directory, with the same parts
 (`storage.worktrees`).
+
+record_name("implementer-ivan", "01JD4Q3S0000000000000000A1")
+    object_path(digest), annex_folder(invocation_id), trail_folder(invocation_id)
+
+All are texts and open nothing. A caller joins them to the project's root, and `durable` refuses a
+symbolic link on the way.
 """
 
 from __future__ import annotations
@@ -56,7 +62,12 @@ OLDEST_LIFECYCLE = f"{EVENTS}/profile-invocation-lifecycle.jsonl"
 
 
 class PathError(ValueError):
-    """An id that must not become part of a path."""
+    """An id that must not become part of a path.
+
+    Ids come from lines of records, file names and command lines, so any text can stand there. This
+    error means that the text has not the form of an id; whether such a file exists is another
+    question.
+    """
 
 
 def record_name(profile_id: str, invocation_id: str) -> str:
@@ -101,8 +112,11 @@ def object_parts(digest: str) -> tuple[str, str]:
 
 
 def object_path(digest: str, folder: str = OBJECTS) -> str:
-    """Return the path of an object below a project, in OBJECTS or LOCAL_OBJECTS. Raises PathError
-    as `object_parts` does."""
+    """Return the path of an object below a project.
+
+    `digest` is a SHA-256 in lowercase hex. `folder` is OBJECTS, or LOCAL_OBJECTS for what open
+    records name in committed mode (docs/format.md §5). Raises PathError as `object_parts` does.
+    """
     return "/".join((folder, *object_parts(digest)))
 
 
@@ -138,7 +152,10 @@ def cold_folder(invocation_id: str, folder: str = RECORDS) -> str:
 
 
 def is_cold(folder: str) -> bool:
-    """Return whether records of this folder lie in an archive."""
+    """Return whether records of this folder lie in an archive.
+
+    `folder` is the name that `cold_folder` gives; no such folder exists on disk.
+    """
     return "/cold/" in folder
 
 
@@ -155,16 +172,20 @@ def is_imported(path: str) -> bool:
 
 
 def annex_folder(invocation_id: str) -> str:
-    """Return `.kittify/events/annexes/<invocation_id>`, one folder for each record. Raises
-    PathError."""
+    """Return `.kittify/events/annexes/<invocation_id>`, one folder for each record.
+
+    So the annexes of a record are listed without reading those of others. Raises PathError.
+    """
     if not is_invocation_id(invocation_id):
         raise PathError(f"{invocation_id!r} is not a ULID")
     return f"{ANNEXES}/{invocation_id}"
 
 
 def evidence_folder(invocation_id: str) -> str:
-    """Return `.kittify/evidence/<invocation_id>`, which is derived and can be deleted. Raises
-    PathError."""
+    """Return `.kittify/evidence/<invocation_id>`, which is derived and can be deleted.
+
+    Closing the record again writes it again (docs/format.md §6). Raises PathError.
+    """
     if not is_invocation_id(invocation_id):
         raise PathError(f"{invocation_id!r} is not a ULID")
     return f"{EVIDENCE}/{invocation_id}"

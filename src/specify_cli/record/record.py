@@ -4,10 +4,10 @@ Guarantees: `fold` and `plan_append` are functions of bytes; a reader and the ne
 same conclusions from the same file (docs/format.md §6, §7). Reading, locking and writing are the
 store's.
 
-A record's file is either clean, or it has a *tail*: bytes behind its last LF, left by a writer that
+A record's file is either clean, or it has a *tail*: bytes after its last LF, left by a writer that
 was killed in its write. `plan_append` decides what the next writer puts in front of its own lines:
 
-- Nothing behind the last LF: nothing.
+- Nothing after the last LF: nothing.
 - A tail that is the valid next line and lacks its LF alone: that LF. The line is *adopted*: its
   writer may have been answered for it, and its seal proves that it is whole.
 - Any other tail: LF and a `recovered` line that states how many bytes are skipped and their
@@ -17,6 +17,15 @@ was killed in its write. `plan_append` decides what the next writer puts in fron
 A `recovered` line can be torn as well. It is a function of the bytes before it and its own time, so
 a torn one is recognised by writing it again and comparing its beginning. After a power cut whole
 blocks can be missing instead: `plan_after_power_cut` looks for the zeros they read as.
+
+Two ways in, one for each side:
+
+    fold(data).status                                      # "open" or "closed"; reads
+    plan = plan_append(data, invocation_id, now)           # decides; the store writes
+    lines, tip = chain(plan.tip, invocation_id, bodies, secrets.token_bytes)
+
+Reading order: the four values, `split_lines` to `fold` (readers), `refusal_after` to
+`plan_after_power_cut` (the next writer), `chain` (sealing), `is_tip_due` (when the log is asked).
 """
 
 from __future__ import annotations
@@ -56,7 +65,7 @@ _OF_A_TIME = b"0123456789TZ:.-"
 # A tip is fixed after 50 lines at the latest, and with the first line of the next 60 seconds.
 FIX_LINES, FIX_SECONDS = 50, 60
 _DAY = 24 * 60 * 60
-# What ends a piece of work: the tip behind it is fixed at once.
+# What ends a piece of work: the tip after it is fixed at once.
 _ENDS = frozenset(("turn", "session_change", "checkpoint"))
 
 
@@ -77,9 +86,12 @@ class Tip(NamedTuple):
 class AppendPlan(NamedTuple):
     """How the next writer continues: `prefix` goes before its lines in the same write.
 
-    `tip` is the tip behind that prefix, which the first new line continues. `skipped_bytes` is
+    `tip` is the tip after that prefix, which the first new line continues. `skipped_bytes` is
     above 0 where a `recovered` line passes over some. A plan is good only while the lock is held
     under which its bytes were read.
+
+    The prefix and the new lines must go out in one write: a writer that is killed between two
+    writes would leave a repaired tail and no line, which the next writer would have to judge again.
     """
 
     prefix: bytes
@@ -88,7 +100,11 @@ class AppendPlan(NamedTuple):
 
 
 class Refusal(NamedTuple):
-    """Say why nothing may be appended: `code` is an error code, `message` a part of a sentence."""
+    """Say why nothing may be appended: `code` is an error code, `message` a part of a sentence.
+
+    It is returned and not raised, because this module does no I/O and knows no path: the store adds
+    the path and raises StoredDataError (`store.refused`).
+    """
 
     code: str
     message: str
@@ -97,7 +113,9 @@ class Refusal(NamedTuple):
 class Entry(NamedTuple):
     """One readable line of a record at its place in the file.
 
-    `offset` is in bytes, 0 where it is not known. `seal` is None in records of older writers.
+    `fields` are the members without the seal. `offset` is in bytes, 0 where it is not known. `seal`
+    is None in records of older writers. `problems` are finding codes, empty for a whole line:
+    readers show a changed line, and only `verify` judges it.
     """
 
     fields: dict[str, object]
@@ -107,6 +125,7 @@ class Entry(NamedTuple):
 
     @property
     def event(self) -> str:
+        """Return the name of the event, "" where the line states none."""
         return str(self.fields.get("event", ""))
 
 
@@ -124,10 +143,14 @@ class Record(NamedTuple):
 
     @property
     def invocation_id(self) -> str:
+        """Return the id that the first line states; `verify` compares it with the file's name."""
         return str(self.started.get("invocation_id", ""))
 
     @property
     def status(self) -> str:
+        """Return `open` or `closed`. A torn closing line leaves a record open: nobody got an
+        answer.
+        """
         return "open" if self.completed is None else "closed"
 
 
@@ -142,7 +165,11 @@ def is_profile_id(text: str) -> bool:
 
 
 def reader_of(source: Source) -> ReadAt:
-    """Return a function from (offset, size) to bytes; what is one already is returned as it is."""
+    """Return a function from (offset, size) to bytes; what is one already is returned as it is.
+
+    The bytes of a short record and the file of a long one are then read by the same code. Fewer
+    bytes than asked for mean that the source ends there.
+    """
     return source if callable(source) else lambda offset, size: source[offset : offset + size]
 
 
@@ -188,11 +215,12 @@ def lines_in_force(source: Source, start: int = 0) -> Iterator[tuple[int, bytes]
     """Yield (offset, line without LF) of each line of a record, without the lines that a
     `recovered` line skips.
 
-    After a power cut the skipped bytes can hold whole lines behind a hole; no caller ever got an
+    After a power cut the skipped bytes can hold whole lines after a hole; no caller ever got an
     answer for these.
 
-    The offsets are those in the file. A `recovered` line skips bytes only if its SHA-256 fits them,
-    so nobody can hide lines by stating a number alone.
+    `start` and the offsets are bytes of the file. A `recovered` line skips bytes only if its
+    SHA-256 fits them, so nobody can hide lines by stating a number alone. The source is read twice:
+    which lines count is known only once the last `recovered` line was seen.
     """
     read = reader_of(source)
     passed = list(_iter_passed(read, start))
@@ -202,9 +230,9 @@ def lines_in_force(source: Source, start: int = 0) -> Iterator[tuple[int, bytes]
 
 
 def _iter_passed(read: ReadAt, start: int) -> Iterator[tuple[int, int]]:
-    """Yield (first byte, byte behind the last) of each span that a `recovered` line skips.
+    """Yield (first byte, byte after the last) of each span that a `recovered` line skips.
 
-    A span begins behind the last good line, and ends where the `recovered` line begins.
+    A span begins after the last good line, and ends where the `recovered` line begins.
     """
     for offset, raw in split_lines(read, start):
         fields = _read_recovery(raw)
@@ -236,6 +264,9 @@ def fold(data: bytes) -> Record | None:
     A tail without LF is not part of the record, because no caller got an answer for it. Neither are
     bytes that a `recovered` line skips. Lines that cannot be read are left out here; `verify`
     reports them. Use `views.read_file` for a record too long for memory.
+
+    `data` is the whole file. The state is derived anew from the bytes each time: no other file
+    says whether a record is closed, so no other file can be wrong about that.
     """
     return fold_entries(
         [
@@ -252,6 +283,8 @@ def fold_entries(entries: Sequence[Entry]) -> Record | None:
     The first `started` line counts. The closing line of a sealed record counts only if it is whole:
     otherwise a changed line could close a record that is open. `verify` reports the changed line.
     Older records have no seals, so their last closing line counts.
+
+    `entries` are in the order of the file. None means that no `started` line is among them.
     """
     return fold_ends(
         entries, (entry for entry in entries if entry.event in ("started", "completed"))
@@ -283,13 +316,20 @@ def fold_ends(entries: Sequence[Entry], ends: Iterable[Entry]) -> Record | None:
 
 
 def integer_at(fields: dict[str, object], key: str, least: int) -> int | None:
-    """Return the integer at a key if it is one and not below `least`; a boolean is none."""
+    """Return the integer at a key if it is one and not below `least`; a boolean is none.
+
+    `json` reads `true` as a value that equals 1, so a comparison alone would take it for a number.
+    None means that the member is absent or has another form.
+    """
     value = fields.get(key)
     return value if type(value) is int and value >= least else None
 
 
 def tip_of(line: Line) -> Tip | None:
-    """Return the tip a whole sealed line is, or None if a chain cannot continue from it."""
+    """Return the tip a whole sealed line is, or None if a chain cannot continue from it.
+
+    `seq` and `v` must be integers in range; all else about the line is judged by `verify`.
+    """
     if line.problems or line.fields is None or line.seal is None:
         return None
     seq, version = integer_at(line.fields, "seq", 0), integer_at(line.fields, "v", 1)
@@ -299,10 +339,13 @@ def tip_of(line: Line) -> Tip | None:
 
 
 def refusal_after(tip: Tip, invocation_id: str, event: str) -> Refusal | None:
-    """Return why a line with this event may not stand behind the tip; None where it may.
+    """Return why a line with this event may not stand after the tip; None where it may.
 
     The codes are ALREADY_COMPLETED, which a caller can answer for, and RECORD_DAMAGED, which means
     that the caller is wrong: it would write a record that verify rejects.
+
+    It is asked for every line before anything is written, under the lock of the record, so of two
+    writers that close at once exactly one is refused.
     """
     if tip.event == "completed":
         return Refusal(
@@ -340,7 +383,8 @@ def is_stand_in(fields: Mapping[str, object]) -> bool:
     """Return whether a line is what a safe export leaves of one it withholds (docs/format.md
     §4).
 
-    Such lines are of imported records alone; elsewhere they count as damage.
+    `fields` may hold the seal or not. Such lines are of imported records alone; elsewhere they
+    count as damage.
     """
     return fields.keys() - {"~"} == {"seq", "withheld"}
 
@@ -350,6 +394,8 @@ def dedupe_bytes(key: str) -> bytes:
     matches.
 
     So a writer can look for a key in the bytes of a long record without parsing its lines.
+
+    `key` is 32 hex digits. Raises UnicodeEncodeError for a key beyond ASCII.
     """
     return b'"dedupe":"%b"' % key.encode("ascii")
 
@@ -360,6 +406,9 @@ def recovered_line(invocation_id: str, tip: Tip, skipped: bytes, at: str) -> byt
 
     `at` is the time it states, RFC 3339 with 24 characters. The line has no salt, so the same
     arguments give the same bytes: a torn one can be told by that.
+
+    `tip` is the last good line, and `skipped` are the bytes between its LF and the LF before the
+    new line: neither LF is counted (docs/format.md §7).
     """
     return seal_line(
         {
@@ -402,6 +451,9 @@ def plan_append(data: bytes, invocation_id: str, at: str) -> AppendPlan | Refusa
     `at` is the time of a `recovered` line, if one is due. The codes of a Refusal are
     RECORD_DAMAGED, RECORD_UNSEALED and FORMAT_TOO_NEW. Nothing is parsed but the last line, and the
     tail where there is one (docs/format.md §7).
+
+    The chain before the last line is not checked: an append would cost as much as the record is
+    long. Damage there is found by `verify`, and an append after it does not make it worse.
     """
     end = data.rfind(b"\n") + 1
     if end == 0:
@@ -431,7 +483,7 @@ def plan_after_power_cut(data: bytes, invocation_id: str, at: str) -> AppendPlan
     """Return how to continue a whole file whose last blocks did not all reach the disk before a
     power cut; None if no block is missing.
 
-    A missing block reads as zeros, which no line holds. Whole lines can stand behind it, also as
+    A missing block reads as zeros, which no line holds. Whole lines can stand after it, also as
     the last ones; they continue a line that is lost. They were written without a sync, or in the
     write that the power cut interrupted. But if the writer had answered for one of them as durable,
     the bytes before it are missing for another reason: that is damage, and the result a Refusal.
@@ -468,10 +520,14 @@ def plan_after_power_cut(data: bytes, invocation_id: str, at: str) -> AppendPlan
 
 
 def _get_moment(fields: Mapping[str, object]) -> str:
+    """Return the time of a line; only the closing line has it under another key."""
     return str(fields.get("completed_at", fields.get("at", "")))
 
 
 def _plan_after(tip: Tip, tail: bytes, invocation_id: str, at: str) -> AppendPlan:
+    """Return how to continue after a good last line: after it, after an adopted tail, or over a
+    tail.
+    """
     if not tail:
         return AppendPlan(b"", tip, 0)
     candidate = open_line(tail)
@@ -486,6 +542,9 @@ def _plan_after(tip: Tip, tail: bytes, invocation_id: str, at: str) -> AppendPla
 
 
 def _is_next_of(fields: dict[str, object], tip: Tip, invocation_id: str) -> bool:
+    """Return whether a line continues the tip of this record. An adopted line must fit in all of
+    it.
+    """
     return (
         fields.get("prev") == tip.seal
         and fields.get("seq") == tip.seq + 1
@@ -495,6 +554,7 @@ def _is_next_of(fields: dict[str, object], tip: Tip, invocation_id: str) -> bool
 
 
 def _recover(tip: Tip, skipped: bytes, invocation_id: str, at: str) -> AppendPlan:
+    """Return the plan that skips these bytes. The leading LF ends the torn line."""
     line = recovered_line(invocation_id, tip, skipped, at)
     recovered = tip_of(open_line(line[:-1]))
     assert recovered is not None
@@ -507,7 +567,7 @@ def _plan_after_cut_recovery(
     """Return how to continue after a recovery that was itself cut short; any other bad line before
     the tail is damage.
 
-    The bytes behind the last good line are then segments: each is the beginning of a `recovered`
+    The bytes after the last good line are then segments: each is the beginning of a `recovered`
     line that skips all segments before it. If the last segment lacks only its LF, it is adopted;
     otherwise one more `recovered` line skips them all.
     """
@@ -571,13 +631,16 @@ def chain(
     bodies: Iterable[dict[str, object]],
     draw: Callable[[int], bytes] | None = None,
 ) -> tuple[bytes, Tip]:
-    """Seal `bodies` one after another behind `tip`; each gets v, seq, invocation_id and prev.
+    """Seal `bodies` in order, the first after `tip`; each gets v, seq, invocation_id and prev.
 
     `bodies` hold `event`, the time and their own members. From version 2 on, each line also gets a
     salt of its own: `draw` returns the given number of random bytes (docs/format.md §3).
 
-    Return the lines, each with its LF, and the tip behind them. Raises SealError if a body has no
+    Return the lines, each with its LF, and the tip after them. Raises SealError if a body has no
     canonical form; then no line is returned.
+
+    `tip` is that of an `AppendPlan`, or `genesis_tip` for a new record. A body that holds a member
+    of the envelope loses it: what the chain says is never the caller's choice.
     """
     out: list[bytes] = []
     for body in bodies:
@@ -608,6 +671,10 @@ def is_tip_due(invocation_id: str, before: Tip, after: Tip, events: Iterable[str
     The tip is due after an event that ends a piece of work, when its seq passes a multiple of 50,
     and with the first line of another minute, counted from the time of the invocation
     (docs/format.md §11, `fixed`).
+
+    `invocation_id` must be a ULID: the spans begin at its own time, so two records do not come due
+    in the same second because they were written in the same minute. Clock steps of whole days are
+    not seen, which costs one late fixing.
     """
     if after.seq <= before.seq:
         return False

@@ -171,6 +171,9 @@ def erase_members(fields: Mapping[str, object], seal: str, names: Set[str], salt
     `fields` are those of the line without `seal`. `names` that the line does not have are ignored.
     The result ends in LF and no longer hashes to its seal; an annex must account for that
     (docs/format.md §13).
+
+    Raises SealError where what remains has no UTF-8 form. `verify` calls the line intact only
+    together with the annex: alone it is ERASURE_UNPROVEN.
     """
     erased_names = {name for name in names if name in fields} | set(erased_members(fields))
     remaining = {
@@ -224,6 +227,10 @@ def open_line(raw: bytes, codec: Codec | None = None) -> Line:
     Problems are finding codes in the order a reader should hear them: UNREADABLE_LINE,
     FOREIGN_LINE_ENDING, UNSEALED_LINE, HASH_MISMATCH, DUPLICATE_KEY, NON_CANONICAL. `codec` changes
     the speed and nothing else.
+
+    `raw` are the bytes between two LFs. A caller that needs to know only whether the line counts
+    asks `problems == ()`; `fields` of a line with problems can be displayed and must not be relied
+    on.
     """
     whole = _open_whole(raw, codec or _STANDARD)
     return whole if whole is not None else _diagnose(raw)
@@ -235,6 +242,10 @@ def open_again(raw: bytes, seal: str, codec: Codec | None = None) -> Line | None
     `seal` is the beginning of the seal they had then. None means that the bytes do not hash to the
     seal they show, or that it does not begin with `seal`: call `open_line` to learn why. The form
     is not checked again, because equal seals mean equal bytes.
+
+    `raw` is without LF. `seal` may be any number of leading hex digits: an index of a long record
+    stores few, because the full seal is compared with the bytes anyway. `codec` is as for
+    `open_line`.
     """
     codec = codec or _STANDARD
     digest = codec.sha256(raw[: -SEAL_LENGTH + 1]).hexdigest()
@@ -295,6 +306,12 @@ def _open_whole(raw: bytes, codec: Codec) -> Line | None:
 
 
 def _diagnose(raw: bytes) -> Line:
+    """Return a line that is not ordinary, with every problem it has.
+
+    This is the slow way: it parses strictly, finds keys that occur twice, and tells an erased line
+    from a changed one. It must accept each line that `_open_whole` accepts, so that `codec` changes
+    the speed alone.
+    """
     problems: list[str] = []
     if raw.endswith(b"\r"):
         problems.append("FOREIGN_LINE_ENDING")
@@ -327,6 +344,7 @@ def _diagnose(raw: bytes) -> Line:
 
 
 def _is_canonical(fields: dict[str, object], body: bytes) -> bool:
+    """Return whether writing these fields again gives the bytes before the seal."""
     try:
         narrow = _check(fields, "line")
         return narrow and all(map(_is_key, fields)) and _encode_utf8(_encode(fields))[:-1] == body
@@ -335,6 +353,13 @@ def _is_canonical(fields: dict[str, object], body: bytes) -> bool:
 
 
 def _parse(raw: bytes, duplicates: list[str]) -> dict[str, object] | None:
+    """Return the object in a line, None where there is none. A key that comes twice is added to
+    `duplicates`.
+
+    `json` takes the last of two equal keys without a word, so two readers could see two values in
+    one sealed line.
+    """
+
     def collect(pairs: list[tuple[str, object]]) -> dict[str, object]:
         value = dict(pairs)
         if len(value) != len(pairs):
@@ -387,6 +412,7 @@ def _sort_utf16(value: object) -> object:
 
 
 def _encode_utf8(text: str) -> bytes:
+    """Return the UTF-8 bytes of a text. Raises SealError for a lone surrogate, which has none."""
     try:
         return text.encode("utf-8")
     except UnicodeEncodeError as error:

@@ -4,6 +4,12 @@ Invocations under unchanged rules share one manifest object. A member that is nu
 "deliberately none"; an absent one "never captured". Digests of project files name objects that hold
 their bytes as read; digests of shipped profiles name entries of the shipped bundle, itself one
 object.
+
+snapshot = take(profiles=…, router_table=…, policy=None, policy_state="none", …)
+    # The store writes `snapshot.members`, then `snapshot.manifest`, then the record that names it.
+
+A replay loads the manifest and needs nothing of today's project: it decides again from these bytes.
+`execution_hash` is the short form of the same idea, for a run that wants to go on.
 """
 
 from __future__ import annotations
@@ -48,6 +54,8 @@ def policy_digests(data: bytes | None, state: str, document: object) -> PolicyDi
     `data` is the file's bytes, None without a policy. `state` is none, present or unreadable, and
     `document` the parse of a policy that is present. The second digest is equal for files that
     differ only in comments and blanks, so a change of it means that a rule changed.
+
+    Raises SealError where a parsed policy holds what has no canonical form, such as a float.
     """
     return PolicyDigests(
         None if data is None else sha256(data).hexdigest(),
@@ -70,6 +78,9 @@ def corpus_object(
     `unreadable` each path to the reasons why it did not load. With the clone's `secret` the object
     has a salt, equal for equal inputs: who has only the object's name can then guess nothing that
     stands in the files.
+
+    The bytes are canonical, so two invocations under the same files share one object. See
+    docs/format.md §5. Raises SealError where a name or a reason has no canonical form.
     """
     value: dict[str, object] = {
         "v": MANIFEST_VERSION,
@@ -107,9 +118,18 @@ def take(
 ) -> Snapshot:
     """Return the snapshot of one decision's inputs. Every digest is SHA-256 in lowercase hex.
 
-    `profile_sources` and `blobs` map digests to bytes: the project's profiles, and the files of
-    policy, charter and doctrine. `secret` is that of `corpus_object`. `build` is a digest of the
-    program's sources, or None. The other arguments are the members of docs/format.md §5.
+    - `profiles` maps the id of each routable profile to the digest of its file; `profile_sources`
+      and `blobs` map digests to bytes: the project's profiles, and the files of policy, charter and
+      doctrine.
+    - `router_table` and `shipped` are bytes that become objects; the arguments named `…_digest` are
+      their names, which the caller has already: they are not hashed again here.
+    - `policy` is a digest or None, and `policy_state` says whether None means none or unreadable.
+      `graph` is the digest of the shipped graph.
+    - `corpus`, `files`, `unreadable` and `secret` are those of `corpus_object`.
+    - `config`, `facts` and `runtime` are the members of docs/format.md §5, plain values without
+      floats. `build` is a digest of the program's sources, or None.
+
+    Nothing is written here. Raises SealError where a member has no canonical form.
     """
     corpus_bytes = corpus_object(
         shipped=shipped_digest,
@@ -158,6 +178,9 @@ def execution_hash(
 
     It is over the canonical form of all arguments. `profile` and `policy` are digests, and `tools`
     maps names to digests.
+
+    A member that is None counts as null: a run without limits is another run than one with limits.
+    Raises SealError where an argument has no canonical form.
     """
     return digest_of(
         {

@@ -22,7 +22,11 @@ from specify_cli.record.seal import digest_of
 
 
 class Usage(NamedTuple):
-    """What a run has spent of its limits."""
+    """What a run has spent of its limits.
+
+    `steps` counts a step that began again after it failed once. `tool_calls` counts each call id
+    that began. `tokens` is the sum over all kinds that a model call states, thinking included.
+    """
 
     steps: int = 0
     tool_calls: int = 0
@@ -30,7 +34,11 @@ class Usage(NamedTuple):
 
 
 class StepEnd(NamedTuple):
-    """A step that ended well, and what it gave."""
+    """A step that ended well, and what it gave.
+
+    `decision` is what the step decided, in its own words; `output_hash` is None for a step that
+    gave no output. `seq` is the line that ended it: a step that is run again has a later one.
+    """
 
     step: str
     ordinal: int
@@ -40,7 +48,13 @@ class StepEnd(NamedTuple):
 
 
 class ExecutionState(NamedTuple):
-    """A run after some prefix of its lines."""
+    """A run after some prefix of its lines.
+
+    `seq` is the last line that was applied, -1 before the first. A step is (name, ordinal), and
+    `current_step` is the one that began last among `open_steps`. `open_calls` are call ids.
+    `last_output_hash` is of the last output that a step, a call or a model gave. `stopped` says
+    that the run passed a limit: a `policy_violation` whose rule begins with `limit:`.
+    """
 
     seq: int
     status: str  # none · open · closed
@@ -123,6 +137,9 @@ class StateFold:
 
         Lines must come in order. Of a malformed line every usable member counts; `verify` reports
         the others.
+
+        `fields` are the members of one line. Nothing is raised: a record that was damaged must
+        still show how far its run came.
         """
         seq = fields.get("seq")
         if type(seq) is int:
@@ -154,12 +171,16 @@ class StateFold:
 
     @property
     def usage(self) -> Usage:
+        """Return what was spent up to the last line that was applied."""
         return Usage(self.steps, self.tool_calls, self.tokens)
 
     def ordinal_of(self, event: str, step: str) -> int:
         """Return the ordinal of a step event that states none.
 
         A beginning has the next one, an end that of the open step.
+
+        `event` is the name of the step event and `step` that of the step. A step that never began
+        has 1.
         """
         last = self.last_ordinal.get(step, 0)
         if event == "step_started":
@@ -265,9 +286,11 @@ def rehydrate(lines: Iterable[Mapping[str, object]]) -> ExecutionState:
 
 
 def _get_key(fields: Mapping[str, object]) -> tuple[str, int]:
+    """Return (name, ordinal) of a step event; an ordinal of another form counts as the first."""
     ordinal = fields.get("ordinal")
     return say(fields.get("step")), ordinal if type(ordinal) is int else 1
 
 
 def _describe_step(key: tuple[str, int] | None) -> dict[str, object] | None:
+    """Return the JSON form of a step."""
     return None if key is None else {"step": key[0], "ordinal": key[1]}

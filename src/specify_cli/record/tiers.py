@@ -1,15 +1,22 @@
-"""What an invocation may leave behind, as one frozen policy, and the tier 2 projection of a record.
+"""Which records may carry evidence, and the readable projection of it (docs/format.md §2, §6).
 
-Tier 1 is the record and always exists. Tier 2 is `.kittify/evidence/<id>/`, a readable projection
-of objects the record names, for work that was executed. Tier 3 is the project's own files, which
-belong to the people and agents who write them.
+    if evidence_allowed(record.started.get("mode_of_work")):
+        evidence_document(data, digest, "report.md")
+
+A run leaves three tiers. Tier 1 is the record and always exists. Tier 2 is
+`.kittify/evidence/<id>/`, a readable projection of objects the record names, for work that was
+executed. Tier 3 is the project's own files, which belong to the people and agents who write them:
+nothing here touches them.
+
+Nothing is written here. `invocation.ends.closing` writes the projection, and closing a record again
+writes what is missing of it.
 """
 
 from __future__ import annotations
 
 import json
 
-from doctrine.light_imports import TYPE_CHECKING, NamedTuple
+from doctrine.light_imports import TYPE_CHECKING
 from specify_cli.record.record import Record
 
 if TYPE_CHECKING:
@@ -19,17 +26,8 @@ if TYPE_CHECKING:
 ADVISORY = "advisory"
 TASK_EXECUTION = "task_execution"
 MODE_OF_VERB: Mapping[str, str] = {"advise": ADVISORY, "ask": TASK_EXECUTION, "do": TASK_EXECUTION}
-
-
-class TrailPolicy(NamedTuple):
-    """Which tier is written when; the same for every project."""
-
-    record: str
-    evidence_modes: tuple[str, ...]
-    project_files: str
-
-
-TRAIL_POLICY = TrailPolicy(record="always", evidence_modes=(TASK_EXECUTION,), project_files="never")
+# What is only advised changes nothing, so nothing proves it.
+_EVIDENCE_MODES = (TASK_EXECUTION,)
 
 
 def evidence_allowed(mode_of_work: str | None) -> bool:
@@ -38,7 +36,7 @@ def evidence_allowed(mode_of_work: str | None) -> bool:
     `mode_of_work` is that of the record's `started` line: `advise` gives `advisory`, `ask` and `do`
     give `task_execution`.
     """
-    return mode_of_work is None or mode_of_work in TRAIL_POLICY.evidence_modes
+    return mode_of_work is None or mode_of_work in _EVIDENCE_MODES
 
 
 def evidence_document(data: bytes, digest: str, name: str) -> bytes:
@@ -46,6 +44,9 @@ def evidence_document(data: bytes, digest: str, name: str) -> bytes:
     that names its object.
 
     `name` is the file name that the evidence was given under, and `digest` its SHA-256.
+
+    `data` are the evidence's bytes as given. What is not text is not copied: it stays an object,
+    and the note says which.
     """
     try:
         data.decode("utf-8")

@@ -8,12 +8,12 @@ report names.
     report.verdict                                  # intact, unsealed or not_intact
 
 Why a bad line waits. A line that does not match its seal is either damage, or the torn tail of a
-crash that a later `recovered` line describes. That line can stand far behind. Until the walk
+crash that a later `recovered` line describes. That line can come much later. Until the walk
 reaches it, the findings of bad lines wait in `suspects`, with a running digest of their bytes. Then
 either one RECOVERED replaces them, or they are added as they are.
 
 Why whole lines can be skipped. After a power cut a block reads as zeros, and the lines written
-behind it may be whole. They look like a gap in the sequence until a `recovered` line covers the
+after it may be whole. They look like a gap in the sequence until a `recovered` line covers the
 zeros and them together. `_Gap` keeps the state of the walk before a bad line, of at most eight bad
 lines, so that the walk can go back to it. A gap holds digests and counts instead of bytes, so
 memory stays that of one line (docs/format.md §7).
@@ -74,6 +74,9 @@ def verify_record(
 
     `file` is what findings name. `name_ids` is (profile, invocation) as `layout.parse_record_name`
     gives them, None for a name that holds no ids. A line over 2 MiB may come in pieces.
+
+    Damage never stops the walk: everything after it is still judged, against the seals that the
+    lines show. The objects that lines name are listed in the report and not opened.
     """
     walk = _Walk(file, name_ids, anchors, withheld, list_withheld)
     for raw in lines:
@@ -86,7 +89,7 @@ def verify_record(
 class _Gap:
     """The state of the walk before a bad line, and a digest of all bytes from that line on.
 
-    A `recovered` line may skip those bytes. Whole lines can stand behind a block that never reached
+    A `recovered` line may skip those bytes. Whole lines can stand after a block that never reached
     the disk, so the next good line does not yet show that the bad one was damage.
     """
 
@@ -221,13 +224,14 @@ class _Walk(Contents):
             self._clear()
 
     def _clear(self) -> None:
+        """Drop the suspects, which were added as findings or described by a `recovered` line."""
         self.suspects, self.skipped, self.skipped_hash = [], -1, hashlib.sha256()
 
     def _pass(self, line: Line, offset: int) -> bool:
         """Go back to the state before the gap that a `recovered` line skips. Return whether there
         is one.
 
-        Findings behind the gap are dropped, because they are about bytes that do not count.
+        Findings after the gap are dropped, because they are about bytes that do not count.
         """
         for gap in self.gaps:
             if gap.zeros and skips(line, gap.tip, gap.length, gap.hash.hexdigest()):
@@ -263,7 +267,7 @@ class _Walk(Contents):
         return not named_as_ours and not _SEALED_KEYS & line.fields.keys()
 
     def _check_tail(self, raw: bytes, offset: int) -> None:
-        """Report the bytes behind the last LF. The finding says whether the next writer adopts or
+        """Report the bytes after the last LF. The finding says whether the next writer adopts or
         skips them."""
         line = open_line(raw)
         whole = tip_of(line) is not None and (line.fields or {}).get("prev") == self.tip.seal
@@ -275,7 +279,7 @@ class _Walk(Contents):
         """Judge a sealed record's line by its seal: whole, a stand-in, or a suspect.
 
         A line whose seal is wrong and that stands where it belongs moves the tip, so that one
-        changed line is one finding and not a broken chain behind it as well.
+        changed line is one finding and not a broken chain after it as well.
         """
         fields = line.fields
         number = None if fields is None else integer_at(fields, "seq", 0)
@@ -321,6 +325,9 @@ class _Walk(Contents):
         self._check_whole(line, number, offset)
 
     def _check_whole(self, line: Line, number: int | None, offset: int) -> None:
+        """Judge a line whose seal is right: envelope, chain, contents. It is the tip from here
+        on.
+        """
         fields = line.fields
         assert fields is not None and line.seal is not None
         self._check_envelope(fields, number, offset)
@@ -337,6 +344,12 @@ class _Walk(Contents):
         self.check_contents(fields, number, offset, judged=True)
 
     def _check_envelope(self, fields: dict[str, object], seq: int | None, offset: int) -> None:
+        """Compare a line's envelope with docs/format.md §3: its members, its time, its version, its
+        salt.
+
+        Every line of a long record comes by, so the ordinary line is recognised with few tests, and
+        only another one is checked member by member.
+        """
         time_key = _TIME_KEYS.get(str(fields.get("event")), "at")
         if seq is None or not (_ENVELOPE <= fields.keys() and time_key in fields):
             for key in (*_ENVELOPE_KEYS, time_key):
@@ -370,6 +383,7 @@ class _Walk(Contents):
                 )
 
     def _check_salt(self, fields: dict[str, object], seq: int | None, offset: int) -> None:
+        """Report a line of version 2 without a salt; `recovered` and erased lines have none."""
         saltless = ERASED in fields or fields.get("event") == "recovered"
         if self.version == 2 and not saltless and not is_salt(fields.get(SALT)):
             self.add_finding("MISSING_FIELD", seq, offset, SALT)
@@ -402,6 +416,7 @@ class _Walk(Contents):
             )
 
     def _check_older(self, line: Line, offset: int) -> None:
+        """Judge a line of an older writer's record, which has no seals (docs/format.md §9)."""
         fields = line.fields
         if fields is None:
             self.add_finding("UNREADABLE_LINE", None, offset)

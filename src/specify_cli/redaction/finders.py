@@ -94,7 +94,9 @@ def _find_private_keys(
 
 
 def _find_key_above(text: str, at: int) -> list[tuple[int, int]]:
-    """Find key material that ends before the END line around `at`, whose first lines are missing."""
+    """Find key material that ends before the END line around `at`, whose first lines are
+    missing.
+    """
     mark = text.rfind("---END", max(0, at - 40), at)
     end = text.rfind("\n", 0, mark) if mark >= 0 else -1
     start, longest = end, 0
@@ -146,7 +148,7 @@ def _find_url_passwords(
     """Find the password in `scheme://user:password@host`, and a token that stands in the user's
     place.
 
-    Digits behind the colon, at most five and then a path or the end, are a port and no password.
+    Digits after the colon, at most five and then a path or the end, are a port and no password.
     """
     spans = []
     plain = r"[^\s/?#:@\"'<>\\|`]{0,128}+:([^\s/\"'<>\\`]{1,256})@(?=[\w\[.%$-])"

@@ -48,7 +48,7 @@ _PAIR_NAMES = ("name", "key", "Name", "Key")
 _JWK_PRIVATE = frozenset(("d", "p", "q", "dp", "dq", "qi", "k"))
 _SECRET = "secret-value"
 # In an argument, what stands before the secret; glued to an option of two characters it begins
-# behind them.
+# after them.
 _CUTS = {"pair": ":", "cookie": "=", "glued": ""}
 # Strings up to this length are searched together; what no rule finds in all of them needs no search
 # one by one.

@@ -68,7 +68,7 @@ _LOOSE = (
     r"[“„«「『‘]?(?P<quote>\\*[\"'`])?(?P<value>[^\s“”»」』’\"'`<>\\|,;)]{8,256}+)(?P<alone>[ \t]?\r?(?:\n|$))?"
 )
 _FALLBACKS = ("||", "??", "or")
-# The next item of a list, behind one that was a secret.
+# The next item of a list, after one that was a secret.
 _ITEM = (
     r"\\*[\"']?[ \t]{0,4},?\s{0,40}(?:-[ \t]{1,4}|(?=\\*[\"']))\\*[\"']?([^\s\"'`<>\\,\]]{3,256}+)"
 )
@@ -81,9 +81,9 @@ def find_secret_values(
 ) -> list[tuple[int, int]]:
     """Find the values beside names that promise a secret.
 
-    `places` holds the ends of names that were checked, and the beginnings of table lines as negative
-    numbers. A row of 64 names without a secret in one unbroken run is minified code or noise, so the
-    rest of the run is skipped.
+    `places` holds the ends of names that were checked, and the beginnings of table lines as
+    negative numbers. A row of 64 names without a secret in one unbroken run is minified code or
+    noise, so the rest of the run is skipped.
     """
     spans = []
     places: set[int] = set()
@@ -121,7 +121,7 @@ _BOUNDS = frozenset("|,;\t\r\n")
 
 
 def _is_lead(rest: str, head: str) -> bool:
-    """Tell by what stands behind and before a name, at small cost, that a value could belong to
+    """Tell by what stands after and before a name, at small cost, that a value could belong to
     it."""
     next_ = rest.lstrip(" \t\r\n\"'`]\\*")
     sign = next_[:1]
@@ -229,7 +229,7 @@ def _find_inserted(
 
 
 _COLUMNS = r"\(([^()]{1,2000})\)\s{0,40}(?i:values)\s{0,40}\("
-# A value in quotes, or any other, and what ends it; behind a row also what begins the next.
+# A value in quotes, or any other, and what ends it; after a row also what begins the next.
 _SQL_VALUE = (
     r"\s{0,40}(?:[nNeE]?'((?:[^'\\]|''|\\.){0,4000}+)'|[^',()]{0,200}+(?:\([^()]{0,200}+\)){0,4})"
     r"\s{0,40}(,|\)(?:\s{0,40},\s{0,40}\()?)"
@@ -321,7 +321,7 @@ def _names_element(text: str, start: int, end: int) -> bool:
 def _find_loose(
     text: str, start: int, end: int, kind: str, ids: frozenset[str]
 ) -> tuple[int, int] | None:
-    """Return where a value stands that no sign assigns: behind a name and a blank, in the next
+    """Return where a value stands that no sign assigns: after a name and a blank, in the next
     line, or before it, as in `value="…" name="…"`."""
     match = compiled(_LOOSE).match(text, end)
     if match is None:
@@ -451,14 +451,14 @@ _SETTERS = r"(?:#define|set -gx|set -x|setx|ENV|ARG|SetEnv|setenv|g set|\((?:set
 _FORM_FIELD = (
     r"(?P<close>\")(?P<sep>[^\r\n]{0,80}(?:\r?\n[^\r\n]{1,120}){0,2}(?:\r?\n){2})(?P<quote>\Z)?"
 )
-# What source code holds and settings do not: there a word behind a colon is a type.
+# What source code holds and settings do not: there a word after a colon is a type.
 _SOURCE = r"\b(?:class|def|import|function|interface|struct|const|let)\s|=>|;[ \t]*\n"
 
 
 def _find_closing(text: str, quote: str, begin: int) -> int:
     """Return where the quotation ends, -1 if not within reach.
 
-    A quotation mark behind an odd number of backslashes does not end it.
+    A quotation mark after an odd number of backslashes does not end it.
     """
     limit = begin + 4096
     at = text.find(quote, begin, limit)

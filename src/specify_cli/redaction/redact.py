@@ -131,7 +131,7 @@ def digest_of_shipped() -> str:
 def rule_set(user: Collection[tuple[str, str]], allow: Collection[str] = ()) -> RuleSet:
     """Return the shipped rules with a project's own, as (id, pattern), and its allow-list.
 
-    An allow-list entry is one exact value, or behind `re:` an RE2 pattern for a whole value. A
+    An allow-list entry is one exact value, or after `re:` an RE2 pattern for a whole value. A
     pattern that also fits a value made at random is refused, and no pattern allows what a vendor's
     own form tells. Raises RuleError naming the entry.
 

@@ -36,11 +36,11 @@ if TYPE_CHECKING:
 
 
 class Rule(NamedTuple):
-    """One shipped rule: a needle, then `pattern` right behind it.
+    """One shipped rule: a needle, then `pattern` right after it.
 
     What is masked is group 1 if the pattern has one, else everything from the needle on. `start`
     says what may stand before the needle: "any", "word" (no letter or digit), "token" (nor one `_`
-    or `-` behind one). `run` is how many token characters must follow before the pattern is tried.
+    or `-` after one). `run` is how many token characters must follow before the pattern is tried.
     `back` is how many characters before the needle the pattern begins. `folded` needles and
     patterns, in lower case, are found in any case. `judge` names the function in `JUDGES` that says
     whether what was found is a secret. A rule without a pattern is found by the function of its
@@ -93,7 +93,7 @@ def by_pattern(
 
     `folded` is the text in lower case, `words` its long runs, `ids` the rules whose masks are
     known. Stretches are (start, end) in `text`, in the order of needles, and may overlap.
-    The search goes on behind each match, so that the time stays linear.
+    The search goes on after each match, so that the time stays linear.
     """
     spans = []
     where = folded if rule.folded else text

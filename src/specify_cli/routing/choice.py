@@ -102,7 +102,7 @@ def _stem(word: str) -> str:
 def stem_words(text: str) -> str:
     """Return the stems of a text between blanks, so that whole words can be searched in it.
 
-    A blank before and behind each, so that ` test ` is not found in ` contest `.
+    A blank before and after each, so that ` test ` is not found in ` contest `.
     """
     return " " + " ".join(_stem(word) for word in _EVIDENCE.findall(fold(text))) + " "
 

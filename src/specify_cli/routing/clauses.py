@@ -8,7 +8,7 @@ that only opens ("please", "could you") is passed over.
 
 English has few endings, so most of its verbs are nouns as well: *test*, *review*, *plan*, *build*.
 What a word is shows in what stands around it: an article before it makes it a noun, an object
-behind it a verb. The functions here ask these questions one by one; each names the example that
+after it a verb. The functions here ask these questions one by one; each names the example that
 made it necessary, and tests/specify_cli/routing/router_titles.jsonl holds hundreds more.
 """
 
@@ -94,7 +94,7 @@ class Clauses(RequestText):
         if i >= end or self.is_in(start, "subordinators"):
             return None
         head = self.read_head(i, end)
-        # "Please drag tasks between columns": behind what asks for a verb stands an unknown one.
+        # "Please drag tasks between columns": after what asks for a verb stands an unknown one.
         last, after = self.find_head(i, end)
         asks = self.word(i - 1) == "to" or (self.word(i - 1) in _ASKS and self.word(after))
         if asks and not noun and last == i + 1 and self.word(last).endswith("s"):
@@ -103,7 +103,7 @@ class Clauses(RequestText):
 
     def read_head(self, i: int, end: int) -> tuple[Reading, int] | None:
         """Return the reading of the phrase at `i` by the action of its head noun, and the position
-        behind the phrase; None for a statement about it.
+        after the phrase; None for a statement about it.
 
         "The review is needed" asks for a review, "the review is late" does not.
         """
@@ -306,7 +306,7 @@ class Clauses(RequestText):
     def _read_phrase(self, i: int, phrase: Phrase, after: int, end: int) -> tuple[Reading, int]:
         """Return the reading of a phrase such as "look into" or "break … down".
 
-        The object of a phrase with a gap stands in the gap, that of another behind it.
+        The object of a phrase with a gap stands in the gap, that of another after it.
         """
         text = " ".join(phrase.words)
         plain = text.replace(" * ", " ")
@@ -350,7 +350,7 @@ class Clauses(RequestText):
         return is_plural and i + 1 < end
 
     def _has_predicate(self, i: int, end: int) -> bool:
-        """Return whether the words behind `i` say something of it, as a subject: "review page is
+        """Return whether the words after `i` say something of it, as a subject: "review page is
         broken"."""
         for j in range(i + 1, min(end, i + _PREDICATE)):
             if self.is_in(j, "finite"):
@@ -417,7 +417,7 @@ class Clauses(RequestText):
     def find_others(self, first: Reading, at: int, end: int) -> list[Reading]:
         """Return the other actions that a sentence asks for: "review … and then fix …".
 
-        `first` is the leading reading, and `at` the position where its beginning ends. Words behind
+        `first` is the leading reading, and `at` the position where its beginning ends. Words after
         a colon or in brackets only explain the words before them. A verb that says how the first
         action ends ("fix it and run the tests") is no other action.
         """
@@ -470,7 +470,7 @@ class Clauses(RequestText):
         tracks = other.lemma in words("tracker_verbs") and other.action == "curate"
         if checks or follows or reports or tracks:
             return []
-        # The object of a phrase stands behind it, or in its gap: "and get rid of the hotspots"
+        # The object of a phrase stands after it, or in its gap: "and get rid of the hotspots"
         has_object = self.marks_object(after, end) or " … " in other.token
         particle = other.rule == "phrase" and self.word(after - 1) in _PARTICLES
         has_object = has_object or (particle and self.continues(after, end))

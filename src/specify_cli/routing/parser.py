@@ -39,7 +39,7 @@ _PART = r"([\w.-]{1,40}/[\w./, -]{1,60}|[\w.]{1,30} ([a-zA-Z]{3,15})) ?:\s"
 _TAILS = ("preparatory", "verify_tail", "report_tail", "follow")
 _SPEAKERS = read_cell("we i we'd i'd we've i've")
 _ALSO = read_cell("also too afterwards after finally")
-# With these begins no title behind the name of a part.
+# With these begins no title after the name of a part.
 _GRAMMAR = ("stop_words", "determiners", "boundaries", "leadins", "wh", "aux", "negations")
 
 
@@ -73,7 +73,7 @@ def read_request(request: str, table: RouterTable) -> ParsedRequest:
        itself ("notify: log the response").
 
     `request` is any text. Only its first 6,000 characters and 600 tokens count, because a request
-    says what it wants at its beginning, and a pasted log behind it must not add readings.
+    says what it wants at its beginning, and a pasted log after it must not add readings.
     """
     # 1
     text = _make_plain(request)
@@ -170,7 +170,7 @@ def _split(
     tokens: list[Token], kinds: str, start: int = 0, end: int | None = None
 ) -> list[tuple[int, int]]:
     """Return where each sentence (kinds ".") or clause (kinds ",") begins and ends, as (first,
-    behind the last) positions."""
+    after the last) positions."""
     end = len(tokens) if end is None else end
     cuts = [i for i in range(start, end) if tokens[i].kind in kinds]
     begins = [start, *(cut + 1 for cut in cuts)]
@@ -253,7 +253,7 @@ def _find_part(text: str, table: RouterTable) -> re.Match[str] | None:
 
 
 def _read_scope(text: str, tag: re.Match[str] | None, parsed: Clauses) -> tuple[Reading, ...]:
-    """Return the reading of a title behind the name of a part: "fileserver: browse template
+    """Return the reading of a title after the name of a part: "fileserver: browse template
     icons", "[vim] Consider the width", "Org reader: don't parse lists".
 
     A part is written small or with capitals inside ("FSCollector"); a name such as "Alice", a
@@ -294,7 +294,7 @@ def _is_word_of(table: RouterTable, name: str) -> bool:
 
 
 def _is_topic_of(parsed: Clauses, name: str, first: int, end: int) -> bool:
-    """Return whether a verb before a colon names what the order behind it is about: "dispatch:
+    """Return whether a verb before a colon names what the order after it is about: "dispatch:
     compute the labels once".
 
     A verb of the contract does not: "review: …" asks for a review.
@@ -348,7 +348,7 @@ def _read_sentences(
 def _find_main_order(
     parsed: Clauses, first: int, last: int, end: int
 ) -> tuple[Reading, int] | None:
-    """Return the order behind a clause that only says on what occasion: "Following up on the
+    """Return the order after a clause that only says on what occasion: "Following up on the
     review: fix the names"."""
     occasion = parsed.word(first).endswith("ing") and last - first > 2 and last + 1 < end
     order = occasion and parsed.read_order(last + 1, end, noun=False, opened=False)
@@ -388,7 +388,7 @@ def _find_request(
 
 
 def _goes_on(parsed: Clauses, start: int, first: int, end: int) -> bool:
-    """Return whether the clause at `first` only goes on behind a bracket: "users (new ones) report
+    """Return whether the clause at `first` only goes on after a bracket: "users (new ones) report
     that"."""
     if first <= start or parsed.tokens[first - 1].word != ")":
         return False

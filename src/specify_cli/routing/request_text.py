@@ -3,12 +3,12 @@
     text = RequestText(scan_tokens("do not touch the parser", table), table)
     text.negated    # the positions of "touch", "the" and "parser", too
 
-Positions are indices of tokens; `end` is the position behind the last token that may be looked at.
+Positions are indices of tokens; `end` is the position after the last token that may be looked at.
 Functions answer for any position: outside of the text there is the empty word.
 
 Negated words are found first and for the whole text, because every later step depends on them: "do
 not review, only fix" asks for one action, not two. A negation reaches to the end of its clause, or
-to a word such as "but". A negation behind a subject describes ("the parser does not close the
+to a word such as "but". A negation after a subject describes ("the parser does not close the
 file") and forbids nothing.
 """
 

@@ -47,7 +47,7 @@ def read_statements(
 
     A noun or a fault does not imply what the request forbids.
 
-    `sentences` are (first, behind the last) positions. Each find function yields readings of one
+    `sentences` are (first, after the last) positions. Each find function yields readings of one
     kind for one of them.
     """
     for find in _KINDS:
@@ -128,7 +128,7 @@ def _find_hopes(parsed: Clauses, start: int, end: int) -> Iterator[Reading]:
 
 
 def _find_needed(parsed: Clauses, i: int, end: int) -> int:
-    """Return where what is needed begins, behind the words at `i` that say a need; `end` where
+    """Return where what is needed begins, after the words at `i` that say a need; `end` where
     none do."""
     phrase = parsed.find_phrase("predicate_phrases", i, end)
     if phrase:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from specify_cli.routing.table import RouterTable
 
-# A request says what it wants at its beginning; a pasted log behind it must not cost time nor add
+# A request says what it wants at its beginning; a pasted log after it must not cost time nor add
 # readings.
 READ_TOKENS = 600
 

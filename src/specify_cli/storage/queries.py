@@ -532,7 +532,7 @@ _SHOWN_APART = ("retrieval_request", "retrieval_response", "artifact_link", "com
 def events_from(
     project: Project, place: Place, offset: int
 ) -> Iterator[tuple[dict[str, object], int]]:
-    """Yield (fields with the seal, offset behind the line) of each whole line from a byte offset
+    """Yield (fields with the seal, offset after the line) of each whole line from a byte offset
     on.
 
     `offset` is 0 or one that was yielded before. Raises FileNotFoundError, StoredDataError.

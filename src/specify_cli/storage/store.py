@@ -128,7 +128,7 @@ class RecordStore(Protocol):
         """Return the bytes of a record. Raises FileNotFoundError, StoredDataError."""
 
     def append(self, place: Place, compose: Compose, at: str, *, sync: bool = True) -> Tip:
-        """Seal the bodies that `compose` returns and append them behind the record's last line.
+        """Seal the bodies that `compose` returns and append them after the record's last line.
 
         `compose` gets the locked record. It can raise to refuse the append; then nothing is
         written. `at` is the time of a `recovered` line, if one is needed. With `sync` the new

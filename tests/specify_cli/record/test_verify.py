@@ -267,7 +267,7 @@ def test_damage_that_a_recovered_line_takes_back_hides_nothing_behind_it() -> No
     line = recovered_line(ID, tip, b"".join(skipped)[:-1], "2026-11-21T09:00:04.000Z")
     recovered = tip_of(open_line(line[:-1]))
     assert recovered is not None
-    result = {"event": "tool_result", "at": "2026-11-21T09:00:05.000Z", "call_id": "c", "tool": "t"}
+    result: dict[str, object] = {"event": "tool_result", "at": "2026-11-21T09:00:05.000Z", "call_id": "c", "tool": "t"}
     lines = [first, *skipped, line, *chain(recovered, ID, [result])[0].splitlines(keepends=True)]
 
     assert ["RECOVERED", "RESULT_WITHOUT_CALL"] == codes(report_of(lines))

@@ -42,7 +42,7 @@ class Room(NamedTuple):
 class Tables(NamedTuple):
     """What commands are found in, as plain values.
 
-    `commands` are rows of `Command` with the forms behind them; `points` maps each point to (name,
+    `commands` are rows of `Command` with the forms after them; `points` maps each point to (name,
     function, marker), `sections` each first word to where help lists it, `harnesses` each by name
     to its `Marks`, `guesses` what newcomers type to the command it is meant for.
     """
@@ -73,7 +73,7 @@ def read_rooms() -> list[Room]:
 
 
 def order_rooms(rooms: Sequence[Room]) -> list[Room]:
-    """Return the rooms with each behind those that it needs. Raises ValueError for a missing one
+    """Return the rooms with each after those that it needs. Raises ValueError for a missing one
     and for a circle."""
     by_name = {room.feature.name: room for room in rooms}
     ordered: dict[str, Room] = {}

@@ -37,7 +37,7 @@ def list_commands() -> Iterator[Command]:
 
 
 def list_groups() -> dict[str, str]:
-    """Return the words that commands stand behind, each with what it is for."""
+    """Return the words that commands stand after, each with what it is for."""
     return dict(read_tables("commands", look=True)["GROUPS"])
 
 

@@ -219,7 +219,7 @@ def _describe_candidate(candidate: Mapping[str, object]) -> str:
 
 
 def _write_pieces(stream: int, pieces: Iterable[str]) -> None:
-    """Write texts one behind the other, a part of a long whole at a time."""
+    """Write texts one after the other, a part of a long whole at a time."""
     waiting, size = [], 0
     for piece in pieces:
         waiting.append(piece)

@@ -84,7 +84,7 @@ def _read_process(pid: int) -> tuple[int, Sequence[str]] | None:
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             # The name stands in brackets and may hold any sign: the parent is the second word
-            # behind the last one.
+            # after the last one.
             parent = int(file.read().rpartition(b")")[2].split()[1])
         with open(f"/proc/{pid}/cmdline", "rb") as file:
             argv = file.read(65536).decode("utf-8", "replace").split("\0")

@@ -64,7 +64,7 @@ def _say_limits(limits: Sequence[str], title: str) -> str:
 
 
 def render_changes(lines: Sequence[Mapping[str, object]]) -> Iterator[str]:
-    """Yield the recorded changes of files as a diff, one behind the other."""
+    """Yield the recorded changes of files as a diff, one after the other."""
     none = True
     for line in lines:
         if line.get("event") != "patch_apply":
@@ -82,7 +82,7 @@ def render_changes(lines: Sequence[Mapping[str, object]]) -> Iterator[str]:
 
 
 def _read_rows(line: Mapping[str, object]) -> Iterator[tuple[str, str]]:
-    """Yield the rows of a change, each with the mark before it, and a blank one behind a text.
+    """Yield the rows of a change, each with the mark before it, and a blank one after a text.
 
     Of a file whose text afterwards alone is kept, rows that did not come with the change have none.
     """

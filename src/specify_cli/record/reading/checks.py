@@ -6,9 +6,16 @@
     name_change("sed -i s/a/b/ a.py")  # "sed -i s/a/b/ a.py"
 
 A run passed only if tests ran and its exit code and output agree. The exit code is ignored where a
-pipe, `|| true`, `;` or `&` behind the test run returns the code of another command. An output that
+pipe, `|| true`, `;` or `&` after the test run returns the code of another command. An output that
 no rule recognises is ignored too. If neither counts, the result is *not known*. The commands that a
 charter names under a heading about tests are test commands.
+
+Reading order: `judge_command` (one command line), `judge_check` (a call of a record), `Runs` and
+`read_run` (runs in the order of the work). The patterns above them are data: `runners.jsonl` in the
+tests holds an output of each program that they were written for.
+
+Nothing here runs a command or reads a file. Patterns look at 2,000 characters from each end of an
+output, so a hostile output costs no more than an ordinary one.
 """
 
 from __future__ import annotations
@@ -203,6 +210,7 @@ class _SimpleCommand(NamedTuple):
 
     @property
     def text(self) -> str:
+        """Return the command's words, joined by blanks; quotes are gone."""
         return " ".join(self.words)
 
     @property
@@ -213,7 +221,7 @@ class _SimpleCommand(NamedTuple):
 
 class _Command(NamedTuple):
     """A parsed command line: its simple commands, the place of the last test run, whether all
-    commands behind that only read, and the last command or file behind it that is a change ("" if
+    commands after that only read, and the last command or file after it that is a change ("" if
     there is none)."""
 
     parts: Sequence[_SimpleCommand]
@@ -227,6 +235,8 @@ def find_commands(context: str) -> tuple[str, ...]:
 
     They are in the order they stand, each once. A heading counts if it holds `test` in any case,
     and its section ends at the next heading of any level.
+
+    `context` is the text that the agent was given: the governance context, or the charter itself.
     """
     commands: list[str] = []
     for heading in re.finditer(_HEADING, context):
@@ -338,7 +348,12 @@ def name_change(command: str, commands: Sequence[str] = ()) -> str:
 
 class CheckRun(NamedTuple):
     """What a test run asks for: its program, the words that choose among its tests, whether it is a
-    command of the charter's as it stands, and whether its output shows tests that failed."""
+    command of the charter's as it stands, and whether its output shows tests that failed.
+
+    `chosen` holds file names and filters, and the folder of a `cd` before the run: the same words
+    in another folder choose other tests. Options do not count, nor do numbers and values of
+    options.
+    """
 
     program: str
     chosen: frozenset[str]
@@ -362,7 +377,11 @@ def covers(passed: CheckRun, failed: CheckRun) -> bool:
 
 def read_run(entry: Entry, commands: Sequence[str]) -> CheckRun:
     """Return what an entry that `judge_check` judged as a test run asks for. `commands` are the
-    charter's test commands."""
+    charter's test commands.
+
+    The entry's command must run tests (`judge_check` returned a result); anything else is an
+    assertion error.
+    """
     parts, place, _, _ = _read_command(entry.about or entry.name, tuple(commands))
     assert place is not None
     text, bare = _spell_command(parts[place])
@@ -389,12 +408,12 @@ def _read_command(command: str, commands: tuple[str, ...]) -> _Command:
     """Return what a command line says by itself. `commands` are the charter's test commands."""
     parts = _split(command)
     test = next((at for at in reversed(range(len(parts))) if _is_test(parts[at], commands)), None)
-    behind = parts[0 if test is None else test + 1 :]
-    change = next((part for part in reversed(behind) if _changes_files(part)), None)
+    later = parts[0 if test is None else test + 1 :]
+    change = next((part for part in reversed(later) if _changes_files(part)), None)
     return _Command(
         parts,
         test,
-        change is None and all(re.fullmatch(_READERS, part.first) for part in behind),
+        change is None and all(re.fullmatch(_READERS, part.first) for part in later),
         "" if change is None else change.redirected_to or change.text,
     )
 
@@ -411,7 +430,10 @@ class Runs:
 
     def judge(self, entry: Entry, at: int) -> str | None:
         """Return the result of an entry's test run, as `judge_check` does; note the entry's place
-        if no command behind the test run writes files."""
+        if no command after the test run writes files.
+
+        `at` is the entry's place in the timeline. Call it in the order of the timeline.
+        """
         shows = judge_check(entry, self._commands)
         if shows is not None:
             command = _read_command(entry.about or entry.name, tuple(self._commands))
@@ -420,8 +442,12 @@ class Runs:
         return shows
 
     def place(self, entry: Entry, at: int) -> int:
-        """Return the place behind which a change counts: its own, or before the test run of its own
-        command if only the work tree shows the change."""
+        """Return the place after which a change counts: its own, or before the test run of its own
+        command if only the work tree shows the change.
+
+        `at` is the entry's place. The tree is compared after a call, so a file that the work before
+        the test run in the same command line wrote shows only after that run.
+        """
         if entry.fields.get("witness") != "tree":
             return at
         own = self._places.get(str(entry.fields.get("call_id")))
@@ -471,6 +497,7 @@ def _split(command: str) -> list[_SimpleCommand]:
 
 
 def _open_shell(part: _SimpleCommand) -> Iterator[_SimpleCommand]:
+    """Yield a simple command, or the commands inside it where it is a shell with `-c`."""
     words = _strip(part.words)
     flag = next((at for at, word in enumerate(words) if re.fullmatch(r"-\w*c", word)), None)
     if (
@@ -520,10 +547,14 @@ def _spell_command(part: _SimpleCommand) -> tuple[str, str]:
 
 
 def _strip_runner(text: str) -> str:
+    """Return a command without `uv run` and its like, and without `./`."""
     return re.sub(_RUNNERS, "", text).removeprefix("./")
 
 
 def _is_test(part: _SimpleCommand, commands: Sequence[str]) -> bool:
+    """Return whether a simple command runs tests: the charter names it, or everybody knows it
+    does.
+    """
     text, bare = _spell_command(part)
     for own in map(_strip_runner, commands):
         if bare == own or bare.startswith(f"{own} "):
@@ -546,10 +577,10 @@ def _decides_exit(parts: Sequence[_SimpleCommand], place: int, command: str) -> 
     """
     if parts[place].first in _KEYWORDS or "$(" in command or "`" in command:
         return False
-    behind = parts[place]
-    if behind.operator == "||" and place + 1 < len(parts):
+    test = parts[place]
+    if test.operator == "||" and place + 1 < len(parts):
         return parts[place + 1].first in ("exit", "false", "return")
-    if behind.operator == "|":
+    if test.operator == "|":
         return "pipefail" in command and all(
             part.operator in ("|", "&&", "") for part in parts[place:]
         )
@@ -584,6 +615,9 @@ def _read_output(output: str) -> str | None:
 
 
 def _changes_files(part: _SimpleCommand) -> bool:
+    """Return whether a simple command writes files outside the temporary folders, as far as names
+    tell.
+    """
     words = part.words
     if part.redirected_to:
         return True

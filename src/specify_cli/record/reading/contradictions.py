@@ -62,6 +62,7 @@ def find_contradictions(fields: Mapping[str, object]) -> Iterator[str]:
 
 
 def _hash(text: str) -> str:
+    """Return the SHA-256 of a text's UTF-8 bytes, in lowercase hex."""
     return sha256(text.encode("utf-8")).hexdigest()
 
 
@@ -87,6 +88,9 @@ def _is_digest_right(captured: object, stated: object) -> bool:
 
 
 def _check_result(fields: Mapping[str, object]) -> Iterator[str]:
+    """Yield that a search's `result_hash` is of another result than the one that stands in its
+    line.
+    """
     if "result_hash" not in fields:
         return
     try:

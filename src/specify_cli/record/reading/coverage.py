@@ -47,7 +47,11 @@ def list_unseen(started: Mapping[str, object], lines: Iterable[Mapping[str, obje
 
 
 def _list_untold(started: Mapping[str, object], lines: Iterable[Mapping[str, object]]) -> list[str]:
-    """Return which events of an agent's work nobody told."""
+    """Return which events of an agent's work nobody reported.
+
+    Each has a name for people and a test. Where lines are withheld only the tests of the first line
+    count, because a withheld line can be of any event.
+    """
     actor = started.get("actor")
     harness = (
         str(actor.get("tool") or "")

@@ -36,7 +36,11 @@ _MOST_RUNS = 100
 
 
 class Remark(NamedTuple):
-    """One fact of a record, and the lines that show it."""
+    """One fact of a record, and the lines that show it.
+
+    `code` is for programs (`NO_CHECK`, `EDITED_AFTER_CHECK`, …), `text` for people. `seqs` names at
+    most five lines, and none where the fact is that something is missing.
+    """
 
     code: str
     text: str
@@ -83,10 +87,9 @@ class CheckState(NamedTuple):
 def judge_tests(lines: Sequence[Mapping[str, object]], commands: Sequence[str] = ()) -> CheckState:
     """Return how the work was tested after its last change.
 
-    `commands` are the test commands that count beside those that everybody knows.
-
-    `lines` are the fields of a record and its annexes, open or closed. A change is a patch that was
-    applied, a command that writes files, or what was seen changed between two tools.
+    `lines` are the fields of a record and its annexes, open or closed. `commands` are test commands
+    that count in addition to those that everybody knows. A change is a patch that was applied, a
+    command that writes files, or what was seen changed between two tools.
     """
     return _show(lines, commands).judge_tests()
 
@@ -95,7 +98,11 @@ def judge_later_tests(
     lines: Sequence[Mapping[str, object]], since: str, commands: Sequence[str] = ()
 ) -> CheckState | None:
     """Return the result of the test runs in another record of a session that began after `since`
-    (RFC 3339): a run that passed, otherwise the last run; None if there are no runs."""
+    (RFC 3339): a run that passed, otherwise the last run; None if there are no runs.
+
+    `lines` are the fields of the other record and its annexes, and `commands` the charter's test
+    commands. Times are compared and not seqs, because the two records have chains of their own.
+    """
     checks = [
         check
         for check in _show(lines, commands).checks
@@ -136,16 +143,18 @@ class _Check(NamedTuple):
 
     @property
     def seq(self) -> int:
+        """Return the line that the run began with."""
         return self.entry.seq
 
     def describe(self) -> str:
+        """Return the command and what it shows, for the text of a remark."""
         return f"{_cut(self.entry.about)}, {self.shows}"
 
 
 class _Change(NamedTuple):
     """Something that changed a file: a patch, a command, or what was seen changed between tools.
 
-    `place` is the entry it came behind, which is before a test run of the same command.
+    `place` is the entry it came after, which is before a test run of the same command.
     """
 
     seq: int
@@ -158,6 +167,11 @@ class RemarkSources:
 
     Each look at an entry of a long record reads its lines again. So a caller that walks a timeline
     for another purpose passes each entry to `take`, in order.
+
+    sources = RemarkSources(commands)
+        for at, entry in enumerate(make_timeline(lines)):
+            sources.take(at, entry)
+        sources.judge_tests().state
     """
 
     def __init__(self, commands: Sequence[str]) -> None:
@@ -178,10 +192,17 @@ class RemarkSources:
 
     @property
     def changes(self) -> list[_Change]:
+        """Return the changes in the order of the timeline, one for each entry that changed a
+        file.
+        """
         return list(self._changes.values())
 
     def take(self, at: int, entry: Entry) -> None:
-        """Take the entry at a place of the timeline."""
+        """Take the entry at a place of the timeline.
+
+        Places must come in order: an entry that shows a change of the tree replaces what its
+        command was guessed to change.
+        """
         if entry.kind == "tool_call":
             self._take_call(entry, at)
         elif entry.kind == "patch_apply" and not entry.bad:
@@ -220,8 +241,12 @@ class RemarkSources:
         return CheckState(state, _cut(check.entry.about), (last.seq, check.seq))
 
     def find_standing_failure(self, since: int) -> _Check | None:
-        """Return the last test run behind a place that failed, and that none which passed later
-        answers for."""
+        """Return the last test run after a place that failed, and that none which passed later
+        answers for.
+
+        `since` is a place in the timeline. At most a hundred different runs that passed are
+        compared, so a record of a million runs costs no more than a hundred looks at each failure.
+        """
         passed: set[CheckRun] = set()
         for check in reversed(self.checks):
             if check.place <= since:
@@ -255,6 +280,7 @@ class RemarkSources:
 
 
 def _show(lines: Sequence[Mapping[str, object]], commands: Sequence[str]) -> RemarkSources:
+    """Return the sources of a whole record."""
     sources = RemarkSources(commands)
     for at, entry in enumerate(make_timeline(lines)):
         sources.take(at, entry)
@@ -262,6 +288,7 @@ def _show(lines: Sequence[Mapping[str, object]], commands: Sequence[str]) -> Rem
 
 
 def _iter_remarks(sources: RemarkSources) -> Iterator[Remark]:
+    """Yield the remarks in their fixed order: tests, failures, artifacts, unseen changes."""
     yield from _compare_checks(sources)
     yield from _find_failures(sources)
     yield from _find_changed_artifacts(sources.links, sources.edits)
@@ -273,6 +300,12 @@ def _iter_remarks(sources: RemarkSources) -> Iterator[Remark]:
 
 
 def _compare_checks(sources: RemarkSources) -> Iterator[Remark]:
+    """Yield remarks about test runs and changes: none ran, none after the last change, none ended
+    well.
+
+    Changes that nobody's tool made are left out, if there are no others: they have a remark of
+    their own.
+    """
     changes, checks, last = sources.changes, sources.checks, sources.find_last()
     unseen = {gap.seq for gap in sources.gaps}
     if last is None or all(change.seq in unseen for change in changes):
@@ -290,7 +323,7 @@ def _compare_checks(sources: RemarkSources) -> Iterator[Remark]:
             yield Remark("NO_CHECK", text, (last.seq,))
         return
     check = checks[-1]
-    # A command that changes files behind its own test run is as late as that run.
+    # A command that changes files after its own test run is as late as that run.
     if check.place <= last.place:
         text = (
             f"the last test run ({check.describe()}) came before the last change "
@@ -336,6 +369,7 @@ def _find_failures(sources: RemarkSources) -> Iterator[Remark]:
 
 
 def _find_changed_artifacts(links: Sequence[Entry], edits: Sequence[Entry]) -> Iterator[Remark]:
+    """Yield a remark for each linked artifact that was edited after its link stated a digest."""
     for link in links:
         since = [
             entry
@@ -348,14 +382,17 @@ def _find_changed_artifacts(links: Sequence[Entry], edits: Sequence[Entry]) -> I
 
 
 def _cut(text: str) -> str:
+    """Return a command of at most 80 characters and an ellipsis."""
     return text if len(text) <= _MAX_COMMAND else f"{text[:_MAX_COMMAND]}…"
 
 
 def _name(texts: Iterable[str]) -> str:
+    """Return texts as a list for people: five of them, and how many more there are."""
     names = list(texts)
     more = [f"and {len(names) - _MAX_NAMED} more"] if len(names) > _MAX_NAMED else []
     return ", ".join([*names[:_MAX_NAMED], *more])
 
 
 def _cite(entries: Sequence[Entry | _Change]) -> tuple[int, ...]:
+    """Return the lines of the first five entries."""
     return tuple(entry.seq for entry in entries[:_MAX_NAMED])

@@ -1,6 +1,6 @@
 """Which witnesses a record of a session has, and whether they agree.  [pure]
 
-    evidence = weigh_evidence(lines)
+    evidence = weigh_evidence(started, lines)
     evidence.describe()        # "hooks told 17 calls, the transcript 17, both 17"
 
 A session has up to three witnesses: the hooks report while it runs, the program's transcript is
@@ -21,8 +21,13 @@ CONTRADICTIONS = ("contradiction", "conflicting_duplicate")
 
 
 class Evidence(NamedTuple):
-    """How many calls each witness told. `until` is how far the transcript was read, by its own
-    claim; None where none was held against the record."""
+    """How many calls each witness reported.
+
+    `hooks` and `transcript` count the calls that each reported, and `both` those that are in both
+    counts. `tree` counts calls whose changes the work tree showed. `contradictions`, `gaps` and
+    `unknown_events` count lines that say so. `until` is how far the transcript was read, by its own
+    claim; None where none was compared with the record.
+    """
 
     hooks: int
     transcript: int

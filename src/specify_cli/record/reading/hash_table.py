@@ -5,7 +5,7 @@
     table.get(hash("c1"))  # 7
 
 It is an open-addressed table with linear probing. The number 0 marks a free place, and `_GONE` the
-place of a dropped entry, which must stay occupied: otherwise a search for an entry behind it would
+place of a dropped entry, which must stay occupied: otherwise a search for an entry after it would
 end there. The keys themselves are not stored, so two keys with one hash share an entry; callers
 accept that.
 """
@@ -31,6 +31,10 @@ class HashTable:
         self._used = 0
 
     def _find(self, hashed: int) -> int:
+        """Return the place of a hash, or the free place where it would be put.
+
+        It ends because the table is never full: a third of the places is free.
+        """
         mask = len(self._hashes) - 1
         at = hashed & mask
         while self._numbers[at] and self._hashes[at] != hashed:
@@ -41,12 +45,18 @@ class HashTable:
         return self.get(hashed) > 0
 
     def get(self, hashed: int) -> int:
-        """Return the number of a hash; 0 where it has none."""
+        """Return the number of a hash; 0 where it has none.
+
+        `hashed` is a signed integer of 64 bits. Another key with the same hash has the same number.
+        """
         number = self._numbers[self._find(hashed)]
         return 0 if number == _GONE else number
 
     def put(self, hashed: int, number: int = 1) -> None:
-        """Give a hash a number, which may be another one than before."""
+        """Give a hash a number, which may be another one than before.
+
+        `number` is from 1 to 2^32 − 2; the default is for a table that is used as a set.
+        """
         at = self._find(hashed)
         self._used += not self._numbers[at]
         self._hashes[at], self._numbers[at] = hashed, number
@@ -54,12 +64,17 @@ class HashTable:
             self._grow()
 
     def drop(self, hashed: int) -> None:
-        """Remove the number of a hash; a hash without a number is ignored."""
+        """Remove the number of a hash; a hash without a number is ignored.
+
+        The place stays occupied until the table grows: a search for an entry after it must pass
+        it.
+        """
         at = self._find(hashed)
         if self._numbers[at]:
             self._numbers[at] = _GONE
 
     def _grow(self) -> None:
+        """Make a table with room for twice the entries, and put the entries that remain into it."""
         hashes, numbers = self._hashes, self._numbers
         self._used = sum(0 < number < _GONE for number in numbers)
         size = max(64, 1 << (2 * self._used).bit_length())

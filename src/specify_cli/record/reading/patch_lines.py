@@ -32,7 +32,11 @@ _MARKS = {" ": KEPT, "+": ADDED, "-": REMOVED}
 
 
 class LineMark(NamedTuple):
-    """One line of a patch: `=` was and is there, `+` came, `-` went; and its digest."""
+    """One line of a patch: `=` was and is there, `+` came, `-` went; and its digest.
+
+    `digest` is what `digest_line` returns: ten hex digits. Compare it with that of a line of a
+    file.
+    """
 
     mark: str
     digest: str
@@ -79,6 +83,7 @@ def lines_of_digests(before: list[str] | None, after: list[str]) -> str | None:
 
 
 def _spell(hunks: Iterable[Iterable[tuple[str, str]]]) -> str | None:
+    """Return hunks as the member `lines`, cut after 1,000 lines; None where no line is left."""
     room, lines = MAX_LINES, []
     for hunk in hunks:
         part = list(islice(hunk, room))
@@ -188,4 +193,5 @@ def _match(old: list[str], new: list[str], around: int = _AROUND) -> Iterator[_H
 
 
 def _split(text: str) -> list[str]:
+    """Return the lines of a text without their LF. A LF at the very end begins no further line."""
     return text.removesuffix("\n").split("\n") if text else []

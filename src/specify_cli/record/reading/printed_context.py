@@ -1,4 +1,12 @@
-"""Read which part of a governance context was printed, if it was not all of it. [pure]"""
+"""Read which part of a governance context was printed, if it was not all of it. [pure]
+
+    read_held(started.get("printed"))      # {"charter:testing": "01JD…"}, or None: all was printed
+    describe_printed(started.get("printed"))
+
+A context is printed in full once in a session. Later records print what is new, and name for every
+other rule the record whose context had it (`printed` in docs/format.md §4). A reader that asks what
+an agent knew has to follow these names.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +18,11 @@ UNREAD = "who read its context (a hook began it)"
 
 def is_in_front(started: Mapping[str, object], hit: Mapping[str, object]) -> bool:
     """Return whether the agent was shown a rule that the retrieval found. It was not if only its
-    title was offered, or if a hook began the record, because nobody reads that context."""
+    title was offered, or if a hook began the record, because nobody reads that context.
+
+    `started` are the fields of the record's first line, and `hit` is an item of `hits` of its
+    `retrieval_response`.
+    """
     return hit.get("shown") != "line" and "opened_by" not in started
 
 

@@ -75,9 +75,11 @@ def make_timeline(events: Sequence[Mapping[str, object]]) -> Sequence[Entry]:
     """Return the entries of a record in the order they began; an end without a beginning is an
     entry of its own.
 
-    `events` are the fields of a record's lines in order, with those of its annexes behind them. A
+    `events` are the fields of a record's lines in order, with those of its annexes after them. A
     timeline of over 4,096 entries makes an `Entry` again at each look, so callers should take what
     they need in one pass.
+
+    [(entry.name, entry.status) for entry in make_timeline(lines) if entry.kind == "tool_call"]
     """
     pairs = _pair_lines(events)
 
@@ -157,6 +159,10 @@ def _pair_lines(events: Sequence[Mapping[str, object]]) -> _Pairs:
 
 
 def _begin(number: int, fields: Mapping[str, object], within: int | None) -> Entry:
+    """Return the entry that a line begins. `within` is the place of the step around it.
+
+    Without an end, a call or a step has the status `open`.
+    """
     # What a safe export leaves of a line has no event.
     kind = say(fields.get("event") or ("withheld" if "withheld" in fields else ""))
     seq = _get_seq(fields, number)
@@ -180,6 +186,10 @@ def _begin(number: int, fields: Mapping[str, object], within: int | None) -> Ent
 
 
 def _end(entry: Entry, number: int, fields: Mapping[str, object]) -> Entry:
+    """Return an entry with its end: status, duration, and the fields of the line `number`.
+
+    A duration that the program measured counts before one from the times of the two lines.
+    """
     duration = fields.get("duration_ms")
     if type(duration) is not int:
         # A transcript that adds the end later states the time of the end itself.
@@ -205,6 +215,7 @@ def _get_seq(fields: Mapping[str, object], number: int) -> int:
 
 
 def _read_status(kind: str, fields: Mapping[str, object]) -> object:
+    """Return how an entry ended, as its line says it; None where nothing says it."""
     if kind == "step_failed" or (
         kind in ("patch_apply", "model_call") and fields.get("ok") is False
     ):
@@ -257,6 +268,7 @@ def _describe(kind: str, fields: Mapping[str, object]) -> str:
 
 
 def _describe_reconciled(fields: Mapping[str, object]) -> str:
+    """Return the counts of a comparison with a witness; those of 0 are left out."""
     counts = (
         f"{say(fields[name])} {name}"
         for name in ("confirmed", "added", "filled", "contradicted")
@@ -280,6 +292,11 @@ def _find_gist(head: str) -> str:
 def _find_step(
     fields: Mapping[str, object], open_steps: Mapping[tuple[str, str], int], kind: str
 ) -> int | None:
+    """Return the place of the open step that a line is in; None if it is in none.
+
+    A line of work in a thread of its own names its step with the ordinal (`within`), because
+    several steps of one name can be open then.
+    """
     if kind in EVENTS and kind.startswith("step_"):
         return None
     step_name = fields.get("step")
@@ -298,13 +315,20 @@ def _find_step(
 
 def moment_of(fields: Mapping[str, object]) -> str | None:
     """Return the time that a line states, RFC 3339; None for a line without one, such as a
-    stand-in."""
+    stand-in.
+
+    `fields` are those of any event: `started` and `completed` have their time under another key.
+    """
     return next((value for key in _TIME_KEYS if isinstance(value := fields.get(key), str)), None)
 
 
 def measure(start: str | None, end: str | None) -> int | None:
     """Return the milliseconds between two recorded times (RFC 3339); None if one is missing or
-    malformed, or if the clock went back."""
+    malformed, or if the clock went back.
+
+    `start` and `end` are times as lines state them. Clocks of two machines can differ: a result is
+    only as good as they are.
+    """
     try:
         span = datetime.fromisoformat(end or "") - datetime.fromisoformat(start or "")
     except (ValueError, TypeError):

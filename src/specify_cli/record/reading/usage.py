@@ -51,7 +51,10 @@ class Price(NamedTuple):
 
 
 class Prices(NamedTuple):
-    """A table of prices and the day (YYYY-MM-DD) it is of."""
+    """A table of prices and the day (YYYY-MM-DD) it is of.
+
+    Prices change, so each estimate names that day. A table without models estimates nothing.
+    """
 
     date: str
     models: tuple[Price, ...] = ()
@@ -148,6 +151,9 @@ def sum_usage(lines: Iterable[Fields], prices: Prices) -> tuple[UsageRow, ...]:
     Rows are sorted by agent, then model. A line without a model counts for the model its agent
     named last. The cost a program told counts; only where it told none is the cost estimated, and
     only where every kind has a price. `prices` without models estimate nothing.
+
+    `lines` are the fields of a record and its annexes in order. `prices` is the table to estimate
+    with.
     """
     rows: dict[tuple[str | None, str | None], list[Fields]] = {}
     models: dict[str | None, str] = {}
@@ -166,6 +172,11 @@ def sum_usage(lines: Iterable[Fields], prices: Prices) -> tuple[UsageRow, ...]:
 def _sum_row(
     agent: str | None, model: str | None, lines: Sequence[Fields], prices: Prices
 ) -> UsageRow:
+    """Return the usage of one agent and model: tokens by kind, requests, and the cost if it is
+    known.
+
+    A cost that the program stated is never mixed with an estimate: they count different things.
+    """
     tokens: dict[str, int] = {}
     requests, program_cost = 0, Decimal(0)
     for line in lines:
@@ -193,6 +204,9 @@ def _sum_row(
 
 
 def _read_cost(value: object) -> Decimal:
+    """Return a stated cost in US dollars; 0 where it is absent, no number, negative or not
+    finite.
+    """
     try:
         cost = Decimal(str(value)) if value is not None else Decimal(0)
     except InvalidOperation:

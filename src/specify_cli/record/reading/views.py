@@ -42,7 +42,9 @@ _BLOCK = 1 << 18
 class View(Sequence["T"]):
     """A sequence of `count` items, each made by its place when it is asked for.
 
-    A slice is a view too, and equal items make views equal to lists. Two looks may give two values.
+    `make` gets a place from 0 on. A slice is a view too, and equal items make views equal to lists.
+    Two looks may give two values, so compare items by their content and not by identity. `walk`
+    yields all items in order, where that is cheaper than making each by its place.
     """
 
     __slots__ = ("_count", "_make", "_walk")
@@ -51,7 +53,7 @@ class View(Sequence["T"]):
         self, count: int, make: Callable[[int], T], walk: Callable[[], Iterator[T]] | None = None
     ) -> None:
         self._count, self._make = count, make
-        # Yields the items one behind the other, where that is less work than to make each.
+        # Yields the items one after the other, where that is less work than to make each.
         self._walk = walk
 
     def __len__(self) -> int:
@@ -80,7 +82,7 @@ class View(Sequence["T"]):
 
 
 def join(*parts: Sequence[T]) -> Sequence[T]:
-    """Return the items of several sequences, one behind the other, without a copy.
+    """Return the items of several sequences, one after the other, without a copy.
 
     A look searches part by part, so use it for a few parts.
     """
@@ -107,6 +109,9 @@ def change(items: Sequence[U], make: Callable[[U], T]) -> Sequence[T]:
     """Return what is made of each item.
 
     `make` runs at each look, so it must be cheap and pure.
+
+    The result has the length of `items` and stores nothing. An exception of `make` is raised at the
+    look.
     """
     return View(len(items), lambda at: make(items[at]), lambda: map(make, items))
 
@@ -141,6 +146,9 @@ def json_pieces(
 
     `gap` is what stands between two members, and grows with the depth. The pieces, joined, are the
     text.
+
+    `indent` is in blanks for each level, and `sort_keys` is as for `json.dumps`. Write the pieces
+    as they come: the text of a long record does not fit in memory.
     """
     inner = gap + " " * indent
     if isinstance(value, dict) and value:
@@ -186,7 +194,10 @@ def read_file(read: ReadAt) -> Record | None:
 
 def read_entries(read: ReadAt) -> Sequence[Entry]:
     """Return the lines of a record's file that are in force and can be read, whether it holds a
-    record or not."""
+    record or not.
+
+    `read` is as for `read_file`. Use it where even a file without its first line must be shown.
+    """
     lines = _Lines(read)
     for _ in lines.scan():
         pass
@@ -244,6 +255,9 @@ class _Lines(Sequence["Entry"]):
         )
 
     def _keep(self, place: int, entry: Entry, size: int) -> Entry:
+        """Cache an entry of `size` bytes, and return it. A full cache is emptied whole: a walk in
+        order, which is the common case, would evict each entry before its next use in any case.
+        """
         self._room -= size
         if self._room < 0:
             self._cache.clear()
@@ -252,6 +266,10 @@ class _Lines(Sequence["Entry"]):
         return entry
 
     def _look_up(self, place: int) -> Entry:
+        """Return the entry at a place: from the cache, the block read last, or the file.
+
+        Raises StoredDataError RECORD_DAMAGED if the line has another seal than at the first look.
+        """
         cached = self._cache.get(place)
         if cached is not None:
             return cached

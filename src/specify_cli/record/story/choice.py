@@ -1,7 +1,10 @@
 """Why a profile was chosen, in plain English: records keep the router's own words.  [pure]
 
-explain_choice("critic-cato was chosen by its role")
-# "critic-cato was chosen because its role is to do this"
+    explain_choice("critic-cato was chosen by its role")
+    # "critic-cato was chosen because its role is to do this"
+
+The words in a record never change, because a replay compares them. So they are translated when they
+are shown. Words that no row knows are shown as they are.
 """
 
 _PLAIN = {

@@ -3,7 +3,8 @@
     join_acts([act, another]).title    # "edited 2 files +3 −1"
     name_event(entry)                  # "went on to: review"
 
-Names are those a reader knows: no name of an event type stands in them.
+A reader of a story knows no names of event types, so none stands in what is returned here. An event
+that nobody gave words is named by its type with blanks and its highlights: it must not be lost.
 """
 
 from __future__ import annotations
@@ -136,6 +137,7 @@ def name_event(entry: Entry) -> str:
 
 
 def _name_session_change(entry: Entry) -> str:
+    """Return how a session changed; "" for changes that other lines show as well."""
     return "" if entry.fields.get("change") in _QUIET else describe_session(entry)
 
 
@@ -154,11 +156,13 @@ def _name_reconciled(entry: Entry) -> str:
 
 
 def _name_stage(entry: Entry) -> str:
+    """Return the stage that the work went on to; "" for the stages that a subagent is."""
     stage = say(entry.fields.get("to"))
     return "" if "subagent:" in stage or stage == "main" else f"went on to: {stage}"
 
 
 def _name_gap(entry: Entry) -> str:
+    """Return what was not recorded, and why."""
     fields = entry.fields
     what = say(fields.get("what"))
     reason = say(fields.get("reason")).replace("_", " ")
@@ -169,27 +173,33 @@ def _name_gap(entry: Entry) -> str:
 
 
 def _name_approval(entry: Entry) -> str:
+    """Return who allowed or denied a call, and what that statement is worth."""
     fields = entry.fields
     verb = "allowed" if fields.get("decision") == "allow" else "denied"
     approver = fields.get("approver")
     # A program reports that a call was allowed or denied; some programs decide that themselves.
     by = f" by {say(approver)}" if approver else ", by whom is not recorded"
-    # "allow signed": what the approval is worth stands behind the decision.
+    # "allow signed": what the approval is worth stands after the decision.
     worth = (entry.status or "").partition(" ")[2]
     return f"{verb}{by} {worth} {say(fields.get('reason') or '')}".strip()
 
 
 def _name_gate(entry: Entry) -> str:
+    """Return which rule was asked, its decision and the reason."""
     reason = say(entry.fields.get("reason_code")).replace("_", " ")
     return f"the rule {entry.name} was asked: {entry.status} ({reason})"
 
 
 def _name_error(entry: Entry) -> str:
+    """Return an error with its code and message."""
     return f"an error: {describe_error(entry.fields)}"
 
 
 def describe_error(fields: Mapping[str, object]) -> str:
-    """Return "code: message" of a line that reports an error; "" for any other line."""
+    """Return "code: message" of a line that reports an error; "" for any other line.
+
+    `fields` are those of an `error`, a `step_failed` or any other line. A message can be cut.
+    """
     parts = (read_text(fields.get(name)) for name in ("error_code", "message"))
     return ": ".join(filter(None, parts))
 

@@ -19,6 +19,10 @@ class StoryPart(NamedTuple):
 
     `text` is what was asked or answered, in full as far as it is kept. `outcome` is failed where
     anything in a group failed.
+
+    `at` is RFC 3339, `duration_ms` None where an end is missing. `limits` say what of it is masked,
+    cut or withheld. `seqs` are the lines that show it. `acts` are those of a group, `parts` those
+    of a chapter: a part has one of them at most.
     """
 
     kind: str
@@ -35,7 +39,12 @@ class StoryPart(NamedTuple):
 
 class StoryRequest(NamedTuple):
     """Who asked for what, and who was chosen for it and why; `missing` says why no request is
-    there, where that is known, `work` which work package of which mission it is."""
+    there, where that is known, `work` which work package of which mission it is.
+
+    All members but `missing`, `by` and `work` are None where the line does not state them. `by` is
+    the id of the actor. `profile` and `action` were chosen by the router, and `why` is its reason
+    in plain English.
+    """
 
     request: str | None
     missing: str
@@ -53,7 +62,11 @@ class StoryRequest(NamedTuple):
 
 class Bearing(NamedTuple):
     """A rule that was found by what the work is about: its `because` as the record says it, the
-    changed `files` it was found by, and whether by the kind of work."""
+    changed `files` it was found by, and whether by the kind of work.
+
+    `uri` is that of the rule. A rule with neither `files` nor `by_kind` was found by words alone
+    and is no `Bearing`.
+    """
 
     uri: str
     because: tuple[str, ...]
@@ -63,7 +76,11 @@ class Bearing(NamedTuple):
 
 class StoryContext(NamedTuple):
     """The rules that were put before the agent: their uris, those in front first; `bearing` are
-    those of which the record says that a file or the kind of work brought them."""
+    those of which the record says that a file or the kind of work brought them.
+
+    `summary` is one line for people. `shown` were printed to the agent, `offered` are titles that
+    it could open, and `kept_back` were denied or redacted by a policy, each with the rule's id.
+    """
 
     summary: str
     shown: tuple[str, ...]
@@ -73,7 +90,11 @@ class StoryContext(NamedTuple):
 
 
 class Changed(NamedTuple):
-    """A file that changed: how, and how many lines came and went where that is known."""
+    """A file that changed: how, and how many lines came and went where that is known.
+
+    `path` is below the project's root. `kind` is create, modify, delete or what else the patch
+    states. `added` and `removed` are None where no patch of the file states its lines.
+    """
 
     path: str
     kind: str
@@ -106,7 +127,10 @@ class Story(NamedTuple):
 
 
 class Fact(NamedTuple):
-    """A sentence, and the lines that show it."""
+    """A sentence, and the lines that show it.
+
+    It is never a judgement of ours: anybody can read `seqs` and come to the same sentence.
+    """
 
     text: str
     seqs: tuple[int, ...]

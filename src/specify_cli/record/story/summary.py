@@ -36,7 +36,11 @@ class Summary(NamedTuple):
 
 
 class ToldLine(NamedTuple):
-    """A line of a record as its story calls it; `text` is what was asked or answered."""
+    """A line of a record as its story calls it; `text` is what was asked or answered.
+
+    `seq` is -1 for a line without a number. A result has the duration of its call. `agent` is the
+    subagent that the line is of, None for the main one.
+    """
 
     seq: int
     at: str | None
@@ -76,6 +80,7 @@ def summarize_story(story: Story) -> Summary:
 
 
 def _cut_facts(texts: Sequence[str]) -> tuple[str, ...]:
+    """Return the first three texts, each of at most 120 characters, and how many more there are."""
     more = [f"and {len(texts) - _FACTS} more"] if len(texts) > _FACTS else []
     return (*(cut(text, _SENTENCE) for text in texts[:_FACTS]), *more)
 
@@ -109,6 +114,7 @@ def tell_before(started: Line, above: Sequence[Line]) -> str:
 
 
 def _walk(parts: Iterable[StoryPart]) -> Iterator[StoryPart]:
+    """Yield all parts of a story, a chapter before the parts inside it."""
     for part in parts:
         yield part
         yield from _walk(part.parts)

@@ -4,6 +4,14 @@
 
 A prompt begins a chapter; the work of a subagent or a step is a chapter inside it. Neighbouring
 acts of one deed are one group ("read 4 files"), and an edit and its patch are one act.
+
+How a chapter is found. An entry inside a step belongs to that step's chapter. Otherwise the agent
+that it names decides: the main one writes into the chapter of the last prompt, a subagent into a
+chapter of its own there. A subagent gets the chapter of the call that asked for it, as soon as that
+call can be told apart (`_begin_agent`).
+
+One walk over the timeline fills the story and the remarks, because each look at an entry of a long
+record reads its lines again.
 """
 
 from __future__ import annotations
@@ -148,7 +156,7 @@ class _Chapter:
         self.group.append(act)
 
     def put(self, part: StoryPart | _Chapter) -> None:
-        """Add a part, or a chapter that is still being written, behind the group."""
+        """Add a part, or a chapter that is still being written, after the group."""
         self.close_group()
         self.parts.append(part)
 
@@ -184,7 +192,17 @@ class _Chapter:
 
 
 class Telling:
-    """The chapters so far, and which of them the next entry belongs to."""
+    """The chapters so far, and which of them the next entry belongs to.
+
+    telling = Telling(commands, root)
+        for place, entry in enumerate(make_timeline(lines)):
+            telling.take(place, entry)
+        telling.finish()
+
+    `commands` are the charter's test commands, `root` is the project's folder at the time, and
+    `own` the subagent whose record it is, None for the main agent's. `changed`, `left`, `judged`,
+    `calls` and `failed` grow while entries are taken.
+    """
 
     def __init__(self, commands: Sequence[str], root: str, own: str | None = None) -> None:
         self._commands = commands
@@ -387,6 +405,7 @@ class Telling:
 
 
 def _read_result(call: Entry) -> str:
+    """Return the output of a call as far as its line holds it."""
     return read_text(call.end_fields.get("output"))
 
 
@@ -476,6 +495,7 @@ def _list_objects(value: object) -> list[Line]:
 
 
 def _get_text(fields: Line, name: str) -> str | None:
+    """Return a member as text; None where the line does not have it."""
     value = fields.get(name)
     return None if value is None else say(value)
 

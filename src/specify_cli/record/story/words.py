@@ -1,8 +1,13 @@
 """What one call or event of a record is called in plain English.  [pure]
 
-    name_call(entry, places)   # Act("read", "src/login.py", …)
+    name_call(entry, commands, root)   # Act("read", "src/login.py", …)
 
-Tools of six programs have six names for one deed: a name is looked up without case and signs.
+Tools of six programs have six names for one deed: a name is looked up without case and signs. What
+the tables do not know is the deed `use` under the tool's own name: no deed of a new tool is
+guessed.
+
+The arguments of a call are JSON that the line may hold in part. So their members are found by
+patterns first (`_VALUES`), and the text is parsed only where no known member is in it.
 """
 
 from __future__ import annotations
@@ -113,6 +118,9 @@ def shorten_paths(text: str, root: str) -> str:
     """Return a text whose paths of this project begin at its top, and those of a home at `~`.
 
     `root` may be empty. A `cd` to the root before a command goes too.
+
+    Paths of the machine that a record was made on say nothing to its reader, and a home names a
+    person.
     """
     if root:
         text = text.replace(f"cd {root} && ", "").replace(f"{root}/", "")
@@ -126,6 +134,8 @@ def find_root(lines: Iterable[Mapping[str, object]], root: str) -> str:
 
     A call names its file by an absolute path, and the patch it made by a path below the project:
     the project's folder is the part before that.
+
+    `lines` are the fields of a record, `root` is the folder to fall back on.
     """
     calls: dict[str, str] = {}
     for line in lines:
@@ -156,6 +166,9 @@ def name_call(entry: Entry, commands: Sequence[str], root: str) -> Act:
     """Return a call of a tool as a deed.
 
     `commands` are the charter's test commands; a command that runs tests is the deed `test`.
+
+    `root` is the project's folder, by which paths are shortened. A failed test run states how many
+    tests failed, and any other failure the last line that the tool printed.
     """
     deed = name_deed(entry.name)
     shows = judge_check(entry, commands) if deed in ("run", "use") else None
@@ -193,6 +206,8 @@ def make_act(entry: Entry, deed: str, what: str, outcome: str, result: str = "")
     """Return an entry as an act, with its limits.
 
     `what` and `result` are cut after 200 characters.
+
+    `deed` is one of `naming.VERBS`, or `note`; `outcome` one of ok, failed, denied, open, unknown.
     """
     fields, end = entry.fields, entry.end_fields
     added, removed = _count_lines(fields) if entry.kind == "patch_apply" else (None, None)
@@ -220,6 +235,8 @@ def list_limits(fields: Mapping[str, object]) -> list[str]:
     withheld or erased, and which other session wrote it.
 
     A whole line of the record's own session has none.
+
+    `fields` are those of one line. The order is fixed: withheld, erased, writer, masked, cut.
     """
     limits = []
     if "withheld" in fields:
@@ -316,6 +333,7 @@ def _count_lines(fields: Mapping[str, object]) -> tuple[int | None, int | None]:
 
 
 def _read_head(args: object) -> str:
+    """Return the beginning of a call's arguments, as far as the line holds it."""
     return say(args.get("head", "")) if isinstance(args, dict) else _unquote(say(args or ""))
 
 
@@ -328,6 +346,9 @@ def _unquote(text: str) -> str:
 
 
 def _find_value(head: str) -> str:
+    """Return the one argument that says what a call is about; without a known one the first
+    three.
+    """
     match = _VALUES.search(head)
     if match is not None:
         return _unescape(match[1])
@@ -359,6 +380,7 @@ def _name_plan(head: str) -> str:
 
 
 def _unescape(text: str) -> str:
+    """Return a JSON string without its escapes; a text that was cut inside an escape as it is."""
     try:
         return say(json.loads(f'"{text}"', strict=False))
     except ValueError:
@@ -366,7 +388,11 @@ def _unescape(text: str) -> str:
 
 
 def name_failure(output: str, outcome: str, root: str) -> str:
-    """Return the last line of the output of an act that failed or was denied; "" for any other."""
+    """Return the last line of the output of an act that failed or was denied; "" for any other.
+
+    `output` is what the tool printed, `outcome` that of the act, and `root` the project's folder,
+    by which paths are shortened. Lines that a program put around the output are passed over.
+    """
     output = _BEFORE_OUTPUT.sub("", _COLOURS.sub("", output))
     lines = map(str.strip, reversed(output.splitlines()))
     last = next((line for line in lines if line and not _WRAPPED.fullmatch(line)), "")

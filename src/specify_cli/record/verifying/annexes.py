@@ -57,6 +57,9 @@ def add_annexes(
     `annexes` are (file, bytes) in any order. `holds` returns whether a line of the record has a
     seal; without it an erasure of a line that is not here counts as pending. An annex that does not
     fit is a finding and has no other effect.
+
+    `invocation_id` is the record's. Findings of the record come first, then those of the annexes in
+    the order they were given. The report of `report` itself is not changed.
     """
     closing = report.tip if report.status == "closed" else None
     findings = list(report.findings)
@@ -103,7 +106,11 @@ def add_annexes(
 
 def count_told_once(fields: Mapping[str, object]) -> int:
     """Return by how many an annex changes the number of calls that only one witness reported: a
-    transcript that was compared with the record confirms some, or adds one of its own."""
+    transcript that was compared with the record confirms some, or adds one of its own.
+
+    `fields` are those of the annex. The result can be negative; the sum over a record is never
+    shown below 0.
+    """
     if fields.get("event") == "reconciled":
         confirmed = fields.get("confirmed")
         return -confirmed if type(confirmed) is int else 0
@@ -118,6 +125,8 @@ def verify_annex(
     `tip` is the seal of the record's closing line; None for an open record, which can have no
     annex. At most one finding is returned, because after it the rest cannot be judged. The seq must
     be a number, but need not be the next one: `prev` says where the annex belongs.
+
+    `data` is the whole file, and `file` the name that findings state.
     """
     line = open_line(data[:-1]) if data.endswith(b"\n") and data.count(b"\n") == 1 else None
     if line is None:

@@ -4,7 +4,7 @@
     contents.check_contents(fields, 3, 1024, judged=True)
     contents.findings
 
-A result is compared with its call, a search with the line behind it, an id with that of the record.
+A result is compared with its call, a search with the line after it, an id with that of the record.
 `verify.py` checks bytes, seals and the chain.
 
 Once the bytes, seal or place of a line are damaged, nothing is reported as missing any more: the
@@ -67,7 +67,10 @@ class Calls:
         self._numbers, self._seqs, self._hashes = HashTable(), array("q"), array("q")
 
     def get(self, call_id: str) -> tuple[int, int] | None:
-        """Return (seq of the result or -1, hash); None for a call that never began."""
+        """Return (seq of the result or -1, hash); None for a call that never began.
+
+        `call_id` is the id as the line states it. The hash is what `open` or `put` noted last.
+        """
         number = self._numbers.get(hash(call_id))
         return (self._seqs[number - 1], self._hashes[number - 1]) if number else None
 
@@ -82,7 +85,10 @@ class Calls:
         self.put(call_id, -1, 0 if again else tool)
 
     def put(self, call_id: str, seq: int, hashed: int) -> None:
-        """Note the result of a call: its seq, and a hash of its status and output."""
+        """Note the result of a call: its seq, and a hash of its status and output.
+
+        `call_id` need not have begun; `hashed` fits 64 signed bits.
+        """
         number = self._numbers.get(hash(call_id))
         if number:
             self._seqs[number - 1], self._hashes[number - 1] = seq, hashed
@@ -122,7 +128,8 @@ class Contents:
     def add_finding(self, code: str, seq: int | None, offset: int, detail: str = "") -> None:
         """Add a finding at a byte offset of the file.
 
-        `seq` is None where the line has no number.
+        `code` is one of the core's, and `detail` says what was found. `seq` is None where the line
+        has no number.
         """
         self.findings.append(finding(code, self.file, seq, offset, detail))
 
@@ -134,6 +141,9 @@ class Contents:
         `fields` are without the seal, and `offset` is in bytes. `judged` is false for a line whose
         seal does not fit: its contents are not judged, but later lines are compared with them, so
         that one damage does not cause more findings.
+
+        `seq` is the number of the line. Call it once for each line, in the order of the file: what
+        a later line is compared with is what this one leaves.
         """
         event = str(fields.get("event", ""))
         if seq == LAST_OPENING_SEQ and self.trail.started is None:
@@ -265,6 +275,8 @@ class Contents:
 
         The first line states the id of the record, and must fit the file's name (NAME_MISMATCH).
         Every later line must have the id of the first (ID_MISMATCH).
+
+        `fields`, `seq` and `offset` are of the line; `seq` is None in records of older writers.
         """
         invocation_id = say(fields.get("invocation_id"))
         if self.invocation_id is None:
@@ -297,6 +309,7 @@ def _is_of_transcript(fields: Mapping[str, object]) -> bool:
 
 
 def _read_links(fields: Mapping[str, object], seq: int | None) -> tuple[Citation, ...]:
+    """Return the closings of other records that a line names in `after` (docs/format.md §11)."""
     seals, ids = fields.get("after"), fields.get("after_of")
     if not isinstance(seals, list) or not isinstance(ids, list):
         return ()
@@ -304,5 +317,6 @@ def _read_links(fields: Mapping[str, object], seq: int | None) -> tuple[Citation
 
 
 def _describe_import(imported: object) -> str:
+    """Return where an imported record came from, by its own claim."""
     members = imported if isinstance(imported, dict) else {}
     return f"from a transcript of {say(members.get('harness'))} at {say(members.get('at'))}"

@@ -80,6 +80,9 @@ def judge_erasures(
 
     `annexes` are (file, fields with the seal under `~`) that fit the record. An erasure with a time
     before a line it erases has no effect. One during a hold is HELD_ERASED.
+
+    The result of `holds` is trusted: it is a look-up among seals that were verified before. Without
+    it a line that is not among the erased ones counts as still whole, hence ERASURE_PENDING.
     """
     by_seal = {line.seal: line for line in report.erased}
     proven: set[str] = set()
@@ -157,6 +160,7 @@ def list_in_force(
 
 
 def _say_order(fields: Mapping[str, object]) -> str:
+    """Return who ordered an erasure and why, as findings say it."""
     rule = fields.get("rule")
     by = f"rule {say(rule)}" if rule is not None else say(fields.get("ordered_by"))
     at = fields.get("clock", fields.get("at"))
@@ -164,6 +168,9 @@ def _say_order(fields: Mapping[str, object]) -> str:
 
 
 def _proves(row: Row, line: ErasedLine | None) -> bool:
+    """Return whether a row accounts for a line: for its seal, exactly its lost members, and the
+    rest.
+    """
     return (
         line is not None
         and row.digest == line.digest

@@ -1,6 +1,10 @@
 """Which objects a line, and an object in turn, name by their SHA-256 (docs/format.md §5).  [pure]
 
-[item.digest for item in named_objects(fields, seq=3, offset=1024)]
+    [item.digest for item in named_objects(fields, seq=3, offset=1024)]
+    objects_of("snapshot", manifest_bytes)       # (digest, field) pairs, None if it is no manifest
+
+Verify, exports, publishing and erasure all ask here which objects belong to a record, so that they
+mean the same set.
 """
 
 from __future__ import annotations
@@ -25,6 +29,9 @@ def named_objects(
     Two kinds of members name one: those of the table (`OBJECT_MEMBERS`), and every value that is
     {`object`: digest, …}, as a long captured text is. Without a charter `governance_context_hash`
     is the SHA-256 of nothing, which names no object.
+
+    `fields` are those of the line; `seq` (None where it has no number) and `offset`, in bytes, say
+    in each result where the name stands. The digests are not checked: a line can name any text.
     """
     for key in OBJECT_MEMBERS.get(str(fields.get("event")), ()):
         digest = fields.get(key)
@@ -86,6 +93,7 @@ def bundle_entries(bundle: bytes) -> frozenset[str]:
 
 
 def _parse_mapping(data: bytes) -> dict[str, object] | None:
+    """Return the JSON object in some bytes; None for anything else, however deep it is nested."""
     try:
         value = json.loads(data)
     except (ValueError, RecursionError):

@@ -6,7 +6,7 @@
 
 Reading order: `entries.py` (add a leaf for a line), `leaves.py` (leaves and the folder they lie
 in), `merkle.py` (RFC 6962), `signing.py` (checkpoints), `notes.py` (C2SP notes, cosignatures,
-policies), `published.py` (the part that a committed trail carries), `automatic.py` (sign behind an
+policies), `published.py` (the part that a committed trail carries), `automatic.py` (sign after an
 answer).
 
 A leaf is durable before the answer. If a crash interrupts a write, the next command finishes it.

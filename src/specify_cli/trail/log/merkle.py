@@ -10,7 +10,7 @@ subtrees of 256**L leaves, as a tile of C2SP tlog-tiles holds them.
 
 The levels make a proof cheap: a root is made of the hashes of complete subtrees. These are stored
 once they are complete and never change, and only the right edge is computed anew. A leaf is hashed
-behind a byte 0 and a node behind a byte 1, so that nobody can pass one off as the other (RFC 6962
+after a byte 0 and a node after a byte 1, so that nobody can pass one off as the other (RFC 6962
 §2.1).
 """
 

@@ -96,7 +96,7 @@ class Checkpoint(NamedTuple):
     """A log's state as its owner signed it (tlog-checkpoint): `text` is what the signatures are
     over.
 
-    `root` has 32 bytes. The text ends in LF; lines behind the third are extensions and signed as
+    `root` has 32 bytes. The text ends in LF; lines after the third are extensions and signed as
     well.
     """
 
@@ -173,7 +173,7 @@ def encode(data: bytes) -> str:
 def decode(text: str, what: str) -> bytes:
     """Return the bytes of standard base64 in its one canonical form. Raises NoteError.
 
-    `what` names the text in the error. Blanks, missing padding and set bits behind the end are
+    `what` names the text in the error. Blanks, missing padding and set bits after the end are
     refused.
     """
     try:

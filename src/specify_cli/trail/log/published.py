@@ -1,7 +1,7 @@
 """The part of a log that a committed trail carries: pieces of its leaves and its checkpoints, one
 immutable file each.
 
-    .kittify/trail/log/<log>/<first>-<behind the last>.leaves
+    .kittify/trail/log/<log>/<first>-<after the last>.leaves
     .kittify/trail/log/<log>/<size>-<8 hex of its digest>.checkpoint
 
 A name is unique to its content, so branches merge without conflict; pieces can overlap, and then
@@ -27,7 +27,7 @@ _SEGMENT = re.compile(r"([0-9]{1,12})-([0-9]{1,12})\.leaves")
 
 
 def list_segments(root: str, name: str) -> list[tuple[str, int, int]]:
-    """Return (file name, number of its first leaf, number behind its last) of each published piece
+    """Return (file name, number of its first leaf, number after its last) of each published piece
     of a log.
 
     `name` is the log's. They are sorted by number; names of another form are left out. Contents
