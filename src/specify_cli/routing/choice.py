@@ -72,6 +72,8 @@ class Choice(NamedTuple):
 
     `winners` is empty if no profile serves the action, and holds several if they tie. `why` is a
     phrase for people.
+
+    The same profiles in another order give the same choice: they are sorted by id first.
     """
 
     winners: tuple[AgentProfile, ...] = ()
@@ -127,6 +129,7 @@ def find_evidence(request: str, table: RouterTable) -> Evidence:
 
 
 def _list_languages(profile: AgentProfile, table: RouterTable) -> frozenset[str]:
+    """Return the languages that a profile is made for, under the names that the table uses."""
     names = (
         table.language_names.get(fold(language), fold(language)) for language in profile.languages
     )
@@ -283,6 +286,9 @@ def choose_profile(
 
     `pool` must not be empty, and its order does not matter. `role` is the role of the pool, and
     `lemma` the verb in the request; both can be empty.
+
+    `evidence` and `facts` are those of the request and the project. Two profiles tie only if every
+    number of `CRITERIA` is equal, and no generalist settles it.
     """
     remaining = _drop_replaced(pool, facts, table)
     standings = [
@@ -314,6 +320,7 @@ def choose_profile(
 
 
 def _show_standing(standing: _Standing, role: str, won: bool) -> dict[str, object]:
+    """Return how a profile stands as the JSON of `considered` has it."""
     return {
         "profile_id": standing.profile.profile_id,
         "role": role,

@@ -45,7 +45,12 @@ _FAULTS = read_cell("bug crash error failure regression glitch leak")
 
 
 class Clauses(RequestText):
-    """A request that is read clause by clause: its questions, its orders, and its other actions."""
+    """A request that is read clause by clause: its questions, its orders, and its other actions.
+
+    Reading order: `read_clause` decides by how a clause begins and calls the others;
+    `read_question`, `read_order` and `read_head` are its three answers; `find_others` looks for
+    further actions in the sentence. Private functions answer one question about a position each.
+    """
 
     __slots__ = ()
 
@@ -56,6 +61,10 @@ class Clauses(RequestText):
         if the beginning is no question, order or noun of an action.
 
         `question` says that the sentence ends in a question mark.
+
+        `start` and `end` are positions of tokens. Words are skipped from the left until one leads,
+        and a word that can neither lead nor open ends the search: what stands further right is no
+        order.
         """
         i = start
         # `noun`: a determiner stands before the word. `opened`: a polite opener does, so an order
@@ -106,6 +115,9 @@ class Clauses(RequestText):
         after the phrase; None for a statement about it.
 
         "The review is needed" asks for a review, "the review is late" does not.
+
+        `end` is the position after the clause. The position that comes back tells where other
+        actions can begin.
         """
         last, after = self.find_head(i, end)
         if last < 0:
@@ -204,6 +216,9 @@ class Clauses(RequestText):
         `is_start` is false once words of the clause were skipped: "can you" opens a question only
         at its beginning. Most questions ask to analyze; one about a change asks to review, and one
         that no file answers has the action none.
+
+        `end` is the position after the clause, and `question` says that the sentence ends in a
+        question mark.
         """
         opener, asking = self.find_phrase("openers", i, end), self.find_phrase("wh_phrases", i, end)
         if opener and not (asking and asking[1] > opener[1]):
@@ -266,6 +281,9 @@ class Clauses(RequestText):
 
         `noun` says that a determiner stands before it, so a single word is no verb. `opened` says
         that a polite opener does, so it is one.
+
+        The past form of a verb that changes no file is no order without an opener: "reported by a
+        customer". A verb of the cell `halting` is one only with an object.
         """
         phrase = self.find_phrase("phrases", i, end)
         if phrase and " ".join(phrase[0].words) in _SOME_DOING:
@@ -365,7 +383,11 @@ class Clauses(RequestText):
         return False
 
     def _ask_object(self, verb: Verb, i: int, end: int) -> Verb:
-        """Return the verb with the action its object gives it: to write a spec is to specify."""
+        """Return the verb with the action its object gives it: to write a spec is to specify.
+
+        `i` is where the object begins. The row of the verb in the cell `objects` decides first; a
+        verb without one keeps its action, unless the head noun stands for another ("make a plan").
+        """
         table = self.table
         tracks = verb.lemma.removesuffix(" up") in table.words("tracker_verbs")
         if tracks and self._is_tracked(i, end):

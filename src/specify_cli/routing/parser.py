@@ -49,6 +49,9 @@ class ParsedRequest(NamedTuple):
 
     `words` are those that can be a profile's own verb, without negated ones. `empty` is set for a
     text of stop words and signs.
+
+    A request of the readings implement and review is refused by the router, and each is offered. A
+    forbidden action is never chosen by a profile's keywords either.
     """
 
     readings: tuple[Reading, ...] = ()

@@ -1,4 +1,11 @@
-"""Load the router's inputs: the profiles of a project, and the shipped table."""
+"""Load the router's inputs: the profiles of a project, and the shipped table.
+
+    registry = ProfileRegistry(project.root, cache)
+    route(text, registry.all(), shipped_table(), detect_facts(project.root))
+
+This is the only module of the package that reads files. A replay does not use it: it takes profiles
+and table from the snapshot (`storage.frozen`).
+"""
 
 from __future__ import annotations
 
@@ -25,7 +32,11 @@ class ProfileRegistry(AgentProfileRepository):
         super().__init__(project_dir=PROJECT_FOLDERS, cache=cache, root=root)
 
     def get(self, profile_id: str) -> AgentProfile:
-        """Return one profile. Raises CallerError PROFILE_NOT_FOUND listing what is available."""
+        """Return one profile. Raises CallerError PROFILE_NOT_FOUND listing what is available.
+
+        `profile_id` is compared as written. If files of profiles cannot be used, the error says so
+        first: the missing profile may be one of them.
+        """
         own = super().get(profile_id)
         if own is not None:
             return own

@@ -51,7 +51,12 @@ class Reading(NamedTuple):
 
 
 class RequestText:
-    """One request while it is read: its tokens, what is negated, and the table to ask."""
+    """One request while it is read: its tokens, what is negated, and the table to ask.
+
+    `tokens` are those of `scan_tokens`. `negated` holds the positions under a negation, and
+    `described` those of them that only describe. All three stay as they are: reading changes
+    nothing, so questions can be asked in any order.
+    """
 
     __slots__ = ("described", "negated", "table", "tokens")
 
@@ -105,7 +110,11 @@ class RequestText:
         return None
 
     def find_anywhere(self, key: str, i: int, end: int) -> Phrase | None:
-        """Return the first phrase of a cell between `i` and the end."""
+        """Return the first phrase of a cell between `i` and the end.
+
+        `key` names the cell. Positions are tried from left to right, and the longest phrase at
+        each.
+        """
         return next(
             (phrase[0] for j in range(i, end) if (phrase := self.find_phrase(key, j, end))), None
         )
@@ -131,11 +140,11 @@ class RequestText:
         return at
 
     def is_name(self, i: int, end: int) -> bool:
-        """Return whether code, a path, an id or a number stands at `i`."""
+        """Return whether code, a path, an id or a number stands at `i`; False from `end` on."""
         return i < end and self.tokens[i].kind in "on"
 
     def continues(self, i: int, end: int) -> bool:
-        """Return whether a word stands at `i` that continues a noun phrase."""
+        """Return whether a word stands at `i` that continues a noun phrase; False from `end` on."""
         return (
             i < end and bool(self.word(i)) and not self._is_outside(i, "boundaries", "determiners")
         )
@@ -147,7 +156,11 @@ class RequestText:
         return self.is_in(i, *cells) and not glued
 
     def marks_object(self, i: int, end: int) -> bool:
-        """Return whether an object begins at `i`, so that the word before it is a verb."""
+        """Return whether an object begins at `i`, so that the word before it is a verb.
+
+        Articles, names and owners do: "review the page", "review `run()`", "review Anna's page".
+        `end` is the position after the clause.
+        """
         word = self.word(i)
         owner = i < end and word.endswith(("'s", "s'")) and word not in _CONTRACTED
         return owner or self.is_in(i, "objects_markers", "determiners") or self.is_name(i, end)
@@ -158,7 +171,10 @@ class RequestText:
         return word in _ADVERBS or (word.endswith("ly") and len(word) > 4)
 
     def is_subject(self, i: int, end: int) -> bool:
-        """Return whether what stands at `i` is something of which a statement can be made."""
+        """Return whether what stands at `i` is something of which a statement can be made.
+
+        Words that lead to a verb are none. `end` is the position after the clause.
+        """
         if i >= 0 and (self.is_name(i, end) or self.word(i) in ("it", "they")):
             return True
         return self.continues(i, end) and not self.is_in(i, "leadins")
@@ -274,6 +290,9 @@ class RequestText:
         """Return the reading that rests on the word at `i`.
 
         `rule` is a phrase for people; `weight` says how much the reading counts (`Reading`).
+
+        `action` is one of the table's, or none. `lemma` is the base form of the verb; without it
+        the word itself.
         """
         return Reading(
             action, self.tokens[i].raw, rule, self.tokens[i].at, lemma or self.word(i), weight

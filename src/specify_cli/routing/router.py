@@ -51,7 +51,14 @@ ACTIONS = ("implement", "review", "plan", "specify", "analyze", "curate", "coord
 
 
 class RouterDecision(NamedTuple):
-    """One profile and one action, with the token and the rule they rest on."""
+    """One profile and one action, with the token and the rule they rest on.
+
+    `confidence` is exact (the caller named the profile), canonical_verb (a verb or phrase asked for
+    the action) or domain_keyword (a noun implied it). `token` is the word that decided, as written,
+    and `rule` the reader's name for how it decided. `match_reason` is the sentence that the record
+    holds. `considered` lists the readings and how each profile that was compared stands; it is for
+    people who ask why.
+    """
 
     profile_id: str
     action: str
@@ -68,6 +75,9 @@ class RouterAmbiguityError(NamedTuple):
 
     `error_code` is EMPTY_REQUEST, ROUTER_NO_MATCH, ROUTER_AMBIGUOUS or PROFILE_NOT_FOUND. A
     candidate is {`profile_id`, `action`, `reason`}.
+
+    `suggestion` is the next thing to do, as a sentence. The command line shows it with a command
+    for each candidate.
     """
 
     error_code: str
@@ -89,6 +99,9 @@ def route(
     them are never chosen. `facts` are the project's languages, and `hint` is the id of the profile
     that the caller names. Nothing is read or written, and nothing raises: a replay calls it again
     with the recorded arguments and must get the same value.
+
+    `table` is the shipped one, or the one that a snapshot names. A word is never learned: routing
+    has no state.
     """
     router = _Router(request, profiles, table, facts)
     read = read_request(request, table)
@@ -369,6 +382,9 @@ class _Router:
 
         A later role of the row counts only if the request speaks of one of its profiles and of none
         of an earlier role.
+
+        `pool` are the profiles to choose from, all that the request does not exclude without it.
+        `lemma` is the verb in the request, which a profile can name as its own.
         """
         candidates = self.allowed if pool is None else pool
         rows = [
@@ -394,6 +410,7 @@ class _Router:
         )
 
     def _speaks_of(self, pool: Sequence[AgentProfile]) -> bool:
+        """Return whether the request names the field of a profile among these."""
         return any(
             judge_standing(p, self.evidence, self.facts, self.table).request > 0 for p in pool
         )
@@ -413,10 +430,12 @@ class _Router:
 
 
 def _propose(profile: AgentProfile, action: str, reason: str) -> dict[str, str]:
+    """Return a candidate: a choice that would route the request."""
     return {"profile_id": profile.profile_id, "action": action, "reason": reason}
 
 
 def _show_reading(reading: Reading) -> dict[str, object]:
+    """Return a reading as the JSON of `considered` has it."""
     return {
         "action": reading.action,
         "token": reading.token,

@@ -49,6 +49,9 @@ def read_statements(
 
     `sentences` are (first, after the last) positions. Each find function yields readings of one
     kind for one of them.
+
+    `parsed` is the request. `forbidden` are the actions whose verbs stand under a negation. No
+    reading means that the text says nothing that can be done.
     """
     for find in _KINDS:
         for start, end in sentences:
@@ -129,7 +132,10 @@ def _find_hopes(parsed: Clauses, start: int, end: int) -> Iterator[Reading]:
 
 def _find_needed(parsed: Clauses, i: int, end: int) -> int:
     """Return where what is needed begins, after the words at `i` that say a need; `end` where
-    none do."""
+    none do.
+
+    "be", "to" and "being" after the need are passed over: "needs to be reviewed".
+    """
     phrase = parsed.find_phrase("predicate_phrases", i, end)
     if phrase:
         at = phrase[1]
@@ -262,7 +268,10 @@ def _lacks_subject(parsed: Clauses, start: int, end: int) -> bool:
 
 
 def _judge_statement(parsed: Clauses, i: int, start: int, end: int) -> str:
-    """Return the rule by which the word at `i` says a fault of its subject, or the empty text."""
+    """Return the rule by which the word at `i` says a fault of its subject, or the empty text.
+
+    What has no subject is no statement: the word before `i` must be something that can act or be.
+    """
     subject = _find_subject(parsed, i, start)
     cannot = parsed.word(i) in ("can't", "cannot") and parsed.word(subject) in SUBJECTS
     # "names it but does not link it"
@@ -301,6 +310,7 @@ def _find_subject(parsed: Clauses, i: int, start: int) -> int:
 
 
 def _skip_adverbs(parsed: Clauses, i: int, start: int) -> int:
+    """Return the position of the last word before `i` that is no adverb, at least `start`."""
     while i > start and parsed.is_adverb(i):
         i -= 1
     return i
@@ -308,7 +318,11 @@ def _skip_adverbs(parsed: Clauses, i: int, start: int) -> int:
 
 def _says_failure(parsed: Clauses, i: int, end: int) -> bool:
     """Return whether the word at `i` and what follows say that something is not done: "doesn't
-    react", "is not rendered", but not "is not me"."""
+    react", "is not rendered", but not "is not me".
+
+    After a form of *be*, or a *not* after a pronoun, a participle must follow: "is not rendered"
+    fails to happen, "is not a test" only describes.
+    """
     if not parsed.is_in(i, "defects") or i + 1 >= end:
         return False
     is_harmless = parsed.is_in(i + 1, "no_defects")

@@ -1,5 +1,9 @@
 """The router's table as values: which words mean which action.  [pure]
 
+    table = shipped_table()                      # of `routing.registry`
+    table.verbs["fix"].action                    # "implement"
+    table.words("determiners"), table.phrases("openers").get("could")
+
 A table is one JSON document, or a list of them: English first, then one for other languages. The
 cells of all documents count together; a cell that a document lacks is empty, so tables of other
 versions can be read. A cell holds words (`words`), words by action (`actions`) or phrases
@@ -46,6 +50,8 @@ class PhraseIndex:
         """Add the phrases of rows; not after the first `get`.
 
         `rows` are (action, cell); a cell parts its phrases by ` | `.
+
+        `weight` is that of every phrase: alias, own or signal (`words.Verb`).
         """
         texts = self._texts
         for action, cell in rows:
@@ -148,6 +154,9 @@ class RouterTable:
         """Return the objects that give a verb another action, each with that action.
 
         "write" asks to implement; with "spec" as its object, to specify.
+
+        `lemma` is the base form of the verb, or the text of a phrase. Words are as the cell has
+        them; `%n` stands for a number or an id, such as `#12`.
         """
         rows = self._documents[0]["objects"]
         assert isinstance(rows, dict)
@@ -168,7 +177,11 @@ class RouterTable:
         return self._actions[cell]
 
     def phrases(self, cell: str) -> PhraseIndex:
-        """Return the phrases of a cell."""
+        """Return the phrases of a cell.
+
+        Those of `signals` only imply an action. The verbs of the contract that are several words
+        count among `phrases`.
+        """
         if cell not in self._phrases:
             index = PhraseIndex(self.rows(cell), "signal" if cell == "signals" else "own")
             if cell == "phrases":
@@ -186,6 +199,9 @@ class RouterTable:
 
         Raises ValueError, KeyError and others for bytes of another form: who reads a recorded
         table catches them.
+
+        `data` is one JSON document, or a list of them. The table is the same object for equal
+        bytes, so nothing in it may be changed.
         """
         documents = json.loads(data)
         return cls(documents if isinstance(documents, list) else [documents], data)

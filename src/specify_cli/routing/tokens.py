@@ -74,6 +74,9 @@ def scan_tokens(text: str, table: RouterTable) -> list[Token]:
 
     At most some 600 come back. The names of the table that hold verbs, such as product names,
     become opaque first.
+
+    `text` is in NFKC and at most `parser.READ_CHARS` long. Time is linear in it: every repetition
+    in the pattern that could be long is bounded.
     """
     for name in (name for _, cell in table.rows("names") for name in cell.split(" | ")):
         if name in text:

@@ -1,6 +1,9 @@
 """How words are spelt and what they could be forms of.  [pure]
 
-No word list of forms is kept: a form is undone by rules (-s, -ed, -ing, doubled letters, British
+    fold("Lösche")                     # "losche"
+    list(list_lemmas("planned"))       # ["planned", "planne", "plann", "plan"]
+
+There is no list of forms: a form is undone by rules (-s, -ed, -ing, doubled letters, British
 spellings), and each result is looked for among the table's base forms. A wrong result does no
 harm, since no verb has that spelling.
 """
@@ -16,7 +19,10 @@ if TYPE_CHECKING:
 
 
 class Verb(NamedTuple):
-    """A verb of the table in its base form, and the action it asks for."""
+    """A verb of the table in its base form, and the action it asks for.
+
+    `action` is one of `router.ACTIONS`, or `none` for a verb that changes no file (`deploy`).
+    """
 
     lemma: str
     action: str
@@ -25,7 +31,11 @@ class Verb(NamedTuple):
 
 
 class Phrase(NamedTuple):
-    """Several words of the table that stand for one action."""
+    """Several words of the table that stand for one action.
+
+    `words` are folded; `*` among them spans a few words of the request. `weight` is that of a
+    `Verb`.
+    """
 
     words: tuple[str, ...]
     action: str
@@ -59,7 +69,10 @@ def fold(text: str) -> str:
 
 def split_cell(text: str) -> list[str]:
     """Return the words of a table cell; a German umlaut is also entered in its two-letter
-    spelling."""
+    spelling.
+
+    `text` parts its words by blanks. The words are folded.
+    """
     if text.isascii():
         return text.split()
     words = fold(text).split()
@@ -74,6 +87,8 @@ def read_cell(text: str) -> frozenset[str]:
     """Return the words of a table cell as a set.
 
     It is for the short lists that stand in the code.
+
+    `text` is as for `split_cell`.
     """
     return frozenset(split_cell(text))
 
