@@ -57,6 +57,8 @@ def read_record_lines(root: str, place: Place) -> Iterator[bytes]:
     """Yield the lines of a record with their LF. Raises StoredDataError, FileNotFoundError.
 
     The file stays open until the last line is read.
+
+    `root` is the project's folder. A last line without LF comes as it is.
     """
     fd = open_place(root, place)
     try:
@@ -80,6 +82,10 @@ def verify_place(
     `others` are the places of records with the same id; without them the index is searched. `reach`
     remembers shared objects from record to record. `anchors` are seals that somebody saw on the
     record earlier; each must still be there.
+
+    Without `list_withheld` the lines that a safe export left out are no findings. The
+    report is that of `verify_record`, with findings about annexes, objects, copies and twins added.
+    Raises StoredDataError only where the index itself cannot be read.
     """
     report = verify_file(project.root, place, anchors, list_withheld=list_withheld)
     if any(item.code in ("NOT_A_REGULAR_FILE", "UNREADABLE_FILE") for item in report.findings):
@@ -118,6 +124,8 @@ def annex_files(root: str, invocation_id: str) -> Iterator[tuple[str, bytes | In
 
     Paths are below the root, also for annexes that only an archive holds. At most 2 MiB and a byte
     of each are read, because no annex is longer.
+
+    `invocation_id` is the record's. Names are ULIDs, so their order is that of their making.
     """
     folder = layout.annex_folder(invocation_id)
     names, packed = _list_folder(root, folder), dict[str, bytes]()
@@ -142,7 +150,8 @@ def list_annexed(root: str) -> dict[str, int]:
     """Return {name: time of the last change, in nanoseconds} of the folders of annexes; annexes in
     an archive have its time.
 
-    Raises StoredDataError, EnvironmentFault EXTRA_MISSING.
+    `root` is the project's folder. A name is that of the folder and need not be an id. Raises
+    StoredDataError, EnvironmentFault EXTRA_MISSING.
     """
     times = {
         invocation_id: os.stat(archive.path).st_mtime_ns
@@ -169,6 +178,9 @@ def differing_copies(root: str, place: Place) -> Iterator[str]:
 
     The folders of records, the month of the trail and the month's archive are searched. A copy that
     cannot be read counts as different.
+
+    `root` is the project's folder. A published copy is made once the record is closed and never
+    changes after that, so each difference means that somebody edited one of the two.
     """
     store = FileRecordStore(root)
     folders = [
@@ -199,7 +211,10 @@ def differing_copies(root: str, place: Place) -> Iterator[str]:
 
 def verify_lines(root: str, place: Place, *, list_withheld: bool = True) -> RecordReport:
     """Return the report of a record's own lines and of their erasures, without objects and
-    copies."""
+    copies.
+
+    `root` is the project's folder. `list_withheld` is as for `verify_place`.
+    """
     report = verify_file(root, place, list_withheld=list_withheld)
     return add_orders(report, root, place.invocation_id)
 
@@ -208,6 +223,8 @@ def add_orders(report: RecordReport, root: str, invocation_id: str) -> RecordRep
     """Return the report of a record's lines after its annexes account for erased members.
 
     A report without erased lines is returned as it is, and no annex is read.
+
+    `root` is the project's folder, and `invocation_id` the record's.
     """
     if not report.erased:
         return report
@@ -224,6 +241,8 @@ def verify_file(
 
     If the file is not a regular one, or cannot be read, that is the only finding. Imported records
     may hold stand-ins.
+
+    `anchors` and `list_withheld` are as for `verify_place`. One line is in memory at a time.
     """
     try:
         fd = open_place(root, place)
@@ -247,12 +266,18 @@ def verify_file(
 
 
 def _report_unread(path: str, code: str, detail: str) -> RecordReport:
+    """Return the report of a file that could not be read: one finding, and nothing proven."""
     return RecordReport(
         path, None, False, "open", 0, None, (finding(code, path, None, 0, detail),), ()
     )
 
 
 def _check_objects(reach: Reach, report: RecordReport) -> Iterator[Finding]:
+    """Yield a finding for each object of a record that is missing, altered or withheld.
+
+    What an annex accounts for as erased is none. A note that excuses an object counts only where
+    such an object can have been left out.
+    """
     for item in reach.of(report.objects):
         if item.code in ("OBJECT_MISSING", "WITHHELD") and item.digest in report.erased_objects:
             continue
@@ -281,6 +306,8 @@ def list_groups(root: str) -> list[tuple[Place, ...]]:
     """Return the places of a project's records, grouped by id, in the order of the ids.
 
     A group holds one record, or several with the same id.
+
+    `root` is the project's folder. The folders are listed, so the index is right afterwards.
     """
     index = Index(root)
     return [
@@ -303,6 +330,9 @@ def verify_groups(items: Iterable[tuple[str, Sequence[Place]]]) -> Iterator[list
 
     Groups of one root must stand together, because objects are remembered for one project at a
     time. Raises EnvironmentFault ACCESS_FAILED.
+
+    `items` come in the order of `list_groups`. A group is checked in one go, so that records with
+    the same id name each other in their findings.
     """
     for root, groups in itertools.groupby(items, key=lambda item: item[0]):
         require_here(root)
@@ -312,12 +342,19 @@ def verify_groups(items: Iterable[tuple[str, Sequence[Place]]]) -> Iterator[list
 
 
 def report_lost(group: Iterable[Place], why: str) -> list[RecordReport]:
-    """Return the reports of records that no worker could check."""
+    """Return the reports of records that no worker could check.
+
+    `why` says what stopped the worker. The verdict is an error: what was not checked is not intact.
+    """
     return [_report_unread(place.path, "NOT_CHECKED", why) for place in group]
 
 
 def require_here(root: str) -> None:
-    """Raise EnvironmentFault ACCESS_FAILED if this machine cannot see a project's folder."""
+    """Raise EnvironmentFault ACCESS_FAILED if this machine cannot see a project's folder.
+
+    `root` is its path. Otherwise a worker without the mount would find no records, which reads as
+    intact.
+    """
     if not os.path.isdir(root):
         raise EnvironmentFault(
             "ACCESS_FAILED",
@@ -331,6 +368,9 @@ def verify_path(path: str, anchors: Iterable[str] = ()) -> RecordReport:
 
     Links in the folders of `path` are followed, but the file itself must be a regular one.
     `anchors` are as for `verify_place`.
+
+    The ids of the lines are compared with those of the file's name, if it has the form of a
+    record's. Nothing is raised: a file that cannot be opened is a finding.
     """
     full = os.path.abspath(path)
     place = Place(os.path.dirname(full), os.path.basename(full), "", None)
@@ -397,6 +437,7 @@ def strays(project: Project) -> Iterator[Finding]:
 
 
 def _list_folder(root: str, folder: str) -> list[str]:
+    """Return the names in a folder below the root, sorted; hidden files are left out."""
     try:
         return sorted(name for name in os.listdir(f"{root}/{folder}") if not name.startswith("."))
     except (FileNotFoundError, NotADirectoryError):

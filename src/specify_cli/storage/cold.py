@@ -49,7 +49,11 @@ _IMPORTED, _ANNEXES = "imported/", "annexes/"
 
 
 class Footer(NamedTuple):
-    """The end of an archive, as `FOOTER` packs it without the magic."""
+    """The end of an archive, as `FOOTER` packs it without the magic.
+
+    `dictionary`, `names`, `records` and `objects` are byte offsets in the file. Lengths are in
+    bytes, counts in entries of `ENTRY` (docs/format.md §14).
+    """
 
     dictionary: int
     dictionary_length: int
@@ -105,13 +109,19 @@ class Archive:
         where it is not in here.
 
         Raises StoredDataError COLD_DAMAGED, EnvironmentFault EXTRA_MISSING.
+
+        `table` and `key` are as for `make_key`. An object's bytes are not hashed here: `get` does
+        it.
         """
         entry = self._find(table, make_key(table, key))
         return None if entry is None else self._unpack_frame(*entry)
 
     def get(self, table: str, key: str) -> bytes:
-        """Return the bytes of an entry that the archive lists. Raises as `read` does, and
-        COLD_DAMAGED if it is missing, or if an object does not hash to its name."""
+        """Return the bytes of an entry that the archive lists.
+
+        `table` and `key` are as for `make_key`. Raises as `read` does, and COLD_DAMAGED if it is
+        missing, or if an object does not hash to its name.
+        """
         data = self.read(table, key)
         if data is None or (table == "object" and sha256(data).hexdigest() != key):
             raise self._describe_damage(f"it names {key} and does not hold it")
@@ -122,7 +132,11 @@ class Archive:
         return self._find("record", make_key("record", name)) is not None
 
     def measure(self, digest: str) -> int | None:
-        """Return how many bytes an object has when unpacked; None where it is not in here."""
+        """Return how many bytes an object has when unpacked; None where it is not in here.
+
+        `digest` is its name. The number is that of the table, and the frame must agree when it is
+        read.
+        """
         entry = self._find("object", make_key("object", digest))
         return None if entry is None else entry[2]
 
@@ -130,6 +144,9 @@ class Archive:
         """Return the names of records and annexes, or the digests of objects, in order.
 
         Names come from a list of their own, because an entry holds only the digest of a name.
+
+        `table` is one of `TABLES`. All names are in memory at once. Raises
+        StoredDataError COLD_DAMAGED if their number is not that of the frames.
         """
         footer = self._footer
         if table == "record":
@@ -173,6 +190,9 @@ class Archive:
         return None
 
     def _unpack_frame(self, offset: int, length: int, size: int) -> bytes:
+        """Return the bytes of a frame. A size beyond 512 MiB is damage: no record or object has
+        it.
+        """
         if max(length, size) > _MAX_SIZE:
             raise self._describe_damage(f"a frame of {size} bytes")
         footer = self._footer
@@ -183,6 +203,7 @@ class Archive:
             raise self._describe_damage(str(error)) from error
 
     def _describe_damage(self, what: str) -> StoredDataError:
+        """Return the error for an archive that is not whole; `what` says what was found."""
         return StoredDataError(
             "COLD_DAMAGED",
             f"{self.path} is not a whole archive: {what[:300]}",
@@ -226,6 +247,8 @@ def list_months(root: str) -> list[str]:
 
     The folder is `cold/` below the records; other names in it are left out. Raises StoredDataError
     UNSAFE_PATH.
+
+    `root` is the project's folder. Nothing is opened, so a damaged archive is listed too.
     """
     try:
         with durable.folder(root, layout.COLD) as fd:
@@ -241,6 +264,9 @@ def open_month(root: str, month: str) -> Archive | None:
     EnvironmentFault EXTRA_MISSING.
 
     `month` is as `2026-10`. The file stays open for as long as the `Archive` is held.
+
+    `root` is the project's folder. An archive is replaced as a whole, never changed, so what was
+    opened stays consistent.
     """
     name = f"{month}{ENDING}"
     try:
@@ -256,6 +282,9 @@ def find_month(root: str, name: str, invocation_id: str) -> str | None:
     in none.
 
     `name` is the record's file name; the month is that of the id. Raises as `open_month` does.
+
+    `root` is the project's folder. Both places are tried, as the record's own and as an imported
+    one.
     """
     archive = _open_month_of(root, invocation_id)
     for folder in (layout.RECORDS, layout.IMPORTED):
@@ -270,7 +299,10 @@ def name_record(folder: str, name: str) -> str:
 
 
 def name_annexes(invocation_id: str) -> str:
-    """Return the name of a record's annexes inside an archive."""
+    """Return the name of a record's annexes inside an archive.
+
+    `invocation_id` is the record's. All annexes of a record are one entry.
+    """
     return f"{_ANNEXES}{invocation_id}"
 
 
@@ -281,26 +313,37 @@ def join_annexes(annexes: Iterable[tuple[str, bytes]]) -> bytes:
 
 
 def split_annexes(data: bytes) -> dict[str, bytes]:
-    """Return the annexes that one text holds, by file name; names of another form are left out."""
+    """Return the annexes that one text holds, by file name; names of another form are left out.
+
+    `data` is what `join_annexes` returned.
+    """
     lines = (raw.partition(b" ") for raw in data.split(b"\n")[:-1])
     annexes = {name.decode("ascii", "replace"): line + b"\n" for name, _, line in lines}
     return {name: line for name, line in annexes.items() if is_invocation_id(name[:-6])}
 
 
 def read_annexes(root: str, invocation_id: str) -> dict[str, bytes]:
-    """Return the annexes of a record that lie in the archive of its month, by file name. Raises as
-    `open_month` does."""
+    """Return the annexes of a record that lie in the archive of its month, by file name.
+
+    `root` is the project's folder and `invocation_id` the record's. The result is empty where there
+    is no archive or it holds none of them. Raises as `open_month` does.
+    """
     archive = _open_month_of(root, invocation_id)
     data = None if archive is None else archive.read("record", name_annexes(invocation_id))
     return split_annexes(data or b"")
 
 
 def open_each(root: str) -> Iterator[Archive]:
-    """Yield the archive of each month, oldest first. Raises as `open_month` does."""
+    """Yield the archive of each month, oldest first. Raises as `open_month` does.
+
+    `root` is the project's folder. Each archive is opened when it is asked for and closed with its
+    object.
+    """
     return filter(None, (open_month(root, month) for month in list_months(root)))
 
 
 def _open_month_of(root: str, invocation_id: str) -> Archive | None:
+    """Return the archive of an invocation's month; None where there is none."""
     folder = layout.cold_folder(invocation_id)
     if not os.path.lexists(f"{root}/{folder}{ENDING}"):
         return None
@@ -308,8 +351,11 @@ def _open_month_of(root: str, invocation_id: str) -> Archive | None:
 
 
 def read_record(root: str, folder: str, name: str) -> bytes:
-    """Return the bytes of a record that lies in an archive. Raises FileNotFoundError,
-    StoredDataError, EnvironmentFault."""
+    """Return the bytes of a record that lies in an archive.
+
+    `root` is the project's folder, `folder` that of `layout.cold_folder`, and `name` the file name
+    of the record. Raises FileNotFoundError, StoredDataError, EnvironmentFault.
+    """
     archive = open_month(root, folder.rpartition("/")[2])
     data = None if archive is None else archive.read("record", name_record(folder, name))
     if data is None:
@@ -323,6 +369,8 @@ def find_object(root: str, digest: str) -> bytes | None:
 
     Archives are opened one after another, because an object can be in any month. Raises as
     `open_month` does.
+
+    `root` is the project's folder, and `digest` the object's name.
     """
     for archive in reversed(list(open_each(root))):
         data = archive.read("object", digest)

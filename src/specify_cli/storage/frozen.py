@@ -43,7 +43,10 @@ if TYPE_CHECKING:
 
 class Frozen(NamedTuple):
     """The inputs of the router: profiles, table, facts, and the shipped bundle, which some of the
-    profiles come from."""
+    profiles come from.
+
+    All are immutable, so one value can serve every replay of the same snapshot.
+    """
 
     profiles: tuple[AgentProfile, ...]
     table: RouterTable
@@ -97,6 +100,8 @@ def withheld_by_policy(
     A charter is one file, so the whole file is withheld if one of its sections is. If the policy or
     a file cannot be read, the file is withheld too. A policy that denies and redacts nothing
     withholds nothing. Raises StoredDataError if the corpus itself cannot be read.
+
+    The `reason` is a sentence for people and names the rule. `cache` is as for `inputs_of_corpus`.
     """
     value = mapping_of(objects.get(corpus), f"corpus {corpus}")
     files = value.get("files")
@@ -173,6 +178,8 @@ def frozen_profile(objects: ObjectStore, snapshot: str, profile_id: str) -> Agen
     """Return one profile as a snapshot holds it. Raises as `inputs_of_corpus` does.
 
     `snapshot` is the digest of the manifest.
+
+    `profile_id` must be one that the manifest names; any other is SNAPSHOT_INVALID.
     """
     manifest = mapping_of(objects.get(snapshot), f"snapshot {snapshot}")
     profiles = manifest.get("profiles")
@@ -232,6 +239,8 @@ def policy_hash_of(data: bytes) -> str | None:
     """Return the hash of a policy file's parse; None if the policy does not load.
 
     It is the `policy_hash` of docs/format.md §4, so it can be compared with a recorded one.
+
+    `data` are the bytes of `policy.yaml`.
     """
 
     try:

@@ -19,6 +19,13 @@ Three states of index and stamp, from cheap to dear:
 
 `add` appends without a sync and under a lock of the folder. If a crash loses a row, the next list
 finds the record, because the folder has a name without a row.
+
+    index = Index(project.root)
+    index.resolve("last")                        # the Place of the newest record
+    for key in index.newest(): index.place(key)
+
+Reading order: `newest`, `lookup` and `resolve` (what callers ask), `reconcile` and `_confirm` (how
+the index is put right), `_list` (when a listing can be trusted).
 """
 
 from __future__ import annotations
@@ -95,7 +102,10 @@ class Key(NamedTuple):
 
 
 def names_place(text: str) -> bool:
-    """Return whether a text names a record by its place in the list, and not by its id."""
+    """Return whether a text names a record by its place in the list, and not by its id.
+
+    Such a name, `last` or `@3`, means another record after the next `do`: resolve it once.
+    """
     return re.fullmatch(_ORDINAL, text.strip().upper()) is not None
 
 
@@ -140,6 +150,7 @@ class Index:
             self._note_unwritten(layout.INDEX, error)
 
     def _note_unwritten(self, path: str, error: OSError | InvocationError) -> None:
+        """Note that a derived file could not be written, as a sentence for people."""
         reason = error.strerror if isinstance(error, OSError) else error
         self.problems.append(f"{path}: {reason}; it stays as it was: lists are whole, but slower")
 
@@ -204,6 +215,9 @@ class Index:
 
         `prefix` is upper case, of 1 to 26 letters. The whole id of a recent record is found in the
         last 64 KiB of the index without a listing, as the append of a hook needs it.
+
+        An id that another process has just made is found: its name is in the folder, which is then
+        newer than the stamp.
         """
         if self._is_current():
             return list(self._from(prefix))
@@ -321,6 +335,7 @@ class Index:
                 return
 
     def _find_places(self, keys: Iterable[Key]) -> list[Place]:
+        """Return the places of the records that still exist."""
         return [place for key in keys if (place := self.place(key)) is not None]
 
     def place(self, key: Key) -> Place | None:
@@ -477,6 +492,7 @@ class Index:
         return [*own, *self._list_inner(layout.TRAIL), layout.IMPORTED, layout.OLDER_RECORDS]
 
     def _list_inner(self, folder: str) -> list[str]:
+        """Return the entries inside a folder; none where it is absent or cannot be listed."""
         try:
             with durable.folder(self.root, folder) as fd:
                 names = sorted(os.listdir(fd))
@@ -488,6 +504,9 @@ class Index:
         return [f"{folder}/{name}" for name in names if not name.startswith(".")]
 
     def _list_cold(self) -> list[str]:
+        """Return the names of the records in all archives; an archive that cannot be read is a
+        problem.
+        """
         if not os.path.lexists(f"{self.root}/{layout.COLD}"):
             return []
         from specify_cli.storage.cold import list_months, open_month  # for old months alone
@@ -502,6 +521,10 @@ class Index:
         return names
 
     def _read_states(self, folders: Iterable[str]) -> list[list[object]]:
+        """Return (folder, inode, change time in ns) of each folder; None twice where it is absent.
+
+        Its change time moves whenever a name comes or goes in it, and no program can set it back.
+        """
         out: list[list[object]] = []
         for folder in folders:
             try:
@@ -513,6 +536,7 @@ class Index:
         return out
 
     def _index_state(self) -> list[int] | None:
+        """Return inode, size and change time of the index; None where there is none."""
         try:
             state = os.stat(self.path, follow_symlinks=False)
         except (FileNotFoundError, NotADirectoryError):
@@ -520,6 +544,9 @@ class Index:
         return [state.st_ino, state.st_size, state.st_ctime_ns]
 
     def _is_current(self) -> bool:
+        """Return whether index and folders are as the stamp says: then no folder has to be
+        listed.
+        """
         stamp = self._read_stamp()
         return bool(
             stamp.get("index") == self._index_state()
@@ -657,6 +684,7 @@ class Index:
 
 
 def _make_key(row: re.Match[bytes]) -> Key:
+    """Return the key of a row of the index."""
     return Key(row.group(1).decode("ascii"), (row.group(2) or b"").decode("ascii"))
 
 
@@ -669,6 +697,7 @@ def _read_ending(file: BinaryIO, offset: int) -> str:
 
 
 def _compute_sha256(data: bytes) -> str:
+    """Return a SHA-256 in lowercase hex."""
     return sha256(data).hexdigest()
 
 
@@ -681,10 +710,12 @@ def _holds(root: str, part: str) -> bool:
 
 
 def _digest_names(names: list[str]) -> str:
+    """Return the digest of sorted file names, by which a stamp recognises a listing."""
     return _compute_sha256("\n".join(names).encode("utf-8", "surrogateescape"))
 
 
 def _has_name(names: list[str], name: str) -> bool:
+    """Return whether a sorted list has a name, found by bisection."""
     place = bisect_left(names, name)
     return place < len(names) and names[place] == name
 

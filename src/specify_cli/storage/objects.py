@@ -71,6 +71,9 @@ class FileObjectStore:
         """Store many objects, with about 64 MiB in memory at a time. Raises as `put` does.
 
         Each object is a root of its own.
+
+        `blobs` may be an iterator and larger than memory. After a crash some of them are there:
+        call it again with all.
         """
         batch: list[bytes] = []
         size = 0
@@ -159,7 +162,7 @@ class FileObjectStore:
     def _find_held(self, name: str, data: bytes) -> os.stat_result | None:
         """Return the state of the file under an object's name if it holds the object.
 
-        Its bytes are hashed: no cached answer is trusted.
+        Its bytes are compared with `data`: no cached answer is trusted.
         """
         path = f"{self.root}/{layout.object_path(name, self.folder)}"
         try:
@@ -184,6 +187,9 @@ class FileObjectStore:
         archives, newest first. Raises StoredDataError OBJECT_MISSING; OBJECT_CORRUPT if a file of
         this name has other bytes and no other place holds the object; EnvironmentFault
         OBJECT_MISSING if a file cannot be read.
+
+        `digest` is the name as a line states it. At most 64 MiB are read: a larger file is no
+        object.
         """
         if not is_digest(digest):
             raise missing(digest)  # a record can name anything
@@ -232,13 +238,14 @@ class FileObjectStore:
                 raise durable.write_failed(f"{folder}/{shard}", error) from error
 
     def why_withheld(self, digest: str, field: str) -> str | None:
-        # What a branch can bring only ever excuses a file of the charter or the doctrine, or a
-        # context quoting them.
         """Return the note that says why an object was left out on purpose; None without one.
 
         A note in the tracked folder can come from a branch, so it counts only for files of charter
         and doctrine and for contexts that quote them. Otherwise a branch could excuse evidence
         that was deleted (docs/format.md §5).
+
+        `digest` is the object's name, `field` the member of the line that names it. At most 1 KiB
+        of a note is read.
         """
         if not is_digest(digest):
             return None

@@ -46,6 +46,9 @@ def withdraw_private_objects(root: str) -> None:
     Objects of published records stay where they are. The folder's own `.gitignore` hides everything
     until the last object has moved, so a crash here exposes nothing, and the next start continues.
     Raises OSError, StoredDataError.
+
+    `root` is the project's folder. Each object is renamed, so it is never in both folders or in
+    none; both folders are synced before the next two letters.
     """
     public = objects_of_trail(root)
     with durable.folder(root, layout.OBJECTS) as objects_fd:
@@ -88,6 +91,8 @@ def objects_of_trail(root: str, of: set[str] | None = None) -> set[str]:
     """Return the digests of all objects of published records that no policy withholds.
 
     `of` limits the records to these file names.
+
+    `root` is the project's folder. Every published record is read, one at a time.
     """
     # A `do` comes here only after a change of the trail.
     from specify_cli.storage.checking import verify_file
@@ -107,6 +112,8 @@ def note_published(root: str, git_dir: str | None, path: str) -> None:
     """Note in the git directory that this clone published a record. A failure is ignored.
 
     `path` is that of the copy, below the root. The note is not synced: it is a help, not a proof.
+
+    `git_dir` is the git directory that all worktrees share, None outside git.
     """
     top = find_worktree(root)
     if git_dir is None or top is None:
@@ -136,7 +143,10 @@ def _list_published(git_dir: str | None) -> list[str]:
 
 def find_never_published(root: str, git_dir: str | None, closed: set[str]) -> set[str]:
     """Return the ids in `closed` of records that this clone never published and that are not in
-    this branch's trail. They were closed before the trail was committed."""
+    this branch's trail. They were closed before the trail was committed.
+
+    `root` is the project's folder, and `git_dir` the git directory, None outside git.
+    """
     paths = _list_published(git_dir)
     paths += [name for _, _, names in os.walk(f"{root}/{layout.TRAIL}") for name in names]
     return closed - {path.removesuffix(".jsonl")[-26:] for path in paths}
@@ -148,6 +158,8 @@ def find_unpublished(root: str, git_dir: str | None) -> list[str]:
 
     The published part of the log still names them, so every other clone would miss them. git is
     called for 500 paths at a time, over all branches.
+
+    `root` is the project's folder, and `git_dir` the git directory, None outside git.
     """
     top = find_worktree(root)
     paths = _list_published(git_dir)

@@ -8,6 +8,9 @@ Nothing here writes a record. A file that cannot be read is reported, never skip
 A list reads the first and the last line of each record, because these hold everything that a row
 shows. `show` reads all lines of one record and adds the findings of `verify`, because a reader of a
 record must also see whether it was changed.
+
+Reading order: `list_invocations` and `read_row` (a list), `view_invocation` (one record as a
+value), `tell_invocation` (the same as a story), `events_from` (what is new, for `tail`).
 """
 
 from __future__ import annotations
@@ -50,7 +53,13 @@ _MAX_CLOSURES = 8 * 1024 * 1024
 
 
 class Row(NamedTuple):
-    """One invocation in a list."""
+    """One invocation in a list.
+
+    All members but the first come from the record's first and last line, so each can be None: a
+    line of an older writer lacks some of them. `status` is open or closed, and `outcome` None while
+    it is open. `path` is below the root. `request` is the text as recorded, masked and perhaps cut.
+    `spent` is None until `add_spent` reads it.
+    """
 
     invocation_id: str
     profile_id: str | None
@@ -150,6 +159,9 @@ def list_invocations(project: Project, filters: Filters, limit: int) -> Listing:
 
     Each row is read from its record's file. A record that cannot be read is named in `problems`.
     The walk ends at the first id older than `since`.
+
+    Records of replays are rows unless the filters leave them out. Nothing is
+    raised for a record: a list of a thousand must not fail for one.
     """
     index = Index(project.root)
     rows: list[Row] = []
@@ -190,6 +202,8 @@ def read_spent(root: str, place: Place) -> Spent | None:
 
     A pattern finds the `turn` and `model_call` lines, and only these are parsed, because most lines
     of a long session are tool calls. Raises as `read_whole` does.
+
+    `root` is the project's folder. Lines whose seal does not fit do not count.
     """
     data = read_whole(root, place)
     lines: list[Mapping[str, object]] = []
@@ -245,6 +259,9 @@ def parse_moment(text: str, now: float | None = None, option: str = "--since") -
     It is RFC 3339 (without a zone UTC), a date, a month or a year; `today` or `yesterday`, which
     begin at local midnight; or a time ago: `30m`, `2h`, `7d`, `3w`. `now` is in seconds since 1970.
     Raises CallerError INVALID_VALUE, which names `option`.
+
+    `text` is what the person typed. The result of `2026` is the beginning of that year: it suits a
+    lower bound.
     """
     try:
         at = datetime.fromtimestamp(time.time() if now is None else now, UTC)
@@ -284,6 +301,9 @@ def read_row(root: str, place: Place) -> Row | None:
     None means that no `started` line can be read. If the first or last line of a long record is not
     whole, the file is searched for starting and closing lines. Raises FileNotFoundError,
     StoredDataError.
+
+    `root` is the project's folder. The chain between the two lines is not checked: a list costs two
+    reads a record, and `verify` is there for the rest.
     """
     record = _read_its_ends(root, place)
     return None if record is None else _make_row(record, place)
@@ -308,7 +328,10 @@ def _read_its_ends(root: str, place: Place) -> Record | None:
 
 def read_record(root: str, place: Place) -> Record | None:
     """Return a record whose lines are read when they are looked at; None if no `started` line can
-    be read. Raises FileNotFoundError, StoredDataError.
+    be read.
+
+    `root` is the project's folder. The file stays open as long as the record is used, and shows
+    what was there when it was opened. Raises FileNotFoundError, StoredDataError.
     """
     if place.profile_id is None:
         return _read_older(root, place)
@@ -332,6 +355,9 @@ def read_whole(root: str, place: Place) -> bytes:
     in `kitty-ops/op-closures.jsonl` (docs/format.md §9).
 
     Raises FileNotFoundError, StoredDataError, EnvironmentFault.
+
+    `root` is the project's folder. The result of an older record is no file that exists: nothing
+    may be appended to it.
     """
     data = FileRecordStore(root).read(place)
     if place.folder != layout.OLDER_RECORDS:
@@ -375,7 +401,10 @@ def _fold_ends(head: bytes, tail: bytes) -> Record | None:
 
 
 def _make_row(record: Record, place: Place) -> Row:
-    """Return the row of a record; older writers name the actor and its model in the line itself."""
+    """Return the row of a record; older writers name the actor and its model in the line itself.
+
+    Nothing is trusted to have its type: any JSON value can stand in an older writer's line.
+    """
     started, completed = record.started, record.completed or {}
     session, actor = started.get("session"), started.get("actor")
     if not isinstance(actor, dict):
@@ -426,6 +455,8 @@ def tell_invocation(project: Project, value: Mapping[str, object]) -> Story:
     """Return the story of an invocation that `view_invocation` or `show_invocation` gave.
 
     The charter's test commands are read from the record's own context object.
+
+    `value` must be whole, as those two functions return it.
     """
     # a list tells no story
     from specify_cli.record.story.telling import number_lines, tell_story
@@ -445,7 +476,10 @@ def tell_invocation(project: Project, value: Mapping[str, object]) -> Story:
 
 def tell_above(project: Project, started: Mapping[str, object]) -> str:
     """Return what the agent did before this record in the same turn, from the parent record, as
-    `tell_before` does; "" if the parent is not here."""
+    `tell_before` does; "" if the parent is not here.
+
+    `started` are the fields of the record's first line.
+    """
     from specify_cli.record.story.summary import tell_before
 
     above = started.get("parent_invocation_id")
@@ -460,7 +494,12 @@ def tell_above(project: Project, started: Mapping[str, object]) -> str:
 
 def view_invocation(project: Project, invocation_id: str) -> dict[str, object]:
     """Return what `show_invocation` returns, for `json_pieces`: `events` is a view that reads each
-    event when it is asked for. Raises InvocationError."""
+    event when it is asked for.
+
+    `invocation_id` is any text that `Index.resolve` accepts. The record is verified here, so the
+    value states its findings. A line that changes later raises StoredDataError RECORD_DAMAGED at
+    the look. Raises InvocationError.
+    """
     place = Index(project.root).resolve(invocation_id)
     record = require_started(read_record(project.root, place), place)
     row = _make_row(record, place)
@@ -536,6 +575,9 @@ def events_from(
     on.
 
     `offset` is 0 or one that was yielded before. Raises FileNotFoundError, StoredDataError.
+
+    A tail without LF is left out: the next call, with the last offset, yields it once it is whole.
+    A `recovered` line after `offset` still hides what it skips.
     """
     for at, raw in lines_in_force(FileRecordStore(project.root).hold(place), offset):
         line = open_line(raw)
@@ -552,6 +594,9 @@ def annex_events(root: str, invocation_id: str) -> list[dict[str, object]]:
 
     They are in the order in which they were made. Lines that cannot be read are left out; verify
     reports them.
+
+    `root` is the project's folder and `invocation_id` the record's. Whether an annex fits the
+    record is not checked here.
     """
     events: list[dict[str, object]] = []
     for _, data in annex_files(root, invocation_id):

@@ -90,6 +90,7 @@ class Reach:
             yield Reached(digest, field, seq, offset, answer.code, answer.why)
 
     def _look(self, digest: str, field: str) -> _Inspection:
+        """Return the inspection of an object, from memory where many records share it."""
         if field not in _SHARED:
             return self._read(digest, field)
         inspection = self._inspections.get((digest, field))
@@ -100,6 +101,7 @@ class Reach:
         return inspection
 
     def _read(self, digest: str, field: str) -> _Inspection:
+        """Read an object and return what it names. Its bytes are not stored."""
         try:
             data = self.objects.get(digest)
         except InvocationError as error:
@@ -133,6 +135,9 @@ def policy_withholds(
 
     Each corpus among `reached` is checked once. A corpus that names a withheld file is withheld
     too, together with files that only such corpora name. Any other object is never withheld.
+
+    `reached` may be of several records. `cache` maps digests to parsed files. Raises
+    StoredDataError where a corpus that was whole a moment ago cannot be read.
     """
     # loads what reads a charter; exports only
     from specify_cli.storage.frozen import withheld_by_policy

@@ -16,6 +16,13 @@ steps:
 3. One write of all lines, and `fdatasync` where one of them is of a durable kind.
 4. Unlock. Reading takes no lock: a reader sees whole lines and perhaps a tail, which it leaves
    out.
+
+    records = FileRecordStore(project.root, project.config.trail)
+    records.create(layout.record_name(profile_id, invocation_id), lines)
+    records.append(place_of(profile_id, invocation_id), lambda locked: [body], at)
+
+After `create` or `append` returned, a power cut loses nothing of it (an append with `sync=False`
+excepted). After an error nothing was written, unless the message says that lines may be there.
 """
 
 from __future__ import annotations
@@ -83,7 +90,11 @@ class Place(NamedTuple):
 
 
 def place_of(profile_id: str, invocation_id: str) -> Place:
-    """Return where a record of this clone lies. Raises layout.PathError."""
+    """Return where a record of this clone lies. Raises layout.PathError.
+
+    The ids are those of the new record; imported, published and older records lie elsewhere
+    (`Index.place`).
+    """
     return Place(
         layout.RECORDS, layout.record_name(profile_id, invocation_id), invocation_id, profile_id
     )
@@ -94,6 +105,9 @@ def is_young(state: os.stat_result) -> bool:
 
     `state` is that of the entry. A young entry and its folder are fsynced again before anybody
     relies on it.
+
+    The clock is the machine's: after it was set back, an old entry can count as young, which costs
+    one fsync and no data.
     """
     return time.time() - state.st_ctime < SETTLED_SECONDS
 
@@ -103,6 +117,10 @@ class LockedRecord(NamedTuple):
     holds some bytes.
 
     `read` and `holds` are good only while the lock is held: inside `compose`.
+
+    `tip` is the line that the new lines will follow. `read(offset)` returns the bytes from an
+    offset to the end, and `holds(needle)` whether the record contains some bytes anywhere, which a
+    writer asks for a dedupe key.
     """
 
     tip: Tip
@@ -139,7 +157,13 @@ class RecordStore(Protocol):
 
 
 class ObjectStore(Protocol):
-    """Immutable bytes by their SHA-256."""
+    """Immutable bytes by their SHA-256.
+
+        objects.put([policy, charter], [manifest])      # members before the root that names them
+        objects.get(digest)
+
+    Nobody deletes by this protocol: an object belongs to every record that names it.
+    """
 
     def put(self, members: Blobs, roots: Sequence[bytes] = ()) -> None:
         """Store objects: members first, then roots. A reader that sees a root can rely on its
@@ -158,12 +182,16 @@ class ObjectStore(Protocol):
     def why_withheld(self, digest: str, field: str) -> str | None:
         """Return why a missing object was left out on purpose; None if it was not.
 
-        `field` is the member of the line that names the object.
+        `digest` is its name. `field` is the member of the line that names the object: which notes
+        count depends on it (docs/format.md §5).
         """
 
 
 def digest(data: bytes) -> str:
-    """Return the name of an object: SHA-256, lowercase hex."""
+    """Return the name of an object: SHA-256, lowercase hex.
+
+    `data` are the bytes as they will be stored. `check_object` is the reverse.
+    """
     return sha256(data).hexdigest()
 
 
@@ -180,7 +208,11 @@ def name_blobs(blobs: Blobs) -> Iterator[tuple[str, bytes]]:
 
 
 def refused(place: Place, refusal: Refusal) -> StoredDataError:
-    """Return the error for an append that the record's end does not allow."""
+    """Return the error for an append that the record's end does not allow.
+
+    `refusal` is what `plan_append` gave; its code is the error's. The advice is to verify the
+    record.
+    """
     return StoredDataError(
         refusal.code,
         f"{place.path} cannot be continued: {refusal.message}",
@@ -234,9 +266,12 @@ def require_started(record: Record | None, place: Place) -> Record:
 
 
 def open_place(root: str, place: Place) -> int:
-    """Return a descriptor of a record's bytes, from its own file or from its month's archive. Both
-    are tried, because the record may have been moved since its place was listed. Raises
-    FileNotFoundError, StoredDataError, EnvironmentFault EXTRA_MISSING."""
+    """Return a descriptor of a record's bytes, from its own file or from its month's archive.
+
+    `root` is the project's folder. Both are tried, because the record may have been moved since its
+    place was listed. The caller closes the descriptor; a record of an archive is unpacked into
+    memory before. Raises FileNotFoundError, StoredDataError, EnvironmentFault EXTRA_MISSING.
+    """
     first, second = _open_loose, _open_cold
     if layout.is_cold(place.folder):
         first, second = second, first
@@ -252,17 +287,23 @@ def open_place(root: str, place: Place) -> int:
 
 
 def _open_cold(root: str, place: Place) -> int:
+    """Return a descriptor of a record's bytes in its month's archive."""
     return durable.hold_bytes(read_cold(root, place))
 
 
 def _open_loose(root: str, place: Place) -> int:
+    """Return a descriptor of a record's own file. No link on the way is followed."""
     folder = layout.loose_folder(place.folder)
     with durable.folder(root, folder) as folder_fd:
         return durable.open_regular(folder_fd, place.name, os.O_RDONLY, f"{folder}/{place.name}")
 
 
 def read_cold(root: str, place: Place) -> bytes:
-    """Return the bytes of a record in the archive of its month. Raises as `open_place` does."""
+    """Return the bytes of a record in the archive of its month. Raises as `open_place` does.
+
+    `root` is the project's folder; the month is that of the record's id, whatever `place.folder`
+    says.
+    """
     from specify_cli.storage.cold import read_record  # for old months alone
 
     folder = layout.loose_folder(place.folder)
@@ -287,8 +328,11 @@ class HeldFile:
         return os.fstat(self._fd).st_size
 
     def settle(self, label: str) -> None:
-        """Wait for the writer of the file, and sync its bytes to stable storage. Raises
-        EnvironmentFault LOCK_TIMEOUT."""
+        """Wait for the writer of the file, and sync its bytes to stable storage.
+
+        `label` names the file in errors. The lock is released again before this returns, so what
+        other writers append later is not covered. Raises EnvironmentFault LOCK_TIMEOUT, OSError.
+        """
         durable.lock(self._fd, label)
         durable.sync_data(self._fd)
         durable.unlock(self._fd)
@@ -330,8 +374,9 @@ class FileRecordStore:
     def create(self, name: str, data: bytes) -> None:
         """Create a record, mode 0600, durable with its name on return; as `RecordStore.create`.
 
-        Raises FileExistsError where the name is taken, EnvironmentFault WRITE_FAILED and
-        DURABILITY_UNSUPPORTED. A crash leaves no file, or the whole one (docs/format.md §6).
+        `data` is the opening: whole sealed lines. Raises FileExistsError where the name is taken
+        (the caller draws a new id), EnvironmentFault WRITE_FAILED and DURABILITY_UNSUPPORTED. A
+        crash leaves no file, or the whole one (docs/format.md §6).
         """
         try:
             with durable.folder(self.root, layout.RECORDS, create=True) as fd:
@@ -392,7 +437,11 @@ class FileRecordStore:
             os.close(fd)
 
     def append(self, place: Place, compose: Compose, at: str, *, sync: bool = True) -> Tip:
-        """Append once, as `RecordStore.append` says; for several in a row take `writer`."""
+        """Append once, as `RecordStore.append` says; for several in a row take `writer`.
+
+        `at` is the time of a `recovered` line. Without `sync` the lines survive the death of this
+        process and not a power cut.
+        """
         writer = self.writer(place)
         try:
             return writer.append(compose, at, sync=sync)
@@ -418,6 +467,9 @@ class FileRecordStore:
 
         `name` is a new ULID, and `line` one sealed line with its LF (docs/format.md §4, Annexes).
         Raises FileExistsError, EnvironmentFault WRITE_FAILED.
+
+        The record itself is not looked at: whether the annex fits, the caller has checked, and
+        `verify` checks again. A crash leaves no annex, or the whole one.
         """
         folder = layout.annex_folder(invocation_id)
         mode = durable.SHARED if self.trail == "committed" else durable.PRIVATE
@@ -438,6 +490,8 @@ class FileRecordStore:
         the mode.
 
         An annex without its record is of no use.
+
+        `invocation_id` is the record's. Raises OSError, StoredDataError UNSAFE_PATH.
         """
         published = places(
             self.root, [layout.trail_folder(invocation_id)] if self.trail == "committed" else []
@@ -486,7 +540,11 @@ class FileRecordStore:
 
     def hide_folder(self, relative: str) -> None:
         """Make a folder if it is absent, with a `.gitignore` for all of it, as `shield_folder`
-        does."""
+        does.
+
+        `relative` is its path below the root. The file ignores itself too, so `git stash -u` leaves
+        it.
+        """
         self.shield_folder(relative, {".gitignore": _IGNORE_ALL})
 
     def shield_folder(self, relative: str, files: Mapping[str, bytes | tuple[bytes, ...]]) -> None:
@@ -498,6 +556,8 @@ class FileRecordStore:
         they hide is written, so a power cut exposes nothing; a young file is fsynced again with its
         folder, because its writer may have died before that. Raises OSError, StoredDataError
         UNSAFE_PATH.
+
+        `relative` is the folder's path below the root.
         """
         with durable.folder(self.root, relative, create=True) as fd:
             young = False
@@ -519,6 +579,16 @@ class RecordWriter:
 
     `size` is the length of the file, in bytes, after the last append of this writer. While the file
     has that length, the tip is known and nothing is read. That makes consecutive appends cheap.
+
+        writer = records.writer(place)
+        try:
+            writer.append(compose, at)
+            writer.append(compose, at, sync=False)
+        finally:
+            writer.close()
+
+    Any number of writers, in any number of processes, can be open on one record: each append takes
+    the lock anew.
     """
 
     def __init__(self, root: str, place: Place) -> None:
@@ -534,6 +604,10 @@ class RecordWriter:
         After an error the tip counts as unknown and is read again. Raises FileNotFoundError where
         the record is gone, EnvironmentFault LOCK_TIMEOUT and WRITE_FAILED, and StoredDataError as
         `RecordStore.append` does.
+
+        With `sync` the lines are on stable storage on return, together with all that stood before
+        them. If `compose` returns nothing, existing lines are synced all the same, because the
+        caller will answer for them.
         """
         place = self.place
         if layout.is_cold(place.folder):
@@ -656,7 +730,11 @@ class RecordWriter:
 
 def small_file(folder_fd: int, name: str) -> bytes | None:
     """Return at most the first 4,096 bytes of a regular file; None if it is absent or no regular
-    file."""
+    file.
+
+    It is for files that decide something by a few bytes, such as a `.gitignore`. `folder_fd` is a
+    descriptor of the folder, and no link is followed.
+    """
     try:
         fd = durable.open_regular(folder_fd, name, os.O_RDONLY, name)
     except (FileNotFoundError, InvocationError):
@@ -668,7 +746,11 @@ def small_file(folder_fd: int, name: str) -> bytes | None:
 
 
 def check_object(name: str, data: bytes) -> bytes:
-    """Return an object's bytes if they hash to its name. Raises StoredDataError OBJECT_CORRUPT."""
+    """Return an object's bytes if they hash to its name. Raises StoredDataError OBJECT_CORRUPT.
+
+    `name` is its digest. The advice of the error is to restore it: bytes of this hash cannot be
+    made.
+    """
     if digest(data) != name:
         raise StoredDataError(
             "OBJECT_CORRUPT",
@@ -679,7 +761,10 @@ def check_object(name: str, data: bytes) -> bytes:
 
 
 def missing(name: str) -> StoredDataError:
-    """Return the error for an object that no place holds."""
+    """Return the error for an object that no place holds.
+
+    `name` is the digest as the line states it, which may be any text.
+    """
     return StoredDataError(
         "OBJECT_MISSING",
         f"object {name} is not in {layout.OBJECTS}",
@@ -688,6 +773,7 @@ def missing(name: str) -> StoredDataError:
 
 
 def _read_first_line(fd: int) -> bytes:
+    """Return the first line without its LF, or what of it can be read where it is over 2 MiB."""
     size = _WINDOW
     while True:
         head = os.pread(fd, size, 0)
@@ -700,7 +786,11 @@ def _read_first_line(fd: int) -> bytes:
 
 
 def list_trail_folders(root: str) -> list[str]:
-    """Return the folder of each month of the published trail, oldest first."""
+    """Return the folder of each month of the published trail, oldest first.
+
+    `root` is the project's folder. Names that are no months are listed too: whoever reads records
+    in them parses each name anyway.
+    """
     trail = f"{root}/{layout.TRAIL}"
     months = sorted(os.listdir(trail)) if os.path.isdir(trail) else []
     return [f"{layout.TRAIL}/{month}" for month in months]
@@ -718,6 +808,9 @@ def places(root: str, folders: Sequence[str]) -> Iterator[Place]:
     """Yield every record by its name in these folders; nothing is opened.
 
     Other names, and folders that do not exist, are left out. The order is that of the file system.
+
+    `root` is the project's folder. A record in several folders is yielded for each: `Index` gives
+    each record once.
     """
     for folder in folders:
         try:

@@ -63,7 +63,10 @@ def _find_own(root: str) -> str | None:
 
 def find_homes(root: str) -> list[str]:
     """Return the folders of second names of this project's worktrees, as absolute paths; [] if they
-    cannot be listed."""
+    cannot be listed.
+
+    `root` is the project's folder. Folders of worktrees that were removed are among them.
+    """
     base = _find_homes(root)[0]
     try:
         return [f"{base}/{name}" for name in sorted(os.listdir(base))]
@@ -107,11 +110,16 @@ def link_second_names(root: str, paths: Iterable[str]) -> None:
 
 
 def keep_all(root: str) -> None:
-    """Give a second name to every file of a linked worktree that has none."""
+    """Give a second name to every file of a linked worktree that has none.
+
+    `root` is the project's folder. It is for records made while the folder of second names could
+    not be written.
+    """
     link_second_names(root, list_files(root))
 
 
 def _link_second(root: str, home: str, path: str) -> None:
+    """Give one file its second name. An existing second name stays, whatever it leads to."""
     folder, _, name = path.rpartition("/")
     os.makedirs(f"{home}/{folder}", 0o700, exist_ok=True)
     with durable.folder(root, folder) as fd:
@@ -158,7 +166,11 @@ def replace_second_name(root: str, path: str, name: str) -> None:
 
 
 def has_second_name(root: str, path: str, own: str) -> bool:
-    """Return whether the second name of a path below a linked worktree leads to the file `own`."""
+    """Return whether the second name of a path below a linked worktree leads to the file `own`.
+
+    `root` is the worktree's project, and both paths are below it. Without a second name it is
+    False.
+    """
     second = f"{_find_own(root) or os.devnull}/{path}"
     return os.path.exists(second) and os.path.samefile(second, f"{root}/{own}")
 
@@ -168,6 +180,9 @@ def remove_with_second_names(root: str, folder: str, names: Iterable[str]) -> No
 
     ext4 with data=writeback reuses the blocks of a removed file at once. Until the removal is
     durable, a power cut could bring the name back with the bytes of another file.
+
+    `root` is the project's folder, `folder` is below it. The second name goes first: a crash
+    between the two leaves the file in its worktree, where the next call finds it.
     """
     names = list(names)
     for base in (_find_own(root), root):
@@ -186,6 +201,9 @@ def list_records(home: str) -> Iterator[tuple[str, os.stat_result]]:
     absent.
 
     A name is below the folder of records: `cold/2026-10.cold` is that of an archive.
+
+    `home` is a project's folder or one of second names. A state is that of the file itself; its
+    link count says whether it has two names.
     """
     for folder in ("", "cold/"):
         try:
@@ -205,6 +223,8 @@ def find_worktrees(root: str) -> list[str]:
     git's own folder lists.
 
     Worktrees without records are left out. At most 64 are read.
+
+    `root` is the project's folder. A worktree on a disk that is not mounted is left out.
     """
     top = find_worktree(root)
     shared = None if top is None else git_directory(top)
@@ -230,6 +250,8 @@ def find_left_behind(root: str) -> list[LeftBehind]:
     """Return the records of this project whose worktrees were removed.
 
     A file with only one name (link count 1) has lost the name in its worktree.
+
+    `root` is the project's folder in any of its worktrees.
     """
     return [
         LeftBehind(os.path.basename(home), home, record)
@@ -244,6 +266,8 @@ def find_unkept(root: str) -> tuple[int, str]:
     now ("" if they can).
 
     The reason is a sentence for people. For a main worktree the number is 0.
+
+    `root` is the project's folder in the worktree.
     """
     there = _find_own(root)
     if there is None:
@@ -262,7 +286,10 @@ def find_unkept(root: str) -> tuple[int, str]:
 
 
 def shared_directory(home: str) -> str:
-    """Return the git directory that a folder of second names lies in."""
+    """Return the git directory that a folder of second names lies in.
+
+    `home` is an absolute path, as `find_homes` returns it.
+    """
     return home.rpartition("/kittify/worktrees/")[0]
 
 
