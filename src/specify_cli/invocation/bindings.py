@@ -11,6 +11,13 @@ has a binding of its own. But a harness runs `do` in the environment of the sess
 subagent called it. So the hook that sees the call begin writes a *mark* with the agent's name, and
 while that mark exists the session's binding is not changed. The mark of a call that never ended
 counts for fifteen minutes.
+
+    bind(root, "claude-code", session_id, None, invocation_id, "environment", profile_id)
+    binding = binding_of(root, "claude-code", session_id, None)
+
+In every function here `root` is the project's folder, `harness` the name of a program such as
+`codex`, and `session` its own id of the session. Files are replaced whole and never synced: after a
+power cut a binding is the old one, the new one or lost.
 """
 
 from __future__ import annotations
@@ -71,13 +78,19 @@ def short_digest(*names: str) -> str:
 
 def binding_path(harness: str, session: str, subagent: str | None) -> tuple[str, str]:
     """Return (folder, file name) of a binding, below the root; `subagent` is None for the session
-    itself."""
+    itself.
+
+    `harness` and `session` are hashed, so no id of a harness leads out of the folder.
+    """
     return f"{layout.LOCAL}/bindings", short_digest(harness, session, subagent or "") + ".json"
 
 
 def owned_path(harness: str, session: str, invocation_id: str) -> tuple[str, str]:
     """Return (folder, file name), below the root, of the note that a record of a session belongs to
-    one of its subagents."""
+    one of its subagents.
+
+    While the note exists, a search for the session's own open record passes over this one.
+    """
     return f"{layout.LOCAL}/bindings", short_digest(
         harness, session, "of a subagent", invocation_id
     ) + ".json"
@@ -125,12 +138,17 @@ def binding_of(root: str, harness: str, session: str, subagent: str | None) -> B
     """Return the binding of a session, if there is one that names a record id.
 
     None for a file that is absent, too large, or of another form. Nothing is raised.
+
+    `subagent` is None for the session itself. That the record exists is not checked.
     """
     return parse_binding(read_small(root, *binding_path(harness, session, subagent)))
 
 
 def list_bindings(root: str, harness: str, session: str, subagent: str | None) -> list[Binding]:
-    """Return the binding of a session and its earlier ones, the newest first; at most nine."""
+    """Return the binding of a session and its earlier ones, the newest first; at most nine.
+
+    The list is empty where no binding can be read.
+    """
     value = read_small(root, *binding_path(harness, session, subagent))
     return [
         binding for binding in (parse_binding(value), *list_earlier(value)) if binding is not None
@@ -143,6 +161,9 @@ def find_session(root: str, harness: str, subagent: str, above: str) -> str:
 
     `above` is the id of the session or subagent that began `subagent`. If it is a subagent with a
     note, its session counts; otherwise `above` is the session itself.
+
+    `subagent` is its id in the harness. The note is a help for subagents of subagents: without it
+    their events would be looked for in a session that nobody began.
     """
     folder = f"{layout.LOCAL}/bindings"
     note = read_small(root, folder, short_digest(harness, above, "session of") + ".json")
@@ -182,6 +203,9 @@ def give_back(root: str, harness: str, session: str, invocation_id: str) -> None
 
     Nothing is raised: if the file cannot be written it stays as it is, and hooks find the record by
     its session.
+
+    A binding that a hook made is certain and stays. One from the environment can be that of a
+    subagent's `do`, because the environment names no subagent.
     """
     folder, name = binding_path(harness, session, None)
     value = read_small(root, folder, name)
@@ -208,14 +232,22 @@ def give_back(root: str, harness: str, session: str, invocation_id: str) -> None
 
 def write_small(root: str, folder: str, name: str, value: Mapping[str, object]) -> None:
     """Write a value as a small JSON file, mode 0600, replaced whole. Raises OSError,
-    StoredDataError."""
+    StoredDataError.
+
+    `folder` is below the root and made where it is absent. A reader sees the old file or the new
+    one.
+    """
     with durable.folder(root, folder, create=True) as fd:
         durable.replace(fd, name, json.dumps(value).encode("ascii"), durable.PRIVATE, sync=False)
 
 
 def read_small(root: str, folder: str, name: str) -> dict[str, object]:
     """Return the object in a JSON file of at most 4 KiB; an empty one if the file is absent, larger
-    or malformed. Nothing is raised."""
+    or malformed. Nothing is raised.
+
+    "Absent" and "malformed" are one answer here, because both mean the same to a hook: it must find
+    its record in another way.
+    """
     try:
         data = durable.read_below(root, f"{folder}/{name}", _MAX_SMALL)
         value = json.loads(data) if len(data) <= _MAX_SMALL else None
@@ -226,7 +258,10 @@ def read_small(root: str, folder: str, name: str) -> dict[str, object]:
 
 def unlink_below(root: str, folder: str, name: str) -> None:
     """Remove a file below the root, no link followed on the way. Raises OSError,
-    StoredDataError."""
+    StoredDataError.
+
+    Raises FileNotFoundError where the file or its folder is absent.
+    """
     with durable.folder(root, folder) as fd:
         os.unlink(name, dir_fd=fd)
 
@@ -244,7 +279,10 @@ def asked_folder(harness: str, session: str) -> str:
 
 def opens_by_itself(root: str, harness: str) -> bool:
     """Return whether hooks begin records for the sessions of a harness in this clone. A linked
-    worktree follows the main one."""
+    worktree follows the main one.
+
+    A file of the harness's name below `.kittify/local/open` says so.
+    """
     return any(
         os.path.lexists(f"{place}/{layout.OPEN}/{harness}") for place in (root, find_in_main(root))
     )
@@ -263,6 +301,9 @@ def list_marks(root: str, folder: str) -> list[Mark]:
     """Return the marks of a session's calls, the oldest first; at most 64 are read.
 
     A call that was refused or killed never ends, so marks older than fifteen minutes are removed.
+
+    `folder` is that of `calls_folder`. The age is taken from the file's own time, not from `at`: a
+    mark with a wrong clock must not count for ever.
     """
     marks: list[Mark] = []
     try:
@@ -282,7 +323,10 @@ def list_marks(root: str, folder: str) -> list[Mark]:
 
 def list_under_way(root: str, harness: str, session: str) -> list[str | None]:
     """Return who made the calls under way that begin an invocation: the id of a subagent, or None
-    for the session itself."""
+    for the session itself.
+
+    Equal ids come once for each call.
+    """
     return [mark.agent_id for mark in list_marks(root, calls_folder(harness, session))]
 
 
@@ -333,6 +377,8 @@ def remember_left_open(root: str, binding: Binding, harness: str, session: str) 
 
     At the end of a session the hooks close the records they began; the agent itself must close the
     record of a `do`. Raises OSError, StoredDataError.
+
+    `binding` names the record. One note a record: a second session that leaves it writes it anew.
     """
     value = {"profile_id": binding.profile_id, "session": short_digest(harness, session)}
     write_small(root, layout.LEFT_OPEN, f"{binding.invocation_id}.json", value)
@@ -363,7 +409,10 @@ def list_left_open(root: str, harness: str, session: str) -> Iterator[str]:
 
 
 def is_record_open(root: str, binding: Binding) -> bool:
-    """Return whether a binding's record is there and open; False where that cannot be told."""
+    """Return whether a binding's record is there and open; False where that cannot be told.
+
+    Only the first and last line are read, as for a list.
+    """
     from specify_cli.storage.queries import read_row  # loads what verifies; a hook does without
 
     if binding.profile_id is None:

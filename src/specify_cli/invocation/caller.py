@@ -1,7 +1,12 @@
 """The caller of a command: actor, session and trace.
 
+    Caller(Actor("claude", "llm", tool="claude-code"), {"harness": "claude-code", …})
+
 The command line reads the environment variables and makes a `Caller` of them; tests and programs
 make one themselves. The library reads no environment.
+
+Nothing here is proof of who called: any program can set these variables. A record states it as the
+caller's claim (docs/format.md §4, `actor`); only a signed approval says more.
 """
 
 from __future__ import annotations

@@ -126,8 +126,14 @@ class ProfileInvocationExecutor:
     ) -> InvocationPayload:
         """Open one governed request: a sealed, durable record first, then its payload.
 
-        `profile` names one outright instead of the router's choice; `verb` is advise, ask or do.
-        Raises InvocationError; nothing is recorded then and no context is given out.
+        `request` is the person's or agent's text, at most 1 MiB (`valid_request`). `profile` names
+        one outright instead of the router's choice; `verb` is advise, ask or do. `caller` says who
+        asks, and `terms` are the settings of this run. The payload's warnings say what was not as
+        it should be and did not stop the run.
+
+        Raises InvocationError (CallerError, StoredDataError or EnvironmentFault, with the codes at
+        the top of this module); nothing is recorded then and no context is given out. When it
+        returns, the record survives a power cut.
         """
         check_asked(verb, caller, terms)
         # 1. Fix id and time before anything can fail: both are those of the request.
@@ -223,6 +229,9 @@ class ProfileInvocationExecutor:
         `invocation_id` is an id, a part of one, `last` or `@N`. One malformed event refuses the
         whole batch, and the message says which one. The codes are PAYLOAD_INVALID,
         ALREADY_COMPLETED, and those of `Index.resolve` and of an append.
+
+        `events` keep their order, and no line of another writer comes between them. Whether they
+        are on stable storage says `Batch.durable`.
         """
         recorder = self._open_recorder(invocation_id, caller)
         try:
@@ -254,6 +263,9 @@ class ProfileInvocationExecutor:
         Changes of the work tree that no event explains are written before it, as gaps. `label` must
         be new unless `force` is given. The codes are LABEL_TAKEN, INVALID_VALUE and
         ALREADY_COMPLETED.
+
+        `invocation_id` is as for `record`. The checkpoint is durable on return, and with it
+        everything that stood before it. Raises CallerError.
         """
         recorder = self._open_recorder(invocation_id, caller)
         try:
@@ -290,6 +302,12 @@ class ProfileInvocationExecutor:
                 self.record(place.invocation_id, [("capture_gap", raw)])
 
     def _open_recorder(self, invocation_id: str, caller: Caller | None) -> Recorder:
+        """Return the recorder of a record that is named by an id, a part of one, or its place in
+        the list.
+
+        The caller closes it. Raises CallerError INVALID_ID where the place names another session's
+        record.
+        """
         from specify_cli.invocation.recorder import Recorder  # a `do` appends nothing
 
         project, cache = load_project(self._start, self._home)
@@ -319,8 +337,15 @@ class ProfileInvocationExecutor:
     ) -> Completion:
         """Close a record: links and the closing line in one durable write.
 
+        `invocation_id` is an id, a part of one, `last` or `@N`. `outcome` is done, failed or
+        abandoned, `closed_by` agent, person, hook or doctor. `evidence` and `artifacts` are paths
+        relative to the current folder, and `commit` is a name that git knows. Evidence outside the
+        project needs `allow_outside`. If `caller` did not open the record, the lines name them.
+
         A second close changes nothing and says so; with another outcome, or with links that the
-        record does not hold, it is an error. Raises InvocationError; then nothing is written.
+        record does not hold, it is an error. Raises CallerError with the codes at the top of this
+        module, or another InvocationError; then nothing is written. A crash after the closing line
+        leaves a closed record without its projections, which the next call makes.
         """
         from specify_cli.invocation.ends import closing  # a `do` closes nothing
 
@@ -367,13 +392,16 @@ class ProfileInvocationExecutor:
         return closing.describe_closed(project, records, objects, place, closed, already=not won)
 
     def _read_millis(self) -> int:
+        """Return the present time in ms since 1970, by the clock that was given."""
         return read_clock(self._clock)
 
     def _make_ulid(self, millis: int) -> str:
+        """Return a new id of this time."""
         return new_ulid(millis, self._entropy(10))
 
 
 def _check_word(name: str, expected: Sequence[str], word: str) -> None:
+    """Raise CallerError INVALID_VALUE for a word that is not among those expected."""
     if word not in expected:
         raise bad_value(name, expected, word)
 
@@ -440,6 +468,9 @@ def _append_closing(
 
 
 def _check_no_trail(caller: Caller, project: Project) -> None:
+    """Raise CallerError NO_TRAIL_REFUSED where an agent asks for no trail and no person allowed
+    that.
+    """
     if caller.actor.actor_type == "llm" and project.config.no_trail != "anyone":
         raise CallerError(
             "NO_TRAIL_REFUSED",
@@ -541,6 +572,7 @@ def _refuse_strange_place(
 
 
 def _describe_planted(objects: FileObjectStore) -> str:
+    """Return the warning about files that stood under the names of objects and were replaced."""
     first = f"{objects.folder}/{objects.replaced[0][:2]}/{objects.replaced[0][2:]}"
     files = count(len(objects.replaced), "file")
     return (

@@ -89,6 +89,9 @@ class RuleRegistry:
         """Take a rule under a name. Raises ValueError where another one has it.
 
         Registering the same function again, as a reloaded module does, changes nothing.
+
+        Return the registered rule. `decide` must be a pure function of its inputs: nothing checks
+        that here, and a replay that gets another verdict reports it.
         """
         source = read_source(decide)
         rule = GateRule(name, _digest_rule(decide, source), decide, source)
@@ -98,7 +101,7 @@ class RuleRegistry:
         return rule
 
     def rule(self, name: str) -> Callable[[Rule], Rule]:
-        """Register the decorated function under a name.
+        """Register the decorated function under a name, and return it unchanged.
 
         Raises ValueError as `register` does.
         """
@@ -120,7 +123,9 @@ class RuleRegistry:
         return self._rules[name]
 
     def find(self, name: str) -> GateRule | None:
-        """Return the rule of a name, or None."""
+        """Return the rule of a name, or None. A replay asks so: a rule that is gone is a
+        finding, no error.
+        """
         return self._rules.get(name)
 
     def copy(self) -> RuleRegistry:
@@ -144,6 +149,7 @@ def source_digest(function: Callable[..., object]) -> str:
 
 
 def _digest_rule(function: Callable[..., object], source: str | None) -> str:
+    """Return the digest of a rule's source, or of its compiled code where the source is gone."""
     text = _read_code(getattr(function, "__code__", None)) if source is None else source
     return hashlib.sha256(text.encode("utf-8")).hexdigest()
 

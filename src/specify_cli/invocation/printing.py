@@ -5,6 +5,9 @@ This needs hooks that report when a session begins or is compacted, and who call
 them, and in a subagent, no rule counts as printed before, and the whole text is printed. The
 records and marks read here are hostile input: whoever plants one can shorten the printed text, but
 never the record.
+
+    printed = choose_printed(root, caller, context, "new")
+    printed.text, printed.member
 """
 
 from __future__ import annotations
@@ -52,6 +55,8 @@ def forget_told(root: str, harness: str, session: str) -> None:
     """Note that a session has begun or was compacted: rules printed before no longer count.
 
     The mark holds the time in ms since 1970; rules in records from before that count as forgotten.
+
+    `root` is the project's folder, `harness` and `session` name the session. Nothing is raised.
     """
     try:
         at = time.time_ns() // 1_000_000
@@ -68,6 +73,9 @@ def choose_printed(
     `show` is `whole`, `new` (rules that are new to the session) or `titles` (for a person at a
     terminal). The record always holds the whole context; only the printed text is shorter, to save
     space in the agent's window.
+
+    `root` is the project's folder, and `caller` says which session asks. A rule counts as printed
+    only with the same text (`digest`) in the same form.
     """
     if show == "titles":
         return PrintedContext(context.text, {"form": "titles"})
@@ -86,6 +94,7 @@ def choose_printed(
 
 
 def _mark_name(harness: str, session: str) -> str:
+    """Return the file name of a session's mark."""
     return short_digest(harness, session, "told since") + ".json"
 
 

@@ -130,6 +130,9 @@ class Batch(NamedTuple):
 
 
 def _describe_line(invocation_id: str, line: AppendedLine) -> dict[str, object]:
+    """Return a line as the answer has it: in a dry run whole, else with the members that a
+    caller needs.
+    """
     if line.seq is None:
         return {"seq": None, "uri": None, **line.body}
     members = {key: line.body[key] for key in _ANSWERED if line.body.get(key) is not None}
@@ -142,6 +145,17 @@ class Recorder:
     `writer` is a `Caller.writer`: if that writer did not open the record, each line names it
     (`by`). `clock` returns ns since 1970. Raises StoredDataError RECORD_UNSEALED, RECORD_DAMAGED,
     RECORD_IMPORTED, TRACKED_PRIVATE. The caller must close it.
+
+        recorder = Recorder(project, place, writer=caller.writer)
+        try:
+            recorder.append([recorder.compose("prompt", {"text": "also fix the logout"})])
+        finally:
+            recorder.close()
+
+    `place` is that of an open record; only links can be appended to a closed one. `cache` holds
+    parsed files of the charter, for checkpoints. A recorder is for one thread. Others, in this
+    process or another, can append to the same record at the same time: the lock is taken for each
+    batch.
     """
 
     def __init__(
@@ -183,6 +197,7 @@ class Recorder:
 
     @property
     def invocation_id(self) -> str:
+        """Return the id of the record."""
         return self.place.invocation_id
 
     @property
@@ -200,11 +215,11 @@ class Recorder:
         return self._fold
 
     def compose(self, event: str, payload: Mapping[str, object]) -> Composed:
-        """Return one event checked, redacted and captured; nothing is written. Raises CallerError
-        PAYLOAD_INVALID.
+        """Return one event checked, redacted and captured; nothing is written.
 
-        `payload` is the caller's raw value, not masked yet. For a link, the file is hashed here, or
-        git is asked for the commit.
+        `event` is one of `RECORDABLE`. `payload` is the caller's raw value, not masked yet. For a
+        link, the file is hashed here, or git is asked for the commit. Raises CallerError
+        PAYLOAD_INVALID, and for links the codes of `events.links`.
         """
         try:
             if event in ("artifact_link", "commit_link"):
@@ -241,6 +256,11 @@ class Recorder:
         has is counted and not written. A different body under such a key becomes a `capture_gap`
         *contradiction*. Links to a closed record become annexes. The codes are ALREADY_COMPLETED,
         LOCK_TIMEOUT, WRITE_FAILED, RECORD_DAMAGED and INVOCATION_NOT_FOUND.
+
+        `items` are written in their order and without a line of another writer between them. The
+        batch is synced if one of them is of a durable kind (docs/format.md §6). An object that
+        cannot be stored does not stop its event: the line says so, and a gap names the member.
+        Raises CallerError, StoredDataError, EnvironmentFault.
         """
         if self.tombstone:
             return self._count_swallowed([item.event for item in items])
@@ -256,6 +276,9 @@ class Recorder:
 
         `label` is masked like any text. With `force` one that exists is given again; it then means
         its newest checkpoint. Raises CallerError LABEL_TAKEN, INVALID_VALUE, ALREADY_COMPLETED.
+
+        The charter is read before the lock is taken, so another call can write while it is read.
+        Raises StoredDataError and EnvironmentFault as `append` does.
         """
         if label is not None and LABEL.fullmatch(label) is None:
             raise CallerError(
@@ -290,6 +313,8 @@ class Recorder:
         With `after` they are written only if that seq is still the last one: if two processes
         resume a run, one of them wins. Raises CallerError RUN_BUSY. The bodies are neither checked
         nor masked.
+
+        Raises StoredDataError and EnvironmentFault as `append` does.
         """
         if self.tombstone:
             return self._count_swallowed([str(body["event"]) for body in bodies])
@@ -302,6 +327,9 @@ class Recorder:
 
         Each annex is a file of its own and durable; the names of the files keep the order. Raises
         CallerError RUN_BUSY if the record is open, and the errors of a write.
+
+        Return the batch with the paths of the annexes, in the order of `items`. A crash can leave
+        some of them: call it with the rest.
         """
         if self.tombstone:
             return self._count_swallowed([item.event for item in items])
@@ -319,7 +347,11 @@ class Recorder:
 
     def close(self) -> None:
         """Close the record's file. If the trail is off, first append one line that counts the
-        events that were not recorded."""
+        events that were not recorded.
+
+        Nothing is raised: whoever closes the record in the meantime makes the count impossible to
+        add.
+        """
         try:
             if self._swallowed:
                 kinds = ", ".join(sorted(set(self._swallowed)))
@@ -332,7 +364,11 @@ class Recorder:
             self._writer.close()
 
     def preview(self, items: Sequence[Composed]) -> Batch:
-        """Return the lines that `append` would write, without their numbers; nothing is written."""
+        """Return the lines that `append` would write, without their numbers; nothing is written.
+
+        `items` are what `compose` returned. Members that depend on the record's end (ordinal,
+        state) are not in them.
+        """
         lines = tuple(
             AppendedLine(None, body) for item in items for body in (item.body, *item.gaps)
         )
@@ -513,6 +549,7 @@ class Recorder:
         return reference if grounds.error is None else {**reference, "error": grounds.error}
 
     def _store_objects(self, item: Composed) -> Composed:
+        """Make the objects of an event durable. Where that fails, return the event without them."""
         if not item.objects:
             return item
         try:
@@ -522,6 +559,7 @@ class Recorder:
             return without_objects(item, error.message)
 
     def _look_up_grounds(self) -> Grounds:
+        """Return the charter as it is now, stored as objects, for a checkpoint."""
         from specify_cli.invocation.events.grounds import read_grounds  # loads what reads a charter
 
         return read_grounds(self.project, self.cache, self.objects)
@@ -542,6 +580,7 @@ class Recorder:
         return Batch(self.invocation_id, (), 0, True, tuple(paths), ())
 
     def _compose_link(self, event: str, payload: Mapping[str, object]) -> Composed:
+        """Return the body of a link: the file's digest, or the commit's full id."""
         key = "path" if event == "artifact_link" else "commit"
         value = payload.get(key)
         if not isinstance(value, str) or set(payload) != {key}:
@@ -581,10 +620,14 @@ class Recorder:
         self._offset = begin + end
 
     def _apply(self, fields: Mapping[str, object]) -> None:
+        """Apply a line that is about to be written to the state, if the state is followed."""
         if self._fold is not None:
             self._fold.apply(fields)
 
     def _read_first_line(self) -> Mapping[str, object]:
+        """Return the fields of `started`. Raises StoredDataError where the record cannot be
+        continued.
+        """
         line = open_line(self._records.head(self.place))
         if line.fields is None or line.problems or line.fields.get("event") != "started":
             code = "RECORD_UNSEALED" if line.problems == ("UNSEALED_LINE",) else "RECORD_DAMAGED"
@@ -595,6 +638,7 @@ class Recorder:
         return line.fields
 
     def _make_id(self) -> str:
+        """Return a new id for a call that has none."""
         return new_ulid(read_clock(self._clock), self._entropy(10))
 
 
@@ -613,12 +657,14 @@ def _describe_rule(rule: object) -> dict[str, object]:
 
 
 def _refused(code: str, message: str, invocation_id: str) -> InvocationError:
+    """Return the error for an append that the record's end does not allow."""
     if code == "ALREADY_COMPLETED":
         return CallerError(code, message, 'begin another invocation: spec-kitty do "REQUEST"')
     return StoredDataError(code, message, f"spec-kitty invocations verify {invocation_id}")
 
 
 def _not_recordable(event: str) -> CallerError:
+    """Return the error for an event that no payload can give, with what writes it."""
     if event not in EVENTS:
         recordable = ", ".join(RECORDABLE)
         message = f"event: expected one of {recordable}, found {event!r}"
@@ -628,6 +674,7 @@ def _not_recordable(event: str) -> CallerError:
 
 
 def _invalid_payload(message: str, event: str) -> CallerError:
+    """Return the error for a payload that does not fit, with the members of its event."""
     members = ", ".join(RECORDABLE.get(event, ()))
     return CallerError("PAYLOAD_INVALID", message, f"the members of {event} are: {members}")
 

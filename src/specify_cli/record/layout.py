@@ -6,7 +6,7 @@ Names have `/` between their parts on every system. Most lie in the work tree; r
 annexes of a linked worktree have a second name below the git directory, with the same parts
 (`storage.worktrees`).
 
-record_name("implementer-ivan", "01JD4Q3S0000000000000000A1")
+    record_name("implementer-ivan", "01JD4Q3S0000000000000000A1")
     object_path(digest), annex_folder(invocation_id), trail_folder(invocation_id)
 
 All are texts and open nothing. A caller joins them to the project's root, and `durable` refuses a

@@ -5,7 +5,7 @@ Invocations under unchanged rules share one manifest object. A member that is nu
 their bytes as read; digests of shipped profiles name entries of the shipped bundle, itself one
 object.
 
-snapshot = take(profiles=…, router_table=…, policy=None, policy_state="none", …)
+    snapshot = take(profiles=…, router_table=…, policy=None, policy_state="none", …)
     # The store writes `snapshot.members`, then `snapshot.manifest`, then the record that names it.
 
 A replay loads the manifest and needs nothing of today's project: it decides again from these bytes.

@@ -1,6 +1,6 @@
 """Which records may carry evidence, and the readable projection of it (docs/format.md §2, §6).
 
-    if evidence_allowed(record.started.get("mode_of_work")):
+        if evidence_allowed(record.started.get("mode_of_work")):
         evidence_document(data, digest, "report.md")
 
 A run leaves three tiers. Tier 1 is the record and always exists. Tier 2 is

@@ -33,7 +33,7 @@ _LONGEST_MILLIS = 15 * 60 * 1000
 
 
 class Span(NamedTuple):
-    """When something happened that can change files."""
+    """When something happened that can change files: `begin` and `end` are in ms since 1970."""
 
     begin: int
     end: int
@@ -44,7 +44,10 @@ class Span(NamedTuple):
 
 
 class Call(NamedTuple):
-    """A call of a tool that can change files, by the agent with this id."""
+    """A call of a tool that can change files, by the agent with this id.
+
+    `agent` is None for the main one. `tool` is the harness's name of the tool.
+    """
 
     call_id: str
     tool: str
@@ -76,6 +79,8 @@ class Activity(NamedTuple):
         """Return whether a call ran at a moment, or an edit of the file explains its change.
 
         A later edit explains it too: the file had this time before it was moved or copied there.
+
+        `path` is masked as lines name it (`unseen.mask_path`), and `moment` is in ms since 1970.
         """
         return any(call.span.holds(moment) for call in self.calls) or any(
             edit.span.end + SLACK_MILLIS >= moment for edit in self.edits.get(path, ())
@@ -86,6 +91,8 @@ class Activity(NamedTuple):
 
         `moment` is the time of the file's folder. Later changes in the folder move it, so the file
         was removed at that time or earlier.
+
+        `path` is masked as lines name it.
         """
         return any(call.span.begin - SLACK_MILLIS <= moment for call in self.calls) or any(
             edit.is_delete for edit in self.edits.get(path, ())
@@ -151,6 +158,9 @@ def read_others(root: str, invocation_id: str, since: int, now: int) -> Iterator
     These are records that were written since a moment (ms), and open records that were written up
     to 15 minutes before it, because one of their calls may still run. At most 200 of the newest
     records are read; those that cannot be read are left out.
+
+    `root` is the project's folder, and `now` is in ms: until then their open calls count as
+    running.
     """
     index, store = Index(root), FileRecordStore(root)
     for key in islice(index.newest(), _MAX_RECORDS):

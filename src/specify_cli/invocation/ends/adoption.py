@@ -1,5 +1,12 @@
 """Bring in the records that removed worktrees left behind (docs/adr/0008), and those of an
-archive."""
+archive.
+
+    take_in(project)                        # ".kittify/events/profile-invocations/….jsonl", …
+    lay_out(archive, records, objects)      # an archive's records as files again
+
+Both can be stopped anywhere and run again: a file is written before its source is removed, and a
+file that is there already is compared and not written again.
+"""
 
 from __future__ import annotations
 

@@ -4,6 +4,13 @@ projections of a closed record.
 `gather` checks everything that a close names before anything is written, and `compose_closing`
 makes the lines. The projections (evidence folder, copy in the trail) can be made again from the
 record and its objects.
+
+    contents = gather(project, place, record, evidence="proof.md", artifacts=(), commit=None,
+                      allow_outside=False)
+    bodies = compose_closing(contents, outcome="done", closed_by="agent", at=now)
+
+`executor.complete` calls both and writes in between. Nothing here decides whether a record may be
+closed: that depends on its last line, under its lock.
 """
 
 from __future__ import annotations
@@ -29,7 +36,12 @@ CLOSED_BY = ("agent", "person", "hook", "doctor")
 
 
 class Completion(NamedTuple):
-    """The result of `complete`; `already_completed` says that the record was closed before."""
+    """The result of `complete`; `already_completed` says that the record was closed before.
+
+    All values are those of the record, also if another process closed it. `published` is the path
+    of the copy that this call made, None where it made none. `note` are remarks about the work,
+    such as edits after the last test run; they never stop a close.
+    """
 
     invocation_id: str
     profile_id: str
@@ -89,6 +101,8 @@ def gather(
     Evidence outside the project is refused without `allow_outside`. Raises CallerError
     EVIDENCE_NOT_ALLOWED, EVIDENCE_NOT_FOUND, EVIDENCE_OUTSIDE, ARTIFACT_NOT_FOUND,
     ARTIFACT_OUTSIDE, COMMIT_NOT_FOUND, FILE_TOO_LARGE.
+
+    `record` is the record as it stands. A file is read once: what is hashed is what is stored.
     """
     again = f"spec-kitty profile-invocation complete --invocation-id {place.invocation_id}"
     started = {} if record is None else record.started
@@ -117,6 +131,8 @@ def compose_closing(
 
     `at` is RFC 3339 and the same for all of them. `completed` comes last, and no line can follow
     it.
+
+    `outcome` and `closed_by` are the words of docs/format.md §4, already checked.
     """
     bodies: list[Body] = [{**body, "at": at} for body in contents.artifacts.values()]
     if contents.commit is not None:
@@ -215,6 +231,7 @@ def describe_closed(
 def _read_completion(
     place: Place, record: Record, objects: FileObjectStore, *, already: bool
 ) -> Completion:
+    """Return what the closing line and the links of a record say."""
     assert record.completed is not None
     completed = record.completed
     warnings = (
@@ -278,6 +295,9 @@ def make_projections(
 
 
 def _has_evidence(root: str, invocation_id: str) -> bool:
+    """Return whether both files of the evidence folder are there; their content is not looked
+    at.
+    """
     folder = f"{root}/{layout.evidence_folder(invocation_id)}"
     return all(os.path.lexists(f"{folder}/{name}") for name in ("evidence.md", "record.json"))
 
@@ -285,6 +305,7 @@ def _has_evidence(root: str, invocation_id: str) -> bool:
 def _write_evidence(
     root: str, records: FileRecordStore, invocation_id: str, documents: Mapping[str, bytes]
 ) -> None:
+    """Write the evidence folder's files that are missing, each whole. Raises EnvironmentFault."""
     try:
         records.hide_folder(layout.EVIDENCE)
         with durable.folder(root, layout.evidence_folder(invocation_id), create=True) as fd:

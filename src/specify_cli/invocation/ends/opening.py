@@ -61,7 +61,11 @@ _TRAIL_OFF = (
 
 
 class CloseContract(NamedTuple):
-    """How the host closes the record."""
+    """How the host closes the record.
+
+    `argv` is the command, word by word; the host adds `--outcome` and one of `outcomes`.
+    `evidence_allowed` says whether `--evidence` is accepted.
+    """
 
     argv: tuple[str, ...]
     outcomes: tuple[str, ...]
@@ -69,7 +73,13 @@ class CloseContract(NamedTuple):
 
 
 class InvocationPayload(NamedTuple):
-    """The answer to the host agent: profile, action, governance context, and how to close."""
+    """The answer to the host agent: profile, action, governance context, and how to close.
+
+    It is given only after the record is durable, so whoever holds a payload can rely on its record.
+    `governance_context_text` is the whole context, also where a command prints less of it, and
+    `governance_context_hash` the SHA-256 of its UTF-8 bytes. `router_confidence`, `match_reason`
+    and `mode_of_work` are those of `started` (docs/format.md §4). `record_path` is below the root.
+    """
 
     invocation_id: str
     profile_id: str
@@ -174,6 +184,7 @@ class Routed(NamedTuple):
 
     @property
     def profile(self) -> AgentProfile:
+        """Return the profile that the decision names."""
         return next(item for item in self.profiles if item.profile_id == self.decision.profile_id)
 
 
@@ -185,6 +196,10 @@ def decide(
     `start` is any folder of the project, and `profile` the one that the caller named. Raises
     CallerError ROUTER_NO_MATCH, ROUTER_AMBIGUOUS, PROFILE_NOT_FOUND or EMPTY_REQUEST, in which each
     candidate has the command that chooses it, and StoredDataError CONFIG_INVALID.
+
+    `request` is the raw text and `verb` is for the commands in the error. `home` is the user's home
+    folder, which is nobody's project above. Return the decision with everything it was made from,
+    read once.
     """
     valid = valid_request(request)
     project, cache = load_project(start, home)
@@ -201,7 +216,11 @@ def decide(
 
 
 class Advisor(NamedTuple):
-    """The profile and action of work that began without a `do`."""
+    """The profile and action of work that began without a `do`.
+
+    `confidence` and `match_reason` are as in `RouterDecision`. A hook's record states them, so a
+    reader sees that nobody chose.
+    """
 
     profile_id: str
     action: str
@@ -238,6 +257,9 @@ def choose_advisor(project: Project, cache: ParseCache) -> Callable[[str], Advis
 
 
 def _refusal(refusal: RouterAmbiguityError, request: str, verb: str) -> CallerError:
+    """Return the error for a request that was not routed; each candidate has a command that
+    chooses it.
+    """
     candidates: list[dict[str, object]] = [
         {**candidate, "command": _picking_command(verb, str(candidate["profile_id"]), request)}
         for candidate in refusal.candidates
@@ -248,6 +270,9 @@ def _refusal(refusal: RouterAmbiguityError, request: str, verb: str) -> CallerEr
 
 
 def _picking_command(verb: str, profile_id: str, request: str) -> str:
+    """Return the command that makes the same request with a profile named; `-` for a text from
+    stdin.
+    """
     from shlex import quote  # for a refused request only
 
     text = (
@@ -261,6 +286,7 @@ def _picking_command(verb: str, profile_id: str, request: str) -> str:
 
 
 def _check_limits(limits: Mapping[str, int] | None) -> None:
+    """Raise CallerError INVALID_VALUE for limits of another form."""
     for name, value in (limits or {}).items():
         if name not in LIMITS or type(value) is not int or not 0 <= value <= MAX_INTEGER:
             raise CallerError(
@@ -272,8 +298,8 @@ def _check_limits(limits: Mapping[str, int] | None) -> None:
 
 
 def _check_names(terms: Terms) -> None:
-    program = {"program": terms.program} if terms.program else {}
-    for name, value in {**terms.tools, **program}.items():
+    """Raise CallerError INVALID_VALUE for a program or tools that are not given by digests."""
+    for name, value in {**terms.tools, "program": terms.program or "0" * 64}.items():
         if (
             not isinstance(value, str)
             or re.fullmatch(r"[0-9a-f]{64}", value) is None
@@ -383,6 +409,8 @@ def encode_oversize(text: str) -> bytes | None:
     for one that fits.
 
     Its size in the line counts, where each control character takes six bytes and each quote two.
+
+    `text` is the masked request.
     """
     data = text.encode("utf-8")
     escapes = sum(data.count(bytes((code,))) for code in range(32))
@@ -394,6 +422,7 @@ def encode_oversize(text: str) -> bytes | None:
 
 
 def _shorten(text: str) -> str:
+    """Return the first 400 and the last 100 characters of a text longer than 500."""
     return text if len(text) <= 500 else f"{text[:400]}…{text[-100:]}"
 
 
@@ -426,6 +455,9 @@ def compose_opening(
 
     All four have the time of the request, because they are one write. `chain` adds envelope, salt
     and seal.
+
+    `frozen` is the snapshot of `snapshot_of`, which must be durable before these lines are. Nothing
+    is read here: a replay calls it with recorded values.
     """
     inputs = context.inputs
     bundle, policy_hash = snapshot.policy_digests(
@@ -456,6 +488,7 @@ def _compose_started(
     request: Request,
     policy_hash: str | None,
 ) -> Body:
+    """Return the body of `started`. What the caller brought from outside is masked."""
     decision, rules = routed.decision, routed.project.config.redaction
     text, terms, caller = routed.request.text, request.terms, request.caller
     request_object = encode_oversize(text)
@@ -570,8 +603,11 @@ def mask_outside(text: str, rules: RuleSet) -> str:
 
 def trace_id_of(traceparent: str | None, invocation_id: str) -> str:
     """Return the trace id of a valid W3C traceparent; otherwise the 128 bits of the invocation id
-    as 32 hex digits."""
-    match = re.fullmatch(_TRACEPARENT, traceparent) if traceparent else None
+    as 32 hex digits.
+
+    `traceparent` is the header as it came, in any form, or None.
+    """
+    match = re.fullmatch(_TRACEPARENT, traceparent or "")
     if match is not None:
         return match.group(1)
     return f"{number_of(invocation_id):032x}"
@@ -618,7 +654,10 @@ def build_payload(
 
 
 def bad_value(option: str, expected: Sequence[str], actual: str) -> CallerError:
-    """Return the CallerError INVALID_VALUE for an option whose value is not among `expected`."""
+    """Return the CallerError INVALID_VALUE for an option whose value is not among `expected`.
+
+    `option` is named in the message as the person wrote it, and `actual` is the value found.
+    """
     return CallerError(
         "INVALID_VALUE",
         f"{option}: expected {', '.join(expected)}, found {actual!r}",

@@ -1,4 +1,12 @@
-"""Publish a closed record: into the folder of the trail that git tracks."""
+"""Publish a closed record: into the folder of the trail that git tracks.
+
+    path, warnings = publish_record(project, records, objects, place)
+
+It runs at the end of a close in a project with `trail: committed` (docs/format.md §2, §6). What is
+published here is in every clone after the next commit and push, so this is the last place where
+anything can be withheld. A crash leaves objects without their record, or a record without its
+leaves in the published log; closing the record again writes what is missing.
+"""
 
 from __future__ import annotations
 
@@ -35,6 +43,9 @@ def publish_record(
 
     The record is verified first: a damaged one is refused (RECORD_DAMAGED), because every clone
     would report it. Objects are copied before the record that names them.
+
+    `records` and `objects` are those of the project, in committed mode; `place` is that of the
+    record.
     """
     published, warnings = _publish_one(project, records, objects, place)
     for invocation_id in find_unpublished(project.root, project.git_dir):
@@ -75,6 +86,11 @@ def _leave_private(project: Project, log: TrailLog, generation: Generation) -> G
 def _publish_one(
     project: Project, records: FileRecordStore, objects: FileObjectStore, place: Place
 ) -> tuple[str | None, tuple[str, ...]]:
+    """Publish one record that verify finds whole, without what the policy keeps back.
+
+    The policy of today counts in addition to the record's own: what may not be shown now is
+    withheld, whatever was allowed when the record was begun.
+    """
     report = verify_place(project, place)
     damage = [
         item.code

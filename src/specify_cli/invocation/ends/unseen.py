@@ -5,6 +5,12 @@ If a file changed while the record was open and none of its tools ran, somebody 
 person, another program, or the agent in a call that its hooks did not report. Each such change is a
 `capture_gap` *unseen_change*. Nobody knows when a missing file was deleted. It is named here only
 if no call can have deleted it; otherwise the hooks find it, which look at the tree between calls.
+
+    gaps = find_unseen(root, record, record.invocation_id, rules)     # bodies of capture_gap
+
+The question is asked of times: a file whose time lies outside every call of every record was
+changed by nobody who is recorded. A program that sets a file's time back escapes it, so a record
+without such gaps does not prove that nobody else wrote.
 """
 
 from __future__ import annotations
@@ -56,6 +62,8 @@ def find_unseen(
     is left out. A file with an earlier gap is named only if it changed again. Outside git there are
     no gaps, because nobody knows which files belong to the project. git runs twice: for the
     difference from the last commit, and for the commits since.
+
+    `invocation_id` is the record's: its time is when the record was begun. `rules` mask the paths.
     """
     lines = fields_of(record)
     off = is_off or any(line.get("reason") == "hooks_off" for line in lines)

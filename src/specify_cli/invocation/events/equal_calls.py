@@ -27,6 +27,10 @@ def tell_apart(data: bytes, items: Sequence[Composed], trace_id: str) -> list[Co
     A result belongs to the equal call that has been open longest. If none is open, it belongs to a
     call whose begin was lost. `data` are the bytes of the record, whose lock the caller must hold;
     its lines and those of the batch decide which calls are open.
+
+    `items` are in order, so a call and its result can come in one batch. `trace_id` is that of the
+    record: a renamed call gets the idempotency key of its new name. Events without a call id come
+    back as they are.
     """
     renamed: list[dict[str, object]] = []
     for body in (item.body for item in items):
@@ -70,6 +74,7 @@ def _follow(fields: Mapping[str, object], base: str, is_open: dict[str, bool | N
 def _choose(
     base: str, event: object, is_open: Mapping[str, bool | None], before: list[dict[str, object]]
 ) -> str:
+    """Return the id for one event: the longest open call for a result, a free name for a call."""
     if event == "patch_apply" and before:
         return str(before[0].get("call_id"))  # it came with its result
     names = chain([base], (f"{base}#{number}" for number in count(2)))

@@ -71,6 +71,7 @@ class Composed(NamedTuple):
 
     @property
     def event(self) -> str:
+        """Return the name of the event."""
         return str(self.body["event"])
 
     @property
@@ -116,6 +117,8 @@ def compose_event(
     `event` is one of RECORDABLE, and `payload` is untrusted. `new_id` returns the id for a call
     without one. `trace_id` is that of the record; a call's idempotency key is made from it.
     `redactions` in the body counts the masked values of all members together.
+
+    A value that cannot be masked or is no JSON does not raise: it is left out, and `gaps` say so.
     """
     fields = RECORDABLE[event]
     _refuse_foreign_members(event, fields, payload)
@@ -180,6 +183,8 @@ def gap(reason: str, what: str, *, count: int = 1, message: str = "") -> dict[st
 
     Programs and people read both; `what` must already be masked. A message is cut after 4,000
     characters.
+
+    `count` is how many events or values it stands for.
     """
     what, message = make_encodable(what), make_encodable(message)
     return {
@@ -196,6 +201,8 @@ def find_line(data: bytes, key: str) -> Mapping[str, object] | None:
 
     The key is searched in the bytes, so a long record is not parsed. A line whose seal does not
     fit, such as one that a killed writer left, does not count.
+
+    `data` are the record's bytes, and `key` has 32 hex digits.
     """
     needle = dedupe_bytes(key)
     at = data.find(needle)
@@ -361,6 +368,9 @@ def without_objects(composed: Composed, reason: str) -> Composed:
 def _refuse_foreign_members(
     event: str, fields: Mapping[str, Member], payload: Mapping[str, object]
 ) -> None:
+    """Raise PayloadError for a member that the event does not have, or that only the recorder
+    computes.
+    """
     for name in payload:
         if name in fields:
             continue
@@ -375,6 +385,7 @@ _Read = tuple[dict[str, object], tuple[bytes, ...], dict[str, int]]
 
 
 def _read(where: str, name: str, field: Member, value: object, settings: Settings) -> _Read:
+    """Return the members, the objects and the masks that a payload's value gives, by its kind."""
     mode = settings.capture.get(field.side, "off") if field.side else ""
     if field.kind == "digested":
         return _read_digested(where, name, field, value, mode, settings)
@@ -412,6 +423,9 @@ def _read(where: str, name: str, field: Member, value: object, settings: Setting
 def _read_captured(
     where: str, name: str, field: Member, value: object, settings: Settings
 ) -> CapturedSide:
+    """Return a value as the capture mode of its side leaves it. Raises ForeignError,
+    RedactionError.
+    """
     mode = settings.capture.get(field.side, "off")
     if field.media_type != "application/json":
         value = _read_text(where, value)
@@ -465,6 +479,9 @@ def _read_message(where: str, name: str, value: object, mode: str, settings: Set
 
 
 def _read_counts(where: str, name: str, value: object, rules: RuleSet) -> _Read:
+    """Return counts by name. A name is a nested key of the line, so it must be ASCII and no
+    secret.
+    """
     if not isinstance(value, dict) or len(value) > MAX_COUNTS:
         raise PayloadError(where, f"an object of at most {MAX_COUNTS} counts", _show(value))
     sums: dict[str, object] = {}
@@ -482,6 +499,7 @@ def _read_counts(where: str, name: str, value: object, rules: RuleSet) -> _Read:
 
 
 def _read_integer(where: str, value: object, least: int) -> int:
+    """Return a whole number from `least` on. Raises PayloadError; `true` is none."""
     if type(value) is not int or not least <= value <= MAX_INTEGER:
         raise PayloadError(where, f"a whole number from {least} to 2^53-1", _show(value))
     return value
@@ -496,6 +514,9 @@ def _show(value: object) -> str:
 
 
 def _read_text(where: str, value: object) -> str:
+    """Return a text in which every character can be encoded. Raises PayloadError for another
+    type.
+    """
     if not isinstance(value, str):
         raise PayloadError(where, "text", name_kind(value))
     return make_encodable(value)
@@ -519,5 +540,7 @@ def idempotency_key(trace_id: str, *parts: str) -> str:
     to recognise a repeated call.
 
     `parts` name the place, such as `call` and the call's id.
+
+    `trace_id` is that of the record, so two runs of one program have different keys.
     """
     return sha256("\0".join((trace_id, *parts)).encode("utf-8")).hexdigest()[:32]

@@ -1,4 +1,12 @@
-"""Read the charter at a point of a run and store it, for a replay as of that point."""
+"""Read the charter at a point of a run and store it, for a replay as of that point.
+
+    grounds = read_grounds(project, cache, objects)
+    grounds.policy_hash                 # compared with the last reference of the record
+
+A run can take days, and its rules can change meanwhile. So each checkpoint names the charter of its
+own moment (docs/format.md §4, `checkpoint`), and where the policy has changed a reference to it
+stands before the checkpoint.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,11 @@
 """Links from a record: evidence, artifacts of the project, commits of its repository.
 
+    artifact_link(root, "src/login.py", rules)     # the body of an artifact_link
+    known_commit(root, "HEAD")                     # its full id
+
 Each target is read or looked up once, before anything is written. A target that cannot be linked is
-an error.
+an error. Evidence is stored whole as an object; of an artifact only the digest is recorded, because
+the file stays in the project and git keeps its versions.
 """
 
 from __future__ import annotations
@@ -39,6 +43,9 @@ def read_evidence(
     A file can have at most 64 MiB. UTF-16 is decoded first, because no rule finds a secret between
     NULs. Bytes without a secret stay as they are. The codes are EVIDENCE_NOT_FOUND,
     EVIDENCE_OUTSIDE, FILE_TOO_LARGE.
+
+    `root` is the project's folder, and `path` what the caller named. Raises EnvironmentFault where
+    the file is there and cannot be read.
     """
     data = _read_named(path, "EVIDENCE_NOT_FOUND", "evidence file")
     if inside(root, path) is None and not allow_outside:
@@ -64,6 +71,9 @@ def artifact_link(root: str, path: str, rules: RuleSet) -> dict[str, object]:
     """Return the body of an `artifact_link`: the path below the root and the digest of the file.
 
     The file is hashed and not stored. Raises CallerError ARTIFACT_NOT_FOUND, ARTIFACT_OUTSIDE.
+
+    `root` is the project's folder, `path` what the caller named, and `rules` mask the name. Raises
+    EnvironmentFault where the file is there and cannot be read.
     """
     data = _read_named(path, "ARTIFACT_NOT_FOUND", "artifact", digest_only=True)
     relative = inside(root, path)

@@ -2,6 +2,9 @@
 
 Guarantees: no mode is wider than at the record's start, nor than the config states. The key of mode
 `hash` belongs to this clone and is made when it is first needed.
+
+    settings = settings_of(started, config.capture_ceiling, config.redaction, git_dir)
+    settings.capture["tool_output"]           # "summary"
 """
 
 from __future__ import annotations
@@ -29,6 +32,8 @@ def settings_of(
 
     `rules` are those in force now, which may differ from the record's own. A side that the first
     line does not state counts as off.
+
+    `git_dir` is the git directory that all worktrees share, None outside git.
     """
     # a `do` that opens a record needs only the key, so this import is deferred
     from specify_cli.invocation.events.event_body import Settings
@@ -49,6 +54,9 @@ def digest_key(git_dir: str | None) -> DigestKey | None:
     It lies only in the git directory, because a branch or an archive can bring files into the
     project's folder. The file holds 32 random bytes and has mode 0600. A file of another owner, or
     one below 16 bytes, does not count.
+
+    `git_dir` is as for `settings_of`. Whoever has the key can guess hashed values, so it never
+    leaves the clone; its name (`digest_key` of a line) is a digest of it.
     """
     if git_dir is None:
         return None
@@ -71,6 +79,8 @@ def find_corpus_secret(inputs: ContextInputs, git_dir: str | None) -> bytes | No
     otherwise None, also without a git directory.
 
     A safe export withholds such a corpus; without the salt its name would confirm a guess.
+
+    `git_dir` is as for `settings_of`.
     """
     keeps_back = inputs.policy_state == "unreadable" or any(
         rule.action != "allow" for rule in inputs.policy.rules
@@ -80,6 +90,11 @@ def find_corpus_secret(inputs: ContextInputs, git_dir: str | None) -> bytes | No
 
 
 def _read_key(folder_fd: int) -> DigestKey | None:
+    """Return the key in the folder, made with a new secret where there is none.
+
+    Two processes that make it at once get the same one: the second finds the name taken and reads
+    it.
+    """
     name = "capture.key"
     for _ in range(2):
         try:

@@ -168,7 +168,7 @@ class RemarkSources:
     Each look at an entry of a long record reads its lines again. So a caller that walks a timeline
     for another purpose passes each entry to `take`, in order.
 
-    sources = RemarkSources(commands)
+        sources = RemarkSources(commands)
         for at, entry in enumerate(make_timeline(lines)):
             sources.take(at, entry)
         sources.judge_tests().state

@@ -79,7 +79,7 @@ def make_timeline(events: Sequence[Mapping[str, object]]) -> Sequence[Entry]:
     timeline of over 4,096 entries makes an `Entry` again at each look, so callers should take what
     they need in one pass.
 
-    [(entry.name, entry.status) for entry in make_timeline(lines) if entry.kind == "tool_call"]
+        [(entry.name, entry.status) for entry in make_timeline(lines) if entry.kind == "tool_call"]
     """
     pairs = _pair_lines(events)
 

@@ -194,7 +194,7 @@ class _Chapter:
 class Telling:
     """The chapters so far, and which of them the next entry belongs to.
 
-    telling = Telling(commands, root)
+        telling = Telling(commands, root)
         for place, entry in enumerate(make_timeline(lines)):
             telling.take(place, entry)
         telling.finish()
