@@ -60,11 +60,14 @@ def narrower(a: str, b: str) -> str:
     """Return the mode of the two that keeps less. Raises ValueError for an unknown one.
 
     Modes keep more in the order off, hash, summary, full.
+
+    `a` and `b` are modes, in any order.
     """
     return MODES[min(_rank(a), _rank(b))]
 
 
 def _rank(mode: str) -> int:
+    """Return the place of a mode in the order of `MODES`. Raises ValueError for an unknown one."""
     if mode not in MODES:
         raise ValueError(f"capture mode: expected {', '.join(MODES)}, found {mode!r}")
     return MODES.index(mode)
@@ -92,6 +95,9 @@ def apply_mode(
     `value` is any JSON value for the media type `application/json`, a text for any other. `key` is
     for mode hash; without one the size alone is kept, in bytes of the redacted text. Raises
     ValueError, RedactionError, and ForeignError for no JSON value.
+
+    `media_type` says what the text is, and goes into a reference to an object. An object holds at
+    most 8 MiB: a longer text is cut, after masking, and the line says so.
     """
     rank = _rank(mode)
     if mode == "off":

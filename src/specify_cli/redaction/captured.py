@@ -1,4 +1,11 @@
-"""Read back what a line holds of a captured value, where it holds all of it.  [pure]"""
+"""Read back what a line holds of a captured value, where it holds all of it.  [pure]
+
+    text, why = read_captured_text(fields, "output", objects.get)
+    print(text if text is not None else why)
+
+It is the reverse of `capture.apply_mode` (docs/format.md §4). A replay, an export and a search ask
+here, so that "not whole" has the same reasons everywhere. What was masked stays masked.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +26,8 @@ def read_captured_text(
     `get` returns an object's bytes by its digest; an error of its becomes the reason. The text is
     the redacted one, of JSON its canonical form. A summary is whole if its head hashes to the
     recorded digest. The reason is a part of a sentence, and empty where there is a text.
+
+    `fields` are those of one line, and `name` is the captured member, such as `output`.
     """
     captured, recorded = fields.get(name), fields.get(f"{name}_hash")
     if isinstance(captured, str):

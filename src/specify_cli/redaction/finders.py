@@ -197,6 +197,9 @@ def what_follows(option: str, head: str) -> list[str]:
     `_BEHIND`: next (the next word), glued (in the same word), pair (user:password), cookie. One
     option means different things to different commands, so each form names its commands; the list
     is empty where no command is known.
+
+    The command is looked for after the last `|`, `;`, `&` or line end: `-p` belongs to the command
+    that it stands after, not to one before a pipe.
     """
     head = compiled(r"[|;&\n]").split(head)[-1]
     head = compiled(r"[\"',\\]").sub(" ", head).lower().replace("   ", " ")

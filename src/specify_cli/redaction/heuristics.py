@@ -12,6 +12,13 @@ that is masked makes the record useless. So the name decides how strong the proo
 beside `key`, which names a thousand harmless things, it needs letters of both cases, digits and
 length. Without a name, a place or a
 vendor's form no value is a secret.
+
+    kind_of_name("DB_PASSWORD")                             # "password"
+    is_secret("password", "hunter2", frozenset(), "env")    # True
+
+All questions are about one name or one value; where in a text they stand is the work of
+`named_values` and `finders`. A change of the words here changes `vocabulary`, and with it the
+digest of the rules that every record states.
 """
 
 from __future__ import annotations
@@ -83,7 +90,10 @@ _PATTERNS: dict[str, re.Pattern[str]] = {}
 
 
 def vocabulary() -> tuple[object, ...]:
-    """Return the words this module judges by, for the digest of a rule set."""
+    """Return the words this module judges by, for the digest of a rule set.
+
+    The order of the words in the sets does not count.
+    """
     return (
         sorted(_NEUTRAL),
         sorted(_PLACEHOLDERS),
@@ -127,7 +137,11 @@ def masks_in(text: str, ids: frozenset[str]) -> list[tuple[int, int]]:
 
 
 def holds_mask(value: str, ids: frozenset[str]) -> bool:
-    """Return whether a mask of these rules stands in a value, whole or cut off at its end."""
+    """Return whether a mask of these rules stands in a value, whole or cut off at its end.
+
+    `ids` are the rules whose masks count. A text that was cut after masking ends in a part of a
+    mask.
+    """
     if "⟦" not in value:
         return False
     cut = value[value.rfind("⟦") + 1 :]
@@ -191,6 +205,9 @@ def is_secret(kind: str, value: str, ids: frozenset[str], style: str) -> bool:
     `kind` is from `kind_of_name`, never empty. `style` says how the value stands: quoted, called
     (an argument), env, joined (in a query or a list), flag (an option's), cell, line (alone on its
     line), prose, or code. Fewer than three characters, masks and placeholders are none.
+
+    `value` is as it stands, blanks around it do not count. `ids` are the rules whose masks count as
+    masks.
     """
     value = value.strip()
     if len(value) < 3 or holds_mask(value, ids) or stands_in(value):
@@ -234,6 +251,8 @@ def is_credential(text: str, ids: frozenset[str]) -> bool:
 
     Masks and placeholders are none. It is for places where a secret is expected; elsewhere
     `is_random` asks for more.
+
+    `text` is the value, without the scheme before it. `ids` are as for `is_secret`.
     """
     if holds_mask(text, ids) or stands_in(text):
         return False
@@ -285,6 +304,7 @@ _MARK = r"[!@#$%^&*]"
 
 
 def _has_match(pattern: str, value: str) -> bool:
+    """Return whether a pattern is found in a value. It is compiled at the first question."""
     return compiled(pattern).search(value) is not None
 
 
@@ -392,5 +412,8 @@ def _is_strong(value: str) -> bool:
 
 
 def is_own_id(value: str) -> bool:
-    """Return whether a text is a UUID, a ULID, or a digest in hex."""
+    """Return whether a text is a UUID, a ULID, or a digest in hex.
+
+    `value` has no blanks around it.
+    """
     return compiled(r"[0-9a-fA-F-]*|[0-9A-Z]{26}").fullmatch(value) is not None

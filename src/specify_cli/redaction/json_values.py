@@ -64,7 +64,11 @@ def _judge_name(name: str) -> str:
 
 
 class ForeignError(ValueError):
-    """A text is no JSON, or a value has no JSON form; the message names the place."""
+    """A text is no JSON, or a value has no JSON form; the message names the place.
+
+    The place is a character's offset for a text, and a path such as `$.args[2]` for a value. The
+    recorder writes a `capture_gap` *not_json* in the place of the value.
+    """
 
 
 class Spelled(NamedTuple):
@@ -78,7 +82,10 @@ class Spelled(NamedTuple):
 
 
 class ForeignText(NamedTuple):
-    """A redacted value as canonical JSON, and how often each rule applied."""
+    """A redacted value as canonical JSON, and how often each rule applied.
+
+    The text is what docs/format.md §4 calls T: digests and sizes are over its UTF-8 bytes.
+    """
 
     text: str
     counts: dict[str, int]
@@ -95,6 +102,9 @@ def parse_foreign(text: str | bytes) -> object:
     Bytes are UTF-8 with or without a byte order mark. Numbers that Python cannot hold come back as
     `Spelled`. NaN and infinities are no JSON. Depth is bounded by memory: what the standard reader
     refuses is read without recursion.
+
+    Use it where a value is recorded, and `json.loads` where it is only looked at: this one keeps
+    what the other rounds or refuses.
     """
     if isinstance(text, bytes):
         try:
@@ -115,20 +125,24 @@ class _NotANumber(ValueError):
 
 @lru_cache(maxsize=1)
 def _build_decoder() -> json.JSONDecoder:
+    """Return the standard reader with our numbers. It is made once."""
     return json.JSONDecoder(
         parse_int=_read_integer, parse_float=_read_fraction, parse_constant=_refuse
     )
 
 
 def _refuse(name: str) -> object:
+    """Refuse a constant that JSON does not have: NaN and the infinities."""
     raise _NotANumber(name)
 
 
 def _not_json(at: int, reason: str) -> ForeignError:
+    """Return the error for a text that is no JSON from a place on."""
     return ForeignError(f"character {at}: not JSON: {reason}")
 
 
 def _read_integer(digits: str) -> int | Spelled:
+    """Return an integer, or its digits where Python would refuse to convert so many."""
     try:
         return int(digits) if len(digits) < _MAX_DIGITS else Spelled(digits)
     except ValueError:  # the process may allow fewer digits
@@ -136,6 +150,7 @@ def _read_integer(digits: str) -> int | Spelled:
 
 
 def _read_fraction(digits: str) -> float | Spelled:
+    """Return a fraction, or its digits where it is beyond a double."""
     number = float(digits)
     return Spelled(digits.lower()) if number in (_INFINITY, -_INFINITY) else number
 
@@ -193,11 +208,13 @@ _WRITTEN = {value: word for word, value in _WORDS.items()}
 
 
 def _skip_space(text: str, at: int) -> int:
+    """Return the place of the next sign that is no blank of JSON."""
     match = compiled(_SPACE).match(text, at)
     return match.end() if match is not None else at
 
 
 def _read_string(text: str, at: int) -> tuple[str, int]:
+    """Return the string that begins at a place, and where it ends. Raises ForeignError."""
     if text[at : at + 1] != '"':
         raise _not_json(at, "expected a string")
     try:
@@ -217,6 +234,7 @@ def _read_name(text: str, at: int) -> tuple[str, int]:
 
 
 def _read_scalar(text: str, at: int) -> tuple[object, int]:
+    """Return the string, number or word at a place, and where it ends. Raises ForeignError."""
     if text[at : at + 1] == '"':
         return _read_string(text, at)
     digits = compiled(_NUMBER).match(text, at)
@@ -240,6 +258,9 @@ def foreign_text(value: object, rules: RuleSet) -> ForeignText:
     too; two that become one are told apart by a number, so that no member is lost. A value that
     holds itself, a key that is no string, and any other object is a ForeignError. The text can be
     encoded as UTF-8.
+
+    The value itself is not changed. A secret that stands in a number beside the name of a password
+    is masked as a text, so the type can change there.
     """
     short = dict.fromkeys(_collect_short(value))
     writer = _Writer(rules, applicable(_BETWEEN.join(short), rules) if short else ())
@@ -318,6 +339,7 @@ def _collect_short(value: object) -> list[str]:
 
 
 def _render_path(above: list[str | int], key: str | int) -> str:
+    """Return the path to a value, such as `$.args[2]`; at most 16 steps of it."""
     steps = [*above, key][1:]
     path = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps[:16])
     return f"${path}{'…' if len(steps) > 16 else ''}"
@@ -531,10 +553,12 @@ class _Writer:
         return digits
 
     def _mask(self, rule_id: str) -> str:
+        """Return the mask of a rule, and count it."""
         self.counts[rule_id] = self.counts.get(rule_id, 0) + 1
         return MASK.format(rule=rule_id)
 
     def _write_text(self, value: str) -> str:
+        """Return a string masked by the rules, whatever its name promises."""
         if len(value) >= _SHORT:
             masked = redact(value, self._rules)
         elif self._untouched:
@@ -547,6 +571,7 @@ class _Writer:
 
 
 def _encode_utf16(name: str) -> bytes:
+    """Return the bytes by which RFC 8785 §3.2.3 sorts keys."""
     return name.encode("utf-16-be", "surrogatepass")
 
 

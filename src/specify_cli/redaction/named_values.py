@@ -81,6 +81,10 @@ def find_secret_values(
 ) -> list[tuple[int, int]]:
     """Find the values beside names that promise a secret.
 
+    `text` is a view's text and `folded` the same in lower case; `ids` are the rules whose masks
+    count. The stretches are (start, end) in `text`, in the order in which their names were found,
+    and can overlap.
+
     `places` holds the ends of names that were checked, and the beginnings of table lines as
     negative numbers. A row of 64 names without a secret in one unbroken run is minified code or
     noise, so the rest of the run is skipped.
@@ -273,7 +277,12 @@ def _find_assigned(
     text: str, found_name: tuple[int, bool, str, str], end: int, ids: frozenset[str]
 ) -> tuple[int, int] | None:
     """Return (begin, end) of the value that a sign assigns to the name that ends at `end`.
-    `found_name` is as for `_find_bare`."""
+    `found_name` is as for `_find_bare`.
+
+    A value in quotes ends at the closing one, if that comes within 4,096 characters, and in the
+    same line unless it is a triple one; a bare value ends where its place in a query, a list or a
+    line does (`_find_bare`).
+    """
     start, dashed, _, kind = found_name
     match = _find_assignment(text, start, end, dashed)
     if match is None:
@@ -405,6 +414,9 @@ def _find_bare(
 
     `found_name` is (start of the name, whether it is an option, the name, its kind), `match` the
     sign that assigns the value.
+
+    The style is decided by what stands around name and value, and then the value is judged by it:
+    after `export` any word can be a password, in the middle of code only what looks drawn.
     """
     start, dashed, name, kind = found_name
     sep, begin = match["sep"], match.end()

@@ -23,6 +23,13 @@ The way of a text through `redact`:
 
 Masks that are there already are kept out of every stretch, so a text that went through twice
 counts nothing twice.
+
+    rules = rule_set([("ticket", "TICKET-[0-9]{6}")], allow=["not-a-secret"])
+    redact("password=hunter2-long", rules).text       # "password=⟦secret-value⟧"
+
+Nothing here can be undone by running it again: a record that was written with a secret keeps it
+until a person erases it (docs/forget.md). So a doubtful finding is masked, and where a rule's
+engine fails, RedactionError says that the text must not be used at all.
 """
 
 from __future__ import annotations
@@ -60,11 +67,18 @@ _TOLD_BY_CONTEXT = {
 
 
 class RuleError(ValueError):
-    """A rule or allow-list entry of a project cannot be used; the message names it and says why."""
+    """A rule or allow-list entry of a project cannot be used; the message names it and says why.
+
+    The command line reports it as CONFIG_INVALID. No text is redacted with the other rules instead:
+    the project asked for more than these.
+    """
 
 
 class RedactionError(Exception):
-    """A text could not be redacted. Nobody may keep the text."""
+    """A text could not be redacted. Nobody may keep the text.
+
+    The recorder writes a `capture_gap` *redaction_failed* in the place of the value.
+    """
 
 
 class RuleSet(NamedTuple):
@@ -102,6 +116,7 @@ Span = tuple[int, int, int, str]
 
 
 def _compute_digest(*parts: object) -> str:
+    """Return a SHA-256 over the text of plain values, by which a rule set is named."""
     return sha256(repr(parts).encode("utf-8", "backslashreplace")).hexdigest()
 
 
@@ -138,6 +153,8 @@ def rule_set(user: Collection[tuple[str, str]], allow: Collection[str] = ()) -> 
     `user` and `allow` come in any order; equal ones give an equal digest. Ids are [a-z0-9-],
     patterns have at most 1,000 characters. RE2 is used for them because its time is linear
     whatever the pattern: nobody's rule can stall a hook.
+
+    Return the shipped set itself where the project adds nothing, so the usual call costs nothing.
     """
     shipped = shipped_rule_set()
     if not user and not allow:
@@ -177,6 +194,9 @@ def add_rules(rules: RuleSet, more: Collection[tuple[str, str]]) -> RuleSet:
     as it is. Raises RuleError.
 
     `more` is what installed packages bring. The digest names them, too.
+
+    A package can only make redaction stricter: it brings no allow-list, and no rule of it replaces
+    another.
     """
     fresh = [
         (rule_id, _compile_re2(f"rule {rule_id}", pattern))
@@ -226,10 +246,12 @@ def _generate_random_values() -> Iterator[str]:
 
 
 def _is_rule_id(text: str) -> bool:
+    """Return whether a text can be a rule's id, and so stand in a mask."""
     return compiled(r"[a-z0-9][a-z0-9-]{0,63}").fullmatch(text) is not None
 
 
 def _compile_re2(what: str, pattern: str) -> Any:
+    """Return a project's pattern, compiled by RE2. Raises RuleError, which names `what`."""
     if not pattern or len(pattern) > MAX_PATTERN:
         raise RuleError(f"{what}: expected a pattern of 1 to {MAX_PATTERN} characters")
     import re2  # type: ignore[import-untyped]  # heavy, and needed by no project without rules of its own
@@ -367,6 +389,11 @@ def _find_line_breaks(text: str) -> Iterator[int]:
 
 
 def _find_long_words(text: str) -> str:
+    """Return the runs of at least 16 token characters that are no plain words, a line each.
+
+    Long tokens can stand only there, so rules for them search this text, which is nearly always
+    empty.
+    """
     data = text.encode("utf-8", "replace")
     runs = data.translate(_AS_RUNS)
     words = []
@@ -431,6 +458,8 @@ def is_clear(text: str, rules: RuleSet) -> bool:
 
     It takes one search for all needles where the rules are `sieved`, and costs far less than
     `redact` does.
+
+    It is for the many short texts of an export, nearly all of which hold no needle.
     """
     if rules.user:
         return False
@@ -461,6 +490,7 @@ def _compile_sieve() -> tuple[Any, ...]:
 
 
 def _may_hold(sieve: Any, text: str) -> bool:
+    """Return whether one of the needles stands in a text; True also where that cannot be asked."""
     try:
         return sieve.search(text.encode()) is not None  # bytes cost it half
     except UnicodeEncodeError:  # a lone surrogate, which RE2 does not take
@@ -482,6 +512,8 @@ def redact_with(text: str, places: tuple[int, ...] | None, rules: RuleSet) -> Re
 
     The places count for the first pass alone, because a mask can make another rule apply. Raises
     RedactionError.
+
+    The counts of all passes are added up.
     """
     counts: dict[str, int] = {}
     if not places and places is not None and not rules.user:
@@ -510,6 +542,8 @@ def find_spans(
     masks already there stay as they are.
 
     `places` are the shipped rules that are asked; None are all. Raises RedactionError.
+
+    `text` is not changed. Starts and ends are places in it, in characters.
     """
     view = view_of(text)
     spans = [
@@ -566,6 +600,7 @@ def _is_allowed(text: str, span: Span, rules: RuleSet) -> bool:
 
 
 def _match_pattern(pattern: Any, text: str) -> bool:
+    """Return whether a pattern of the allow-list fits the whole text. Raises RedactionError."""
     try:
         return pattern.fullmatch(_make_encodable(text)) is not None
     except Exception as error:
@@ -573,6 +608,7 @@ def _match_pattern(pattern: Any, text: str) -> bool:
 
 
 def _find_by_user_rules(text: str, rules: RuleSet) -> list[Span]:
+    """Return what the project's own rules find. They stand after all shipped ones in the order."""
     spans = []
     encodable = _make_encodable(text)
     for order, (rule_id, pattern) in enumerate(rules.user, len(SHIPPED)):

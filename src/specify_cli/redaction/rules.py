@@ -122,6 +122,7 @@ def by_pattern(
 
 
 def _is_run(text: str, length: int) -> bool:
+    """Return whether a text has this length and consists of characters of a token."""
     return len(text) == length and (
         text.isalnum() or compiled(r"[\w.+/$~:=%@,-]*").fullmatch(text) is not None
     )
