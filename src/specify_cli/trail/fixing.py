@@ -48,6 +48,7 @@ def _leave_process_group() -> None:
 
 
 def _add_leaf(root: str, git_dir: str | None, project_place: str, place: Place) -> None:
+    """Add the leaf. What fails here is said by verify, which names how far the tip is fixed."""
     from specify_cli.errors import InvocationError  # not loaded by a hook that fixes nothing
     from specify_cli.trail.log.entries import TrailLog
 

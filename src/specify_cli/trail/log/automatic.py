@@ -40,6 +40,9 @@ def start_detached(module: str, root: str, descriptors: tuple[tuple[int, int], .
     `descriptors` are (number here, number there) pairs that the new process gets. It inherits
     nothing else, has a session of its own, and no input or output. So a program that waits until
     this process closes a pipe does not wait for the new one.
+
+    `root` is the project's folder and the only argument. The process outlives this one; nobody
+    waits for it and nobody sees how it ended.
     """
     closing = []
     for name in os.listdir("/dev/fd"):
@@ -58,6 +61,9 @@ def sign_when_due(root: str, git_dir: str, now: float | None = None) -> bool:
 
     `now` is in seconds since 1970. The result is also False if nobody ever signed the log, or if
     the process cannot be started. Nothing is raised.
+
+    `root` is the project's folder, and `git_dir` the git directory that all worktrees share. The
+    mark is written before the process is started, so that the next command starts no other.
     """
     top = find_worktree(root)
     home = TrailLog(root, git_dir, "" if top is None else place_below(root, top)).homes[0]

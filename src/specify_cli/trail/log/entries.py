@@ -96,6 +96,11 @@ class TrailLog:
 
     `place` is the project's folder below the top of its worktree, empty for the top: several
     projects of a repository have a log each.
+
+        log = open_log(project)
+        log.current()                                # the Generation that is written to, or None
+
+    Reading opens nothing for writing and makes no folder: a project that only reads has no log.
     """
 
     def __init__(self, root: str, git_dir: str | None, place: str) -> None:
@@ -138,6 +143,9 @@ class TrailLog:
         `kind` is start, close or annex, and `annex` the ULID in the name of an annex's file. Use
         the entry in a `with` block: to leave it without `commit` and without an error means that
         the line was never written.
+
+        `invocation_id` is the record's. The entry's `links` are fixed here: ends of the trail that
+        appear later are cited by the next record.
         """
         try:
             generation = self._open_generation()
@@ -157,6 +165,8 @@ class TrailLog:
         `path` is the record's absolute path. The line is on stable storage before its leaf, and the
         record is locked only while its last line is read and synced. If the leaf cannot be added,
         the tip is not fixed, and nothing else is lost. Raises OSError, EnvironmentFault.
+
+        `invocation_id` is the record's.
         """
         fd = os.open(path, os.O_RDONLY | durable.REGULAR)
         try:
@@ -222,6 +232,7 @@ class TrailLog:
         raise OSError(errno.EACCES, os.strerror(errno.EACCES))
 
     def _settle_all(self, generation: Generation, *, create: bool = False) -> None:
+        """Add the missing leaves of every pending file whose process is gone."""
         with durable.folder(generation.path, "pending", create=create) as pending:
             # A start before a close: they stand in the log in the order in which they happened.
             for name in sorted(os.listdir(pending), reverse=True):
@@ -373,6 +384,8 @@ class TrailLog:
         At most 64 are returned, sorted by id; the next record cites the others. The line of an open
         record is on stable storage before it is cited. The keys go to `after_of`, the values to
         `after`.
+
+        `home` is the folder of the log, and `own` the id of the record that is about to cite.
         """
         cited: dict[str, str] = {}
         for invocation_id, tip in _read_tips(home)[0].items():
@@ -410,7 +423,10 @@ class TrailLog:
 
 
 def open_log(project: Project) -> TrailLog:
-    """Return the log of a project, without reading or writing anything."""
+    """Return the log of a project, without reading or writing anything.
+
+    Each call gives a new value; no state is shared but the files.
+    """
     return TrailLog(project.root, project.git_dir, project.location.place)
 
 
@@ -421,6 +437,9 @@ def write_annex(
 
     `name` is a new ULID and `line` the sealed line with its LF. Raises FileExistsError,
     EnvironmentFault WRITE_FAILED.
+
+    `invocation_id` is the record's. A crash between the two leaves an annex whose leaf the next
+    command adds.
     """
     with open_log(project).announce(ANNEX, invocation_id, name) as entry:
         path = records.annex(invocation_id, name, line)
@@ -522,6 +541,7 @@ def _find_or_make(base: str, relative: str) -> Generation:
 
 
 def _is_writable(path: str) -> bool:
+    """Return whether a file can be written, or does not exist yet."""
     return not os.path.lexists(path) or os.access(path, os.W_OK)
 
 
@@ -543,6 +563,7 @@ def _read_tips(home: str) -> tuple[dict[str, _Tip], dict[str, object]]:
 
 
 def _write_tips(home: str, tips: Mapping[str, _Tip], merged: Mapping[str, object]) -> None:
+    """Write the ends of the trail. A failure is ignored: the file is derived."""
     try:
         with durable.folder(home) as fd:
             data = json.dumps({"tips": tips, "seen": merged}).encode()
@@ -608,6 +629,7 @@ def _read_older_end(path: str) -> str | None:
 
 
 def _read_last_seal(fd: int) -> str | None:
+    """Return the seal that the last line of an open file shows; None where it shows none."""
     return seal_at_end(os.pread(fd, _LINE_END, max(0, os.fstat(fd).st_size - _LINE_END)))
 
 

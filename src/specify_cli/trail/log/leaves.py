@@ -1,7 +1,7 @@
 """The leaves of a log and the folder they lie in (docs/format.md §11).
 
-for leaf in Generation(home, "1-0e7563e2").read_leaves():
-    print(leaf.kind, leaf.invocation_id, leaf.seal)
+    for leaf in Generation(home, "1-0e7563e2").read_leaves():
+        print(leaf.kind, leaf.invocation_id, leaf.seal)
 
 Every leaf has 98 bytes, because all kinds (`start`, `fixed`, `close`, `annex`) have five letters.
 So the number of a leaf gives its place, the size of the file shows a torn leaf, and no index is
@@ -47,7 +47,11 @@ class Leaf(NamedTuple):
 
 
 class LogDamagedError(ValueError):
-    """A line of a log is no leaf."""
+    """A line of a log is no leaf.
+
+    In our own log it stops the signing; in one that a branch brought, the line is passed over and
+    verify reports it.
+    """
 
 
 def parse_leaf(raw: bytes) -> Leaf:
@@ -78,6 +82,7 @@ class Generation(NamedTuple):
 
     @property
     def path(self) -> str:
+        """Return the absolute path of the log's folder."""
         return f"{self.home}/{self.name}"
 
     @property
@@ -116,7 +121,11 @@ class Generation(NamedTuple):
 
     def read_lines(self, start: int = 0, count: int | None = None) -> Iterator[bytes]:
         """Yield the lines of leaves from a number on, without LF, a piece of the file at a time;
-        unchecked."""
+        unchecked.
+
+        `start` and `count` are as for `read_leaves`. The file is opened anew for each piece, so
+        leaves that are added meanwhile can follow.
+        """
         rest = self.count_leaves() - start if count is None else count
         while rest > 0 and (piece := self.read_bytes(start, min(rest, _PIECE) * LEAF_BYTES)):
             for at in range(0, len(piece) - LEAF_BYTES + 1, LEAF_BYTES):
@@ -167,7 +176,10 @@ def list_names(folder: str) -> list[str]:
 
 
 def list_generations(home: str) -> list[str]:
-    """Return the names of the logs in a folder, the oldest first."""
+    """Return the names of the logs in a folder, the oldest first.
+
+    `home` is an absolute path. A folder that does not exist has none.
+    """
     numbered = [
         (int(match.group(1)), name)
         for name in list_names(home)

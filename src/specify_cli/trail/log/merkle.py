@@ -33,7 +33,11 @@ def hash_leaf(entry: bytes) -> bytes:
 
 
 def hash_children(left: bytes, right: bytes) -> bytes:
-    """Return the hash of a node from those of its children (RFC 6962 §2.1)."""
+    """Return the hash of a node from those of its children (RFC 6962 §2.1).
+
+    `left` and `right` have 32 bytes each. Exchanged they give another node: the order proves the
+    place.
+    """
     return sha256(b"\1" + left + right).digest()
 
 
@@ -112,6 +116,8 @@ def compute_root(read: Read, size: int) -> bytes:
     """Return the root of the first `size` leaves (RFC 6962 §2.1).
 
     Of no leaves it is the SHA-256 of nothing.
+
+    `read` is called for whole subtrees alone, a few for each level.
     """
     return _hash_range(read, 0, size) if size else EMPTY_ROOT
 
@@ -160,6 +166,9 @@ def verify_inclusion(
     """Return whether a path leads from a leaf's hash to the root (RFC 9162 §2.1.3.2).
 
     `leaf` is the hash of the entry. Any input gives an answer, hostile ones False.
+
+    `index` is the number of the leaf, counted from 0, and `size` the number of leaves that `root`
+    is over. `path` is as `prove_inclusion` returns it.
     """
     if not 0 <= index < size:
         return False
@@ -183,6 +192,10 @@ def verify_consistency(
     """Return whether a proof shows that the new tree continues the old one (RFC 9162 §2.1.4.2).
 
     Any input gives an answer. Equal sizes need equal roots and no path.
+
+    `old` and `new` are numbers of leaves, `old_root` and `new_root` their roots, `path` as
+    `prove_consistency` returns it. True means that the first `old` leaves of both trees are the
+    same.
     """
     if not 0 <= old <= new:
         return False

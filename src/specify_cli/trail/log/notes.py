@@ -33,8 +33,11 @@ Sign = Callable[[bytes], bytes]
 
 
 class NoteError(ValueError):
-    """Bytes that are not the note, checkpoint, key or policy they should be; the message says
-    why."""
+    """Bytes that are not the note, checkpoint, key or policy they should be; the message says why.
+
+    These bytes come from a file, another clone or a witness. Whoever reads them decides what it
+    means: LOG_DAMAGED in our own log, a finding in another's.
+    """
 
 
 class VerifierKey(NamedTuple):
@@ -166,6 +169,8 @@ def encode(data: bytes) -> str:
     """Return standard base64 (RFC 4648 §4).
 
     There is no line break in it.
+
+    `data` may be empty.
     """
     return b64encode(data).decode("ascii")
 
@@ -189,6 +194,8 @@ def make_text(origin: str, size: int, root: bytes) -> str:
     """Return a checkpoint's text, which is what is signed.
 
     `root` has 32 bytes. It has three lines, each with LF, and no extensions.
+
+    `origin` is the name of the log's key, and `size` the number of its leaves.
     """
     return f"{origin}\n{size}\n{encode(root)}\n"
 
@@ -197,6 +204,8 @@ def parse_checkpoint(data: bytes) -> Checkpoint:
     """Return the checkpoint some bytes are, none of its signatures checked. Raises NoteError.
 
     `data` has at most 256 KiB. Control characters other than LF are refused.
+
+    That the text is signed by anybody in particular says `signed_at`, a key at a time.
     """
     if len(data) > MAX_NOTE:
         raise NoteError(f"a checkpoint has at most {MAX_NOTE} bytes, found {len(data)}")
@@ -300,6 +309,7 @@ def _make_message(key: VerifierKey, text: str, seconds: int) -> bytes:
 
 
 def _is_signed(key: VerifierKey, signature: bytes, message: bytes) -> bool:
+    """Return whether a raw signature of a message is this key's."""
     # Of the extra `trail`: a log without signatures is read without it.
     from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives.asymmetric import ed25519, mldsa
@@ -337,7 +347,12 @@ def parse_proof(data: bytes) -> Proof:
 
 
 def parse_policy(data: bytes) -> Policy:
-    """Return the trust policy a file is (tlog-policy). Raises NoteError naming the line."""
+    """Return the trust policy a file is (tlog-policy).
+
+    `data` is the file's content. Words after a `#` at the beginning of a line are a comment. A name
+    must be defined above the line that uses it, and a key stands in one line only. Raises NoteError
+    naming the line.
+    """
     logs: list[VerifierKey] = []
     witnesses: dict[str, VerifierKey] = {}
     groups: dict[str, tuple[int, tuple[str, ...]]] = {}
@@ -409,5 +424,6 @@ def _add_key(keys: list[VerifierKey], key: VerifierKey, kinds: set[int]) -> None
 
 
 def _check_new_name(name: str, *defined: Mapping[str, object]) -> None:
+    """Raise NoteError for a name that is defined already, or is the word `none`."""
     if name == "none" or any(name in names for names in defined):
         raise NoteError(f"the name {name} is taken")

@@ -7,6 +7,12 @@ immutable file each.
 A name is unique to its content, so branches merge without conflict; pieces can overlap, and then
 they agree. If the name of another clone's log stands beside this clone's own, a merge has brought
 it, and the next record cites the records in it.
+
+    publish_leaves(root, generation)
+    list_segments(root, generation.name)         # [("0-17.leaves", 0, 17)]
+
+Nothing published is ever changed or removed here: a log that other clones have seen can only grow
+(docs/format.md §11).
 """
 
 from __future__ import annotations
@@ -32,6 +38,8 @@ def list_segments(root: str, name: str) -> list[tuple[str, int, int]]:
 
     `name` is the log's. They are sorted by number; names of another form are left out. Contents
     are not looked at.
+
+    `root` is the project's folder. A file whose range is empty is no piece.
     """
     names = list_names(f"{root}/{layout.TRAIL_LOG}/{name}")
     segments = [
@@ -47,6 +55,9 @@ def publish_leaves(root: str, generation: Generation) -> None:
 
     Each piece has at most 100,000 leaves and is durable, mode 0644. What is published already is
     not written again.
+
+    `root` is the project's folder. A crash between two pieces leaves the earlier ones, which the
+    next call continues.
     """
     start, size = 0, generation.count_leaves()
     for _, first, end in list_segments(root, generation.name):
@@ -68,6 +79,8 @@ def publish_checkpoint(root: str, generation: Generation, size: int, note: bytes
 
     `note` is the checkpoint's bytes and `size` its number of leaves. The leaves come first: a
     state without them proves nothing.
+
+    `root` is the project's folder.
     """
     publish_leaves(root, generation)
     _publish(root, generation, f"{size}-{sha256(note).hexdigest()[:8]}.checkpoint", note)
@@ -77,11 +90,14 @@ def publish_file(root: str, generation: Generation, kind: str, data: bytes) -> N
     """Publish a file of a log under a name that is unique to its content. Raises OSError.
 
     `kind` is the name's ending, such as `enrolled`.
+
+    `root` is the project's folder, and `data` the file's whole content.
     """
     _publish(root, generation, f"{sha256(data).hexdigest()[:16]}.{kind}", data)
 
 
 def _publish(root: str, generation: Generation, name: str, data: bytes) -> None:
+    """Write a file of a log durably, mode 0644; one of this name is left as it is."""
     with durable.folder(root, f"{layout.TRAIL_LOG}/{generation.name}", create=True) as fd:
         FileRecordStore(root, "committed").shield_trail()
         try:

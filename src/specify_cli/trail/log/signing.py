@@ -64,7 +64,13 @@ _PIECE = 1024
 
 class LevelFiles:
     """The hashes of a log, a file a level, as `merkle` reads them. Derived from the leaves; they
-    may be deleted."""
+    may be deleted.
+
+        levels.extend(size)
+        merkle.compute_root(levels.read, size)
+
+    A complete subtree of 256 hashes never changes, so a log only grows at the end of each file.
+    """
 
     def __init__(self, generation: Generation) -> None:
         self._generation = generation
@@ -121,6 +127,9 @@ class LevelFiles:
                 os.close(first)
 
     def _are_whole(self, size: int) -> bool:
+        """Return whether every level has as many hashes as a log of this size needs. Their
+        content is not compared: a wrong hash gives a root that does not continue the signed one.
+        """
         level = 0
         while size:
             try:
@@ -133,6 +142,7 @@ class LevelFiles:
         return True
 
     def _write_level(self, folder: int, level: int, start: int, data: bytes) -> None:
+        """Write hashes at their place in a level's file, durably."""
         fd = os.open(
             f"level-{level}",
             os.O_WRONLY | os.O_CREAT | durable.REGULAR,
@@ -192,6 +202,10 @@ def make_checkpoint(project: Project, clock: Callable[[], int] = time.time_ns) -
     `clock` returns ns since 1970. The checkpoint is durable, and published if the trail is
     committed. Raises InvocationError NOTHING_LOGGED, EXTRA_MISSING, LOG_DAMAGED, NOT_OURS,
     WRITE_FAILED.
+
+    Only one process of a clone signs at a time; another waits for it, ten seconds at most. A crash
+    between the two copies of a signed state leaves the older one in the work tree, which the newer
+    still continues. Raises CallerError NOTHING_LOGGED where there is no leaf yet.
     """
     require_cryptography()
     log = open_log(project)
@@ -253,6 +267,9 @@ def _sign(
     size: int,
     clock: Callable[[], int],
 ) -> Checkpoint:
+    """Sign a log of `size` leaves with each of its keys, and return the checkpoint. Nothing is
+    stored.
+    """
     keys = read_keys(generation) or _make_keys(project, generation)
     text = make_text(keys[0][0].name, size, merkle.compute_root(levels.read, size))
     seconds = clock() // 1_000_000_000
@@ -306,6 +323,9 @@ def prove(generation: Generation, invocation_ids: Set[str]) -> Iterator[Logged]:
 
     They come in the order of the log. Leaves after the checkpoint are left out. Raises
     StoredDataError LOG_DAMAGED.
+
+    `invocation_ids` are the records to prove. The proofs hold for whoever has the checkpoint,
+    without this clone (docs/format.md §4, Exports).
     """
     checkpoint = read_checkpoint(generation)
     if checkpoint is None:
@@ -328,6 +348,8 @@ def read_keys(generation: Generation) -> list[tuple[VerifierKey, Sign]]:
 
     The file must belong to this user and be closed to others. Raises StoredDataError NOT_OURS,
     LOG_DAMAGED, CallerError EXTRA_MISSING.
+
+    A line that is no key is LOG_DAMAGED too: nothing is signed with the others.
     """
     data = (
         durable.read_own(generation.path, "key", _MAX_KEY, closed=0o077)
@@ -358,6 +380,7 @@ def _make_keys(project: Project, generation: Generation) -> list[tuple[VerifierK
 
 
 def _parse_private(line: str) -> tuple[VerifierKey, Sign]:
+    """Return the key in a line of the file of keys. Raises NoteError."""
     name, _, rest = line.removeprefix(_PREFIX).partition("+")
     data = decode(rest.partition("+")[2], "a private key")
     if not line.startswith(_PREFIX) or len(data) != 33 or data[0] not in (ED25519, ML_DSA_44):
@@ -366,6 +389,7 @@ def _parse_private(line: str) -> tuple[VerifierKey, Sign]:
 
 
 def _derive(name: str, kind: int, seed: bytes) -> tuple[VerifierKey, Sign]:
+    """Return the public key and the signing function that a seed gives."""
     from cryptography.hazmat.primitives.asymmetric import ed25519, mldsa  # of the extra `trail`
 
     if kind == ED25519:
@@ -404,6 +428,7 @@ def _read_copies(project: Project, generation: Generation) -> Iterator[Checkpoin
 
 
 def _damaged(generation: Generation, why: str) -> StoredDataError:
+    """Return the error for a log that must not be signed; `why` is a part of a sentence."""
     return StoredDataError(
         "LOG_DAMAGED",
         f"the log {generation.path} is not signed: {why}",
