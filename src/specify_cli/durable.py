@@ -62,7 +62,11 @@ _EXCLUSIVE = (("renameat2", 1), ("renameatx_np", 4))
 
 
 class NotTakenBack(OSError):
-    """A write failed, and what it had written could not be cut off again."""
+    """A write failed, and what it had written could not be cut off again.
+
+    It is apart from other errors because the advice is another: to repeat the command could write
+    the lines twice.
+    """
 
 
 def write_failed(what: str, error: OSError) -> EnvironmentFault:
@@ -123,6 +127,10 @@ def open_folder(root: str, parts: Sequence[str], *, create: bool = False) -> int
 
 
 def _open_below(here: int, part: str, create: bool) -> int:
+    """Return a descriptor of one folder inside another, which is made where it is absent.
+
+    The parent is synced either way: another writer that made the folder may have died before that.
+    """
     try:
         return os.open(part, _DIRECTORY, dir_fd=here)
     except FileNotFoundError:
@@ -203,6 +211,7 @@ def open_regular(folder_fd: int, name: str, flags: int, label: str) -> int:
 
 
 def _not_regular(label: str) -> InvocationError:
+    """Return the error for something else than a file under a file's name."""
     return StoredDataError(
         "NOT_A_REGULAR_FILE",
         f"{label} is a symbolic link, FIFO, device or folder; only a regular file is read as one",
@@ -253,6 +262,8 @@ def holds(fd: int, needle: bytes, offset: int = 0) -> bool:
     whatever its size.
 
     `needle` has at most 256 KiB. What lies over the border of two pieces is found as well.
+
+    `fd` keeps its position. It is how a dedupe key is found in a record of any length.
     """
     buffer = bytearray(_SEARCHED)
     while (count := os.preadv(fd, [buffer], offset)) > 0:
@@ -274,6 +285,8 @@ def read_below(root: str, relative: str, limit: int | None = None, label: str = 
 
     `relative` has `/` between its parts. The one byte more tells the caller that the file is
     longer than the limit.
+
+    Without a limit use it only for files whose size somebody else has bounded.
     """
     head, _, name = relative.rpartition("/")
     with folder(root, head) as folder_fd:
@@ -334,6 +347,7 @@ def name_below(root: str, path: str) -> str | None:
 
 
 def _is_same(path: str, folder: str) -> bool:
+    """Return whether a path leads to this folder; False where that cannot be told."""
     try:
         return os.path.samefile(path, folder)
     except (OSError, ValueError):
@@ -348,6 +362,9 @@ def read_own(path: str, name: str, limit: int, *, closed: int = 0o022) -> bytes 
 
     At most `limit` bytes are read. What git's directory holds of ours could come out of an archive
     that somebody packed: this is how it is told from what we wrote.
+
+    `path` is the whole path of the folder. The content is not checked: that it is ours says nothing
+    about its form.
     """
     try:
         with folder(path) as folder_fd:
@@ -387,7 +404,10 @@ def hold_bytes(data: bytes) -> int:
 
 
 def write_all(fd: int, data: bytes) -> None:
-    """Write every byte, continuing after short writes."""
+    """Write every byte, continuing after short writes.
+
+    `fd` is at the place to write to. A crash leaves any beginning of the bytes. Raises OSError.
+    """
     view = memoryview(data)
     while view:
         view = view[os.write(fd, view) :]
@@ -417,6 +437,7 @@ class Staged:
             raise
 
     def _open(self, mode: int) -> int:
+        """Return a descriptor of a file without a final name: unnamed, or a `.tmp-` file."""
         unnamed = getattr(os, "O_TMPFILE", None)
         if unnamed is not None:
             try:
@@ -447,6 +468,7 @@ class Staged:
             self.discard()
 
     def _link_unnamed(self, source: str, name: str) -> bool:
+        """Link the bytes to their name. Return False where the file system cannot link them."""
         try:
             os.link(
                 source,
@@ -463,6 +485,9 @@ class Staged:
         return True
 
     def _copy_to_temp(self) -> None:
+        """Write the bytes to a `.tmp-` file, for a file system that has unnamed files and cannot
+        link them.
+        """
         data = read_all(self._fd)
         mode = stat.S_IMODE(os.fstat(self._fd).st_mode)
         os.close(self._fd)
@@ -537,6 +562,8 @@ def append(fd: int, data: bytes, *, sync: bool) -> int:
     was written, and nobody goes on after bytes that may never reach the disk. A crash half-way
     leaves a torn tail, which the next writer adopts or recovers. Raises OSError; NotTakenBack
     where cutting off fails too.
+
+    The caller holds the lock: two writers without it could cut off each other's lines.
     """
     before = os.fstat(fd).st_size
     try:
@@ -569,6 +596,8 @@ def lock(fd: int, label: str, wait: float | None = None) -> None:
     The lock is of the file and not of a path, it is advisory, and it ends with the process: no
     stale lock is left. `label` is what the error names. It is asked for again and again with
     growing pauses, at most 20 ms apart, for a wait without end could not be given up.
+
+    Raises EnvironmentFault LOCK_TIMEOUT after the wait, OSError where the system has no locks here.
     """
     wait = LOCK_WAIT_SECONDS if wait is None else wait
     deadline = time.monotonic() + wait
@@ -624,6 +653,7 @@ if sys.platform != "win32":
 
 
 def _unsupported(name: str) -> EnvironmentFault:
+    """Return the error for a file system that offers no way to create a file safely."""
     return EnvironmentFault(
         "DURABILITY_UNSUPPORTED",
         f"this file system can neither link nor rename without replacing, so {name} cannot be "

@@ -9,6 +9,11 @@ codes.
 Every error says what is wrong (`message`) and the next step (`suggestion`); `candidates` are the
 choices where there are some. `CODES` are the codes of the core; a room declares its own, and
 docs/errors.md holds all of them.
+
+    raise CallerError("INVALID_VALUE", "--limit: expected 1 or more, found 0", "--limit 20")
+
+Programs go by `code`, which never changes its meaning; people read the message. An exception that
+is none of these is a defect: the command line reports it as INTERNAL.
 """
 
 from __future__ import annotations
@@ -102,7 +107,11 @@ CODES: Mapping[str, str] = {
 
 class InvocationError(Exception):
     """Base of every error the runtime raises on purpose. `code` is a key of CODES, or of a room's
-    `errors`."""
+    `errors`.
+
+    `message` is a sentence: what was attempted, what was expected and what was found. `suggestion`
+    is the next command, or what to do. `candidates` are choices, each a mapping of plain values.
+    """
 
     def __init__(
         self,
@@ -132,12 +141,21 @@ class InvocationError(Exception):
 
 
 class CallerError(InvocationError):
-    """The caller can fix it: another request, id, option or file."""
+    """The caller can fix it: another request, id, option or file.
+
+    Nothing was written, unless the message says so.
+    """
 
 
 class StoredDataError(InvocationError):
-    """Something stored is damaged, foreign or misconfigured and has to be looked at."""
+    """Something stored is damaged, foreign or misconfigured and has to be looked at.
+
+    To run the same command again does not help: the suggestion names what shows or fixes it.
+    """
 
 
 class EnvironmentFault(InvocationError):
-    """The disk, the file system or its permissions refused."""
+    """The disk, the file system or its permissions refused.
+
+    The same command works once the machine is in order, so it is safe to run it again.
+    """

@@ -31,6 +31,9 @@ def advise_install(extra: str) -> str:
 
     pipx and uv each leave a note of their own in the environments they make; `direct_url.json` (PEP
     610) says from which file or folder a package was installed.
+
+    `extra` is a name under `optional-dependencies` of pyproject.toml. Extras that are installed
+    already are named again, because pipx and uv make the environment anew.
     """
     try:
         where, is_editable = _find_source(distribution(DISTRIBUTION))
@@ -50,7 +53,13 @@ def advise_install(extra: str) -> str:
 
 @contextmanager
 def name_extra(extra: str) -> Iterator[None]:
-    """Add to an import that fails in this block which extra brings the package."""
+    """Add to an import that fails in this block which extra brings the package.
+
+        with name_extra("view"):
+            import starlette
+
+    `extra` is as for `advise_install`. The ImportError itself goes on.
+    """
     try:
         yield
     except ImportError as error:

@@ -25,7 +25,11 @@ _FORMAT = 3
 
 class PackageRules(NamedTuple):
     """Rules as (id, RE2 pattern), whose matches are masked in every project, and the values of
-    `memory_backend` that a package takes."""
+    `memory_backend` that a package takes.
+
+    Both are empty where no package was looked for yet: then recording masks by the shipped rules
+    and the project's own alone.
+    """
 
     masks: tuple[tuple[str, str], ...] = ()
     backends: tuple[str, ...] = ()
@@ -61,7 +65,11 @@ def read_stamp() -> list[list[object]]:
 
 def read_cache(path: str, stamp: list[list[object]]) -> dict[str, Any] | None:
     """Return what is kept there for these installed packages; None for nothing, or for a file that
-    is not ours."""
+    is not ours.
+
+    `path` is that of `find_cache`. A file that others may write is not ours: its rules could be
+    patterns that mask nothing.
+    """
     try:
         with open(path, "rb") as file:
             owner = os.fstat(file.fileno())

@@ -33,6 +33,9 @@ class Param(NamedTuple):
     """One argument, option or flag. `name` is the key in the values a command receives.
 
     `values` says what completion offers at its place: ids, profiles, actions or schemas.
+
+    `integer` and `choices` say what a value may be, `multiple` that it may be given several times.
+    `help` is the text of the help page, and `metavar` what stands there for the value.
     """
 
     name: str
@@ -50,6 +53,7 @@ class Param(NamedTuple):
 
     @property
     def option(self) -> str:
+        """Return how the option is written: `--allow-outside` for `allow_outside`."""
         return "--" + self.name.replace("_", "-")
 
 
@@ -60,6 +64,10 @@ class Command(NamedTuple):
     The lists of help show commands by `rank`, then in the order they are declared in; those of one
     word under their `section`: Begin, Close, Read, Prove, Replay, Share, Keep or Set up. `guesses`
     are what people type who do not know its words: they run nothing, the answer names the command.
+
+    `path` are its words, `run` names `module:function` below the room's package. The function takes
+    the values and returns the exit code; `exits` are the codes the help lists. Every example in
+    `examples` is run by a test.
     """
 
     path: tuple[str, ...]
@@ -134,7 +142,11 @@ class Marks(NamedTuple):
 
 
 class Group(NamedTuple):
-    """A word that commands stand after, and what it is for."""
+    """A word that commands stand after, and what it is for.
+
+    `rank` and `section` are as for a command. A group runs nothing: without a further word the
+    answer is its help.
+    """
 
     path: str
     help: str
@@ -176,15 +188,22 @@ class Feature(NamedTuple):
 
 
 def argument(name: str, help: str, default: str | int | None = None, **more: object) -> Param:
-    """Declare an argument; `more` are members of Param."""
+    """Declare an argument; `more` are members of Param.
+
+    `name` is the key of its value, `help` its line on the help page. With a `default` it may be
+    left out.
+    """
     return Param(name, "argument", help, default, **more)  # type: ignore[arg-type]
 
 
 def option(name: str, help: str, default: str | int | None = None, **more: object) -> Param:
-    """Declare an option with a value; `more` are members of Param."""
+    """Declare an option with a value; `more` are members of Param.
+
+    `name` is written with `-` for each `_`. Without a `default` its value is None.
+    """
     return Param(name, "option", help, default, **more)  # type: ignore[arg-type]
 
 
 def flag(name: str, help: str) -> Param:
-    """Declare an option without a value."""
+    """Declare an option without a value; it is False unless given."""
     return Param(name, "flag", help)

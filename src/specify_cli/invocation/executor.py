@@ -23,9 +23,10 @@ router cannot decide (ROUTER_NO_MATCH, ROUTER_AMBIGUOUS, PROFILE_NOT_FOUND), a p
 (CONFIG_INVALID, TRACKED_PRIVATE, FOREIGN_OWNER), a disk (WRITE_FAILED). What `complete` refuses:
 a word that is none (INVALID_VALUE), what cannot be linked (EVIDENCE_NOT_ALLOWED,
 EVIDENCE_NOT_FOUND, EVIDENCE_OUTSIDE, ARTIFACT_NOT_FOUND, ARTIFACT_OUTSIDE, COMMIT_NOT_FOUND),
-another end than the record has (OUTCOME_DIFFERS, ALREADY_COMPLETED). Its `outcome` is done,
-failed or abandoned, its `closed_by` agent, person, hook or doctor; `evidence` and `artifacts` are
-paths, `commit` a name git knows.
+another end than the record has (OUTCOME_DIFFERS, ALREADY_COMPLETED). `invocation_id` is an id, a
+part of one, `last` or `@N` (the Nth of the list). Its `outcome` is done, failed or abandoned, its
+`closed_by` agent, person, hook or doctor; `evidence` and `artifacts` are paths, `commit` a name git
+knows.
 """
 
 from __future__ import annotations
@@ -126,14 +127,10 @@ class ProfileInvocationExecutor:
     ) -> InvocationPayload:
         """Open one governed request: a sealed, durable record first, then its payload.
 
-        `request` is the person's or agent's text, at most 1 MiB (`valid_request`). `profile` names
-        one outright instead of the router's choice; `verb` is advise, ask or do. `caller` says who
-        asks, and `terms` are the settings of this run. The payload's warnings say what was not as
-        it should be and did not stop the run.
-
-        Raises InvocationError (CallerError, StoredDataError or EnvironmentFault, with the codes at
-        the top of this module); nothing is recorded then and no context is given out. When it
-        returns, the record survives a power cut.
+        `request` has at most 1 MiB. `profile` names one outright instead of the router's choice;
+        `verb` is advise, ask or do. `caller` says who asks, and `terms` are the settings of this
+        run. Raises InvocationError with the codes at the top of this module; then nothing is
+        recorded and no context is given out. When it returns, the record survives a power cut.
         """
         check_asked(verb, caller, terms)
         # 1. Fix id and time before anything can fail: both are those of the request.
@@ -337,15 +334,9 @@ class ProfileInvocationExecutor:
     ) -> Completion:
         """Close a record: links and the closing line in one durable write.
 
-        `invocation_id` is an id, a part of one, `last` or `@N`. `outcome` is done, failed or
-        abandoned, `closed_by` agent, person, hook or doctor. `evidence` and `artifacts` are paths
-        relative to the current folder, and `commit` is a name that git knows. Evidence outside the
-        project needs `allow_outside`. If `caller` did not open the record, the lines name them.
-
-        A second close changes nothing and says so; with another outcome, or with links that the
-        record does not hold, it is an error. Raises CallerError with the codes at the top of this
-        module, or another InvocationError; then nothing is written. A crash after the closing line
-        leaves a closed record without its projections, which the next call makes.
+        The arguments and codes are those at the top of this module. A second close changes nothing;
+        with another outcome or new links it is an error. Raises InvocationError; then nothing is
+        written.
         """
         from specify_cli.invocation.ends import closing  # a `do` closes nothing
 
@@ -385,9 +376,8 @@ class ProfileInvocationExecutor:
         bodies += closing.compose_closing(contents, outcome=outcome, closed_by=closed_by, at=now)
         won = _append_closing(project, records, place, [{**body, **by} for body in bodies])
         # 5. What follows from it; calling complete again makes up for a crash here.
-        closed = read_file(records.hold(place) if won else records.hold_durably(place))
-        assert closed is not None and closed.completed is not None
-        closing.check_outcome(place, closed.completed, outcome)
+        closed = _read_closed(records, place, won)
+        closing.check_outcome(place, closed.completed or {}, outcome)
         closing.check_held(place, closed, contents)
         return closing.describe_closed(project, records, objects, place, closed, already=not won)
 
@@ -441,6 +431,13 @@ def _read_settled(records: FileRecordStore, place: Place) -> Record:
         # The writer of the closing line may have died before it was durable, or may still remove
         # it after a failed sync.
         record = require_started(read_file(records.hold_durably(place)), place)
+    return record
+
+
+def _read_closed(records: FileRecordStore, place: Place, won: bool) -> Record:
+    """Return a record that was just closed; if another process closed it, that line is durable."""
+    record = read_file(records.hold(place) if won else records.hold_durably(place))
+    assert record is not None and record.completed is not None
     return record
 
 

@@ -148,6 +148,7 @@ class Project(NamedTuple):
 
 
 def _find_secrets(text: str, rules: RuleSet) -> list[tuple[str, int]]:
+    """Return (rule, line) of each secret in a file's text; lines count from 1."""
     try:
         masked = redact(text, rules)
     except RedactionError:
@@ -176,6 +177,9 @@ def load_project(
     config gives the defaults and the `error`; use it for commands that only read. A command that
     records must not use it, because it must not guess what to mask. If the accepted settings cannot
     be read, a lenient load captures nothing.
+
+    Return a new project each time; its config is read from the disk once and then does not change,
+    so a command decides on one state of it. The caller saves the cache.
     """
     where = locate(start, home)
     bare = Project(where.root, where.git_dir, parse_config({}, None), where)
@@ -238,6 +242,9 @@ def _resolve_in_force(config: Config, accepted: Protections) -> Config:
 
 
 def _load_config(root: str, cache: ParseCache) -> Config:
+    """Return the config that the file states. Raises StoredDataError CONFIG_INVALID, which names
+    the line.
+    """
     try:
         with durable.folder(root, layout.KITTIFY):
             source = read_source(root, layout.CONFIG)
@@ -261,6 +268,9 @@ def parse_config(document: object, data: bytes | None) -> Config:
 
     `document` is the result of the YAML parser and `data` the file's bytes. Keys of rooms are not
     checked. The message names the key, what was expected and what was found.
+
+    Nothing is decided here: what the file states is `stated`, and what of it counts is decided by
+    `load_project`.
     """
     top = _require_mapping(document, "the document")
     backend = top.get("memory_backend", "files")
@@ -356,6 +366,9 @@ def _read_sealed(section: object) -> bool:
 
 
 def _name_trail(trail: str, is_sealed: bool) -> str:
+    """Return the trail that counts: committed records that leave only encrypted are private
+    here.
+    """
     return COMMITTED_SEALED if is_sealed and trail == "committed" else trail
 
 
@@ -386,6 +399,7 @@ def _read_retention(value: object) -> frozenset[str]:
 
 
 def _read_texts(value: object, where: str) -> frozenset[str]:
+    """Return a list of texts as a set; an absent one is empty."""
     items = value or []
     if not (isinstance(items, list) and all(isinstance(entry, str) for entry in items)):
         raise _invalid(where, "a list of texts", spell(items))
@@ -393,6 +407,7 @@ def _read_texts(value: object, where: str) -> frozenset[str]:
 
 
 def _require_mapping(value: object, where: str) -> Mapping[str, object]:
+    """Return a mapping; an absent one is empty."""
     if value is None:
         return {}
     if not isinstance(value, dict):
@@ -407,6 +422,7 @@ _NO_BACKEND = (
 
 
 def _invalid(where: str, expected: str, actual: str) -> StoredDataError:
+    """Return the error for a key of the config."""
     return StoredDataError(
         "CONFIG_INVALID",
         f"{layout.CONFIG}: {where}: expected {expected}, found {actual}",
@@ -420,6 +436,8 @@ def valid_request(text: str, limit: int = 1024 * 1024) -> str:
 
     `limit` is in bytes of UTF-8. The codes are REQUEST_INVALID, REQUEST_TOO_LARGE and
     EMPTY_REQUEST.
+
+    The text comes back unchanged, so what is recorded is what was said, but for masks.
     """
     try:
         size = len(text.encode("utf-8"))

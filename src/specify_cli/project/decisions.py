@@ -40,6 +40,9 @@ def note_decision(git_dir: str | None, what: str, *, at: str, terminal: bool) ->
     stored; nothing is raised.
 
     `what` is a phrase, and `at` is RFC 3339.
+
+    `git_dir` is the git directory that all worktrees share. `terminal` says whether a person
+    decided at a terminal; otherwise the text says so.
     """
     if git_dir is None:
         return
@@ -64,6 +67,8 @@ def read_decisions(git_dir: str | None) -> list[Decision]:
     """Return the decisions of a clone, the newest last; [] if they cannot be read.
 
     Only the newest 256 KiB are stored. Malformed lines are left out.
+
+    `git_dir` is as for `note_decision`.
     """
     decisions = []
     for line in _read(git_dir, DECISIONS).splitlines():
@@ -79,7 +84,10 @@ def read_decisions(git_dir: str | None) -> list[Decision]:
 
 def read_untold(git_dir: str | None) -> str | None:
     """Return the decisions that no record has stated yet, joined by semicolons, the oldest first;
-    None if there are none."""
+    None if there are none.
+
+    `git_dir` is as for `note_decision`.
+    """
     return _read(git_dir, UNTOLD).decode("utf-8", "replace") or None
 
 
@@ -88,6 +96,8 @@ def forget_untold(git_dir: str | None, text: str | None) -> None:
 
     `text` is the result of `read_untold` before the record was made. If another decision came
     meanwhile, nothing is removed, and the next record states all of them.
+
+    `git_dir` is as for `note_decision`.
     """
     if git_dir is None or text is None or read_untold(git_dir) != text:
         return
@@ -98,6 +108,7 @@ def forget_untold(git_dir: str | None, text: str | None) -> None:
 
 
 def _read(git_dir: str | None, name: str) -> bytes:
+    """Return the bytes of a file in the git directory that is this user's; none where it is not."""
     try:
         return b"" if git_dir is None else durable.read_own(f"{git_dir}/kittify", name, _MAX) or b""
     except (OSError, InvocationError):

@@ -2,6 +2,8 @@
 
 `detect_facts` looks once at the names in a project's root and never deeper. It follows no symlink,
 opens no file and raises nothing: a root that cannot be listed has no known languages.
+
+    detect_facts(project.root).languages        # ("python", "sql")
 """
 
 from __future__ import annotations

@@ -57,6 +57,8 @@ def find_work(request: str, start: str, root: str) -> Work:
 
     `request` is the masked text. The folder counts if the words name no mission. Without missions
     this costs one look for the folder kitty-specs. Nothing is raised.
+
+    `root` is the project's folder.
     """
     missions = _list_missions(root)
     if not missions:
@@ -80,6 +82,8 @@ def find_older_work(lines: Sequence[Mapping[str, object]], root: str) -> Work:
 
     If the mission's folder is not here, its name comes from the record, or else it is its id.
     Nothing is raised.
+
+    `root` is the project's folder.
     """
     started, missions = lines[0], _list_missions(root)
     request = str(started.get("request_text") or "")
@@ -157,6 +161,7 @@ def _parse_lifecycle(data: bytes) -> tuple[tuple[str, str, object, str | None], 
 
 
 def _read_older(root: str) -> bytes:
+    """Return the lifecycle file of either version of spec-kitty; no bytes where there is none."""
     for name in (layout.OLDER_LIFECYCLE, layout.OLDEST_LIFECYCLE):
         try:
             return durable.read_below(root, name, _MAX_LIFECYCLE)
@@ -176,7 +181,10 @@ def name_packages(request: str) -> str | None:
 
 def name_mission(request: str, missions: Sequence[str]) -> str | None:
     """Return the one mission that a request names, by its whole name or as `mission 042`; None if
-    it names none, or several. `missions` are the names of their folders."""
+    it names none, or several. `missions` are the names of their folders.
+
+    A number alone, such as `042`, names no mission: it can be anything in a sentence.
+    """
     words = set(re.split(r"[\s,;:()\[\]'\"`/]+", request))
     numbers = tuple(f"{number}-" for number in re.findall(_NUMBERED, request))
     # A name at the end of a sentence has its full stop.
@@ -189,6 +197,9 @@ def read_worktree_name(name: str, missions: Iterable[str]) -> tuple[str | None, 
     """Return (mission, work package) of a worktree that was made for one, by its folder's name.
 
     A lane names a mission and no package. Both are None for a name of another form.
+
+    `missions` are the names of the missions' folders. A worktree that is called like one is its
+    own.
     """
     if name in missions:
         return name, None

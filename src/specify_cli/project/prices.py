@@ -1,6 +1,9 @@
 """The prices of models that this version ships, as they were on a day (`prices.json`).
 
-read_prices().find("claude-sonnet-4-5").rates["input"]     # US dollars for a million tokens
+    read_prices().find("claude-sonnet-4-5").rates["input"]     # US dollars for a million tokens
+
+Prices change after a version is out, so every cost that is made with them states their day
+(`record.reading.usage`). Nothing is fetched: an estimate must not need the network.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from specify_cli.record.reading.usage import PRICED, Price, Prices
 def read_prices() -> Prices:
     """Return the shipped table.
 
-    Read once and kept. Rates are Decimals of US dollars for a million tokens.
+    It is read once for each process. Rates are Decimals of US dollars for a million tokens.
     """
     with open(os.path.join(os.path.dirname(__file__), "prices.json"), encoding="utf-8") as file:
         table = json.load(file)

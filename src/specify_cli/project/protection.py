@@ -83,6 +83,8 @@ def resolve_protections(
     (DEFAULTS if there are none). The stronger is: the narrower capture mode, the union of masking
     rules, the intersection of allow-lists and endpoints, private before any other trail, and every
     rule of retention that keeps content, but only accepted ones that erase it.
+
+    Where both are equal nothing is weaker. Neither argument is changed.
     """
     weaker: list[str] = []
     capture: dict[str, str] = {}
@@ -131,6 +133,8 @@ def list_narrowed(stated: Protections, accepted: Protections) -> tuple[str, ...]
     Such a setting counts at once, because it protects more. But it can also hide what an agent
     does, so the record must state it. The phrases are those of `started.narrowed` (docs/format.md
     §4).
+
+    `stated` and `accepted` are as for `resolve_protections`.
     """
     narrowed = []
     for side in SIDES:
@@ -149,6 +153,9 @@ def read_accepted(git_dir: str | None, place: str) -> Protections | None:
     `place` is the path in the worktree, empty for its top. A file that was written in another
     folder counts only where it protects more than the defaults. Raises StoredDataError
     CONFIG_INVALID if the file cannot be used, because then nobody knows what it protected.
+
+    `git_dir` is the git directory that all worktrees share, None outside git. Nothing else is
+    raised: what is wrong inside the file is CONFIG_INVALID, too.
     """
     entries, bound = _read_all(git_dir)
     entry = entries.get(place)
@@ -184,7 +191,10 @@ def read_accepted(git_dir: str | None, place: str) -> Protections | None:
 
 def remembered_places(git_dir: str | None) -> frozenset[str]:
     """Return the paths of this clone's projects in the worktree (empty for its top); none if the
-    file cannot be used."""
+    file cannot be used.
+
+    `git_dir` is as for `read_accepted`.
+    """
     try:
         entries, bound = _read_all(git_dir)
         return frozenset(entries) if bound else frozenset()
@@ -198,6 +208,9 @@ def remember_first_use(git_dir: str | None, place: str, stated: Protections) -> 
 
     It runs at every start and writes durably, once. If the git directory cannot be written, nothing
     is remembered. Raises StoredDataError CONFIG_INVALID.
+
+    `git_dir` and `place` are as for `read_accepted`, and `stated` are the protections of the
+    config. Two clones remember apart: what one accepted means nothing to the other.
     """
     if git_dir is None:
         return
@@ -217,6 +230,8 @@ def write_accepted(git_dir: str, place: str, accepted: Protections) -> None:
 
     The file is durable on return and has mode 0600, in a folder of mode 0700. Its entries for other
     places stay. A file that cannot be used is replaced, because the person has seen the settings.
+
+    `git_dir` and `place` are as for `read_accepted`.
     """
     try:
         value, bound = _read_all(git_dir)
@@ -238,7 +253,11 @@ def write_accepted(git_dir: str, place: str, accepted: Protections) -> None:
 
 def forget_accepted(git_dir: str | None, place: str) -> None:
     """Forget what a setup remembered for the project at `place`, unless it states more than the
-    defaults and a trail. Raises EnvironmentFault WRITE_FAILED, StoredDataError CONFIG_INVALID."""
+    defaults and a trail.
+
+    `git_dir` is as for `read_accepted`. `setup --undo` calls it: what a person decided in any other
+    way stays. Raises EnvironmentFault WRITE_FAILED, StoredDataError CONFIG_INVALID.
+    """
     accepted = read_accepted(git_dir, place)
     value, _ = _read_all(git_dir)
     if git_dir is None or accepted is None or set(accepted.capture.values()) - {DEFAULT_CAPTURE}:
@@ -253,6 +272,7 @@ def forget_accepted(git_dir: str | None, place: str) -> None:
 
 
 def _write_all(git_dir: str, value: dict[str, object]) -> None:
+    """Write the file whole and durably, with the inode of its folder. Raises EnvironmentFault."""
     folder = f"{git_dir}/kittify"
     try:
         os.makedirs(folder, mode=0o700, exist_ok=True)
@@ -289,6 +309,7 @@ def _read_all(git_dir: str | None) -> tuple[dict[str, object], bool]:
 
 
 def _damaged(git_dir: str | None, why: str) -> StoredDataError:
+    """Return the error for a file of accepted settings that cannot be used."""
     return StoredDataError(
         "CONFIG_INVALID",
         f"{git_dir}/kittify/{ACCEPTED}, which holds what this clone protects, cannot be used: "

@@ -43,6 +43,8 @@ def find_root(start: str, home: str | None = None) -> tuple[str, str | None]:
     FOREIGN_OWNER.
 
     Use `locate` where the place in the worktree is needed as well.
+
+    `start` is any folder and need not be the root. `home` is the user's home folder.
     """
     return locate(start, home)[:2]
 
@@ -53,6 +55,8 @@ def require_worktree(root: str, why: str) -> str:
     Raises CallerError NOT_A_REPOSITORY.
 
     `why` ends the message. The path is whole.
+
+    `root` is the project's folder.
     """
     top = find_worktree(root)
     if top is None:
@@ -93,6 +97,9 @@ def locate(start: str, home: str | None = None) -> Location:
 
 
 def _locate_outside_git(first: str, candidates: list[str]) -> Location:
+    """Return the location of a folder outside git: the folder itself, and the project above it,
+    if any.
+    """
     return Location(first, None, passed=next((root for root in candidates if root != first), None))
 
 

@@ -5,6 +5,8 @@ A `.gitignore` does not untrack a file that is tracked already. So a branch can 
 the name of a private one, and every line that is appended to it would be in the next commit (design
 §4). Commands that write check for that first. They read git's index themselves, because to start
 git costs more than the whole command.
+
+    refuse_tracked_private(project.root)        # before anything private is written
 """
 
 from __future__ import annotations
@@ -26,6 +28,8 @@ def tracked_private(root: str) -> list[str]:
 
     Shields (`.gitignore`, `.gitattributes`) are meant to be tracked. None are found outside git,
     or without git.
+
+    `root` is the project's folder. git is started only where the index may hold such a path.
     """
     top = find_worktree(root)
     if top is None or not _may_track(top, os.path.relpath(root, top)):
@@ -71,6 +75,8 @@ def refuse_tracked_private(root: str) -> None:
     """Raise StoredDataError TRACKED_PRIVATE if git tracks private files of the project.
 
     The message names three of them; the fix untracks them and leaves the files.
+
+    `root` is the project's folder.
     """
     paths = tracked_private(root)
     if paths:

@@ -116,20 +116,12 @@ def take(
     runtime: Mapping[str, str],
     secret: bytes | None = None,
 ) -> Snapshot:
-    """Return the snapshot of one decision's inputs. Every digest is SHA-256 in lowercase hex.
+    """Return the snapshot of one decision's inputs; nothing is written.
 
-    - `profiles` maps the id of each routable profile to the digest of its file; `profile_sources`
-      and `blobs` map digests to bytes: the project's profiles, and the files of policy, charter and
-      doctrine.
-    - `router_table` and `shipped` are bytes that become objects; the arguments named `…_digest` are
-      their names, which the caller has already: they are not hashed again here.
-    - `policy` is a digest or None, and `policy_state` says whether None means none or unreadable.
-      `graph` is the digest of the shipped graph.
-    - `corpus`, `files`, `unreadable` and `secret` are those of `corpus_object`.
-    - `config`, `facts` and `runtime` are the members of docs/format.md §5, plain values without
-      floats. `build` is a digest of the program's sources, or None.
-
-    Nothing is written here. Raises SealError where a member has no canonical form.
+    Digests are SHA-256 in lowercase hex; `profile_sources` and `blobs` map them to bytes: the
+    project's profiles, and the files of policy, charter and doctrine. `…_digest` is the name of an
+    object whose bytes are given too. `build` is a digest of the program's sources. `secret` is that
+    of `corpus_object`. The others are members of docs/format.md §5. Raises SealError.
     """
     corpus_bytes = corpus_object(
         shipped=shipped_digest,

@@ -131,9 +131,18 @@ def apply_mode(
     if mode == "summary":
         summary = {"size": len(data), **_summarize(head)}
         return CapturedSide({**fields, name: summary}, (), counts, text)
-    stored = (
-        data if len(data) <= MAX_KEPT else data[:MAX_KEPT].decode("utf-8", "ignore").encode("utf-8")
-    )
+    stored, reference = _refer(data, head, media_type)
+    return CapturedSide({**fields, name: reference}, (stored,), counts, text)
+
+
+def _refer(data: bytes, head: str, media_type: str) -> tuple[bytes, dict[str, object]]:
+    """Return the object that a long text becomes, and the reference to it that the line holds.
+
+    A text over 8 MiB is cut between two characters, and the reference says so.
+    """
+    stored = data
+    if len(data) > MAX_KEPT:
+        stored = data[:MAX_KEPT].decode("utf-8", "ignore").encode("utf-8")
     reference: dict[str, object] = {
         "object": sha256(stored).hexdigest(),
         "size": len(data),
@@ -142,4 +151,4 @@ def apply_mode(
     }
     if len(stored) < len(data):
         reference |= {"truncated": True, "kept": len(stored)}
-    return CapturedSide({**fields, name: reference}, (stored,), counts, text)
+    return stored, reference

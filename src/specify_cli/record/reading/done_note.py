@@ -38,8 +38,8 @@ _MOST_RUNS = 100
 class Remark(NamedTuple):
     """One fact of a record, and the lines that show it.
 
-    `code` is for programs (`NO_CHECK`, `EDITED_AFTER_CHECK`, …), `text` for people. `seqs` names at
-    most five lines, and none where the fact is that something is missing.
+    `code` is for programs (`NO_CHECK`, `EDITED_AFTER_CHECK`, …), `text` for people. `seqs` names
+    some of the lines, and none where the fact is that something is missing.
     """
 
     code: str

@@ -23,8 +23,8 @@ CONTRADICTIONS = ("contradiction", "conflicting_duplicate")
 class Evidence(NamedTuple):
     """How many calls each witness reported.
 
-    `hooks` and `transcript` count the calls that each reported, and `both` those that are in both
-    counts. `tree` counts calls whose changes the work tree showed. `contradictions`, `gaps` and
+    `hooks` and `transcript` count the calls that each reported, and `both` those that both did.
+    `tree` counts calls whose changes the work tree showed. `contradictions`, `gaps` and
     `unknown_events` count lines that say so. `until` is how far the transcript was read, by its own
     claim; None where none was compared with the record.
     """

@@ -42,8 +42,7 @@ class StoryRequest(NamedTuple):
     there, where that is known, `work` which work package of which mission it is.
 
     All members but `missing`, `by` and `work` are None where the line does not state them. `by` is
-    the id of the actor. `profile` and `action` were chosen by the router, and `why` is its reason
-    in plain English.
+    the id of the actor. `why` is the router's reason for `profile` and `action` in plain English.
     """
 
     request: str | None
@@ -127,10 +126,7 @@ class Story(NamedTuple):
 
 
 class Fact(NamedTuple):
-    """A sentence, and the lines that show it.
-
-    It is never a judgement of ours: anybody can read `seqs` and come to the same sentence.
-    """
+    """A sentence, and the lines that show it, by their seqs."""
 
     text: str
     seqs: tuple[int, ...]

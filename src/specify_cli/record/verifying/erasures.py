@@ -76,13 +76,10 @@ def judge_erasures(
     An annex accounts for a line if it names the line's seal, exactly its missing members, and the
     digest of the rest. Members that other annexes name for that line must be missing too. `holds`
     returns whether a line of the record has a seal: an annex of another record names lines that are
-    not there.
+    not there. Without it, a line that is not among the erased ones counts as whole.
 
     `annexes` are (file, fields with the seal under `~`) that fit the record. An erasure with a time
     before a line it erases has no effect. One during a hold is HELD_ERASED.
-
-    The result of `holds` is trusted: it is a look-up among seals that were verified before. Without
-    it a line that is not among the erased ones counts as still whole, hence ERASURE_PENDING.
     """
     by_seal = {line.seal: line for line in report.erased}
     proven: set[str] = set()
@@ -114,9 +111,7 @@ def judge_erasures(
             if line is None and holds is not None and not holds(row.seal):
                 what = f"it erases a line, seq {row.seq}, that the record does not hold"
                 findings.append(finding("ANNEX_MISMATCH", file, None, 0, what))
-            elif not is_copy and (
-                line is None or (line.digest and not set(row.members) <= set(line.members))
-            ):
+            elif not is_copy and _is_pending(row, line):
                 what = f"{', '.join(row.members)}, says {file}"
                 findings.append(finding("ERASURE_PENDING", report.file, row.seq, 0, what))
         counted_rows = [row for row in rows if row.seal in by_seal or not is_copy]
@@ -165,6 +160,16 @@ def _say_order(fields: Mapping[str, object]) -> str:
     by = f"rule {say(rule)}" if rule is not None else say(fields.get("ordered_by"))
     at = fields.get("clock", fields.get("at"))
     return f"{say(at)}, by {by}: {say(fields.get('reason'))}"
+
+
+def _is_pending(row: Row, line: ErasedLine | None) -> bool:
+    """Return whether a line still has a member that an annex names as erased.
+
+    A line without a digest was withheld whole, so nothing of it can be pending.
+    """
+    if line is None:
+        return True
+    return bool(line.digest) and not set(row.members) <= set(line.members)
 
 
 def _proves(row: Row, line: ErasedLine | None) -> bool:

@@ -17,6 +17,7 @@ import re
 from base64 import b64decode, b64encode
 from binascii import Error as Base64Error
 from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from hashlib import sha256
 from typing import NamedTuple
 
@@ -375,28 +376,9 @@ def parse_policy(data: bytes) -> Policy:
                     witnesses[name] = keys[-1]
                 case ["group", name, threshold, *members] if members:
                     _check_new_name(name, witnesses, groups)
-                    unknown = [
-                        member
-                        for member in members
-                        if member not in witnesses and member not in groups
-                    ]
-                    again = [
-                        member
-                        for member in members
-                        if member in grouped or members.count(member) > 1
-                    ]
-                    count = {"all": str(len(members)), "any": "1"}.get(threshold, threshold)
-                    if (
-                        unknown
-                        or again
-                        or not count.isdecimal()
-                        or not 1 <= int(count) <= len(members)
-                    ):
-                        raise NoteError(
-                            f"the group {name} has an unknown or repeated member, or a wrong "
-                            "threshold"
-                        )
-                    groups[name] = (int(count), tuple(members))
+                    defined = witnesses.keys() | groups.keys()
+                    count = _count_required(name, threshold, members, defined - grouped)
+                    groups[name] = (count, tuple(members))
                     grouped |= set(members)
                 case ["quorum", name] if not quorum:
                     if name != "none" and name not in witnesses and name not in groups:
@@ -421,6 +403,21 @@ def _add_key(keys: list[VerifierKey], key: VerifierKey, kinds: set[int]) -> None
     if any(key.public == other.public for other in keys):
         raise NoteError(f"the key of {key.name} stands here twice")
     keys.append(key)
+
+
+def _count_required(name: str, threshold: str, members: list[str], free: AbstractSet[str]) -> int:
+    """Return how many members of a group must have signed.
+
+    `threshold` is `all`, `any` or a number. Each member must be defined above and in no other group
+    (`free`). Raises NoteError.
+    """
+    count = {"all": str(len(members)), "any": "1"}.get(threshold, threshold)
+    are_known = free >= set(members)
+    are_different = len(set(members)) == len(members)
+    is_possible = count.isdecimal() and 1 <= int(count) <= len(members)
+    if not (are_known and are_different and is_possible):
+        raise NoteError(f"the group {name} has an unknown or repeated member, or a wrong threshold")
+    return int(count)
 
 
 def _check_new_name(name: str, *defined: Mapping[str, object]) -> None:
