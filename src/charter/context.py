@@ -4,6 +4,13 @@
 `assemble_context`, which is pure. A replay calls the second with inputs rebuilt by
 `ContextInputs.from_bytes`, so the text, the hits and the filters depend on nothing but those bytes.
 The text holds no path of this machine and no time. `docs/context.md` says how it is built.
+
+    result = build_charter_context(".", action="implement", request="fix the login test")
+    result.text, [hit["uri"] for hit in result.hits]
+
+Reading order: `assemble_context` (the steps), `_fill_by_tokens` (today's scorer and layout),
+`_collect_artifacts` (what is in force), `_find_ties` (the graph). What a caller may ask of the same
+inputs afterwards stands between them: `fetch_artifact`, `list_in_force`, `measure_charter`.
 """
 
 from __future__ import annotations
@@ -88,7 +95,14 @@ NO_CHARTER = (
 
 
 class CharterContextResult(NamedTuple):
-    """A governance context: its text, and the query, hits, filters and omissions behind it."""
+    """A governance context: its text, and the query, hits, filters and omissions behind it.
+
+    `mode` is bootstrap (the first load of an action), compact, or missing where there is no
+    charter. `available` says whether the text may be relied on: it is false without a charter, and
+    where the policy cannot be read (then `error` says why). `hits`, `filters_applied`, `config` and
+    `query` are what a record states of the retrieval (docs/format.md §4). `omitted` lists what had
+    no room, each with the reason.
+    """
 
     action: str
     mode: Mode
@@ -123,13 +137,15 @@ def build_charter_context(
 ) -> CharterContextResult:
     """Return the governance context of one action in one project.
 
-    `profile` is a profile, or the id of a shipped one or of the project's own. `settings` is the
-    parsed config.yaml; without it the file is read here. With `secrets` the files that are read,
-    and those in `beside`, are searched, and each possible secret is a warning. `mark_loaded` notes
-    the first load of the action, after which its context is compact. Without `cache` the project's
-    own is used.
+    `repo_root` is the project's folder. `profile` is a profile, or the id of a shipped one or of
+    the project's own. `request` is the masked text, and `depth` how far the graph is followed (0 to
+    8). `settings` is the parsed config.yaml; without it the file is read here. With `secrets` the
+    files that are read, and those in `beside`, are searched, and each possible secret is a warning.
+    `mark_loaded` notes the first load of the action, after which its context is compact. Without
+    `cache` the project's own is used.
 
-    Raises LookupError for an unknown profile id, OSError if the mark cannot be written.
+    Raises LookupError for an unknown profile id, OSError if the mark cannot be written, ValueError
+    for a depth out of range. Files that cannot be read are warnings.
     """
     root = os.fspath(repo_root)
     parse_cache = cache or project_cache(root)
@@ -176,6 +192,7 @@ def _list_changed(root: str, action: str, inputs: ContextInputs) -> list[str]:
 
 
 def _find_profile(root: str, profile_id: str, cache: ParseCache) -> AgentProfile:
+    """Return a profile by its id. Raises LookupError, which names those there are."""
     repository = AgentProfileRepository(project_dir=PROJECT_FOLDERS, cache=cache, root=root)
     profile = repository.get(profile_id)
     if profile is None:
@@ -224,6 +241,9 @@ def choose_room(
     `settings` are those under `context` in the project's config.yaml, whole or in part. `config` is
     a recorded one, and its `scorer_version` names the scorer. The result has `weights`, `k` and
     `budget` (in tokens; in characters for the first scorer), and `always` if that is known.
+
+    A profile's budget counts before an action's (`choose_budget`), so `profile_id` and `action` are
+    those of the request.
     """
     before = RetrievalConfig()
     if config.get("scorer_version") == _BY_CHARACTERS:
@@ -245,6 +265,7 @@ _WEIGHTS = ("lexical", "graph", "tag")
 
 
 def _read_units(fractions: Mapping[str, Any]) -> dict[str, int]:
+    """Return decimal texts as integers in units of 1e-9. Raises ValueError for any other value."""
     units = {name: from_decimal(text) for name, text in fractions.items()}
     for name, value in units.items():
         if value is None:
@@ -266,6 +287,7 @@ def _read_retrieval_config(config: Mapping[str, Any]) -> RetrievalConfig:
 
 
 def _read_selection_config(config: Mapping[str, Any]) -> SelectionConfig:
+    """Return the config of a record that today's scorer decided."""
     units = _read_units(
         {
             **{name: config["weights"][name] for name in ("lexical", "tag")},
@@ -295,14 +317,14 @@ def assemble_context(
 ) -> CharterContextResult:
     """Return the context for these inputs: a pure function of its arguments.
 
-    `config` is that of an earlier result, to reproduce it with the scorer that made it. Without it
-    the settings of the inputs hold. `files` are those that the branch has changed.
+    `config` is that of an earlier result, to reproduce it with the scorer that made it; without it
+    the settings of the inputs hold. `files` are those that the branch has changed, and `first_load`
+    makes the context longer. The other arguments are those of `build_charter_context`.
 
-    If the policy cannot be read, nothing is shown that a rule could withhold: no charter section,
-    no doctrine of the project, no shipped doctrine. The text is then a notice that says so,
-    `available` is false, and `error` begins with `policy lookup failed`. To show the charter anyway
-    would make a typing mistake in the policy a disclosure; to show nothing without a notice would
-    look like a project without rules.
+    If the policy cannot be read, nothing is shown that a rule could withhold: the text is then a
+    notice that says so, `available` is false, and `error` begins with `policy lookup failed`. To
+    show the charter would make a typing mistake a disclosure; to show nothing would look like no
+    rules.
 
     Raises ValueError for a depth or config out of range.
     """
@@ -449,6 +471,9 @@ def measure_first_tier(inputs: ContextInputs) -> tuple[tuple[Artifact, int], ...
     tokens in each.
 
     An artifact that is marked, or bound in the graph, counts in the actions it is marked for.
+
+    `charter lint` compares the sums with `always_tokens`, because marked rules are shown whatever
+    they cost.
     """
     bound = {edge.target for edge in inputs.edges if edge.relation == BINDS}
     marked = (
@@ -470,7 +495,11 @@ def measure_charter(inputs: ContextInputs) -> int:
 
 def list_in_force(inputs: ContextInputs) -> tuple[Artifact, ...]:
     """Return all that can be shown: charter sections and artifacts in force that policy does not
-    deny."""
+    deny.
+
+    The order is that of a collection: charter sections, then artifacts. A redacted one is among
+    them: its title can be shown.
+    """
     collection = _collect_artifacts(inputs)
     return tuple(one for one in collection if not is_denied(inputs.policy, one))
 
@@ -506,6 +535,9 @@ def _collect_artifacts(inputs: ContextInputs) -> list[Artifact]:
 def _find_seeds(
     inputs: ContextInputs, profile: AgentProfile | None, action: str, depth: int
 ) -> Seeds:
+    """Return the starting points of a retrieval: action, profile, roles, and what charter and
+    profile name.
+    """
     shipped = inputs.bundle.files.get(GRAPH_FILE)
     graph = Graph((*(parse_edges(shipped.document) if shipped else ()), *inputs.edges))
     from_action = dict(graph.distances([f"action:{action}"], limit=depth))
@@ -523,6 +555,7 @@ def _find_seeds(
 
 
 def _find_selected(inputs: ContextInputs) -> list[str]:
+    """Return the uris of the artifacts that the charter draws on by itself."""
     selected = inputs.charter.selected.items()
     return [uri for kind, names in selected for uri in _find_uris(inputs, kind, names)]
 
@@ -569,6 +602,7 @@ def _choose_mode(action: str, first_load: bool, depth: int | None) -> tuple[Mode
 
 
 def _record_hit(rank: int, hit: Hit) -> dict[str, Any]:
+    """Return a hit in the form that a record states (docs/format.md §4, `hits`)."""
     return {
         "uri": hit.artifact.uri,
         "digest": hit.artifact.digest,

@@ -3,6 +3,13 @@
 The project's own come first, then packs in the order of `packs.lock`, then shipped ones. A project
 cannot replace, withhold or put out of force a rule that a pack marks as binding (`pack.yaml`): an
 attempt is a `Problem`, and the rule stays.
+
+    artifacts, edges = read_doctrine(sources, problems, cache)
+    packed = read_packed(sources, unreadable, problems, cache)
+    join_artifacts(artifacts, packed.artifacts, charter.activated, problems)
+
+Nothing here raises for a file that cannot be used: it is a `Problem`, and the others count. Only a
+policy that cannot be read stops everything, because it may withhold any of the rest.
 """
 
 from __future__ import annotations
@@ -151,6 +158,7 @@ def _find_lost_policy(unreadable: Mapping[str, tuple[str, str]]) -> str | None:
 
 
 def _read_about(source: SourceFile, cache: ParseCache) -> frozenset[str]:
+    """Return the uris that a pack binds. Raises _PolicyLost."""
     try:
         return frozenset(read_binding(cache.parse(source)))
     except YamlError as error:
@@ -163,6 +171,7 @@ def _read_about(source: SourceFile, cache: ParseCache) -> frozenset[str]:
 def _read_rules(
     source: SourceFile, pack: str, binding: frozenset[str], cache: ParseCache
 ) -> Iterator[PolicyRule]:
+    """Yield the rules of a pack's policy, with the pack before their ids. Raises _PolicyLost."""
     try:
         policy = parse_policy(cache.parse(source))
     except YamlError as error:
@@ -180,6 +189,7 @@ def _read_rules(
 def _read_sections(
     source: SourceFile, pack: str, binding: frozenset[str], problems: list[Problem]
 ) -> Iterator[Artifact]:
+    """Yield the sections of a pack's charter, with the pack after their names."""
     try:
         text = decode_utf8(source.data, source.path)
     except YamlError as error:
@@ -234,6 +244,7 @@ def _read_artifacts(
 
 
 def _append(artifact: Artifact, guide: Artifact | None) -> Artifact:
+    """Return a toolguide with the text of the file it names."""
     if guide is None:
         return artifact
     both = f"{artifact.digest}{guide.digest}".encode()
@@ -287,6 +298,9 @@ def join_policy(
 
     The first rule that matches an artifact decides. `artifacts` are all artifacts. If a rule of the
     project would withhold a binding artifact of a pack, it is a problem and has no effect on it.
+
+    `own` is the project's policy, and `packed` are the rules of its packs in the order of
+    `packs.lock`.
     """
     binding = [artifact for artifact in artifacts if artifact.binding]
     for rule in own.rules:
@@ -305,6 +319,7 @@ def join_policy(
 def _read_artifact(
     source: SourceFile, origin: str, problems: list[Problem], cache: ParseCache
 ) -> Artifact | None:
+    """Return the artifact that a file defines; None where it cannot be used, which is a problem."""
     path = source.path
     try:
         if path.endswith(".md"):
@@ -320,6 +335,9 @@ def _read_artifact(
 
 
 def _read_edges(source: SourceFile, problems: list[Problem], cache: ParseCache) -> tuple[Edge, ...]:
+    """Return the edges that a graph file states; none where it cannot be used, which is a
+    problem.
+    """
     try:
         return parse_edges(cache.parse(source))
     except YamlError as error:
@@ -338,6 +356,7 @@ def _add_once(
     problems: list[Problem],
     cache: ParseCache,
 ) -> None:
+    """Add an artifact unless its uri is taken, which is a problem."""
     first = artifacts.setdefault(artifact.uri, artifact)
     if first is not artifact:
         reason = f"{artifact.uri} is already defined in {first.path}"
@@ -358,6 +377,8 @@ def find_place(
     `path` is the way to the node: names of members and numbers of items, from 0. `limit` is how
     many bytes of the file are parsed. The line counts from 1; of Markdown, and of a file that is no
     YAML, it is the first.
+
+    `reason` and `repair` are those of the problem.
     """
 
     def nearest() -> int:
@@ -376,5 +397,8 @@ def find_place(
 
 
 def suggest_repair(path: str) -> str:
-    """Return how a file that cannot be used is fixed."""
+    """Return how a file that cannot be used is fixed.
+
+    `path` is below the project's root.
+    """
     return f"fix {path}; `spec-kitty charter lint` checks it"

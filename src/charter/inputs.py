@@ -1,5 +1,13 @@
 """What a context is made from: charter, policy, doctrine and settings, each read once with its
-problems."""
+problems.
+
+    inputs = load_inputs(".")
+    inputs.charter.sections, inputs.policy_state, inputs.problems
+
+`load_inputs` reads files, `ContextInputs.from_bytes` takes them from a record: both end in
+`_build_inputs`, so a replay parses exactly as the first time. "Absent" and "unreadable" are two
+states throughout, because a policy that cannot be read must not look like none.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +73,13 @@ _MAX_K = 200
 
 
 class ContextInputs(NamedTuple):
-    """Everything a context is assembled from; a value, rebuildable from the bytes of the files."""
+    """Everything a context is assembled from; a value, rebuildable from the bytes of the files.
+
+    `files` maps paths to digests and `blobs` digests to bytes, for the snapshot. `corpus` maps the
+    uri of each artifact of the project to its digest. `charter_error` says why the lists of
+    doctrine are not known, `policy_error` why the policy is not. `problems` are for people;
+    `unreadable` maps paths to (reason, repair), for the record.
+    """
 
     files: Mapping[str, str]
     blobs: Mapping[str, bytes]
@@ -105,6 +119,10 @@ class ContextInputs(NamedTuple):
 
         `unreadable` holds reason and repair for each file that was there and could not be read.
         `settings` is the document of config.yaml; `{"governance": original.settings}` does as well.
+
+        `bundle` is the shipped doctrine, parsed or as the bytes of the recorded object. `cache`
+        holds parsed files. Raises what a malformed bundle raises: callers report a damaged
+        snapshot.
         """
         sources = [SourceFile(path, data, sha256(data).hexdigest()) for path, data in files.items()]
         lost = [
@@ -116,7 +134,10 @@ class ContextInputs(NamedTuple):
 
 
 def files_of(inputs: ContextInputs) -> tuple[SourceFile, ...]:
-    """Return the project's files behind the inputs, as they were read."""
+    """Return the project's files behind the inputs, as they were read.
+
+    They are the very bytes that were parsed, so nobody need read a file twice.
+    """
     return tuple(
         SourceFile(path, inputs.blobs[digest], digest) for path, digest in inputs.files.items()
     )
@@ -145,6 +166,8 @@ def load_inputs(
 
     `settings` replace those in config.yaml. A file that cannot be read or used is listed in
     `problems`; it raises nothing. Without `cache` every file is parsed again.
+
+    `repo_root` is the project's folder. Charter files over 1 MiB are problems too.
     """
     root = os.fspath(repo_root)
     cache = cache or ParseCache(None)
@@ -182,6 +205,7 @@ def load_inputs(
 
 
 def _read_config(root: str, cache: ParseCache) -> tuple[Mapping[str, Any], tuple[Problem, ...]]:
+    """Return the parsed config.yaml, and its problem where it cannot be parsed."""
     try:
         source = read_source(root, CONFIG_PATH)
         document = cache.parse(source) if source else None
@@ -366,6 +390,7 @@ def _read_settings(document: Mapping[str, Any], problems: list[Problem]) -> dict
 
 
 def _is_between(value: object, low: int, high: int) -> bool:
+    """Return whether a value is a whole number within bounds; `true` is none."""
     return isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
 
 
@@ -395,13 +420,17 @@ def _read_tokens(
 
 
 def choose_budget(settings: Mapping[str, Any], profile_id: str | None, action: str) -> int:
-    """Return the tokens a context may have: the profile's, else the action's, else all's."""
+    """Return the tokens a context may have: the profile's, else the action's, else all's.
+
+    `settings` are complete (`complete_settings`). `profile_id` is None where no profile was chosen.
+    """
     budgets = settings["context_tokens"]
     names = (f"profile:{profile_id}", f"action:{action}", "all")
     return next(int(budgets[name]) for name in names if name in budgets)
 
 
 def _setting_problem(key: str, expected: str) -> Problem:
+    """Return the problem of a setting whose value cannot be used."""
     return Problem(
         CONFIG_PATH,
         None,

@@ -2,9 +2,15 @@
 
 [pure]
 
+    page = write_page(inputs, collection, selection, profile, action, config)
+    page.text, page.omitted
+
 The first tier (who acts, the charter's summary, what is forbidden, how to test, binding rules) has
 `always` tokens, the whole text `budget`. Sections that a person marked as always shown are whole,
 whatever they cost; `charter lint` reports the cost.
+
+What does not fit is never dropped without a word: a rule is shown whole, in part with the command
+that prints the rest, or by a line; else the footer counts it.
 """
 
 from __future__ import annotations
@@ -50,7 +56,11 @@ _ON_DEMAND = (
 
 
 class Entry(NamedTuple):
-    """One artifact as it stands in a text: always, whole, part or line."""
+    """One artifact as it stands in a text: always, whole, part or line.
+
+    `text` is what stands for it. A second `do` of a session leaves out the entries it printed
+    before.
+    """
 
     uri: str
     how: str
@@ -115,6 +125,8 @@ def write_page(
     `collection` holds all artifacts, and `selection` the chosen ones, best first. `config` has
     `budget` and `always`, in estimated tokens (`charter.tokens`): the first tier can fill `always`,
     and the whole text `budget`.
+
+    `inputs` are those of the context, and `profile` and `action` are named in its opening lines.
     """
     room = _Room(config["budget"], config["always"])
     opening = [_write_opening(inputs, profile, action), describe_denied(inputs, collection)]
@@ -167,14 +179,17 @@ def join_page(page: Page, holders: Mapping[str, str] = {}) -> str:
 
 
 def _join_part(heading: str, texts: list[str]) -> list[str]:
+    """Return a heading and the texts below it; nothing where there are none."""
     return [heading, *texts] if texts else []
 
 
 def _is_charter(choice: Choice) -> bool:
+    """Return whether a choice is a section of the charter."""
     return choice.hit.artifact.origin == "charter"
 
 
 def _is_first(choice: Choice) -> bool:
+    """Return whether a choice belongs to the first tier: it binds, or is of the charter."""
     return choice.always or _is_charter(choice)
 
 
@@ -203,17 +218,22 @@ def _order(choice: Choice, action: str, testing: str) -> tuple[int, int]:
 
 
 def _is_forbidding(section: Artifact) -> bool:
+    """Return whether a section says what is not allowed, in general and not for some files only."""
     name = "-".join(_name_words(section))
     return not re.search(_OF_FILES, section.title) and any(word in name for word in _FORBIDDEN)
 
 
 def _name_words(section: Artifact) -> list[str]:
+    """Return the words of a section's name, without the pack it comes from."""
     return section.id.partition("@")[0].split("-")
 
 
 def find_testing(sections: Iterable[Artifact]) -> str:
     """Return the uri of the section that says how to test, or nothing: the one whose title says
-    least beside that, so *Testing* before *Testing conventions (from AGENTS.md)*."""
+    least beside that, so *Testing* before *Testing conventions (from AGENTS.md)*.
+
+    `sections` are in the order of the charter. Of two with as short a title the first counts.
+    """
     sections = [one for one in sections if not re.search(_OF_FILES, one.title)]
     names = {one.uri: _name_words(one) for one in sections}
     tests = [uri for uri, words in names.items() if not _TESTING.isdisjoint(words)]
@@ -221,12 +241,16 @@ def find_testing(sections: Iterable[Artifact]) -> str:
 
 
 def list_first_tier(sections: Sequence[Artifact]) -> list[Artifact]:
-    """Return the sections that every context begins with."""
+    """Return the sections that every context begins with.
+
+    They come in the order they are given, not in that of a page.
+    """
     testing = find_testing(sections)
     return [one for one in sections if is_summary(one) or _is_forbidding(one) or one.uri == testing]
 
 
 def _place_first(choice: Choice, order: int, room: _Room) -> None:
+    """Place a choice of the first tier: whole, in part, by a line, or as an omission."""
     artifact = choice.hit.artifact
     part = _render(artifact)
     about = choice.hit.lexical >= _ABOUT
@@ -246,6 +270,7 @@ def _place_first(choice: Choice, order: int, room: _Room) -> None:
 
 
 def _place_rest(choices: Sequence[Choice], room: _Room) -> None:
+    """Offer every other choice by a line, then show the best whole while there is room."""
     for one in choices:
         line = write_line(one.hit.artifact)
         if estimate_tokens(line) + 1 > room.all - _FOOTER:
@@ -270,6 +295,7 @@ def _place_rest(choices: Sequence[Choice], room: _Room) -> None:
 
 
 def _render(artifact: Artifact) -> str:
+    """Return an artifact whole, without the mark that it is always shown."""
     return render_artifact(artifact._replace(body=strip_mark(artifact.body)))
 
 
@@ -282,6 +308,7 @@ def write_line(artifact: Artifact) -> str:
 
 
 def _describe_when(applies: Applies) -> str:
+    """Return when a rule applies, where it says so only by lists."""
     return ", ".join((*applies.kinds, *applies.files[:2], *applies.words[:3]))
 
 
@@ -328,7 +355,10 @@ def _write_opening(inputs: ContextInputs, profile: AgentProfile | None, action: 
 
 
 def describe_withheld(action: str, inputs: ContextInputs) -> str:
-    """Return the notice that stands for a context where the policy cannot be read."""
+    """Return the notice that stands for a context where the policy cannot be read.
+
+    `action` is the routed one. The agent must not take the silence for a project without rules.
+    """
     return (
         f"# Governance context: {action}\n\n"
         "This project has a charter and a policy on what of it may be shown, and the policy "
@@ -343,7 +373,10 @@ def describe_withheld(action: str, inputs: ContextInputs) -> str:
 
 
 def describe_denied(inputs: ContextInputs, collection: Sequence[Artifact]) -> str:
-    """Return a notice if the policy withholds the whole charter or all doctrine."""
+    """Return a notice if the policy withholds the whole charter or all doctrine.
+
+    `collection` holds all artifacts in force. The result is empty where something can be shown.
+    """
     if not inputs.policy.rules:
         return ""
     sentences: list[str] = []
@@ -392,7 +425,10 @@ def render_artifact(artifact: Artifact) -> str:
 
 
 def describe_fetch(uri: str) -> str:
-    """Return the command that prints one artifact whole."""
+    """Return the command that prints one artifact whole.
+
+    `uri` is the artifact's.
+    """
     return f"spec-kitty charter context --uri {uri}"
 
 
@@ -402,17 +438,27 @@ def is_summary(artifact: Artifact) -> bool:
 
 
 def truncate(text: str, size: int) -> str:
-    """Return a text, cut to at most `size` characters."""
+    """Return a text, cut to at most `size` characters.
+
+    The last character is an ellipsis then, and counts.
+    """
     return text if len(text) <= size else text[: size - 1].rstrip() + "\u2026"
 
 
 def name_action(text: str) -> str:
-    """Return an action as a word of a command line, or a placeholder for one."""
+    """Return an action as a word of a command line, or a placeholder for one.
+
+    `text` may come from a request, so it is never printed as part of a command unless it is one
+    word.
+    """
     return text if text.isidentifier() and len(text) <= 40 else "ACTION"
 
 
 def describe_omission(artifact: Artifact, reason: str) -> dict[str, Any]:
-    """Return the omission of an artifact that is not shown, or not whole."""
+    """Return the omission of an artifact that is not shown, or not whole.
+
+    `reason` is `budget` or `k`. The value is an item of `omitted` in a context's JSON.
+    """
     return {
         "uri": artifact.uri,
         "title": artifact.title,

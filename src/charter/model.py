@@ -3,6 +3,9 @@
 `Charter` is what a project demands, section by section, whichever file form it was written in.
 `Policy` says what may be put in front of an agent. Both are plain values: parsing is in `parse`,
 using them in `retrieval`.
+
+    charter = parse_charter_markdown(text)
+    [section.title for section in charter.sections if section.always]
 """
 
 from __future__ import annotations
@@ -59,13 +62,22 @@ class PolicyRule(NamedTuple):
 
 
 class Policy(NamedTuple):
-    """The rules in order; the first that matches an artifact decides."""
+    """The rules in order; the first that matches an artifact decides.
+
+    Without a rule that matches, an artifact is allowed. Binding rules of packs stand first
+    (`doctrine_files.join_policy`).
+    """
 
     rules: tuple[PolicyRule, ...] = ()
 
 
 class CharterError(ValueError):
-    """A charter or policy that cannot be read: where in the document, why, and what fixes it."""
+    """A charter or policy that cannot be read: where in the document, why, and what fixes it.
+
+    `path` is the way to the node: names of members and numbers of items, from 0. The caller finds
+    the line (`find_place`) and reports a `Problem`, so that one mistake does not hide the rest of
+    the file.
+    """
 
     def __init__(self, path: tuple[str | int, ...], reason: str, repair: str) -> None:
         super().__init__(reason)

@@ -48,6 +48,9 @@ def parse_charter_markdown(text: str) -> Charter:
 
     What stands before the first section is the section `preamble`, with the charter's own heading
     as its title. A heading without text below it makes no section.
+
+    Any text is a charter, so nothing is raised. `<!-- always -->` at the top of a section marks it
+    as shown in every context.
     """
     lines = text.replace("\r\n", "\n").split("\n")
     headings = headings_of(lines)
@@ -85,6 +88,9 @@ def parse_charter_document(document: object) -> Charter:
 
     Texts and directives are sections; lists of doctrine say what is in force. Raises CharterError
     with the path of keys to what cannot be understood.
+
+    `document` is what the YAML parser returned. What is used and looks like a mistake is a
+    `Remark`.
     """
     if not isinstance(document, dict):
         raise CharterError((), "expected a mapping", "start the file with `schema_version: 2.0.0`")
@@ -159,6 +165,8 @@ def parse_policy(document: object) -> Policy:
 
     Raises CharterError: a rule that is not understood makes the whole policy unusable, because
     leaving it out would show what it was written to withhold.
+
+    `document` is what the YAML parser returned. Rules are in the order of the file, which decides.
     """
     if document is None:
         return Policy()
@@ -209,7 +217,10 @@ class _Slugs:
 
 
 def headings_of(lines: list[str]) -> list[tuple[int, int, str]]:
-    """Return (line index, level, text) of every heading of one or two `#`; fenced code has none."""
+    """Return (line index, level, text) of every heading of one or two `#`; fenced code has none.
+
+    `lines` are those of the file, in order. An index counts from 0.
+    """
     headings: list[tuple[int, int, str]] = []
     fence = ""
     for number, line in enumerate(lines):
@@ -231,6 +242,7 @@ def fence_behind(fence: str, line: str) -> str:
 
 
 def _make_uri(slug: str) -> str:
+    """Return the uri of a charter section."""
     return f"charter://section/{slug}"
 
 
@@ -259,11 +271,17 @@ def _make_section(slug: str, title: str, body: str, tags: tuple[str, ...] = ()) 
 
 
 def strip_mark(body: str) -> str:
-    """Return the text of a section without the mark that says that it is always shown whole."""
+    """Return the text of a section without the mark that says that it is always shown whole.
+
+    `body` is the section's text. A mark further down is text like any other.
+    """
     return re.sub(_MARK, "", body, count=1)
 
 
 def _make_singular(word: str) -> str:
+    """Return the kind of doctrine that a key in the plural names: `agent_profiles`,
+    `agent-profile`.
+    """
     return word.replace("_", "-").removesuffix("s")
 
 

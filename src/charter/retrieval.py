@@ -4,6 +4,12 @@ Scores are integers in units of 1e-9 and every step is integer arithmetic, so th
 the same in every process and on every machine. `docs/adr/0019-the-scorer.md` is normative for the
 formulas, `docs/context.md` for the rest. What is done with the result (layout, budget) is left to
 `context`.
+
+    retrieve(collection, query="fix the login test", seeds=seeds, config=RetrievalConfig(),
+             policy=policy).hits
+
+`retrieve` is the scorer of version 2, which replays of older records use. Today's is
+`selection.select`; both share the words, the policy and BM25 (`lexical_scores`) of this module.
 """
 
 from __future__ import annotations
@@ -46,7 +52,12 @@ _STOP_WORDS = frozenset(_FILLER.split())
 
 
 class RetrievalConfig(NamedTuple):
-    """Everything the scorer depends on; fractions are integers in units of 1e-9."""
+    """Everything the scorer depends on; fractions are integers in units of 1e-9.
+
+    `lexical`, `graph` and `tag` are the weights of the three scores. `k1` and `b` are those of
+    BM25. `entry` is the lexical score that makes a candidate, `floor` the least total of a hit. `k`
+    is how many artifacts are hits, `depth` how far the graph is followed.
+    """
 
     lexical: int = 500_000_000
     graph: int = 300_000_000
@@ -73,7 +84,10 @@ class Seeds(NamedTuple):
 
 
 class Hit(NamedTuple):
-    """One artifact retrieved: after policy, so its body may be a redacted copy."""
+    """One artifact retrieved: after policy, so its body may be a redacted copy.
+
+    All four scores are integers in units of 1e-9. They were computed without the withheld text.
+    """
 
     artifact: Artifact
     score: int
@@ -83,7 +97,11 @@ class Hit(NamedTuple):
 
 
 class Retrieval(NamedTuple):
-    """The hits in rank order, the decisions of the policy, and the hits after the first `k`."""
+    """The hits in rank order, the decisions of the policy, and the hits after the first `k`.
+
+    A decision is {`rule_id`, `uri`, `action`}, as a record states it. `cut` lists what bears on the
+    request and had no place, so that a person can ask for it.
+    """
 
     hits: tuple[Hit, ...]
     filters_applied: tuple[dict[str, str], ...]
@@ -102,7 +120,7 @@ def retrieve(
 
     `query` is the request's text, `seeds` are the starting points, and `policy` decides what may be
     shown. Scores are whole numbers, 1e9 for one. At most `k` of the config are hits; further
-    artifacts that bear on the request are `cut`.
+    artifacts of the `collection` that bear on the request are `cut`.
     """
     # 1. The query becomes terms.
     terms = query_terms(query)
@@ -187,7 +205,10 @@ def is_denied(policy: Policy, artifact: Artifact) -> bool:
 
 
 def redacted(artifact: Artifact, rule: PolicyRule) -> Artifact:
-    """Return a copy whose text says only that a rule withholds it."""
+    """Return a copy whose text says only that a rule withholds it.
+
+    Its keywords go as well, because they could quote the text; title and uri stay.
+    """
     because = f": {rule.reason}" if rule.reason else ""
     return artifact._replace(body=f"\u27e6{rule.id}\u27e7 withheld by policy{because}", keywords=())
 
@@ -205,7 +226,10 @@ def redact_artifact(artifact: Artifact, policy: Policy) -> Artifact:
 
 
 def redact_collection(collection: Sequence[Artifact], policy: Policy) -> Sequence[Artifact]:
-    """Return the part of each artifact that may be scored."""
+    """Return the part of each artifact that may be scored.
+
+    `collection` itself comes back where the policy has no rules.
+    """
     if not policy.rules:
         return collection
     return [redact_artifact(artifact, policy) for artifact in collection]
@@ -275,7 +299,11 @@ def lexical_scores(
 
 def query_terms(query: str) -> tuple[str, ...]:
     """Return the stems a request is matched by: at most 48, in order, from its first 4,096
-    characters."""
+    characters.
+
+    `query` is the request's text. Filler such as "the", and verbs that stand in most requests, are
+    no terms.
+    """
     terms: dict[str, None] = {}
     for word in words(query[:MAX_QUERY]):
         if (len(word) > 1 or word.isdigit()) and word not in _STOP_WORDS:
@@ -286,12 +314,19 @@ def query_terms(query: str) -> tuple[str, ...]:
 
 
 def words(text: str) -> list[str]:
-    """Return the words of a text, identifiers taken apart, masks of redacted text skipped."""
+    """Return the words of a text, identifiers taken apart, masks of redacted text skipped.
+
+    `parseHTTPHeader` gives three words; all are folded.
+    """
     return _WORD.findall(fold(_CAMEL.sub(" ", _MASK.sub(" ", text))))
 
 
 def fold(text: str) -> str:
-    """Return a text with case and compatibility forms levelled."""
+    """Return a text with case and compatibility forms levelled.
+
+    Everything that is compared is folded first, so the places in a folded text are not those of the
+    text.
+    """
     return text.lower() if text.isascii() else unicodedata.normalize("NFKC", text).casefold()
 
 
@@ -310,6 +345,7 @@ _stems: dict[str, str] = {}
 
 
 def _strip_ending(word: str) -> str:
+    """Return the stem of a word; a word with a digit or beyond ASCII is its own."""
     if not word.isascii() or not word.isalpha():
         return word
     if word.endswith("ies") and len(word) - 3 >= _MIN_STEM:
@@ -331,7 +367,11 @@ def _strip_ending(word: str) -> str:
 
 def log2(numerator: int, denominator: int) -> int:
     """Return the binary logarithm of a ratio of at least one, in units of 2**-20, by integers
-    alone."""
+    alone.
+
+    `numerator` and `denominator` are above 0. Floats would differ between machines in the last
+    digit, and with it a rank.
+    """
     whole = 0
     while numerator >= 2 * denominator:
         denominator *= 2
@@ -348,7 +388,7 @@ def log2(numerator: int, denominator: int) -> int:
 
 
 def decimal(units: int) -> str:
-    """Units of 1e-9 as a decimal with exactly nine places."""
+    """Return units of 1e-9 as a decimal with exactly nine places, as a record states scores."""
     return f"{units // UNIT}.{units % UNIT:09d}"
 
 
@@ -414,7 +454,11 @@ def _collect_labels(collection: Sequence[Artifact], terms: frozenset[str]) -> fr
 
 
 def split_label(label: str) -> tuple[str, ...]:
-    """Return the stems of a tag, keyword or phrase."""
+    """Return the stems of a tag, keyword or phrase.
+
+    `label` is a tag, keyword or phrase as its file has it. The result is remembered: rules share
+    most of their labels.
+    """
     words_of_label = _labels.get(label)
     if words_of_label is None:
         if len(_labels) > 20_000:
@@ -428,12 +472,14 @@ _labels: dict[str, tuple[str, ...]] = {}
 
 
 def _score_tags(count: int) -> int:
+    """Return the score of so many named labels: 0 for none, and nearer to 1e9 with each."""
     return UNIT * count // (count + 2)
 
 
 def _score_graph(
     artifact: Artifact, seeds: Seeds, depth: int, *, is_named: bool, spoken_of: bool
 ) -> int:
+    """Return the score of an artifact's place in the graph, 0 to 1e9."""
     if artifact.origin == "charter":
         return UNIT
     score = score_nearness(artifact.uri, seeds, depth)
@@ -448,10 +494,15 @@ def _score_graph(
 
 
 def score_nearness(uri: str, seeds: Seeds, depth: int) -> int:
-    """Return how near an artifact is to the action and the profile in the graph, 0 to 1e9."""
+    """Return how near an artifact is to the action and the profile in the graph, 0 to 1e9.
+
+    `uri` is the artifact's, and `depth` the largest distance that counts. The action weighs twice
+    as much as the profile.
+    """
     near = _score_distance(seeds.action.get(uri), depth)
     return (2 * near + _score_distance(seeds.profile.get(uri), depth)) // 3
 
 
 def _score_distance(distance: int | None, depth: int) -> int:
+    """Return 1e9 divided by a distance; 0 beyond `depth`, and where there is no way."""
     return UNIT // distance if distance and distance <= depth else 0

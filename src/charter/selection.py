@@ -4,6 +4,9 @@ A rule says when it applies (`Applies`): in which kinds of work, actions and lan
 files, at which words. The scorer uses that and the text of the rule. How near a rule is to the
 action in the graph of doctrine decides between rules that score alike, and nothing else.
 `docs/adr/0019-the-scorer.md` is normative. Scores are integers in units of 1e-9.
+
+    work = read_work(request, action, changed_files, profile.languages)
+    [choice.hit.artifact.uri for choice in select(collection, work, ties, config, policy).choices]
 """
 
 from __future__ import annotations
@@ -50,6 +53,10 @@ class SelectionConfig(NamedTuple):
     """Everything the scorer of version 4 depends on besides the work; fractions in units of 1e-9.
 
     `entry` is the score at which a rule is offered, `whole` the one at which its text is shown.
+
+    `lexical` and `tag` are the weights of text and conditions, `k1` and `b` are those of BM25. At
+    most `k` rules are offered, and at most `most_whole` of them shown whole. `depth` is how far the
+    graph is followed.
     """
 
     lexical: int = 300_000_000
@@ -64,7 +71,11 @@ class SelectionConfig(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """One rule chosen: its hit, why, and whether it binds or its text is to be shown whole."""
+    """One rule chosen: its hit, why, and whether it binds or its text is to be shown whole.
+
+    `because` are the reasons that a record states, such as `kind bug` or `file src/a.py`. `always`
+    says that the rule binds in this action, `withheld` that only its title may be shown.
+    """
 
     hit: Hit
     because: tuple[str, ...]
@@ -75,7 +86,10 @@ class Choice(NamedTuple):
 
 class Selection(NamedTuple):
     """The chosen rules, best first, the decisions of the policy, and the rules after the first
-    `k`."""
+    `k`.
+
+    The charter's sections and binding rules do not count towards `k`.
+    """
 
     choices: tuple[Choice, ...]
     filters_applied: tuple[dict[str, str], ...]
@@ -99,6 +113,9 @@ def select(
     `ties` are the facts of the graph, and `config` holds the weights and least scores. Binding
     artifacts and the charter's sections are always chosen. `cut` are further artifacts after the
     first `k` of the config.
+
+    `collection` holds all artifacts in force, and `policy` decides what may be shown. Nothing
+    depends on the order of the collection: equal scores are decided by `_rank`.
     """
     # 1. A withheld text is not scored: a score must not reveal anything about it.
     visible = redact_collection(collection, policy)
@@ -152,6 +169,7 @@ def _is_demanded(choice: Choice, clear: Iterable[str]) -> bool:
 
 
 def _is_kept(choice: Choice, config: SelectionConfig) -> bool:
+    """Return whether a rule bears on the work enough to be offered."""
     hit = choice.hit
     if choice.always or hit.artifact.origin == "charter" or (choice.withheld and hit.lexical > 0):
         return True
@@ -163,6 +181,7 @@ def _is_kept(choice: Choice, config: SelectionConfig) -> bool:
 
 
 def _rank(choice: Choice) -> tuple[object, ...]:
+    """Return the key by which rules are sorted, the best first; the uri decides last."""
     hit = choice.hit
     return (
         -hit.score,
@@ -180,6 +199,7 @@ def _cut(
     config: SelectionConfig,
     clear: Iterable[str],
 ) -> Selection:
+    """Return the first `k` rules, at most two of them whole, and what is left."""
     results: list[Choice] = []
     cut: list[Hit] = []
     room, whole = config.k, config.most_whole
@@ -204,6 +224,9 @@ def score_applies(
 
     `request_labels` are the words and phrases in the request. `tied` says that the project's own
     graph ties the rule to the action.
+
+    A condition that a rule does not state neither helps nor harms. Languages only restrict `kinds`:
+    a rule for Python's bugs does not apply to a bug in Go.
     """
     applies = artifact.applies
     in_language = not applies.languages or not work.languages.isdisjoint(applies.languages)
@@ -262,4 +285,5 @@ def _name_labels(collection: Iterable[Artifact], terms: tuple[str, ...]) -> froz
 
 
 def _read_bm25(config: SelectionConfig) -> RetrievalConfig:
+    """Return the settings of BM25 in the form that `lexical_scores` takes."""
     return RetrievalConfig()._replace(k1=config.k1, b=config.b)

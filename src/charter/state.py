@@ -3,6 +3,9 @@
 Flows that mark loads write it; an invocation never does. It is convenience, not evidence: deleting
 or editing it makes a context longer or shorter, nothing else. Corrupt or unreadable means nothing
 was loaded yet. It speaks of this checkout, so the folder's own `.gitignore` keeps it out of git.
+
+    if is_first_load(root, "review"):
+        mark_loaded(root, "review", at="2026-11-21T09:00:00Z")
 """
 
 from __future__ import annotations
@@ -20,23 +23,33 @@ _LOCK_SECONDS = 10
 
 
 def is_first_load(root: str, action: str) -> bool:
-    """Return whether an action that starts with a bootstrap context has not had it yet."""
+    """Return whether an action that starts with a bootstrap context has not had it yet.
+
+    `root` is the project's folder. Actions that never bootstrap are never a first load.
+    """
     return action in BOOTSTRAP_ACTIONS and action not in loaded_actions(root)
 
 
 def loaded_actions(root: str) -> dict[str, object]:
-    """Return the actions marked as loaded."""
+    """Return the actions marked as loaded, each with what its mark states.
+
+    `root` is the project's folder. It is empty where the file cannot be read.
+    """
     state = _read(root)
     return {} if isinstance(state, Problem) else state
 
 
 def state_problem(root: str) -> Problem | None:
-    """Return why an existing state file cannot be read; None if it can, or is absent."""
+    """Return why an existing state file cannot be read; None if it can, or is absent.
+
+    `root` is the project's folder. Doctor shows the problem, whose repair removes the file.
+    """
     state = _read(root)
     return state if isinstance(state, Problem) else None
 
 
 def _read(root: str) -> dict[str, object] | Problem:
+    """Return the marks in the state file, or why it cannot be read; no file is an empty one."""
     forget = f"rm {STATE_PATH}"
     try:
         source = read_source(root, STATE_PATH, max_bytes=_MAX_BYTES)
@@ -70,6 +83,9 @@ def mark_loaded(root: str, action: str, *, at: str) -> None:
     """Note the first load of an action; a second mark keeps the first time.
 
     Raises OSError where the state cannot be written.
+
+    `root` is the project's folder, and `at` the time as text. Two processes that mark at once both
+    succeed: the file is replaced whole under a lock, for which each waits ten seconds at most.
     """
     # Imported here because most contexts are assembled without marking anything.
     from filelock import FileLock

@@ -23,22 +23,29 @@ _KEY = 20
 
 @lru_cache(maxsize=512)
 def estimate_tokens(text: str) -> int:
-    """Return how many tokens a text has at most, in the vocabularies it was held against."""
+    """Return how many tokens a text has at most, in the vocabularies it was held against.
+
+    Too many is safe: a context that is shorter than its budget is complete, one that is longer may
+    be cut by the agent's program.
+    """
     return sum(map(_count_piece, re.findall(_PIECE, text)))
 
 
 def _is_latin(letter: str) -> bool:
+    """Return whether a letter is a Latin one with an accent or the like."""
     # Not a class of the pattern: one beyond 8 bits takes longer to compile than all the rest of it.
     return "\xc0" <= letter <= "\u024f"
 
 
 def _count_piece(piece: str) -> int:
+    """Return the tokens of one piece of a text, whose scripts are counted apart."""
     if piece.isascii():
         return _count_run(piece)
     return sum(_count_run("".join(run)) for _, run in groupby(piece, _is_latin))
 
 
 def _count_run(piece: str) -> int:
+    """Return the tokens of a run of letters, digits, blanks or signs of one kind."""
     first, size = piece[0], len(piece)
     if first in " \t":
         return int(size > 1)

@@ -34,6 +34,7 @@ _AREA = r"[\w./*,-]{1,40}(?:\([^()]{0,40}\))?!?:"
 
 
 def _split_all(table: Mapping[str, str]) -> Mapping[str, frozenset[str]]:
+    """Return a table whose cells are split into stems."""
     return {kind: frozenset(stems.split()) for kind, stems in table.items()}
 
 
@@ -96,6 +97,9 @@ class Work(NamedTuple):
     """What a request is about, as far as its words and files say.
 
     `clear` are the kinds that it says by its type or a sign, and not by the verb it begins with.
+
+    `kinds` are words such as bug, docs or feature. `terms` are stems of the request, `files` paths
+    that it names or that have changed, `languages` lower-case names.
     """
 
     action: str
@@ -153,6 +157,9 @@ def read_kinds(
     """Return the kinds of work in a request; `other` if it names none and is implemented.
 
     An agent that plans or specifies does not do the work yet, so only its subject counts.
+
+    `action` is the routed one, and `files` are changed paths. The kinds are sorted, so equal
+    requests give equal records.
     """
     prefix, scope, text = _split_prefix(request)
     stems = [stem(word) for word in words(text)]
@@ -213,6 +220,7 @@ def _split_prefix(request: str) -> tuple[str, str, str]:
 
 
 def _is_upgrade(text: str, lead: str, stems: list[str]) -> bool:
+    """Return whether a request changes the version of what the project depends on."""
     if lead in _VERBS["upgrade"]:
         return True
     counted = not _DEPENDENCY.isdisjoint(stems)
@@ -243,9 +251,11 @@ def _is_lock(file: str) -> bool:
 
 
 def _name(file: str) -> str:
+    """Return the name of a file in lower case, without its folder."""
     return file.rpartition("/")[2].lower()
 
 
 def _ending(file: str) -> str:
+    """Return the ending of a file's name with its dot; "" where it has none."""
     stem_of, dot, ending = _name(file).rpartition(".")
     return f".{ending}" if dot and stem_of else ""

@@ -4,6 +4,12 @@
 An artifact is a directive (what must hold), a tactic (how to go about it), a styleguide or a
 toolguide. The vocabulary of kinds is open. Its uri, `doctrine://<kind>/<id>`, is what policy rules
 match and records name.
+
+    parse_artifact({"title": "Test first", "body": "…"}, path="directives/test-first.yaml",
+                   digest=digest, origin="project").uri    # "doctrine://directive/test-first"
+
+Many forms are read, because files of older layouts and other programs are used as they are. What is
+read becomes one form here, so nothing above knows how a file spelt it.
 """
 
 from __future__ import annotations
@@ -100,7 +106,11 @@ class Artifact(NamedTuple):
 
 
 class ArtifactError(ValueError):
-    """A document that is no artifact: which field, why, and what fixes it."""
+    """A document that is no artifact: which field, why, and what fixes it.
+
+    `field` is the key at fault, or `document`. The caller adds file and line and reports a
+    `Problem`.
+    """
 
     def __init__(self, field: str, reason: str, repair: str) -> None:
         super().__init__(f"{field}: {reason}")
@@ -114,6 +124,9 @@ def parse_artifact(document: object, *, path: str, digest: str, origin: str) -> 
     file name.
 
     Raises ArtifactError.
+
+    `document` is what the YAML parser returned. `path` is below the project's root, `digest` that
+    of the file, and `origin` as in `Artifact`.
     """
     if not isinstance(document, dict):
         repair = "begin the file with `title:` and `body: |`, and indent the text below body"
@@ -163,6 +176,8 @@ def parse_markdown_artifact(text: str, *, path: str, digest: str, origin: str) -
     kind.
 
     Raises ArtifactError.
+
+    `text` is the file's content; the other arguments are those of `parse_artifact`.
     """
     lines = text.strip().split("\n")
     heading = _HEADING.match(lines[0])
@@ -185,6 +200,9 @@ def _read_applies(document: Mapping[str, object]) -> Applies:
 
 
 def _read_always(document: Mapping[str, object]) -> tuple[str, ...]:
+    """Return the actions in which a rule is always shown, `*` for all; a sentence there is
+    prose.
+    """
     value = document.get("always")
     if value is True:
         return ("*",)
@@ -192,6 +210,7 @@ def _read_always(document: Mapping[str, object]) -> tuple[str, ...]:
 
 
 def _keep_texts(value: object) -> tuple[str, ...]:
+    """Return the texts of a list in lower case; what is no text is left out."""
     items = value if isinstance(value, list) else () if value is None else (value,)
     return tuple([item.lower() for item in items if isinstance(item, str)])
 
@@ -206,6 +225,9 @@ def list_names(artifact: Artifact) -> tuple[str, ...]:
 
 
 def _get_stem(path: str) -> str:
+    """Return the name of a file without its endings: `test-first` for
+    `test-first.directive.yaml`.
+    """
     name = path.rsplit("/", 1)[-1]
     for suffix in _SUFFIXES:
         name = name.removesuffix(suffix)
@@ -214,10 +236,12 @@ def _get_stem(path: str) -> str:
 
 
 def _make_singular(word: str) -> str:
+    """Return a word without the `s` of its plural."""
     return word.removesuffix("s")
 
 
 def _read_kind(document: Mapping[str, object], path: str) -> str:
+    """Return the kind of a document: as it says, else as its file name or folder says."""
     kind = _read_line(document, "kind", "type").lower()
     if not kind:
         folders = path.split("/")[:-1]
@@ -247,6 +271,9 @@ def _read_kind(document: Mapping[str, object], path: str) -> str:
 
 
 def _read_line(document: Mapping[str, object], *keys: str) -> str:
+    """Return the first of these members as one line; "" where none is there. Raises
+    ArtifactError.
+    """
     for key in keys:
         value = document.get(key)
         if isinstance(value, (str, int)) and not isinstance(value, bool):
@@ -261,6 +288,7 @@ def _read_line(document: Mapping[str, object], *keys: str) -> str:
 
 
 def _read_words(document: Mapping[str, object], key: str) -> tuple[str, ...]:
+    """Return a list of labels in lower case, each once. Raises ArtifactError."""
     value = document.get(key)
     items = value if isinstance(value, list) else [] if value is None else [value]
     for item in items:
@@ -293,6 +321,7 @@ def _compose(document: Mapping[str, object]) -> str:
 
 
 def _read_entry(item: str | Mapping[str, object]) -> str:
+    """Return an item of a list as one line."""
     if isinstance(item, str):
         return " ".join(item.split())
     texts = [

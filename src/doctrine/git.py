@@ -3,6 +3,13 @@ answer.
 
 `read_git` and `run_git` start git, and nothing else does: without discovery of other repositories,
 hooks, or anything the caller's environment points at, and without network unless that is asked for.
+
+    top = find_worktree(".")
+    git_directory(top)                           # shared by all worktrees; no git is started
+    ask_git(top, "rev-parse", "HEAD")
+
+A branch that is checked out can hold a config, hooks and attributes that make git run programs. So
+every call is composed in one place (`_compose_command`), and its output is only read.
 """
 
 from __future__ import annotations
@@ -52,7 +59,10 @@ def find_worktree(folder: str) -> str | None:
 
 
 def git_directory(top: str) -> str | None:
-    """Return the git directory of a worktree, shared by all worktrees of one repository."""
+    """Return the git directory of a worktree, shared by all worktrees of one repository.
+
+    `top` is that of `find_worktree`. None is for a folder whose `.git` leads nowhere.
+    """
     path = own_git_directory(top)
     if path is None:
         return None
@@ -73,7 +83,10 @@ def find_in_main(folder: str) -> str:
 
 
 def own_git_directory(top: str) -> str | None:
-    """Return the git directory of this worktree alone, where its index lies."""
+    """Return the git directory of this worktree alone, where its index lies.
+
+    `top` is that of `find_worktree`. For the main worktree it is the shared one.
+    """
     path = f"{top}/.git"
     if os.path.isdir(path):
         return path
@@ -86,7 +99,11 @@ def own_git_directory(top: str) -> str | None:
 
 def ask_git(top: str, *words: str) -> str | None:
     """Return the output of a git command for the worktree at `top` as text; None if it fails.
-    Raises OSError without git."""
+    Raises OSError without git.
+
+    `top` is the worktree's top, and `words` are the command and its arguments. Bytes that are not
+    UTF-8 become lone surrogates, so a name comes back as `os.fsencode` wants it.
+    """
     output = read_git(top, *words)
     return None if output is None else output.decode("utf-8", "surrogateescape")
 
@@ -96,6 +113,9 @@ def list_changed(top: str, most: int = 50) -> list[str]:
 
     The branch is compared with the commit where it left the default branch. Raises OSError without
     git.
+
+    `top` is the worktree's top. Names are below it and sorted; those with unprintable characters
+    are left out.
     """
     words = ("diff", "--name-only", "--no-renames", "--no-ext-diff", "--ignore-submodules", "-z")
     for base in filter(_find_refs(top).__contains__, DEFAULT_BASES):
@@ -190,6 +210,7 @@ def _start_program(argv: list[str], variables: dict[str, str], stdin: bytes) -> 
 
 
 def _wait_for(pid: int) -> int:
+    """Return the exit status of a child as `os.waitpid` gives it."""
     try:
         return os.waitpid(pid, 0)[1]
     except ChildProcessError:  # where SIGCHLD is ignored the system keeps no status
@@ -201,6 +222,8 @@ def read_contents(top: str, names: Sequence[str], *words: str) -> list[bytes | N
     there; None for all where git fails. Raises OSError without git.
 
     git is asked once. `words` stand before its command, such as `--no-replace-objects`.
+
+    `top` is the worktree's top. A `name` holds no line break.
     """
     if not names:
         return []
@@ -225,7 +248,11 @@ def read_contents(top: str, names: Sequence[str], *words: str) -> list[bytes | N
 
 def read_blobs(top: str, names: Sequence[str], limit: int) -> Iterator[bytes | None]:
     """Yield the contents of blobs by id or `commit:path` in order, many read at once; None for one
-    that is not there or larger than `limit` bytes. Raises OSError without git."""
+    that is not there or larger than `limit` bytes. Raises OSError without git.
+
+    `top` is the worktree's top, and `names` are in the order of the result. At most 32 MiB are in
+    memory at a time, or one blob.
+    """
     stdin = os.fsencode("".join(f"{name}\n" for name in names))
     listed = read_git(top, "cat-file", "--batch-check=%(objectsize)", stdin=stdin) or b""
     rows = [*listed.split(b"\n"), *[b""] * len(names)][: len(names)]
@@ -241,6 +268,7 @@ def read_blobs(top: str, names: Sequence[str], limit: int) -> Iterator[bytes | N
 
 
 def _read_some(top: str, names: Sequence[str], sizes: Sequence[int]) -> Iterator[bytes | None]:
+    """Yield the contents of these blobs; None for those without a size."""
     there = [name for name, size in zip(names, sizes, strict=True) if size >= 0]
     contents = iter(read_contents(top, there) or ())
     yield from (next(contents, None) if size >= 0 else None for size in sizes)
@@ -248,7 +276,10 @@ def _read_some(top: str, names: Sequence[str], sizes: Sequence[int]) -> Iterator
 
 def read_blob(top: str, name: str, limit: int) -> bytes | None:
     """Return a blob by its id or `commit:path`; None where it is not there or larger than `limit`
-    bytes. Raises OSError without git."""
+    bytes. Raises OSError without git.
+
+    `top` is the worktree's top.
+    """
     size = read_git(top, "cat-file", "-s", name)
     if size is None or int(size) > limit:
         return None
@@ -267,6 +298,9 @@ def run_git(
 
     `more` are variables for git. With `network` it may reach remotes by the user's own access, and
     has five minutes instead of half of one. Raises TimeoutError, OSError without git.
+
+    `words` are the command and its arguments, and `stdin` is what it reads. The exit code is not
+    judged: that is the caller's.
     """
     import subprocess  # slow to load, and most commands ask git nothing
 
@@ -304,6 +338,7 @@ def _compose_command(
 
 
 def _read_small_text(path: str) -> str | None:
+    """Return the first 4 KiB of a file as text; None where it cannot be read."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:

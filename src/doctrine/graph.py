@@ -3,6 +3,9 @@
 Nodes are names: `action:review`, `role:REVIEWER`, `profile:<id>` and artifact uris. An edge may
 name its relation, which is shown to people; one that sets two rules against each other (`APART`)
 brings nothing nearer. Distances depend on the set of edges only, never on their order.
+
+    graph = Graph(parse_edges({"edges": [{"from": "action:review", "to": "doctrine://tactic/x"}]}))
+    graph.distances(["action:review"], limit=2)  # {"action:review": 0, "doctrine://tactic/x": 1}
 """
 
 from __future__ import annotations
@@ -25,7 +28,10 @@ _URNS = {
 
 
 class Edge(NamedTuple):
-    """One tie from a node to another."""
+    """One tie from a node to another.
+
+    `source` and `target` are names of nodes; a target that no file defines does no harm.
+    """
 
     source: str
     target: str
@@ -33,7 +39,10 @@ class Edge(NamedTuple):
 
 
 class GraphError(ValueError):
-    """A graph document that cannot be read; `path` leads to the entry at fault."""
+    """A graph document that cannot be read; `path` leads to the entry at fault.
+
+    The caller adds file and line and reports a `Problem`.
+    """
 
     def __init__(self, path: tuple[str | int, ...], reason: str) -> None:
         super().__init__(reason)
@@ -42,7 +51,10 @@ class GraphError(ValueError):
 
 
 class Graph:
-    """An immutable set of edges with breadth-first distances."""
+    """An immutable set of edges with breadth-first distances.
+
+    A circle is allowed: each node is reached once, by its shortest way.
+    """
 
     __slots__ = ("_targets", "edges")
 
@@ -79,6 +91,8 @@ def parse_edges(document: object) -> tuple[Edge, ...]:
     be a list. The edges of spec-kitty's own files, `{source, target, relation}`, are read as well.
 
     Raises GraphError.
+
+    `document` is what the YAML parser returned. The edges are in the order of the file.
     """
     if document is None:
         return ()

@@ -1,5 +1,8 @@
 """By which files a language shows: the one table that routing's facts, a first charter and a
-profile go by. [pure]"""
+profile go by. [pure]
+
+    LANGUAGES.get(".py"), LANGUAGES.get("cargo.toml")      # ("python", "rust")
+"""
 
 from __future__ import annotations
 

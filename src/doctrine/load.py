@@ -6,6 +6,12 @@ read once each (the bytes parsed are the bytes hashed are the bytes returned), n
 symbolic link, and their parsed form may be cached by the digest of those bytes. The cache is
 derived: absent, corrupt or unwritable means parsing again. A file that cannot be used becomes a
 `Problem`; it never takes the others down.
+
+    source = read_source(root, ".kittify/profiles/bea.agent.yaml")
+    document = cache.parse(source)               # YamlError names file and line
+
+The bytes that are hashed, parsed and recorded are the same ones: nobody opens a file a second time,
+because it could be another by then.
 """
 
 from __future__ import annotations
@@ -39,7 +45,11 @@ _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Problem(NamedTuple):
-    """One file that cannot be used, where in it, why, and what fixes it."""
+    """One file that cannot be used, where in it, why, and what fixes it.
+
+    `path` is below the project's root, `line` counts from 1, and `repair` is a command or a
+    sentence that a person can follow.
+    """
 
     path: str
     line: int | None
@@ -48,7 +58,7 @@ class Problem(NamedTuple):
 
     @property
     def place(self) -> str:
-        """`path:line`, or the path where no line can be told."""
+        """Return `path:line`, or the path where no line is known."""
         return f"{self.path}:{self.line}" if self.line else self.path
 
     def describe(self) -> str:
@@ -66,7 +76,10 @@ class SourceFile(NamedTuple):
 
 
 class ShippedFile(NamedTuple):
-    """One shipped source file: the digest of its YAML and the parsed document."""
+    """One shipped source file: the digest of its YAML and the parsed document.
+
+    `document` is a plain value, which nobody may change: every profile of the process shares it.
+    """
 
     sha256: str
     document: Any
@@ -90,7 +103,10 @@ class SecretFinder(NamedTuple):
 
 
 class SourceError(Exception):
-    """A file that exists and cannot be read; carries the Problem."""
+    """A file that exists and cannot be read; carries the Problem.
+
+    "Absent" is no error here: `read_source` returns None for it.
+    """
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(f"{problem.path}: {problem.reason}")
@@ -121,6 +137,8 @@ def parse_bundle(data: bytes) -> ShippedBundle:
     """Return the bundle whose bytes these are; many records share one, which is remembered.
 
     Raises ValueError where they are not a bundle of this format.
+
+    `data` is the compiled file, or the object that a snapshot names.
     """
     document = json.loads(data)
     if not isinstance(document, dict) or document.get("format") != BUNDLE_FORMAT:
@@ -133,7 +151,10 @@ def parse_bundle(data: bytes) -> ShippedBundle:
 
 
 def shipped_artifacts(bundle: ShippedBundle) -> tuple[Artifact, ...]:
-    """Return the directives and tactics of a bundle."""
+    """Return the directives and tactics of a bundle.
+
+    They are parsed once for each of the last four bundles.
+    """
     if bundle.digest not in _artifacts:
         if len(_artifacts) >= 4:
             _artifacts.clear()
@@ -180,6 +201,7 @@ def write_compiled(package: str | None = None) -> str:
 
 
 def _find_package_folder() -> str:
+    """Return the folder of this package."""
     return os.path.dirname(os.path.abspath(__file__))
 
 
@@ -190,6 +212,9 @@ def read_source(root: str, path: str, *, max_bytes: int = MAX_BYTES) -> SourceFi
     """Return the file at a relative path below the root, or None where there is none.
 
     Raises SourceError where something is there that is not a readable plain file.
+
+    `path` has `/` between its parts. A file over `max_bytes` is a SourceError. Its time and owner
+    do not matter: only its bytes do.
     """
     folder_path, _, name = path.rpartition("/")
     folder = _open_folder(root, folder_path)
@@ -245,8 +270,11 @@ def read_folder(
 
 
 def list_folder(root: str, path: str) -> tuple[str, ...]:
-    """Return the names in a relative folder, sorted; none where it is not there. Raises
-    SourceError."""
+    """Return the names in a relative folder, sorted; none where it is not there.
+
+    `root` is the project's folder, and `path` is below it. Raises SourceError for a link, or a
+    folder that cannot be read.
+    """
     folder = _open_folder(root, path)
     if folder is None:
         return ()
@@ -290,6 +318,10 @@ def _read_below(
     problems: list[Problem],
     level: int,
 ) -> None:
+    """Read the files of an open folder and of those inside it, in the order of their names.
+
+    It stops at 4,096 files, 16 MiB or eight folders down: a branch can bring any number.
+    """
     try:
         with os.scandir(folder) as entries:
             listed = sorted((entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries)
@@ -332,11 +364,15 @@ def _read_below(
 
 
 def _read_at(folder: int, name: str, path: str, max_bytes: int) -> SourceFile | None:
+    """Return a file of an open folder; None where there is none. Raises SourceError."""
     data = _read_bytes(folder, name, path, max_bytes)
     return None if data is None else SourceFile(_escape_path(path), data, sha256(data).hexdigest())
 
 
 def _read_bytes(folder: int, name: str, path: str, max_bytes: int) -> bytes | None:
+    """Return the bytes of a file of an open folder; None where there is none. Raises
+    SourceError.
+    """
     try:
         descriptor = os.open(name, _READ_FLAGS, dir_fd=folder)
     except FileNotFoundError:
@@ -376,6 +412,9 @@ def replace_file(path: str, data: bytes, mode: int, *, sync: bool = True) -> Non
 
     `mode` is of a new file (octal permissions). Without `sync` a power cut can leave an empty file:
     only for what can be made anew.
+
+    `path` is the file's whole path; its folder must exist. The folder is not synced, so after a
+    power cut the name can lead to the old file.
     """
     scratch = f"{path}.{os.getpid()}-{os.urandom(4).hex()}"
     descriptor = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
@@ -397,6 +436,7 @@ def _escape_path(path: str) -> str:
 
 
 def _unreadable(path: str, error: OSError) -> SourceError:
+    """Return the error for something that is there and cannot be read, with what fixes it."""
     escaped = _escape_path(path)
     if error.errno in (errno.ELOOP, errno.ENOTDIR, errno.EMLINK):
         reason = "a symbolic link, or not the folder it should be; links are never followed"
@@ -433,6 +473,13 @@ class ParseCache:
 
     The file lies where no branch can plant it, and one of another user is not read: whoever can
     write it can make a file parse as something else.
+
+        cache = project_cache(root)
+        cache.parse(source)
+        cache.save()
+
+    One process reads the file once. Two that save at once overwrite each other, which costs parsing
+    again.
     """
 
     def __init__(self, path: str | None) -> None:
@@ -448,6 +495,9 @@ class ParseCache:
 
         Raises YamlError, remembered like a value: a broken file is not parsed again until it
         changes.
+
+        A file over `max_bytes` is an error as well. The value is shared and must not be changed.
+        Where the cache's own file cannot be read, everything is parsed.
         """
         entries = self._load()
         digest = source.digest
@@ -468,7 +518,11 @@ class ParseCache:
 
     def remember(self, source: SourceFile, what: str, make: Callable[[], Any]) -> Any:
         """Return a plain value that follows from the bytes of a file, made once and kept beside
-        their parse."""
+        their parse.
+
+        `what` names the value, and must name everything that it depends on besides the bytes, such
+        as the rules by which secrets are found. `make` is called at most once.
+        """
         self._load()
         key = f"{source.digest} {what}"
         self._used.add(key)
@@ -497,6 +551,7 @@ class ParseCache:
             return
 
     def _load(self) -> dict[str, Any]:
+        """Return the parsed files by digest; the cache's file is read at the first call."""
         if self._entries is None:
             self._entries = {}
             if self._path is not None:
@@ -507,6 +562,7 @@ class ParseCache:
         return self._entries
 
     def _take(self, path: str) -> None:
+        """Read the cache's file if it is this user's and of this parser."""
         parent, name = os.path.split(path)
         folder = _open_folder(parent, "")
         if folder is None:
@@ -538,6 +594,8 @@ def project_cache(root: str) -> ParseCache:
     """Return the cache of the project at a folder: in the git directory of its worktree.
 
     Without git nothing is kept.
+
+    `root` is the project's folder.
     """
     top = find_worktree(root)
     folder = None if top is None else git_directory(top)
@@ -545,7 +603,10 @@ def project_cache(root: str) -> ParseCache:
 
 
 def cache_path(git_dir: str) -> str:
-    """Return where the cache lies below a git directory."""
+    """Return where the cache lies below a git directory.
+
+    `git_dir` is the one that all worktrees share.
+    """
     return f"{git_dir}/kittify/parse-cache.json"
 
 

@@ -3,6 +3,12 @@
 A pack's files lie below `.kittify/packs/<id>/`, committed with the project; `.kittify/packs.lock`
 pins the SHA-256 of each. A file that is missing, changed or not pinned is a `Problem` and is not
 used, so nothing enters a context that nobody pinned. Nothing is fetched here (docs/packs.md).
+
+    lock, packs, broken = read_lock(root)
+    files, problems = read_packs(root, profiles=False)
+
+The lock is part of the branch, as the files are. It shows a file that was changed
+without the lock; who published a pack shows its signature (`packs verify`).
 """
 
 from __future__ import annotations
@@ -45,7 +51,11 @@ _VERIFY = "spec-kitty packs verify"
 
 
 class Pack(NamedTuple):
-    """One pinned pack: `files` maps each file below its folder to its SHA-256."""
+    """One pinned pack: `files` maps each file below its folder to its SHA-256.
+
+    `id` names the folder below `.kittify/packs`. `source` says where it came from, `version` and
+    `licence` are texts of its author.
+    """
 
     id: str
     version: str
@@ -60,7 +70,10 @@ class Pack(NamedTuple):
 
 
 class PackError(ValueError):
-    """A lock or a pack that cannot be used: why."""
+    """A lock or a pack that cannot be used: why.
+
+    The message is a part of a sentence; the caller adds the file.
+    """
 
 
 @lru_cache(maxsize=4096)
@@ -91,7 +104,10 @@ def classify_file(path: str) -> str:
 
 @lru_cache(maxsize=8)
 def parse_lock(data: bytes) -> tuple[Pack, ...]:
-    """Return the packs a lock pins, the strongest first. Raises PackError."""
+    """Return the packs a lock pins, the strongest first. Raises PackError.
+
+    `data` is the file's content. A path in it is checked too: it must stay below the pack.
+    """
     try:
         document = json.loads(data)
     except (ValueError, RecursionError) as error:
@@ -109,6 +125,7 @@ def parse_lock(data: bytes) -> tuple[Pack, ...]:
 
 
 def _read_entry(entry: object) -> Pack:
+    """Return the pack that an entry of the lock pins. Raises PackError."""
     fields: dict[str, Any] = entry if isinstance(entry, dict) else {}
     identifier, source, files = fields.get("id"), fields.get("source"), fields.get("files")
     texts = [fields.get(key) for key in ("version", "licence")]
@@ -145,6 +162,8 @@ def read_lock(root: str) -> tuple[SourceFile | None, tuple[Pack, ...], Problem |
     """Return the lock of a project, the packs it pins, and why it cannot be used where that is so.
 
     Shape: (the file as read or None, packs, problem or None).
+
+    `root` is the project's folder. All three are empty where there is no lock.
     """
     try:
         lock = read_source(root, LOCK_PATH, max_bytes=_LOCK_BYTES)
@@ -159,6 +178,8 @@ def read_packs(root: str, *, profiles: bool) -> tuple[tuple[SourceFile, ...], tu
     """Return the pinned files of a project's packs, and the problems of files that cannot be used.
 
     It reads either the profiles, or everything else that a context needs, the lock first.
+
+    `root` is the project's folder. Files are in the order of the packs, then of their paths.
     """
     lock, packs, broken = read_lock(root)
     if broken is not None:

@@ -1,7 +1,10 @@
 """Say which characters nobody sees, spell values for people, and match globs in linear time. Pure.
 
-match_glob("**/*.sql", "db/schema.sql")  # True
-spell([None, "a"])  # [null, "a"]
+    match_glob("**/*.sql", "db/schema.sql")  # True
+    spell([None, "a"])  # '[null, "a"]'
+
+Everything that prints recorded text or quotes a value in an error uses these, so that one value
+looks the same everywhere.
 """
 
 from __future__ import annotations
@@ -29,7 +32,10 @@ def spell(value: object) -> str:
 
 
 def say(value: object) -> str:
-    """Return a text as it is, and any other value as `spell` does."""
+    """Return a text as it is, and any other value as `spell` does.
+
+    It is for members of lines, which can hold any JSON value where a text is expected.
+    """
     return value if isinstance(value, str) else spell(value)
 
 
@@ -60,7 +66,10 @@ def name_kind(value: object) -> str:
 
 def count(number: int, noun: str, nouns: str = "") -> str:
     """Return a number with its noun: `1 file`, `2 files`; `nouns` is a plural that is not made with
-    an s."""
+    an s.
+
+    `number` may be 0, which takes the plural.
+    """
     return f"{number} {noun if number == 1 else nouns or noun + 's'}"
 
 
@@ -70,6 +79,8 @@ def match_glob(pattern: str, text: str) -> bool:
 
     The parts between the stars are looked for from left to right, so no pattern makes it start
     over.
+
+    `*` also stands for `/`: `src/*` fits everything below `src`. No other character is special.
     """
     if "*" not in pattern:
         return pattern == text

@@ -1,4 +1,4 @@
-"""Read one YAML document as plain values, refusing everything that makes YAML surprising.  [pure]
+r"""Read one YAML document as plain values, refusing everything that makes YAML surprising.  [pure]
 
 What comes out is None, bool, int, str, list and dict with text keys: exactly what canonical JSON
 can carry, so a parsed file can be hashed and cached without loss. Anchors, aliases, merge keys,
@@ -7,6 +7,9 @@ line number.
 
 Plain scalars: `true`, `false`, `null`, and whole numbers without leading zeros become values;
 everything else stays text. There are no floats (`1.0` is the text "1.0"), and "010" stays an id.
+
+    read_yaml(b"a: [1, yes]", name="a.yaml")      # {"a": [1, "yes"]}
+    locate_yaml(b"a:\\n  b: 1", name="a.yaml")     # {(): 1, ("a",): 1, ("a", "b"): 2}
 """
 
 from __future__ import annotations
@@ -53,9 +56,10 @@ class YamlError(ValueError):
 
 
 def read_yaml(data: bytes, *, name: str, max_bytes: int = MAX_BYTES) -> Any:
-    """Return the plain value of one YAML document.
+    """Return the plain value of one YAML document; None for an empty one.
 
-    Raises YamlError.
+    `data` is the file's content, `name` what errors call it. Raises YamlError, also where it has
+    more than `max_bytes`.
     """
     return _read(data, name, max_bytes, None)
 
@@ -66,6 +70,8 @@ def locate_yaml(
     """Return the 1-based line at which each node starts, by its path of keys and positions.
 
     Raises YamlError.
+
+    The arguments are those of `read_yaml`. It parses again, so it is for a file that has a problem.
     """
     lines: dict[tuple[str | int, ...], int] = {}
     _read(data, name, max_bytes, lines)
@@ -76,6 +82,8 @@ def decode_utf8(data: bytes, name: str) -> str:
     """Return the text of UTF-8 bytes, without a byte order mark.
 
     Raises YamlError naming the line and the byte offset of the first bad byte.
+
+    `data` is the file's content, and `name` what the error calls it.
     """
     try:
         return data.decode("utf-8").removeprefix("\ufeff")
@@ -88,6 +96,7 @@ def decode_utf8(data: bytes, name: str) -> str:
 def _read(
     data: bytes, name: str, max_bytes: int, lines: dict[tuple[str | int, ...], int] | None
 ) -> Any:
+    """Return the value of a document, and note where its nodes are if `lines` is given."""
     if len(data) > max_bytes:
         raise YamlError(name, None, f"{len(data)} bytes, the limit is {max_bytes}")
     text = decode_utf8(data, name)
@@ -197,6 +206,7 @@ class _Builder:
 
 
 def _resolve_plain(text: str) -> bool | int | str | None:
+    """Return the value of a text without quotes."""
     if text in _CONSTANTS:
         return _CONSTANTS[text]
     if re.match(_INTEGER, text):

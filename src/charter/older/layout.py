@@ -1,4 +1,11 @@
-"""Lay a context out as version 2 did, by characters: for replaying what it decided.  [pure]"""
+"""Lay a context out as version 2 did, by characters: for replaying what it decided.  [pure]
+
+    text, hits, omitted = write_page_2(inputs, collection, retrieval, profile, action, 16_000)
+
+Not one character of what is returned here may change: a replay compares its SHA-256 with that of
+the recorded context. So this module shares with `charter.layout` only pieces that both must spell
+alike.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +62,11 @@ def write_page_2(
     action: str,
     budget: int,
 ) -> tuple[str, list[Hit], list[dict[str, Any]]]:
-    """Return the text of a context, the hits it shows and what had no room."""
+    """Return the text of a context, the hits it shows and what had no room.
+
+    `collection` holds all artifacts in force, and `budget` is in characters. `profile` and `action`
+    are named in the opening lines.
+    """
     page = _Page(budget - _reserve_footer(budget))
     page.add(_write_opening(inputs, profile, action, budget))
     denied = describe_denied(inputs, collection)
@@ -102,7 +113,7 @@ def _write_opening(
 def _lay_out(
     page: _Page, hits: tuple[Hit, ...], share: int
 ) -> tuple[list[Hit], list[dict[str, Any]]]:
-    """Fill the page; give the hits shown, in rank order, and what had no room."""
+    """Fill the page. Return the hits shown, in rank order, and what had no room."""
     sections = [hit for hit in hits if hit.artifact.origin == "charter"]
     others = [hit for hit in hits if hit.artifact.origin != "charter"]
     # The summary of the policy outranks any score: it is what an agent must not miss.
@@ -153,7 +164,9 @@ def _lay_out(
 
 
 def _order_for_reading(hits: list[Hit]) -> list[Hit]:
-    """Charter sections, the policy summary first, the rest by rank."""
+    """Return the charter's sections in the order of a page: the policy summary first, the rest
+    by rank.
+    """
     return sorted(
         (hit for hit in hits if hit.artifact.origin == "charter"),
         key=lambda hit: not is_summary(hit.artifact),
@@ -189,8 +202,9 @@ def _describe_omitted(omitted: list[dict[str, Any]], action: str, room: int) -> 
 
 
 def _clip_to_room(artifact: Artifact, room: int) -> tuple[str, int]:
-    """As many whole paragraphs, lines or words as fit, the command that prints the rest, and how
-    long that is."""
+    """Return as many whole paragraphs, lines or words as fit, with the command that prints the
+    rest, and how long that rest is.
+    """
     head = f"### {artifact.title}\n`{artifact.uri}`\n\n"
     tail = f"more characters are left out: `{describe_fetch(artifact.uri)}`]"
     size = max(0, room - len(head) - len(tail) - 14)
@@ -205,4 +219,5 @@ def _clip_to_room(artifact: Artifact, room: int) -> tuple[str, int]:
 
 
 def _reserve_footer(budget: int) -> int:
+    """Return how many characters the list of omissions has."""
     return min(1_500, budget // 8)

@@ -24,7 +24,11 @@ _REFERENCE_KEYS = ("id", "code", "name", "title")
 
 
 class ProfileError(ValueError):
-    """A profile document that cannot be used: the field, the expected form, and the actual one."""
+    """A profile document that cannot be used: the field, the expected form, and the actual one.
+
+    The caller adds file and line and reports a `Problem`: one broken profile must not stop the
+    others.
+    """
 
     def __init__(self, field: str, expected: str, actual: str) -> None:
         super().__init__(f"{field}: expected {expected}, found {actual}")
@@ -34,7 +38,14 @@ class ProfileError(ValueError):
 
 
 class AgentProfile(NamedTuple):
-    """An agent identity as the router and the context see it."""
+    """An agent identity as the router and the context see it.
+
+    `roles` are upper case, first role first; the router maps them to actions. `routing_priority` is
+    0 to 100, and decides between profiles that fit equally well. `canonical_verbs` are verbs of its
+    own. `languages`, `frameworks`, `file_patterns` and `domain_keywords` are its field; `excluding`
+    rules it out. A `sentinel` is never chosen. `digest` is that of its file, `origin` shipped,
+    project or `pack ID`, and `document` the parsed file.
+    """
 
     profile_id: str
     name: str
@@ -59,7 +70,10 @@ class AgentProfile(NamedTuple):
 
 
 class ProfileRow(NamedTuple):
-    """What a list of profiles shows of each."""
+    """What a list of profiles shows of each.
+
+    The members are those of `AgentProfile`.
+    """
 
     profile_id: str
     name: str
@@ -83,6 +97,9 @@ def parse_profile(document: object, *, digest: str, origin: str) -> AgentProfile
     """Return the profile a parsed `.agent.yaml` document describes.
 
     Raises ProfileError for the first field that cannot be used.
+
+    `digest` is that of the file, and `origin` as in `AgentProfile`. Keys may be spelt with `-` or
+    `_`; those that nobody reads are left alone, because the formats in the field have more.
     """
     if not isinstance(document, dict):
         raise ProfileError("document", "a mapping of profile fields", _describe_kind(document))
@@ -128,6 +145,7 @@ def _look(mapping: Mapping[str, object], key: str) -> object:
 
 
 def _describe_kind(value: object) -> str:
+    """Return what stands there, in a few words for an error."""
     if value is None:
         return "nothing"
     if isinstance(value, dict):
@@ -148,6 +166,7 @@ def _read_scalar(value: object) -> str | None:
 
 
 def _read_text(mapping: Mapping[str, object], key: str, *, required: bool = False) -> str:
+    """Return a member as one line; "" where it is absent and may be. Raises ProfileError."""
     value = _look(mapping, key)
     if value is None and not required:
         return ""
@@ -158,6 +177,7 @@ def _read_text(mapping: Mapping[str, object], key: str, *, required: bool = Fals
 
 
 def _read_flag(mapping: Mapping[str, object], key: str) -> bool:
+    """Return a member that is true or false; False where it is absent. Raises ProfileError."""
     value = _look(mapping, key)
     if value is None:
         return False
@@ -167,6 +187,7 @@ def _read_flag(mapping: Mapping[str, object], key: str) -> bool:
 
 
 def _read_section(mapping: Mapping[str, object], key: str) -> Mapping[str, object]:
+    """Return a member that is a mapping; an empty one where it is absent. Raises ProfileError."""
     value = _look(mapping, key)
     if value is None:
         return {}
@@ -197,6 +218,7 @@ def _read_texts(mapping: Mapping[str, object], key: str) -> tuple[str, ...]:
 
 
 def _read_roles(document: Mapping[str, object], *, sentinel: bool) -> tuple[str, ...]:
+    """Return the roles in upper case, each once. Raises ProfileError where there is none."""
     roles = _read_texts(document, "roles") or _read_texts(document, "role")
     if not roles and not sentinel:
         raise ProfileError(
@@ -208,6 +230,7 @@ def _read_roles(document: Mapping[str, object], *, sentinel: bool) -> tuple[str,
 
 
 def _read_priority(document: Mapping[str, object]) -> int:
+    """Return the routing priority; 50 where it is absent. Raises ProfileError."""
     value = _look(document, "routing-priority")
     if value is None:
         return 50
@@ -219,6 +242,7 @@ def _read_priority(document: Mapping[str, object]) -> int:
 
 
 def _read_schema_version(document: Mapping[str, object]) -> str:
+    """Return the version of the profile's form; 1.0 where it is absent. Raises ProfileError."""
     value = _look(document, "schema-version")
     if value is None:
         return "1.0"

@@ -27,7 +27,13 @@ _FIX = "fix the file, or remove it to go without this profile"
 
 
 class AgentProfileRepository:
-    """Profiles by id, each read once when the repository is made."""
+    """Profiles by id, each read once when the repository is made.
+
+        repository = AgentProfileRepository(project_dir=PROJECT_FOLDERS, root=root)
+        repository.get("implementer-ivan"), repository.problems
+
+    It does not change: whoever wants to see a file that was added makes another one.
+    """
 
     def __init__(
         self,
@@ -68,7 +74,10 @@ class AgentProfileRepository:
         return tuple(self._profiles.values())
 
     def get(self, profile_id: str) -> AgentProfile | None:
-        """Return the profile with this id, or None."""
+        """Return the profile with this id, or None.
+
+        `profile_id` is compared as written.
+        """
         return self._profiles.get(profile_id)
 
     @property
@@ -88,6 +97,7 @@ class AgentProfileRepository:
         return tuple(self._files)
 
     def _take_packs(self, root: str, cache: ParseCache) -> None:
+        """Add the profiles of the project's packs; of two packs the first in `packs.lock` wins."""
         files, problems = read_packs(root, profiles=True)
         # What is wrong with the lock itself is said where the rules of packs are read.
         self._problems += [problem for problem in problems if problem.path != LOCK_PATH]
@@ -100,12 +110,16 @@ class AgentProfileRepository:
     def _take_folder(
         self, root: str, path: str, prefix: str, origin: str, cache: ParseCache
     ) -> None:
+        """Add the profiles of a folder. `prefix` is put before its paths where problems name
+        them.
+        """
         files, problems = read_folder(root, path, SUFFIXES)
         self._problems += [problem._replace(path=prefix + problem.path) for problem in problems]
         files_here = [file._replace(path=prefix + file.path) for file in files]
         self._take_files(files_here, origin, cache)
 
     def _take_files(self, files: Iterable[SourceFile], origin: str, cache: ParseCache) -> None:
+        """Add the profiles of these files; of two with one id in one place the first counts."""
         paths: dict[str, str] = {}
         for file in files:
             if origin != "shipped":
@@ -134,6 +148,7 @@ class AgentProfileRepository:
 def _list_folders(
     project_dir: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None,
 ) -> Sequence[str | os.PathLike[str]]:
+    """Return the project folders as a list."""
     if project_dir is None:
         return ()
     if isinstance(project_dir, (str, os.PathLike)):
@@ -153,6 +168,7 @@ def _split(
 
 
 def _describe_problem(file: SourceFile, error: ProfileError, cache: ParseCache) -> Problem:
+    """Return the problem of a profile that cannot be used, at the line of the field at fault."""
     line = _find_line(file, error.field, cache)
     return Problem(file.path, line, str(error), f"set {error.field} to {error.expected}")
 
