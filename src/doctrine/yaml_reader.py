@@ -9,7 +9,7 @@ Plain scalars: `true`, `false`, `null`, and whole numbers without leading zeros 
 everything else stays text. There are no floats (`1.0` is the text "1.0"), and "010" stays an id.
 
     read_yaml(b"a: [1, yes]", name="a.yaml")      # {"a": [1, "yes"]}
-    locate_yaml(b"a:\\n  b: 1", name="a.yaml")     # {(): 1, ("a",): 1, ("a", "b"): 2}
+    locate_yaml(b"a:\n  b: 1", name="a.yaml")     # {(): 1, ("a",): 1, ("a", "b"): 2}
 """
 
 from __future__ import annotations

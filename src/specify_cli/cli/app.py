@@ -1,4 +1,10 @@
-"""The Typer app, built from the command table: help, completion, and an answer to every mistake."""
+"""The Typer app, built from the command table: help, completion, and an answer to every mistake.
+
+    run_typer(["invocations", "show", "--help"])       # prints, and returns the exit code
+
+A command line that is right never comes here: `tables.command_table.parse_plain` reads it without
+Typer. So nothing may be decided here that a plain command line would decide otherwise.
+"""
 
 from __future__ import annotations
 
@@ -107,7 +113,12 @@ def _get_command() -> Any:
 
 
 def run_typer(argv: list[str]) -> int:
-    """Run a command line through Typer; usage errors are ours to print."""
+    """Run a command line through Typer; usage errors are ours to print.
+
+    `argv` are the words after the program's name. Return the exit code: 0, that of the command, 2
+    for a usage error, 130 for an interruption. A word that no command has is answered with the
+    command line that was most likely meant.
+    """
     as_json = "--json" in argv
     try:
         result = _get_command()(args=argv, prog_name="spec-kitty", standalone_mode=False)
@@ -156,12 +167,14 @@ def _reword(message: str) -> str:
 
 
 def _print_version(asked: bool) -> None:
+    """Print the version and end."""
     if asked:
         write_text(f"spec-kitty {VERSION}")
         raise typer.Exit()
 
 
 def _render_help(command: Command) -> str:
+    """Return the help text of a command: what it does, its examples, its exit codes."""
     examples = "\n".join(f"  {example}" for example in command.examples)
     return f"{command.help}\n\n\b\nExamples:\n{examples}\n\n\b\nExit codes: {command.exits}"
 
@@ -225,6 +238,7 @@ def _make_parameters(param: Param) -> Iterator[inspect.Parameter]:
 
 
 def _make_parameter(param: Param) -> inspect.Parameter:
+    """Return one param as Typer takes it."""
     kind: Any = str
     if param.kind == "flag":
         kind = bool

@@ -42,6 +42,8 @@ def complete(instruction: str) -> int:
 
     If records cannot be read, nothing is printed: an error would stand in the line that a person is
     typing.
+
+    `instruction` names the shell, one of `SHELLS`. What was typed so far stands in the environment.
     """
     try:
         return _complete(instruction)
@@ -50,6 +52,7 @@ def complete(instruction: str) -> int:
 
 
 def _complete(shell: str) -> int:
+    """Print the completions in the form of a shell."""
     before, prefix = _read_words(shell)
     items = [item for item in find_items(before, prefix) if _VALUE.fullmatch(item[0])]
     lines = [_spell(shell, value, _UNSAFE.sub(" ", about).strip()) for value, about in items]
@@ -81,6 +84,7 @@ def _read_words(shell: str) -> tuple[list[str], str]:
 
 
 def _spell(shell: str, value: str, about: str) -> str:
+    """Return one completion in the form of a shell."""
     if shell == "complete_zsh":
         value = value.replace(":", r"\\:")
         return f'"{value}":"{about}"' if about else f'"{value}"'
@@ -145,6 +149,7 @@ def _find_param(command: Command, words: list[str], prefix: str) -> Param | None
 
 
 def _find_values(param: Param, prefix: str) -> Iterator[Item]:
+    """Yield what can stand as the value of a param: ids, profiles, actions or schemas."""
     if param.name in ("invocation_id", "ids", "target", "targets", "parent", "session"):
         yield from _find_ids(prefix)
     elif param.name == "profile":
@@ -174,7 +179,7 @@ def _find_ids(prefix: str) -> Iterator[Item]:
 
 
 def _find_profiles() -> Iterator[Item]:
-
+    """Yield the project's profiles with their names."""
     project, cache = load_project(shell.here(), shell.home(), lenient=True)
     for profile in ProfileRegistry(project.root, cache).all():
         yield profile.profile_id, profile.name

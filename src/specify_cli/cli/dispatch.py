@@ -1,5 +1,11 @@
 """Send a command line where it belongs: a plain one to its function, a Tab to completion, the rest
-to Typer."""
+to Typer.
+
+    dispatch(["invocations", "list", "--limit", "5"])        # the exit code
+
+The order matters for start-up: a plain command line loads neither Typer nor pydantic, which take
+longer than a whole `do` (tests/benchmarks).
+"""
 
 from __future__ import annotations
 
@@ -34,7 +40,10 @@ def _is_in_project() -> bool:
 
 
 def dispatch(words: list[str]) -> int:
-    """Run a command line that is no hook's; return its exit code."""
+    """Run a command line that is no hook's; return its exit code.
+
+    `words` are those after the program's name. Nothing is raised for what a user can do wrong.
+    """
     if os.path.exists(_OF_OTHERS):
         write_note(
             "warning: SHARED_ENVIRONMENT: spec-kitty-cli is installed here too, and both have "

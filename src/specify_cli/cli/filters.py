@@ -1,4 +1,7 @@
-"""Which invocations a command line asks for: the filters that list and search share."""
+"""Which invocations a command line asks for: the filters that list and search share.
+
+list_invocations(project, read_filters(values), limit=50)
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,11 @@ _TEXTS = (
 
 
 def read_filters(values: Values) -> Filters:
-    """Return which rows a command line asks for."""
+    """Return which rows a command line asks for.
+
+    Times are read in the person's own zone (`parse_moment`). Raises CallerError INVALID_VALUE for a
+    time that is none, or a beginning after the end.
+    """
     texts = {name: None if values.get(name) is None else str(values[name]) for name in _TEXTS}
     since, until = shell.get_text(values, "since"), shell.get_text(values, "until")
     begin = None if since is None else parse_moment(since)
@@ -27,5 +34,8 @@ def read_filters(values: Values) -> Filters:
 
 
 def say_number(unread: int) -> str:
-    """Return a number of records that were not looked at, which are counted up to a bound."""
+    """Return a number of records that were not looked at, which are counted up to a bound.
+
+    `unread` is that of a `Listing`.
+    """
     return f"more than {COUNTED:,}" if unread >= COUNTED else f"{unread:,}"

@@ -26,6 +26,8 @@ def script() -> NoReturn:
     A command lives for some tens of milliseconds, so the collector would only walk live modules,
     and taking the interpreter apart at the end costs more than writing the record. Output is
     written unbuffered, so nothing is lost by leaving at once.
+
+    It never returns: the process ends with the exit code.
     """
     gc.set_threshold(200_000, 20, 20)
     try:
@@ -46,7 +48,11 @@ def script() -> NoReturn:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run one command line and give its exit code (design §9)."""
+    """Run one command line and return its exit code.
+
+    `argv` are the words after the program's name; without it those of this process. It can be
+    called many times in one process, as tests do.
+    """
     words = list(sys.argv[1:] if argv is None else argv)
     if sys.platform == "win32" and (code := _refuse_windows(words)) is not None:
         return code

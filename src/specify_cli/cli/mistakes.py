@@ -33,6 +33,8 @@ def find_meant(argv: list[str]) -> tuple[list[str], list[str] | None]:
 
     Of the commands the one that declares the guess comes first, then those of a group that have
     this name, those of records first.
+
+    `argv` are the words as they were typed. Nothing is run or read but the table of commands.
     """
     if argv[:1] == ["help"] and argv[1:]:
         return [], [*argv[1:], "--help"]

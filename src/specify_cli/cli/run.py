@@ -1,4 +1,10 @@
-"""Call a command's function and turn every error into a message and an exit code (design §9)."""
+"""Call a command's function and turn every error into a message and an exit code.
+
+    run(*parse_plain(["invocations", "list"]))
+
+Here is the only place where an exception of any kind ends: the library raises, and a user reads a
+sentence. An error of ours that nobody expected is INTERNAL, one of another package ROOM_FAILED.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +19,11 @@ from specify_cli.room import Values
 
 
 def run(command: Command, values: Values) -> int:
-    """Call a command's function; every error becomes a message and an exit code here."""
+    """Call a command's function; every error becomes a message and an exit code here.
+
+    `values` are those of its params. Return what the function returned; 1 for a refusal or a fault,
+    2 for wrong usage, 130 for an interruption. With SPEC_KITTY_DEBUG an unexpected error is raised.
+    """
     as_json = bool(values.get("json"))
 
     def fail(error: InvocationError, code: int) -> int:
@@ -106,7 +116,10 @@ def _find_blamed(error: BaseException) -> str | None:
 
 
 def blame_room(run: str, error: BaseException) -> EnvironmentFault:
-    """Return the error for a command of another package that broke."""
+    """Return the error for a command of another package that broke.
+
+    `run` names its function.
+    """
     return EnvironmentFault(
         "ROOM_FAILED",
         f"{run} of another package failed: {type(error).__name__}: {error}",

@@ -1,4 +1,11 @@
-"""Read the environment of a command: working folder, home folder, stdin, and the caller."""
+"""Read the environment of a command: working folder, home folder, stdin, and the caller.
+
+    project = shell.read_project()
+    ProfileInvocationExecutor(shell.here(), home=shell.home())
+
+The library reads no environment and asks nobody: what it needs to know is read here and passed on.
+So a command can be run by a program under another folder, home or caller.
+"""
 
 from __future__ import annotations
 
@@ -77,18 +84,29 @@ def read_project() -> Project:
 
 def judge_exit(match: bool | None, values: Values) -> int:
     """Return the exit code of a verdict. If the caller requests it, anything that could not be
-    evaluated counts as a difference."""
+    evaluated counts as a difference.
+
+    `match` is true, false, or None where nothing differed and something could not be evaluated.
+    `values` has the option `strict`.
+    """
     return 0 if match or (match is None and not values["strict"]) else 1
 
 
 def get_text(values: Values, key: str) -> str | None:
-    """Return an option's text; None if the option is absent."""
+    """Return an option's text; None if the option is absent.
+
+    `key` is the name of the param in `values`.
+    """
     value = values[key]
     return None if value is None else str(value)
 
 
 def request_text(words: object) -> str:
-    """Return the request from the words of the command line, or from stdin if that is `-`."""
+    """Return the request from the words of the command line, or from stdin if that is `-`.
+
+    `words` are a list, or one text. Raises CallerError REQUEST_INVALID where stdin is closed or not
+    UTF-8. The length is checked later (`valid_request`).
+    """
     texts = [str(word) for word in words] if isinstance(words, list) else [str(words)]
     if texts == ["-"]:
         if sys.stdin is None:
@@ -106,7 +124,10 @@ def request_text(words: object) -> str:
 
 
 def describe_off(root: str, harness: str) -> str | None:
-    """Return the setting by which a harness runs no hooks in a project; None if it runs them."""
+    """Return the setting by which a harness runs no hooks in a project; None if it runs them.
+
+    `root` is the project's folder. Rooms that know the harness answer; the first answer counts.
+    """
     reasons = [call_fill(fill, harness, root, home()) for fill in list_fills("hooks_off")]
     return next((reason for reason in reasons if reason is not None), None)
 
@@ -117,14 +138,20 @@ def has_terminal() -> bool:
 
 
 def note_decision(git_dir: str | None, what: str) -> None:
-    """Keep a decision for the next record to state."""
+    """Store a decision for the next record to state.
+
+    `git_dir` is the git directory that all worktrees share, None outside git, and `what` a phrase.
+    """
     from specify_cli.project.decisions import note_decision as keep  # rarer commands decide
 
     keep(git_dir, what, at=rfc3339(read_clock(time.time_ns)), terminal=has_terminal())
 
 
 def asks_yes(question: str, *, as_json: bool) -> bool:
-    """Ask at the terminal and return whether a person said yes; anything else is no."""
+    """Ask at the terminal and return whether a person said yes; anything else is no.
+
+    `question` is printed to stderr. With `as_json` nobody is asked: a program reads the output.
+    """
     if as_json or sys.stdin is None or not sys.stdin.isatty():
         return False
     os.write(2, f"{question} [y/N] ".encode())
@@ -133,7 +160,10 @@ def asks_yes(question: str, *, as_json: bool) -> bool:
 
 def stdin_bytes(limit: int = 64 * 1024 * 1024) -> bytes:
     """Return everything on stdin. Raises CallerError PAYLOAD_INVALID if stdin is closed, or holds
-    too much."""
+    too much.
+
+    `limit` is in bytes.
+    """
     data = None if sys.stdin is None else sys.stdin.buffer.read(limit + 1)
     if data is None or len(data) > limit:
         actual = "a closed stream" if data is None else "more"
@@ -193,6 +223,8 @@ def nested(caller: Caller, start: str, home: str | None) -> tuple[Caller, str | 
     """Return the caller with its subagent, and the parent invocation.
 
     Both are known only if the harness's hooks report them.
+
+    `start` is any folder of the project, and `home` the user's home folder.
     """
     if caller.session is None:
         return caller, None
@@ -238,7 +270,11 @@ def deliver() -> None:
 
 def announce_opened(caller: Caller, invocation_id: str) -> None:
     """Call the rooms that want to know of a new record. A room whose path does not exist is not
-    called."""
+    called.
+
+    `invocation_id` is that of the record. A room of another package
+    is waited for five seconds at most.
+    """
     root, _ = find_root(here(), home())
     if caller.session is None:
         return
@@ -278,7 +314,10 @@ def find_left_open(caller: Caller) -> tuple[str, ...]:
 
 def warn_closed(caller: Caller, profile_id: str, invocation_id: str) -> tuple[str, ...]:
     """Return the warnings of rooms about a record that an agent closed without a tool call in
-    it."""
+    it.
+
+    `profile_id` and `invocation_id` name the record.
+    """
     root, _ = find_root(here(), home())
     if caller.actor.actor_type != "llm":
         return ()

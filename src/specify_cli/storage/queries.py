@@ -586,9 +586,6 @@ def events_from(
             yield {**line.fields, **seal}, at + len(raw) + 1
 
 
-# --- verify
-
-
 def annex_events(root: str, invocation_id: str) -> list[dict[str, object]]:
     """Return the lines of a record's annexes that can be read, each with its seal.
 

@@ -1,4 +1,7 @@
-"""profile-invocation complete."""
+"""profile-invocation complete: close a record, with its evidence and links.
+
+complete({"invocation_id": "last", "outcome": "done", "evidence": None, "artifact": [], …})
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,10 @@ from specify_cli.room import Values
 
 
 def complete(values: Values) -> int:
-    """Close a record; closing twice warns and changes nothing."""
+    """Close a record; closing twice warns and changes nothing.
+
+    Return 0 once the closing line is durable. What fails after that is a warning.
+    """
     artifacts = values["artifact"]
     evidence, commit = values["evidence"], values["commit"]
     caller = shell.caller()

@@ -1,4 +1,10 @@
-"""do, ask, advise and route."""
+"""do, ask, advise and route: the four verbs that a request goes to.
+
+    do({"request": ["fix", "the", "login", "test"], "profile": None, "json": True, …})
+
+The first three record and print; `route` only decides. All print after the record is durable, and
+only then call what rooms put at the points `opened` and `after`.
+"""
 
 from __future__ import annotations
 
@@ -32,22 +38,22 @@ _RULES = 6
 
 
 def do(values: Values) -> int:
-    """Record a request and print what the host needs."""
+    """Record a request and print what the host needs. Return the exit code, as all commands do."""
     return _invoke(values, "do")
 
 
 def ask(values: Values) -> int:
-    """As do, with the profile named."""
+    """Record a request as `do` does, with the profile named. Return the exit code."""
     return _invoke(values, "ask")
 
 
 def advise(values: Values) -> int:
-    """As do, advisory."""
+    """Record a request as `do` does, for advice only: no evidence. Return the exit code."""
     return _invoke(values, "advise")
 
 
 def route(values: Values) -> int:
-    """Show the decision alone."""
+    """Show the decision alone; nothing is recorded. Return the exit code."""
     profile = values["profile"]
     routed = decide(
         shell.here(),
@@ -102,6 +108,12 @@ def _render_considered(considered: Iterable[Mapping[str, object]]) -> list[str]:
 
 
 def _invoke(values: Values, verb: str) -> int:
+    """Record a request under a verb and print the answer in the form that its reader needs.
+
+    A person at a terminal sees titles of the rules, a pipe the rules that are new to its session,
+    and `--json` and `--context` all of them. The record states which (docs/format.md §4,
+    `printed`).
+    """
     profile = values["profile"]
     here, home = shell.here(), shell.home()
     caller, parent = shell.nested(shell.caller(), here, home)
@@ -133,6 +145,7 @@ def _invoke(values: Values, verb: str) -> int:
 
 
 def _render_page(payload: InvocationPayload, text: str) -> str:
+    """Return the answer as text for an agent: who, why, the record, the context, how to close."""
     parts = [
         f"{one_line(payload.profile_friendly_name)} ({payload.profile_id}) · {payload.action}",
         f"why: {one_line(explain_choice(payload.match_reason))}",

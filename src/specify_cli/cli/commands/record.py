@@ -1,4 +1,7 @@
-"""profile-invocation record and commit."""
+"""profile-invocation record and commit: append run events, and write a checkpoint.
+
+record({"invocation_id": "last", "event": "prompt", "json_payload": '{"text": "go on"}', …})
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,12 @@ from specify_cli.room import Values
 
 
 def record(values: Values) -> int:
-    """Append one event, or many as JSON lines on stdin."""
+    """Append one event, or many as JSON lines on stdin, as one batch.
+
+    Return 0 where all were appended or were there already. Raises CallerError USAGE,
+    PAYLOAD_INVALID (with the number of the line) and those of the executor; then nothing is
+    written.
+    """
     event, payload_text = values["event"], values["json_payload"]
     if event is None and payload_text not in (None, "-"):
         raise CallerError(
@@ -44,7 +52,7 @@ def record(values: Values) -> int:
 
 
 def commit(values: Values) -> int:
-    """Write a checkpoint."""
+    """Write a checkpoint. Return 0; raises as `ProfileInvocationExecutor.commit` does."""
     label = values["label"]
     opened = ProfileInvocationExecutor(
         shell.here(), home=shell.home(), describe_off=shell.describe_off
@@ -60,7 +68,11 @@ def commit(values: Values) -> int:
 
 
 def write_batch(batch: Batch, *, as_json: bool, dry_run: bool) -> None:
-    """Print what was appended."""
+    """Print what was appended.
+
+    `as_json` prints the same value as JSON; with `dry_run` the bodies are printed as they would be
+    written, without number and time.
+    """
     if as_json:
         write_json(batch.as_value())
     elif dry_run:
@@ -84,11 +96,13 @@ def write_batch(batch: Batch, *, as_json: bool, dry_run: bool) -> None:
 
 
 def _describe_masks(body: dict[str, object]) -> list[str]:
+    """Return the rules by which something of a body was masked."""
     redactions = body.get("redactions")
     return list(redactions) if isinstance(redactions, dict) else []
 
 
 def _describe_body(body: dict[str, object]) -> str:
+    """Return the members of a body that a person recognises it by."""
     names = (
         "step",
         "ordinal",
@@ -110,6 +124,9 @@ def _describe_body(body: dict[str, object]) -> str:
 
 
 def _parse_json_lines(data: bytes) -> list[tuple[str, dict[str, object]]]:
+    """Return the events in JSON lines; blank lines are passed over. Raises CallerError
+    PAYLOAD_INVALID.
+    """
     events: list[tuple[str, dict[str, object]]] = []
     for number, line in enumerate(data.split(b"\n"), 1):
         if not line.strip():
@@ -127,6 +144,7 @@ def _parse_json_lines(data: bytes) -> list[tuple[str, dict[str, object]]]:
 
 
 def _parse_object(data: bytes, where: str) -> dict[str, object]:
+    """Return the JSON object in some bytes, with every digit of its numbers. Raises CallerError."""
     try:
         value = parse_foreign(data)
     except ForeignError as error:
@@ -137,6 +155,7 @@ def _parse_object(data: bytes, where: str) -> dict[str, object]:
 
 
 def _invalid(where: str, expected: str, actual: str) -> CallerError:
+    """Return the error for a payload, which names the place."""
     return CallerError(
         "PAYLOAD_INVALID",
         f"{where}: expected {expected}, found {actual}",

@@ -39,7 +39,11 @@ class Shape(BaseModel):
 
 def derived(source: Any) -> Callable[[type[T]], type[T]]:
     """Make a shape of a value the library returns; the class names only the members that say more,
-    or are added."""
+    or are added.
+
+    `source` is a NamedTuple or TypedDict of the library. A member that `source` gains is in the
+    schema at once; one that the class names must fit what commands print, which tests compare.
+    """
 
     def build(stated: type[T]) -> type[T]:
         own = {
@@ -58,7 +62,10 @@ _SHAPES_OF: dict[object, type[BaseModel]] = {}
 
 def shape_of(source: Any) -> type[BaseModel]:
     """Return the shape of a value the library returns: an object of its members, and so are
-    NamedTuples among them."""
+    NamedTuples among them.
+
+    `source` is a NamedTuple or TypedDict. Its docstring is the description in the schema.
+    """
     if source not in _SHAPES_OF:
         _SHAPES_OF[source] = _make_shape(source, source.__name__, source.__doc__, {}, {})
     return _SHAPES_OF[source]
@@ -67,6 +74,9 @@ def shape_of(source: Any) -> type[BaseModel]:
 def _make_shape(
     source: Any, name: str, about: str | None, own: dict[str, Any], defaults: dict[str, Any]
 ) -> type[BaseModel]:
+    """Return the model of a value: its own members, with those that a class states in their
+    place.
+    """
     names = _Names(source)
     of_source = {
         name: _evaluate(text, names)
@@ -100,12 +110,13 @@ class _Names(dict[str, Any]):
 
 
 def _evaluate(annotation: Any, names: Any) -> Any:
+    """Return the type that an annotation names."""
     text = getattr(annotation, "__forward_arg__", annotation)
     return eval(text, {}, names) if isinstance(text, str) else text
 
 
 def one_of(names: Iterable[str]) -> Any:
-    """Describe a text out of these; a schema lists them."""
+    """Return a field that is a text out of these `names`; a schema lists them."""
     return Field(json_schema_extra={"enum": list(names)})
 
 
@@ -140,7 +151,7 @@ def _unwrap(schema: Any) -> Any:
 
 
 def write_schemas(folder: Path) -> None:
-    """Write one file per schema."""
+    """Write one file per schema into a folder, which is made where it is absent."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, schema in schemas().items():
         (folder / f"{name}.json").write_text(

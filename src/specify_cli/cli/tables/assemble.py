@@ -33,7 +33,11 @@ _HELP = flag("help", "Show this message and exit.")._replace(short="-h")
 
 
 class Room(NamedTuple):
-    """A declaration and the package it stands in."""
+    """A declaration and the package it stands in.
+
+    `package` is the package that its functions are named below, such as
+    `specify_cli.features.search`.
+    """
 
     feature: Feature
     package: str
@@ -178,6 +182,7 @@ def read_findings() -> dict[str, tuple[str, str, str]]:
 
 
 def _locate(room: Room, run: str) -> str:
+    """Return the whole name of a function of a room."""
     return f"{room.package}.{run}"
 
 
@@ -230,10 +235,12 @@ def _make_row(
 
 
 def _add_choice(param: Param, value: str, about: str) -> Param:
+    """Return a param with one more choice, and what that means."""
     return param._replace(choices=(*param.choices, value), help=f"{param.help} {value}: {about}")
 
 
 def _expand(choices: tuple[str, ...], names: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
+    """Return choices in which `*point` stands for the names of everything that fills the point."""
     expanded: list[str] = []
     for choice in choices:
         expanded += names.get(choice[1:], ()) if choice.startswith(_NAMES_OF) else (choice,)
@@ -263,7 +270,10 @@ def compose_files(tables: Tables, stamp: object) -> dict[str, dict[str, object]]
 
 def compose_stub(tables: Mapping[str, Mapping[str, Any]]) -> str:
     """Return the stub that type checkers read instead of `specify_cli/api.py`: the module of each
-    of its names."""
+    of its names.
+
+    `tables` are those of `compose_tables`.
+    """
     names = sorted(tables["points"]["POINTS"].get("api", ()))
     places = [(name, *run.split(":")) for name, run, _ in names]
     lines = [f"from {module} import {attribute} as {name}" for name, module, attribute in places]
@@ -271,7 +281,10 @@ def compose_stub(tables: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def write_tables(tables: Mapping[str, Mapping[str, object]]) -> None:
-    """Write the files of `compiled/`. Raises OSError."""
+    """Write the files of `compiled/`, each replaced whole. Raises OSError.
+
+    `tables` are those of `compose_tables`, by the name of their file.
+    """
     folder = os.path.join(os.path.dirname(__file__), "compiled")
     os.makedirs(folder, exist_ok=True)
     for name, value in tables.items():

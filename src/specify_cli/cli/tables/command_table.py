@@ -1,6 +1,9 @@
 """Every command as data, compiled from what the rooms declare: the dispatcher and the Typer app are
 built from it.
 
+    command, values = parse_plain(["invocations", "list", "--limit", "5"])
+    choose_run(command, values)          # "specify_cli.cli.commands.records.listing:list_rows"
+
 The module that runs a command is imported when the command runs and not before.
 """
 
@@ -52,6 +55,7 @@ def list_guesses() -> dict[str, str]:
 
 
 def _make_command(row: Sequence[Any]) -> Command:
+    """Return the command in a row of the compiled table."""
     path, run, help, params, examples, exits, forms = row
     typed_params = [Param(*param)._replace(choices=tuple(param[_CHOICES])) for param in params]
     typed_forms = tuple((tuple(by), form) for by, form in forms)
@@ -80,7 +84,11 @@ def choose_run(command: Command, values: Values) -> str:
 
 
 def find_command(argv: list[str]) -> tuple[Command, list[str]] | None:
-    """Return the command these words name and the words after it."""
+    """Return the command these words name and the words after it.
+
+    `argv` are the words after the program's name. Rooms of other packages are looked for only where
+    ours have no such command.
+    """
     for look in (False, True):
         for row in read_tables("commands", look=look)["COMMANDS"]:
             if argv[: len(row[0])] == list(row[0]):
@@ -94,6 +102,8 @@ def parse_plain(argv: list[str]) -> tuple[Command, Values] | None:
     Plain: known options once each (repeatable ones as often as wanted), `--option value` or
     `--option=value`, values that do not begin with `-` (a lone `-` may), everything required
     present.
+
+    `argv` are the words after the program's name. Nothing is printed and nothing raised.
     """
     matched = find_command(argv)
     if matched is None:
@@ -140,6 +150,7 @@ def parse_plain(argv: list[str]) -> tuple[Command, Values] | None:
 
 
 def _take(values: Values, param: Param, text: str) -> bool:
+    """Note the value of an option. Return False where it is none of the choices, or no number."""
     if param.choices and text not in param.choices:
         return False
     value: str | int = text
@@ -156,6 +167,9 @@ def _take(values: Values, param: Param, text: str) -> bool:
 
 
 def _place(command: Command, values: Values, positional: list[str], passed: set[str]) -> bool:
+    """Note the arguments by their place. Return whether each that is required is there and none
+    is over.
+    """
     arguments: Iterator[Param] = (param for param in command.params if param.kind == "argument")
     for param in arguments:
         if param.spelled_out and param.name in passed:

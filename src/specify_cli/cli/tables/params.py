@@ -1,4 +1,7 @@
-"""Params and groups that several rooms share, so that one option has one meaning and one text."""
+"""Params and groups that several rooms share, so that one option has one meaning and one text.
+
+Command(("invocations", "tail"), "…", "…", (ID, flag("follow", "…")), (…), READ)
+"""
 
 from __future__ import annotations
 

@@ -38,7 +38,11 @@ _loaded: dict[str, dict[str, Any]] = {}
 
 def load_compiled(name: str) -> Mapping[str, Any]:
     """Return the tables of a file of `compiled/`, as they were declared when this process first
-    asked."""
+    asked.
+
+    `name` is `commands` or `points`. In a checkout the file is made anew where a declaration is
+    newer than it, so nobody has to run a command after editing one.
+    """
     tables = _loaded.get(name)
     if tables is None:
         tables = _read_compiled(name)
@@ -49,6 +53,7 @@ def load_compiled(name: str) -> Mapping[str, Any]:
 
 
 def _read_compiled(name: str) -> dict[str, Any] | None:
+    """Return the content of a compiled file; None where it is absent or damaged."""
     try:
         with open(f"{_HERE}/compiled/{name}.json", encoding="utf-8") as file:
             tables: dict[str, Any] = json.load(file)
@@ -88,6 +93,8 @@ def read_tables(name: str, *, look: bool) -> Mapping[str, Any]:
 
     Without `look` those packages count only where an earlier command searched them
     (`strangers.py`).
+
+    `name` is that of the file.
     """
     from specify_cli.cli.tables.strangers import read_strangers  # a hook asks for no table but ours
 
@@ -138,13 +145,20 @@ def call_fill(fill: FoundFill, *arguments: object) -> Any:
 
 
 def is_own(run: str) -> bool:
-    """Return whether a function is of spec-kitty itself."""
+    """Return whether a function is of spec-kitty itself.
+
+    `run` is `module:function`. Errors of our own functions are raised, those of others only
+    reported.
+    """
     return run.startswith("specify_cli.")
 
 
 def load(run: str) -> Any:
     """Return the function that `module:function` names. Raises ImportError where an extra is
-    missing."""
+    missing.
+
+    `run` is as for `is_own`. The module is imported here, and at no time before.
+    """
     module, _, function = run.partition(":")
     __import__(module)
     return getattr(sys.modules[module], function)

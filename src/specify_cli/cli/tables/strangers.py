@@ -86,6 +86,7 @@ def _read_cache(path: str, stamp: list[list[object]]) -> Strangers | None:
 
 
 def _write_cache(path: str, stamp: list[list[object]], strangers: Strangers) -> None:
+    """Write the cache; where that fails, the next command looks again."""
     from doctrine.load import replace_file  # once after an install
 
     data = json.dumps({"stamp": stamp, **strangers._asdict()}).encode()
@@ -102,6 +103,9 @@ def find_strangers() -> tuple[Strangers, bool]:
 
     The second value is false if a room was left out because it is developed in this project's work
     tree.
+
+    Nothing is raised for a package of others: what it raises on import is why it is in `broken`.
+    Our own rooms still raise ValueError where two contradict each other.
     """
     from importlib.metadata import entry_points  # as above
 

@@ -1,7 +1,12 @@
 """What leaves the process: data on stdout, people and errors on stderr, recorded text made
 harmless.
 
-Written as UTF-8 bytes whatever the locale is. Loads nothing heavy; tables are `render`'s.
+    write_lines([f"{row.invocation_id}  {one_line(row.request, 80)}"])
+    write_note("warning: …")
+
+Recorded text can hold escape sequences that repaint a terminal or hide what follows. So everything
+passes through `escape` on its way out, whoever wrote it. Bytes are UTF-8 whatever the locale is.
+Nothing heavy is loaded; tables are `render`'s.
 """
 
 from __future__ import annotations
@@ -26,8 +31,11 @@ _STYLED = r"\x1b\[[0-9;]+m"
 
 
 def escape(text: str) -> str:
-    """Recorded text as a terminal may show it: control and reordering characters as `\\xNN` or
-    `\\uNNNN`."""
+    r"""Return recorded text as a terminal may show it: control and reordering characters as `\xNN`
+    or `\uNNNN`.
+
+    Line feeds and tabs stay. The result is for reading and cannot be turned back.
+    """
     return re.sub(UNSEEN, _spell_match, text)
 
 
@@ -47,6 +55,7 @@ def escape_markdown(text: str) -> str:
 
 
 def _spell_match(match: re.Match[str]) -> str:
+    """Return the spelling of a character that a terminal would act on."""
     code = ord(match.group())
     return (
         f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
@@ -64,33 +73,49 @@ def plain(value: object) -> object:
 
 def write_json(value: object) -> None:
     """Write one JSON document to stdout; characters a terminal would act on are written as JSON
-    escapes."""
+    escapes.
+
+    The text parses to the same value. Raises EnvironmentFault ACCESS_FAILED, BrokenPipeError.
+    """
     text = json.dumps(plain(value), ensure_ascii=False, indent=2)
     _write(1, _escape_json(text) + "\n")
 
 
 def write_json_pieces(pieces: Iterable[str]) -> None:
-    """As `write_json`, of a document that comes a piece at a time (`views.json_pieces`)."""
+    """Write a document that comes a piece at a time (`views.json_pieces`), as `write_json` does.
+
+    Memory holds 64 KiB of it. Raises EnvironmentFault, BrokenPipeError.
+    """
     _write_pieces(1, (_escape_json(piece) for piece in pieces))
     _write(1, "\n")
 
 
 def write_json_lines(values: Iterable[object]) -> None:
-    """Write one JSON document a line to stdout."""
+    """Write one JSON document a line to stdout, each of `values` in order.
+
+    They are written as they come, so a reader of a pipe need not wait for the last. Raises
+    EnvironmentFault, BrokenPipeError.
+    """
     lines = (json.dumps(value, ensure_ascii=False) for value in values)
     _write_pieces(1, (f"{_escape_json(line)}\n" for line in lines))
 
 
 def write_text(text: str, *, styled: bool = False) -> None:
     """Write text to stdout, escaped; a `styled` text comes from `render` with its cells escaped
-    already."""
+    already.
+
+    Raises EnvironmentFault ACCESS_FAILED, BrokenPipeError.
+    """
     printable = text if styled else "\n".join(_fit(escape(text).split("\n"), 1))
     _write(1, printable if printable.endswith("\n") else printable + "\n")
 
 
 def write_lines(lines: Iterable[str]) -> None:
     """Write lines to stdout, escaped; a line break inside recorded text is spelled, so it begins no
-    line of its own."""
+    line of its own.
+
+    Raises EnvironmentFault ACCESS_FAILED, BrokenPipeError.
+    """
     _write_pieces(1, (f"{line}\n" for line in dress_lines(lines)))
 
 
@@ -150,6 +175,7 @@ def _fit(lines: Iterable[str], stream: int) -> Iterable[str]:
 
 
 def _break_line(line: str, width: int) -> list[str]:
+    """Return a line in parts that fit the terminal, the further ones indented."""
     if len(line) <= width and (line.isascii() or 2 * len(line) <= width):
         return [line]
     from textwrap import wrap  # only a terminal is narrow, and these load slowly
@@ -174,7 +200,10 @@ def as_line(text: str) -> str:
 
 
 def write_note(text: str) -> None:
-    """Write a line for people to stderr."""
+    """Write a line for people to stderr.
+
+    `text` is escaped, and fitted to the terminal. Raises EnvironmentFault ACCESS_FAILED.
+    """
     _write(2, "\n".join(_fit([as_line(text)], 2)) + "\n")
 
 
@@ -187,13 +216,18 @@ def _escape_json(text: str) -> str:
 
 
 def _escape_match(match: re.Match[str]) -> str:
+    """Return the JSON escape of a character, of two units beyond the BMP."""
     units = match.group().encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))
 
 
 def write_error(error: InvocationError, as_json: bool) -> None:
     """Write an error to stderr: one JSON object, or one readable paragraph with its choices and the
-    next step."""
+    next step.
+
+    With `as_json` nothing else stands on stderr. Raises EnvironmentFault ACCESS_FAILED where stderr
+    cannot be written, BrokenPipeError.
+    """
     if as_json:
         text = json.dumps(error.as_value(), ensure_ascii=False, indent=2)
         _write(2, _escape_json(text) + "\n")
@@ -206,6 +240,7 @@ def write_error(error: InvocationError, as_json: bool) -> None:
 
 
 def _describe_candidate(candidate: Mapping[str, object]) -> str:
+    """Return a candidate of an error on one line, with the command that chooses it."""
     command = candidate.get("command")
     parts = [
         str(candidate[key])

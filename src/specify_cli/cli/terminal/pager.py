@@ -1,4 +1,9 @@
-"""Long output for a person at a terminal: in the pager they name, or `less`."""
+"""Long output for a person at a terminal: in the pager they name, or `less`.
+
+    write_pages(invocation_page(value, story))
+
+Lines are written as they are made, so the first page of a long record stands there at once.
+"""
 
 from __future__ import annotations
 

@@ -27,6 +27,8 @@ def require_person(actor: Actor, what: str, command: str) -> None:
     """Refuse what only a person may decide. Raises CallerError ACCEPT_NEEDS_PERSON.
 
     `what` continues "no person agreed to …", `command` is what the person runs instead.
+
+    Where the system does not list the processes above, only the variables decide.
     """
     harness = (actor.tool or actor.actor_id) if actor.actor_type != "human" else find_harness()
     if harness is not None:
@@ -56,6 +58,8 @@ def name_harness(argv: Sequence[str], harnesses: Mapping[str, Marks]) -> str | N
     None for any other program.
 
     `argv` is the command line of a process; its first two words count, without folder and ending.
+
+    `harnesses` maps the name of each to how it is known.
     """
     for word in argv[:2]:
         name = word.rpartition("/")[2].partition(".")[0]

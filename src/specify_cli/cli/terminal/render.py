@@ -2,6 +2,8 @@
 
 Everything recorded passes through `escape` or `one_line` first, and markup is off, so recorded text
 is shown and never interpreted.
+
+    write_lines(table(["profile", "roles"], [["implementer-ivan", "implementer"]]))
 """
 
 from __future__ import annotations
@@ -38,7 +40,10 @@ _OF_A_SESSION = {"session_id": "session", "agent_id": "subagent"}
 
 
 def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return the lines of a table, each no wider than the terminal."""
+    """Return the lines of a table, each no wider than the terminal.
+
+    `rows` have as many cells as `headings`. Cells are escaped here.
+    """
     cells = ledger([Column(heading, 8) for heading in headings], rows, shown_width())
     head, *body = ("  ".join(line).rstrip() for line in cells)
     return [paint(head, "head"), *body]
@@ -66,7 +71,10 @@ _LISTED = 5
 
 
 class Column(NamedTuple):
-    """One column of a ledger: its heading, and the fewest cells it may be cut to."""
+    """One column of a ledger: its heading, and the fewest cells it may be cut to.
+
+    `least` is in cells of a terminal, of which a wide character takes two.
+    """
 
     heading: str
     least: int
@@ -159,6 +167,9 @@ def invocation_page(
 
     With `explain` every line of the record stands in place of the story, and each rule with its
     rank and scores; with `full` texts and outputs stand whole.
+
+    `value` is what `view_invocation` returned. The lines of the record are read while they are
+    yielded.
     """
     entries = make_timeline(_read_events(value))
     outcome = str(value.get("outcome") or value.get("status"))
@@ -230,6 +241,7 @@ def _read_events(value: Mapping[str, object]) -> Sequence[Mapping[str, object]]:
 
 
 def _text(value: object) -> str | None:
+    """Return a value if it is a text."""
     return value if isinstance(value, str) else None
 
 
@@ -420,7 +432,10 @@ def _render_import(imported: object) -> list[str]:
 @contextmanager
 def bar_when_long(what: str) -> Iterator[Callable[[int, int], None] | None]:
     """Yield a function (number, total) that shows a progress bar once the work takes longer than a
-    moment; None if stderr is no terminal."""
+    moment; None if stderr is no terminal.
+
+    `what` stands before the bar. The function may be called as often as wanted.
+    """
     if not sys.stderr.isatty():
         yield None
         return
@@ -439,7 +454,10 @@ def bar_when_long(what: str) -> Iterator[Callable[[int, int], None] | None]:
 @contextmanager
 def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
     """Show a progress bar on stderr, with speed and remaining time, and yield a function (number,
-    total) that moves it. The bar is removed at the end."""
+    total) that moves it. The bar is removed at the end.
+
+    `what` stands before the bar.
+    """
     from rich import console, progress  # slow to load
 
     columns = (progress.TextColumn(what), progress.BarColumn(), progress.MofNCompleteColumn())
@@ -459,7 +477,10 @@ def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
 
 @contextmanager
 def progress_at_terminal(what: str, *, quiet: bool) -> Iterator[Callable[[int, int], None] | None]:
-    """Show a progress bar at a terminal; nothing elsewhere."""
+    """Show a progress bar at a terminal and yield the function that moves it; elsewhere yield None.
+
+    `what` stands before the bar. With `quiet` there is none either, as for `--json`.
+    """
     if quiet or not sys.stderr.isatty():
         yield None
         return

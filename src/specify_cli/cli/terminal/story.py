@@ -1,4 +1,9 @@
-"""A story as lines for a terminal; and its changes alone, as one diff."""
+"""A story as lines for a terminal; and its changes alone, as one diff.
+
+    write_lines(render_story(story))
+
+What it all means is decided in `record.story`; here it is cut to lines, indented and painted.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +47,10 @@ def render_story(
 
 def render_lines(lines: Iterable[ToldLine]) -> Iterator[str]:
     """Yield one line for each line of a record: number, time (with the date unless it is today's),
-    words, duration."""
+    words, duration.
+
+    `lines` are those of `tell_lines`, in order.
+    """
     today = date.today()
     for line in lines:
         is_bad = line.outcome in ("failed", "denied")
@@ -64,7 +72,10 @@ def _say_limits(limits: Sequence[str], title: str) -> str:
 
 
 def render_changes(lines: Sequence[Mapping[str, object]]) -> Iterator[str]:
-    """Yield the recorded changes of files as a diff, one after the other."""
+    """Yield the recorded changes of files as a diff, one after the other.
+
+    `lines` are the fields of a record's lines.
+    """
     none = True
     for line in lines:
         if line.get("event") != "patch_apply":
@@ -135,6 +146,11 @@ def _render_part(
     full: Mapping[object, Mapping[str, object]] | None,
     day: date | None,
 ) -> Iterator[str]:
+    """Yield the lines of a part of the story, with those of the parts inside it indented.
+
+    `full` maps the seq of each line to its fields, None where texts are only begun. `day` is the
+    date that is not repeated.
+    """
     if part.kind == "opening":
         for inner in part.parts:
             yield from _render_part(inner, indent, full, day)
@@ -176,7 +192,10 @@ def _render_part(
 
 
 def describe_span(millis: int | None) -> str:
-    """Return a duration in the unit a person would use; "" if it is not known."""
+    """Return a duration in the unit a person would use; "" if it is not known.
+
+    `millis` is the duration in milliseconds.
+    """
     if millis is None:
         return ""
     if millis < 1000:

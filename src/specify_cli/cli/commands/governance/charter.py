@@ -1,4 +1,9 @@
-"""charter context: what an action would be given, and why."""
+"""charter context: what an action would be given, and why.
+
+    context({"action": "review", "uri": None, "explain": True, "json": False, …})
+
+The text is that of the next `do` with this action, profile and request, as long as no file changes.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +34,11 @@ _SHOWN = (*_HEAD, "hits", "filters_applied", "omitted", "config", "error")
 
 
 def context(values: Values) -> int:
-    """Assemble a context without recording anything, or print one artifact."""
+    """Assemble a context without recording anything, or print one artifact.
+
+    Return 0. Raises CallerError USAGE, INVALID_VALUE, PROFILE_NOT_FOUND, DOCTRINE_NOT_FOUND,
+    WITHHELD; EnvironmentFault WRITE_FAILED where `--mark-loaded` cannot be noted.
+    """
     if values["uri"] is not None:
         return _show_artifact(values)
     project, cache = shell.reading_project()
@@ -122,6 +131,7 @@ def _show_artifact(values: Values) -> int:
 
 
 def _not_shown(inputs: ContextInputs, fetched: Fetched) -> CallerError:
+    """Return the error for an artifact that is withheld, not in force, or not there."""
     if fetched.rule is not None or inputs.policy_state == "unreadable":
         return CallerError(
             "WITHHELD", f"{fetched.uri}: {fetched.refusal}", "spec-kitty charter lint"
@@ -157,6 +167,3 @@ def _unknown_action(result: CharterContextResult) -> list[str]:
     near = difflib.get_close_matches(result.action, actions, 1)
     hint = f"; did you mean {near[0]}?" if near else f"; known are {', '.join(actions)}"
     return [f"no doctrine is tied to the action {result.action!r}{hint}"]
-
-
-# --- lint

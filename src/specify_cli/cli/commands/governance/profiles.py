@@ -1,4 +1,8 @@
-"""profiles list and show."""
+"""profiles list and show.
+
+list_profiles({"json": True})
+show_profile({"profile": "implementer-ivan", "json": False})
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ from specify_cli.routing.registry import ProfileRegistry
 
 
 def list_profiles(values: Values) -> int:
-    """Show every profile; project files that cannot be used are named on stderr."""
+    """Show every profile; project files that cannot be used are named on stderr. Return 0."""
     registry = _load_registry()
     rows = [make_row(profile) for profile in registry.all()]
     if values["json"]:
@@ -32,7 +36,10 @@ def list_profiles(values: Values) -> int:
 
 
 def show_profile(values: Values) -> int:
-    """Show one profile whole, as its file has it."""
+    """Show one profile whole, as its file has it.
+
+    Return 0; raises CallerError PROFILE_NOT_FOUND.
+    """
     profile = _load_registry(quiet=bool(values["json"])).get(str(values["profile"]))
     value = {
         **make_row(profile)._asdict(),
@@ -70,4 +77,5 @@ def _load_registry(*, quiet: bool = False) -> ProfileRegistry:
 
 
 def _render_value(value: object) -> str:
+    """Return a value as a person reads it."""
     return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)

@@ -1,4 +1,11 @@
-"""init, config accept: a project's config and trail setting, and what a person accepts of it."""
+"""init, config accept: a project's config and trail setting, and what a person accepts of it.
+
+    init({"trail": "committed", "json": False})
+    accept({"yes": False, "json": False})
+
+`init` writes into the work tree, `accept` into the git directory alone: what a clone accepted no
+branch may bring (docs/accept.md).
+"""
 
 from __future__ import annotations
 
@@ -51,7 +58,10 @@ audit:
 
 
 def init(values: Values) -> int:
-    """Write config.yaml where there is none, follow a new trail setting, prepare the folders."""
+    """Write config.yaml where there is none, follow a new trail setting, prepare the folders.
+
+    Return 0. Comments, and keys that it does not know, stay as they are.
+    """
     root, _ = find_root(shell.here(), shell.home())
     trail = shell.get_text(values, "trail")
     had_records = os.path.lexists(f"{root}/{layout.RECORDS}")
@@ -79,7 +89,12 @@ def init(values: Values) -> int:
 
 def initialise(root: str, trail: str | None) -> tuple[dict[str, object], Sequence[str]]:
     """Give a project its config and trail setting; return what is said of it, and notices for a
-    person."""
+    person.
+
+    `root` is the project's folder, and `trail` private, committed, ref, or None to leave it. A
+    person who names a trail accepts it thereby; an agent who does so only proposes it. Raises
+    StoredDataError CONFIG_INVALID, EnvironmentFault WRITE_FAILED.
+    """
     project, _ = load_project(root, shell.home())
     created = changed = False
     if project.config.data is None:
@@ -144,14 +159,44 @@ def _set(root: str, data: bytes, *, uuid: str | None = None, trail: str | None =
 
 
 def judge_settings(document: Mapping[str, object]) -> None:
-    """Raise CallerError CONFIG_INVALID where a room cannot use what the config states for it."""
+    """Raise CallerError CONFIG_INVALID where a room cannot use what the config states for it.
+
+    `document` is the parsed config.
+    """
     for fill in list_fills("config_keys"):
         if fill.name in document and callable(judge := load(fill.run)):
             judge(document[fill.name])
 
 
+def _require_yes(root: str, weaker: Sequence[str], values: Values) -> None:
+    """Ask a person at the terminal whether a project may protect less; return if they say yes.
+
+    Raises CallerError ACCEPT_NEEDS_PERSON for any other answer, and where an agent asks.
+    """
+    as_json = bool(values["json"])
+    if not as_json:
+        write_lines(
+            [f"{root} asks for less protection:", *(f"  {one_line(line)}" for line in weaker)]
+        )
+    require_person(
+        shell.caller().actor,
+        f"less protection ({'; '.join(weaker)})",
+        "spec-kitty config accept",
+    )
+    if not (values["yes"] or shell.asks_yes("Accept this for this clone?", as_json=as_json)):
+        raise CallerError(
+            "ACCEPT_NEEDS_PERSON",
+            f"no person accepted, so nothing was changed; {root} asks for: {'; '.join(weaker)}",
+            "run it yourself in a terminal: spec-kitty config accept",
+        )
+
+
 def accept(values: Values) -> int:
-    """Show what the work tree asks for, ask, and remember the answer in the git directory."""
+    """Show what the work tree asks for, ask, and remember the answer in the git directory; return
+    0.
+
+    Raises CallerError ACCEPT_NEEDS_PERSON where no person says yes (then nothing is changed).
+    """
     site = locate(shell.here(), shell.home())
     if site.git_dir is None:
         raise EnvironmentFault(
@@ -177,21 +222,7 @@ def accept(values: Values) -> int:
     if site.passed is not None:
         weaker.insert(0, f"project: {root} becomes a project of its own inside {site.root}")
     if weaker:
-        if not as_json:
-            write_lines(
-                [f"{root} asks for less protection:", *(f"  {one_line(line)}" for line in weaker)]
-            )
-        require_person(
-            shell.caller().actor,
-            f"less protection ({'; '.join(weaker)})",
-            "spec-kitty config accept",
-        )
-        if not (values["yes"] or shell.asks_yes("Accept this for this clone?", as_json=as_json)):
-            raise CallerError(
-                "ACCEPT_NEEDS_PERSON",
-                f"no person accepted, so nothing was changed; {root} asks for: {'; '.join(weaker)}",
-                "run it yourself in a terminal: spec-kitty config accept",
-            )
+        _require_yes(root, weaker, values)
     write_accepted(site.git_dir, place, stated)
     if weaker:
         # What is accepted can be a value that must not be recorded: the settings are named alone.

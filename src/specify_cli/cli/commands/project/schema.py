@@ -1,4 +1,10 @@
-"""schema: the JSON Schemas of every shape the CLI prints and every line it writes."""
+"""schema: the JSON Schemas of every shape the CLI prints and every line it writes.
+
+    schema({"name": "invocation-row", "json": False})
+
+They are files of the package, made by `make schemas`; that of a single event is made when it is
+asked for.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +17,10 @@ from specify_cli.room import Values
 
 
 def schema(values: Values) -> int:
-    """Show one schema by name, or the names; a single event goes by its wire name or class."""
+    """Show one schema by name, or the names; a single event goes by its wire name or class.
+
+    Return 0; raises CallerError SCHEMA_NOT_FOUND, which lists the names.
+    """
     names = list_schemas()
     if values["name"] is None:
         if values["json"]:

@@ -1,4 +1,10 @@
-"""invocations show, tail, verify and reindex."""
+"""invocations show, tail, verify and reindex: what is asked of records that exist.
+
+    show({"invocation_id": "last", "json": False, "story": False, "diff": False, …})
+
+A record is read line by line as it is printed, so a record of a million lines is shown in the
+memory of a short one.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +54,9 @@ _FOLLOW_PAUSE = 0.2
 
 
 def show(values: Values) -> int:
-    """Show one invocation whole."""
+    """Show one invocation whole: as a story, its lines, its changes, or as JSON. Return the exit
+    code.
+    """
     project = shell.read_project()
     value = invocations.view_invocation(project, str(values["invocation_id"]))
     if values["json"] and not values["story"]:
@@ -68,7 +76,10 @@ def show(values: Values) -> int:
 
 
 def tail(values: Values) -> int:
-    """Show the newest events, and with --follow those to come until the record is closed."""
+    """Show the newest events, and with --follow those to come until the record is closed.
+
+    Return 0. With --follow the file is looked at five times a second; no lock is taken.
+    """
     project = shell.read_project()
     place = Index(project.root).resolve(shell.get_text(values, "invocation_id") or "last")
     lines, offset, is_closed = values["lines"], 0, False
@@ -102,7 +113,9 @@ def tail(values: Values) -> int:
 
 
 def verify(values: Values) -> int:
-    """Check the bytes of one record, one file or every record; 3 if an error was found."""
+    """Check the bytes of one record, one file or every record. Return 3 if an error was found,
+    else 0.
+    """
     project, target, anchors = read_target(values)
     if target is None:
         warn_unexpected(project)
@@ -145,8 +158,11 @@ def names_file(target: str) -> bool:
 
 
 def verify_one(project: Project, target: str, anchors: list[str]) -> RecordReport:
-    """Return the report of one record, by its id, or of a file. Raises CallerError
-    INVOCATION_NOT_FOUND."""
+    """Return the report of one record, by its id, or of a file.
+
+    `target` is what the person typed, and `anchors` are seals that the record must have. Raises
+    CallerError INVOCATION_NOT_FOUND, INVALID_VALUE.
+    """
     if names_file(target):
         return _verify_file(project, target, anchors)
     return verify_place(project, Index(project.root).resolve(target), anchors=anchors)
@@ -154,7 +170,10 @@ def verify_one(project: Project, target: str, anchors: list[str]) -> RecordRepor
 
 def print_verdict(judged: SetReport, reports: Iterable[RecordReport], as_json: bool) -> None:
     """Print what was found of a set of records; `reports` are those behind it where a target was
-    named."""
+    named.
+
+    `as_json` prints the same value as JSON.
+    """
     if as_json:
         write_json(
             {**judged.as_value(), "reports": [_describe_report(report) for report in reports]}
@@ -167,6 +186,7 @@ def print_verdict(judged: SetReport, reports: Iterable[RecordReport], as_json: b
 
 
 def _describe_report(report: RecordReport) -> dict[str, object]:
+    """Return a report as JSON has it, without its findings, which stand together for the set."""
     row = {
         key: value
         for key, value in report._asdict().items()
@@ -205,7 +225,10 @@ def describe_verdict(judged: SetReport) -> str:
 
 
 def reindex(values: Values) -> int:
-    """Make index and stamp anew, with the records that removed worktrees left behind."""
+    """Make index and stamp anew, with the records that removed worktrees left behind.
+
+    Return 0. Both files are derived, so nothing can be lost by it.
+    """
     project = shell.read_project()
     adopted = take_in(project)
     keep_all(project.root)
@@ -225,6 +248,7 @@ def reindex(values: Values) -> int:
 
 
 def _read_anchors(option: object) -> list[str]:
+    """Return the seals of `--anchor`. Raises CallerError INVALID_VALUE."""
     anchors = [str(item) for item in option] if isinstance(option, list) else []
     for anchor in anchors:
         if re.fullmatch(r"[0-9a-f]{64}", anchor) is None:
@@ -237,6 +261,7 @@ def _read_anchors(option: object) -> list[str]:
 
 
 def _verify_file(project: Project, target: str, anchors: list[str]) -> RecordReport:
+    """Return the report of a file; one that lies where records lie is checked as a record."""
     full = os.path.realpath(target)
     folder = os.path.relpath(os.path.dirname(full), os.path.realpath(project.root))
     if folder in (layout.RECORDS, layout.IMPORTED, layout.OLDER_RECORDS) or folder.startswith(

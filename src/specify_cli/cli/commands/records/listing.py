@@ -1,4 +1,10 @@
-"""invocations list: an everyday command, so it loads nothing that the others need."""
+"""invocations list: an everyday command, so it loads nothing that the others need.
+
+    list_rows({"limit": 20, "json": True, "status": "open", …})
+
+Rows go to stdout and everything about them to stderr: records that cannot be read, records that
+were not looked at, names that no profile has. So a pipe gets rows alone.
+"""
 
 from __future__ import annotations
 
@@ -24,12 +30,17 @@ from specify_cli.storage.index import Index
 from specify_cli.storage.worktrees import find_left_behind
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from doctrine.load import ParseCache
     from specify_cli.project.config import Project
 
 
 def list_rows(values: Values) -> int:
-    """List rows, newest first; records that cannot be read are named on stderr."""
+    """List rows, newest first; records that cannot be read are named on stderr.
+
+    Return 0, also where no row fits.
+    """
     filters = read_filters(values)
     limit = values["limit"]
     project, cache = shell.reading_project()
@@ -55,39 +66,42 @@ def list_rows(values: Values) -> int:
     if values["json"]:
         write_json([row.as_value() for row in listing.rows])
         return 0
-    if not listing.rows:
-        if limit == 0:
-            write_text("--limit 0 shows nothing")
-            return 0
-        narrowed = (
-            filters._replace(replays=True) != invocations.Filters()
-            or values.get("path") is not None
-        )
+    if listing.rows:
+        _print_ledger(listing.rows)
+    elif limit == 0:
+        write_text("--limit 0 shows nothing")
+    else:
         for name in ("profile", "action"):
             _note_unknown(name, shell.get_text(values, name), project, cache)
-        if listing.problems and next(Index(project.root).newest(), None) is not None:
-            write_text("none of the records could be read")
-        elif narrowed:
-            write_text("no invocation fits")
-        else:
-            write_text('no invocations yet; start with: spec-kitty do "…"')
-        return 0
-    ids = [row.invocation_id for row in listing.rows]
+        is_narrowed = filters._replace(replays=True) != invocations.Filters()
+        write_text(_say_none(project, listing, is_narrowed or values.get("path") is not None))
+    return 0
+
+
+def _say_none(project: Project, listing: invocations.Listing, is_narrowed: bool) -> str:
+    """Return why a list has no rows: none can be read, none fits, or there is none."""
+    if listing.problems and next(Index(project.root).newest(), None) is not None:
+        return "none of the records could be read"
+    if is_narrowed:
+        return "no invocation fits"
+    return 'no invocations yet; start with: spec-kitty do "…"'
+
+
+def _print_ledger(rows: Sequence[invocations.Row]) -> None:
+    """Print rows as a table, with a note where a cost is estimated."""
+    ids = [row.invocation_id for row in rows]
     size = 26 if terminal_width() is None else _short_size(ids)
-    used = any(row.spent for row in listing.rows)
+    used = any(row.spent for row in rows)
     columns = (*_COLUMNS[:-1], Column("tokens", 6), _COLUMNS[-1]) if used else _COLUMNS
-    rows = [_describe_row(row, size, used=used) for row in listing.rows]
-    cells = ledger(columns, rows, shown_width())
+    described = [_describe_row(row, size, used=used) for row in rows]
+    cells = ledger(columns, described, shown_width())
     lines = [paint("  ".join(cells[0]).rstrip(), "head")]
-    lines += [
-        "  ".join(_paint_cells(row, line)).rstrip()
-        for row, line in zip(listing.rows, cells[1:], strict=True)
-    ]
+    for row, line in zip(rows, cells[1:], strict=True):
+        lines.append("  ".join(_paint_cells(row, line)).rstrip())
     write_lines(lines)
-    days = {row.spent.estimated_at for row in listing.rows if row.spent} - {None}
+    days = {row.spent.estimated_at for row in rows if row.spent} - {None}
     if days:
         write_note(f"~ is estimated with the prices of {one_line(max(map(str, days)))}")
-    return 0
 
 
 def _resolve_parent(project: Project, filters: invocations.Filters) -> invocations.Filters:

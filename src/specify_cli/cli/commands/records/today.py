@@ -1,4 +1,9 @@
-"""spec-kitty without a word, in a project: what is open, what ended badly, what to do next."""
+"""spec-kitty without a word, in a project: what is open, what ended badly, what to do next.
+
+    show_today({})
+
+It costs at most 200 rows and the tests of 20 records, however many there are.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +30,7 @@ _READ, _TESTED, _NAMED = 200, 20, 3
 
 
 def show_today(_: Values) -> int:
-    """Print at most ten lines."""
+    """Print at most ten lines. Return 0."""
     project = shell.read_project()
     listing = list_invocations(project, Filters(replays=False), _READ)
     start = parse_moment("yesterday") / 1000
@@ -57,6 +62,7 @@ def _find_bad(project: Project, rows: Sequence[Row]) -> Iterator[Row]:
 
 
 def _name(what: str, rows: Sequence[Row], more: str) -> Iterator[str]:
+    """Yield a heading with a number, then the newest rows of a kind."""
     newest = f", the newest {_NAMED}:" if len(rows) > _NAMED else ""
     head = f"{what}: {count(len(rows), 'record')}{more}{newest}" if rows else f"{what}: none"
     yield paint(head, "head")
