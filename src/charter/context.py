@@ -182,8 +182,8 @@ def _list_changed(root: str, action: str, inputs: ContextInputs) -> list[str]:
     It starts git, which every other request does without.
     """
     top = find_worktree(root)
-    is_wanted = action == _READS_CHANGES or inputs.settings["changed_files"]
-    if top is None or not is_wanted or inputs.charter_state != "present":
+    is_asked = action == _READS_CHANGES or inputs.settings["changed_files"]
+    if top is None or not is_asked or inputs.charter_state != "present":
         return []
     try:
         return list_changed(top)
@@ -536,8 +536,7 @@ def _find_seeds(
     inputs: ContextInputs, profile: AgentProfile | None, action: str, depth: int
 ) -> Seeds:
     """Return the starting points of a retrieval: action, profile, roles, and what charter and
-    profile name.
-    """
+    profile name."""
     shipped = inputs.bundle.files.get(GRAPH_FILE)
     graph = Graph((*(parse_edges(shipped.document) if shipped else ()), *inputs.edges))
     from_action = dict(graph.distances([f"action:{action}"], limit=depth))

@@ -336,8 +336,7 @@ def _read_artifact(
 
 def _read_edges(source: SourceFile, problems: list[Problem], cache: ParseCache) -> tuple[Edge, ...]:
     """Return the edges that a graph file states; none where it cannot be used, which is a
-    problem.
-    """
+    problem."""
     try:
         return parse_edges(cache.parse(source))
     except YamlError as error:

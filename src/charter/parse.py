@@ -224,14 +224,14 @@ def headings_of(lines: list[str]) -> list[tuple[int, int, str]]:
     headings: list[tuple[int, int, str]] = []
     fence = ""
     for number, line in enumerate(lines):
-        was_open, fence = fence, fence_behind(fence, line)
+        was_open, fence = fence, fence_after(fence, line)
         heading = None if was_open or fence else re.match(_HEADING, line)
         if heading:
             headings.append((number, len(heading.group(1)), heading.group(2)))
     return headings
 
 
-def fence_behind(fence: str, line: str) -> str:
+def fence_after(fence: str, line: str) -> str:
     """Return the fence of code that is open after a line, given the one before it; or nothing."""
     opened = re.match(_FENCE, line)
     if not fence:
@@ -280,8 +280,7 @@ def strip_mark(body: str) -> str:
 
 def _make_singular(word: str) -> str:
     """Return the kind of doctrine that a key in the plural names: `agent_profiles`,
-    `agent-profile`.
-    """
+    `agent-profile`."""
     return word.replace("_", "-").removesuffix("s")
 
 

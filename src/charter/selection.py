@@ -136,10 +136,10 @@ def select(
         because = ("binding",) if binds else because
         candidates.append(Choice(hit, because, binds, whole or withheld, withheld))
     # 3. What hardly bears on the request is left out; what binds, and the charter, never is.
-    choices = [one for one in candidates if _is_kept(one, config)]
+    choices = [one for one in candidates if _is_offered(one, config)]
     if not any(one.hit.artifact.origin != "charter" and not one.always for one in choices):
         # Where the request says nothing all rules tie: the nearest to the action are offered.
-        choices += [one for one in candidates if not _is_kept(one, config) and one.hit.graph]
+        choices += [one for one in candidates if not _is_offered(one, config) and one.hit.graph]
     choices.sort(key=_rank)
     # 4. Policy decides on each, the first matching rule for good.
     hits, applied = apply_policy([one.hit for one in choices], policy)
@@ -168,7 +168,7 @@ def _is_demanded(choice: Choice, clear: Iterable[str]) -> bool:
     )
 
 
-def _is_kept(choice: Choice, config: SelectionConfig) -> bool:
+def _is_offered(choice: Choice, config: SelectionConfig) -> bool:
     """Return whether a rule bears on the work enough to be offered."""
     hit = choice.hit
     if choice.always or hit.artifact.origin == "charter" or (choice.withheld and hit.lexical > 0):

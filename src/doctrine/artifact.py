@@ -201,8 +201,7 @@ def _read_applies(document: Mapping[str, object]) -> Applies:
 
 def _read_always(document: Mapping[str, object]) -> tuple[str, ...]:
     """Return the actions in which a rule is always shown, `*` for all; a sentence there is
-    prose.
-    """
+    prose."""
     value = document.get("always")
     if value is True:
         return ("*",)
@@ -226,8 +225,7 @@ def list_names(artifact: Artifact) -> tuple[str, ...]:
 
 def _get_stem(path: str) -> str:
     """Return the name of a file without its endings: `test-first` for
-    `test-first.directive.yaml`.
-    """
+    `test-first.directive.yaml`."""
     name = path.rsplit("/", 1)[-1]
     for suffix in _SUFFIXES:
         name = name.removesuffix(suffix)
@@ -272,8 +270,7 @@ def _read_kind(document: Mapping[str, object], path: str) -> str:
 
 def _read_line(document: Mapping[str, object], *keys: str) -> str:
     """Return the first of these members as one line; "" where none is there. Raises
-    ArtifactError.
-    """
+    ArtifactError."""
     for key in keys:
         value = document.get(key)
         if isinstance(value, (str, int)) and not isinstance(value, bool):

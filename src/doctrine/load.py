@@ -371,8 +371,7 @@ def _read_at(folder: int, name: str, path: str, max_bytes: int) -> SourceFile | 
 
 def _read_bytes(folder: int, name: str, path: str, max_bytes: int) -> bytes | None:
     """Return the bytes of a file of an open folder; None where there is none. Raises
-    SourceError.
-    """
+    SourceError."""
     try:
         descriptor = os.open(name, _READ_FLAGS, dir_fd=folder)
     except FileNotFoundError:

@@ -486,8 +486,7 @@ class Staged:
 
     def _copy_to_temp(self) -> None:
         """Write the bytes to a `.tmp-` file, for a file system that has unnamed files and cannot
-        link them.
-        """
+        link them."""
         data = read_all(self._fd)
         mode = stat.S_IMODE(os.fstat(self._fd).st_mode)
         os.close(self._fd)

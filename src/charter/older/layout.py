@@ -165,8 +165,7 @@ def _lay_out(
 
 def _order_for_reading(hits: list[Hit]) -> list[Hit]:
     """Return the charter's sections in the order of a page: the policy summary first, the rest
-    by rank.
-    """
+    by rank."""
     return sorted(
         (hit for hit in hits if hit.artifact.origin == "charter"),
         key=lambda hit: not is_summary(hit.artifact),
@@ -203,8 +202,7 @@ def _describe_omitted(omitted: list[dict[str, Any]], action: str, room: int) -> 
 
 def _clip_to_room(artifact: Artifact, room: int) -> tuple[str, int]:
     """Return as many whole paragraphs, lines or words as fit, with the command that prints the
-    rest, and how long that rest is.
-    """
+    rest, and how long that rest is."""
     head = f"### {artifact.title}\n`{artifact.uri}`\n\n"
     tail = f"more characters are left out: `{describe_fetch(artifact.uri)}`]"
     size = max(0, room - len(head) - len(tail) - 14)

@@ -111,8 +111,7 @@ class AgentProfileRepository:
         self, root: str, path: str, prefix: str, origin: str, cache: ParseCache
     ) -> None:
         """Add the profiles of a folder. `prefix` is put before its paths where problems name
-        them.
-        """
+        them."""
         files, problems = read_folder(root, path, SUFFIXES)
         self._problems += [problem._replace(path=prefix + problem.path) for problem in problems]
         files_here = [file._replace(path=prefix + file.path) for file in files]

@@ -364,7 +364,7 @@ class ProfileInvocationExecutor:
             allow_outside=allow_outside,
         )
         if before.completed is not None:
-            closing.check_held(place, before, contents)
+            closing.check_recorded(place, before, contents)
             open_log(project).settle()  # whoever closed it may have died before it logged that
             return closing.describe_closed(project, records, objects, place, before, already=True)
         # 3. The evidence object is durable before a line names it.
@@ -378,7 +378,7 @@ class ProfileInvocationExecutor:
         # 5. What follows from it; calling complete again makes up for a crash here.
         closed = _read_closed(records, place, won)
         closing.check_outcome(place, closed.completed or {}, outcome)
-        closing.check_held(place, closed, contents)
+        closing.check_recorded(place, closed, contents)
         return closing.describe_closed(project, records, objects, place, closed, already=not won)
 
     def _read_millis(self) -> int:
@@ -466,8 +466,7 @@ def _append_closing(
 
 def _check_no_trail(caller: Caller, project: Project) -> None:
     """Raise CallerError NO_TRAIL_REFUSED where an agent asks for no trail and no person allowed
-    that.
-    """
+    that."""
     if caller.actor.actor_type == "llm" and project.config.no_trail != "anyone":
         raise CallerError(
             "NO_TRAIL_REFUSED",

@@ -124,8 +124,7 @@ class RuleRegistry:
 
     def find(self, name: str) -> GateRule | None:
         """Return the rule of a name, or None. A replay asks so: a rule that is gone is a
-        finding, no error.
-        """
+        finding, no error."""
         return self._rules.get(name)
 
     def copy(self) -> RuleRegistry:

@@ -27,7 +27,7 @@ from specify_cli.invocation.bindings import (
 )
 from specify_cli.record import layout
 from specify_cli.record.ids import number_of
-from specify_cli.record.reading.printed_context import read_held
+from specify_cli.record.reading.printed_context import read_printed_before
 from specify_cli.record.seal import open_line
 from specify_cli.storage.store import digest
 
@@ -51,7 +51,7 @@ class PrintedContext(NamedTuple):
     member: Body | None
 
 
-def forget_told(root: str, harness: str, session: str) -> None:
+def forget_printed(root: str, harness: str, session: str) -> None:
     """Note that a session has begun or was compacted: rules printed before no longer count.
 
     The mark holds the time in ms since 1970; rules in records from before that count as forgotten.
@@ -79,7 +79,9 @@ def choose_printed(
     """
     if show == "titles":
         return PrintedContext(context.text, {"form": "titles"})
-    printed_before = _list_told(root, caller) if show == "new" and context.page is not None else {}
+    printed_before = (
+        _list_printed(root, caller) if show == "new" and context.page is not None else {}
+    )
     earlier = [
         {"uri": hit["uri"], "invocation_id": printed_before[key]}
         for hit in context.hits
@@ -98,7 +100,7 @@ def _mark_name(harness: str, session: str) -> str:
     return short_digest(harness, session, "told since") + ".json"
 
 
-def _list_told(root: str, caller: Caller) -> dict[tuple[str, str, str], str]:
+def _list_printed(root: str, caller: Caller) -> dict[tuple[str, str, str], str]:
     """Return the rules printed for the caller's session since it began or was compacted, as
     {(uri, digest, form): id of the record that printed it first}.
 
@@ -118,12 +120,14 @@ def _list_told(root: str, caller: Caller) -> dict[tuple[str, str, str], str]:
     for binding in reversed(list_bindings(root, harness, name, None)):
         if binding.profile_id is None or number_of(binding.invocation_id) >> 80 <= since:
             continue
-        for key in _read_told(root, binding.profile_id, binding.invocation_id):
+        for key in _read_printed_rules(root, binding.profile_id, binding.invocation_id):
             printed_before.setdefault(key, binding.invocation_id)
     return printed_before
 
 
-def _read_told(root: str, profile_id: str, invocation_id: str) -> tuple[tuple[str, str, str], ...]:
+def _read_printed_rules(
+    root: str, profile_id: str, invocation_id: str
+) -> tuple[tuple[str, str, str], ...]:
     """Return (uri, digest, form) of each rule that the record of an earlier `do` printed itself."""
     path = f"{layout.RECORDS}/{layout.record_name(profile_id, invocation_id)}"
     try:
@@ -138,7 +142,7 @@ def _read_told(root: str, profile_id: str, invocation_id: str) -> tuple[tuple[st
         or (isinstance(printed, dict) and printed.get("form") == "titles")
     ):
         return ()
-    earlier = read_held(printed) or {}
+    earlier = read_printed_before(printed) or {}
     return tuple(
         (str(hit.get("uri")), str(hit.get("digest")), str(hit.get("shown")))
         for hit in hits

@@ -131,8 +131,7 @@ class Batch(NamedTuple):
 
 def _describe_line(invocation_id: str, line: AppendedLine) -> dict[str, object]:
     """Return a line as the answer has it: in a dry run whole, else with the members that a
-    caller needs.
-    """
+    caller needs."""
     if line.seq is None:
         return {"seq": None, "uri": None, **line.body}
     members = {key: line.body[key] for key in _ANSWERED if line.body.get(key) is not None}
@@ -626,8 +625,7 @@ class Recorder:
 
     def _read_first_line(self) -> Mapping[str, object]:
         """Return the fields of `started`. Raises StoredDataError where the record cannot be
-        continued.
-        """
+        continued."""
         line = open_line(self._records.head(self.place))
         if line.fields is None or line.problems or line.fields.get("event") != "started":
             code = "RECORD_UNSEALED" if line.problems == ("UNSEALED_LINE",) else "RECORD_DAMAGED"

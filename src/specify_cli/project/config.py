@@ -164,7 +164,7 @@ def _find_secrets(text: str, rules: RuleSet) -> list[tuple[str, int]]:
 
 
 # The protections in force if the accepted ones cannot be read.
-_NOTHING_KEPT = Protections(capture=dict.fromkeys(SIDES, "off"))
+_RECORD_NOTHING = Protections(capture=dict.fromkeys(SIDES, "off"))
 
 
 def load_project(
@@ -184,7 +184,7 @@ def load_project(
     where = locate(start, home)
     bare = Project(where.root, where.git_dir, parse_config({}, None), where)
     cache = ParseCache(bare.parse_cache_path)
-    accepted = _NOTHING_KEPT
+    accepted = _RECORD_NOTHING
     try:
         remembered = read_accepted(where.git_dir, where.place)
         accepted = remembered or DEFAULTS
@@ -243,8 +243,7 @@ def _resolve_in_force(config: Config, accepted: Protections) -> Config:
 
 def _load_config(root: str, cache: ParseCache) -> Config:
     """Return the config that the file states. Raises StoredDataError CONFIG_INVALID, which names
-    the line.
-    """
+    the line."""
     try:
         with durable.folder(root, layout.KITTIFY):
             source = read_source(root, layout.CONFIG)
@@ -367,8 +366,7 @@ def _read_sealed(section: object) -> bool:
 
 def _name_trail(trail: str, is_sealed: bool) -> str:
     """Return the trail that counts: committed records that leave only encrypted are private
-    here.
-    """
+    here."""
     return COMMITTED_SEALED if is_sealed and trail == "committed" else trail
 
 

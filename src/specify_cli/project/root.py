@@ -98,8 +98,7 @@ def locate(start: str, home: str | None = None) -> Location:
 
 def _locate_outside_git(first: str, candidates: list[str]) -> Location:
     """Return the location of a folder outside git: the folder itself, and the project above it,
-    if any.
-    """
+    if any."""
     return Location(first, None, passed=next((root for root in candidates if root != first), None))
 
 

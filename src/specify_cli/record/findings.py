@@ -329,7 +329,7 @@ class TrailFacts(NamedTuple):
     `untouched_approvals` those whose signature does not say that somebody touched the key; it is 0
     while nobody has checked the signatures. `narrowed` is whether the config recorded less than a
     person had accepted. `hooks_off` is whether the agent's hooks were removed or switched off
-    before the record was closed. `told_once` counts the calls of an agent's session that only one
+    before the record was closed. `lone_calls` counts the calls of an agent's session that only one
     witness reported: its hooks or its transcript.
     """
 
@@ -343,7 +343,7 @@ class TrailFacts(NamedTuple):
     untouched_approvals: int = 0
     narrowed: bool = False
     hooks_off: bool = False
-    told_once: int = 0
+    lone_calls: int = 0
 
 
 NO_FACTS = TrailFacts()
@@ -413,7 +413,7 @@ _NEVER_ANY = (
 )
 
 
-def say_told_once(calls: int) -> str:
+def say_lone_calls(calls: int) -> str:
     """Return what is not proven of calls that one witness alone tells, as a sentence's end."""
     return (
         f"that {count(calls, 'call')} happened as one witness alone tells: an agent's hooks, or "
@@ -476,11 +476,11 @@ def judge_set(
     `reports` can be an iterator: they are read once and not stored.
     """
     verdicts = dict.fromkeys(VERDICTS, 0)
-    sound = opened = told_once = erased = erased_lines = withheld = 0
+    sound = opened = lone_calls = erased = erased_lines = withheld = 0
     findings: list[Finding] = []
     for report in reports:
         verdicts[report.verdict] += 1
-        told_once += report.trail.told_once
+        lone_calls += report.trail.lone_calls
         erased += report.values_erased
         erased_lines += sum(bool(line.digest) for line in report.erased)
         withheld += sum(not line.digest for line in report.erased)
@@ -508,8 +508,8 @@ def judge_set(
     not_proven: tuple[str, ...] = (
         (_OPEN_END, *_NOT_PROVEN) if opened and not anchored else _NOT_PROVEN
     )
-    if told_once:
-        not_proven = (*not_proven, say_told_once(told_once))
+    if lone_calls:
+        not_proven = (*not_proven, say_lone_calls(lone_calls))
     if erased_lines:
         text = f"what is left of {count(erased_lines, 'line')} with erased values: annexes say it"
         not_proven = (*not_proven, text)

@@ -149,8 +149,7 @@ class Record(NamedTuple):
     @property
     def status(self) -> str:
         """Return `open` or `closed`. A torn closing line leaves a record open: nobody got an
-        answer.
-        """
+        answer."""
         return "open" if self.completed is None else "closed"
 
 
@@ -526,8 +525,7 @@ def _get_moment(fields: Mapping[str, object]) -> str:
 
 def _plan_after(tip: Tip, tail: bytes, invocation_id: str, at: str) -> AppendPlan:
     """Return how to continue after a good last line: after it, after an adopted tail, or over a
-    tail.
-    """
+    tail."""
     if not tail:
         return AppendPlan(b"", tip, 0)
     candidate = open_line(tail)
@@ -543,8 +541,7 @@ def _plan_after(tip: Tip, tail: bytes, invocation_id: str, at: str) -> AppendPla
 
 def _is_next_of(fields: dict[str, object], tip: Tip, invocation_id: str) -> bool:
     """Return whether a line continues the tip of this record. An adopted line must fit in all of
-    it.
-    """
+    it."""
     return (
         fields.get("prev") == tip.seal
         and fields.get("seq") == tip.seq + 1

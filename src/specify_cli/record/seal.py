@@ -317,8 +317,8 @@ def _diagnose(raw: bytes) -> Line:
         problems.append("FOREIGN_LINE_ENDING")
         raw = raw[:-1]
     tail = raw[-SEAL_LENGTH + 1 :].decode("latin-1")
-    shown_seal = tail[6:-2]
-    sealed = tail == f',"~":"{shown_seal}"}}' and is_digest(shown_seal.lower())
+    stated_seal = tail[6:-2]
+    sealed = tail == f',"~":"{stated_seal}"}}' and is_digest(stated_seal.lower())
     duplicates: list[str] = []
     fields = _parse(raw, duplicates)
     if fields is None:
@@ -328,17 +328,17 @@ def _diagnose(raw: bytes) -> Line:
         problems.append("UNSEALED_LINE" if recorded is None else "NON_CANONICAL")
         return Line(fields, None, tuple(problems))
     body = raw[: -SEAL_LENGTH + 1]
-    recorded_seal = shown_seal.lower()
+    recorded_seal = stated_seal.lower()
     fields.pop(SEAL_KEY, None)
     digest = sha256(body).hexdigest()
     if digest != recorded_seal:
-        whole = not problems and not duplicates and shown_seal == recorded_seal
+        whole = not problems and not duplicates and stated_seal == recorded_seal
         if whole and erased_members(fields) and _is_canonical(fields, body):
             return Line(fields, recorded_seal, (), digest)
         problems.append("HASH_MISMATCH")
     if duplicates:
         problems.append("DUPLICATE_KEY")
-    elif shown_seal != recorded_seal or not _is_canonical(fields, body):
+    elif stated_seal != recorded_seal or not _is_canonical(fields, body):
         problems.append("NON_CANONICAL")
     return Line(fields, recorded_seal, tuple(problems))
 

@@ -213,7 +213,7 @@ class _Walk(Contents):
             seal,
             tuple(ordered),
             tuple(self.objects),
-            self.trail._replace(told_once=max(0, self.told_once)),
+            self.trail._replace(lone_calls=max(0, self.lone_calls)),
             tuple(self.erased),
         )
 
@@ -326,8 +326,7 @@ class _Walk(Contents):
 
     def _check_whole(self, line: Line, number: int | None, offset: int) -> None:
         """Judge a line whose seal is right: envelope, chain, contents. It is the tip from here
-        on.
-        """
+        on."""
         fields = line.fields
         assert fields is not None and line.seal is not None
         self._check_envelope(fields, number, offset)

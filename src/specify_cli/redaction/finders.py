@@ -27,7 +27,7 @@ _OPTION = (
     r"-{1,2}(?:" + "|".join(sorted((o.lstrip("-") for o in OPTIONS), key=len, reverse=True)) + ")"
 )
 _NEXT = r"(?:[ \t]{1,4}|=|\\*[\"'],\s{0,4}){1,2}"
-_BEHIND = {
+_AFTER_OPTION = {
     "next": _NEXT + "(?:pass:)?" + _WORD,
     "glued": r"(?![ \t=\"',])" + _WORD + r"|(?=\\*[\"'][^,\s])" + _WORD,
     "pair": r"(?:[ \t]{0,4}=?[ "
@@ -95,8 +95,7 @@ def _find_private_keys(
 
 def _find_key_above(text: str, at: int) -> list[tuple[int, int]]:
     """Find key material that ends before the END line around `at`, whose first lines are
-    missing.
-    """
+    missing."""
     mark = text.rfind("---END", max(0, at - 40), at)
     end = text.rfind("\n", 0, mark) if mark >= 0 else -1
     start, longest = end, 0
@@ -194,7 +193,7 @@ def what_follows(option: str, head: str) -> list[str]:
     """Return how a password may follow an option, by the command that stands before it.
 
     `option` is one such as `-u`, `head` up to 200 characters before it. The forms are keys of
-    `_BEHIND`: next (the next word), glued (in the same word), pair (user:password), cookie. One
+    `_AFTER_OPTION`: next (the next word), glued (in the same word), pair (user:password), cookie. One
     option means different things to different commands, so each form names its commands; the list
     is empty where no command is known.
 
@@ -227,7 +226,7 @@ def _find_option_values(
                 at = text.find(needle, step)
                 continue
             for form in what_follows(option[0], text[max(0, at - 200) : at + 1]):
-                match = compiled(_BEHIND[form]).match(text, option.end())
+                match = compiled(_AFTER_OPTION[form]).match(text, option.end())
                 if match is not None:
                     place = match.lastindex or 0
                     secret = match[place]

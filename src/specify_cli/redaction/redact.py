@@ -56,7 +56,7 @@ OVERRUN = "redaction-overrun"
 _RE2_MEMORY = 8 * 1024 * 1024
 # Rules that find a value by what stands beside it. The others know a vendor's own form, which no
 # pattern allows.
-_TOLD_BY_CONTEXT = {
+_BY_CONTEXT = {
     "secret-value",
     "url-password",
     "user-password",
@@ -593,8 +593,8 @@ def _is_allowed(text: str, span: Span, rules: RuleSet) -> bool:
     value = text[span[0] : span[1]]
     if value in rules.allowed:
         return True
-    told_by_form = span[2] < len(SHIPPED) and span[3] not in _TOLD_BY_CONTEXT
-    return not told_by_form and any(
+    is_by_form = span[2] < len(SHIPPED) and span[3] not in _BY_CONTEXT
+    return not is_by_form and any(
         _match_pattern(pattern, value) for pattern in rules.allowed_patterns
     )
 

@@ -85,7 +85,7 @@ class Clauses(RequestText):
                 i = opener[1]
                 noun, opened, is_start = False, True, False
                 continue
-            if i > start and self._is_told(i, end):
+            if i > start and self._is_predicate(i, end):
                 return None
             is_thing = not (opened or noun) and self._names_thing(i, end)
             order = None if is_thing else self.read_order(i, end, noun=noun, opened=opened)
@@ -138,7 +138,7 @@ class Clauses(RequestText):
             return None
         return self.make_reading(last, "head noun of the request", action), after
 
-    def _is_told(self, i: int, end: int) -> bool:
+    def _is_predicate(self, i: int, end: int) -> bool:
         """Return whether the word at `i` is the verb of a statement: "WP05 done", "I pushed it",
         "it writes a file"."""
         word, before, subject = self.word(i), self.word(i - 1), i - 1
@@ -174,8 +174,8 @@ class Clauses(RequestText):
         if not self.is_in(i, "homographs"):
             return False
         # "config.yaml file missing": what follows the name of a file names it further.
-        behind_file = i > 0 and self.tokens[i - 1].kind == "o"
-        if behind_file and not self.marks_object(i + 1, end):
+        after_file = i > 0 and self.tokens[i - 1].kind == "o"
+        if after_file and not self.marks_object(i + 1, end):
             return True
         return self._is_topic(i, end) or self._names_fault(i, end) or self._ends_in_action(i, end)
 
@@ -460,14 +460,14 @@ class Clauses(RequestText):
                 then = then or self.is_in(k, "then_words")
                 # "and we'll merge it": somebody else does that.
                 k = end if self.word(k) in _OTHERS else k + 1
-            mends = opened_by in _CAUSES and self._mends_cause(k, end)
-            region = region and not then and not mends
+            fixes = opened_by in _CAUSES and self._fixes_cause(k, end)
+            region = region and not then and not fixes
             if not region and k < end and k not in self.negated:
                 readings += self._read_other(k, end, adjacent=i == at, sure=then or i == at)
         return [reading for reading in readings if reading.action != first.action]
 
-    def _mends_cause(self, k: int, end: int) -> bool:
-        """Return whether the verb at `k` mends what was asked for before it: "find out why it
+    def _fixes_cause(self, k: int, end: int) -> bool:
+        """Return whether the verb at `k` fixes what was asked for before it: "find out why it
         fails and fix it", unlike "explain how we load and cache it"."""
         return self.is_in(k, "mending") and self.word(k + 1) in THINGS and k + 2 >= end
 

@@ -380,10 +380,10 @@ def _find_request(
         if not order or order[0].lemma in parsed.table.texts("preparatory_phrases"):
             continue
         later = _ALSO | words("then_words")
-        beside = any(parsed.word(i) in later for i in range(begin, end))
+        is_further = any(parsed.word(i) in later for i in range(begin, end))
         is_plain = parsed.word(begin) == order[0].lemma.split()[0] and end - begin > 2
         is_tail = any(order[0].lemma in words(cell) for cell in _TAILS)
-        if beside or is_tail or not is_plain or order[0].action in ("implement", "none"):
+        if is_further or is_tail or not is_plain or order[0].action in ("implement", "none"):
             return ()
         decides = order[0].action in ("plan", "specify")
         return (order[0],) if decides else drop_doubles((lead, order[0]))

@@ -191,8 +191,7 @@ class Archive:
 
     def _unpack_frame(self, offset: int, length: int, size: int) -> bytes:
         """Return the bytes of a frame. A size beyond 512 MiB is damage: no record or object has
-        it.
-        """
+        it."""
         if max(length, size) > _MAX_SIZE:
             raise self._describe_damage(f"a frame of {size} bytes")
         footer = self._footer

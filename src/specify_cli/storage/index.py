@@ -301,8 +301,8 @@ class Index:
             "spec-kitty invocations reindex, which takes in the records that removed "
             "worktrees left; then "
         )
-        behind = find_left_behind(self.root)
-        if not part and not behind and next(self.newest(), None) is None:
+        left = find_left_behind(self.root)
+        if not part and not left and next(self.newest(), None) is None:
             return CallerError(
                 "INVOCATION_NOT_FOUND",
                 f"there is no record yet in {self.root}",
@@ -317,7 +317,7 @@ class Index:
             f"no record {what} in {self.root}" + (f", but one in {above}" if above else ""),
             f"cd {shlex.quote(above)}, and there the same command"
             if above
-            else f"{advice if behind else ''}spec-kitty invocations list",
+            else f"{advice if left else ''}spec-kitty invocations list",
         )
 
     def _find_listed(self, number: int) -> Iterator[Key]:
@@ -505,8 +505,7 @@ class Index:
 
     def _list_cold(self) -> list[str]:
         """Return the names of the records in all archives; an archive that cannot be read is a
-        problem.
-        """
+        problem."""
         if not os.path.lexists(f"{self.root}/{layout.COLD}"):
             return []
         from specify_cli.storage.cold import list_months, open_month  # for old months alone
@@ -545,8 +544,7 @@ class Index:
 
     def _is_current(self) -> bool:
         """Return whether index and folders are as the stamp says: then no folder has to be
-        listed.
-        """
+        listed."""
         stamp = self._read_stamp()
         return bool(
             stamp.get("index") == self._index_state()

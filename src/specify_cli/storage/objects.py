@@ -61,7 +61,9 @@ class FileObjectStore:
         have mode 0600.
         """
         try:
-            exist = all(self._find_held(name, data) is not None for name, data in name_blobs(roots))
+            exist = all(
+                self._find_object(name, data) is not None for name, data in name_blobs(roots)
+            )
             self._put_group(members, settle=not exist)
             self._put_group(roots, settle=True)
         except OSError as error:
@@ -100,7 +102,7 @@ class FileObjectStore:
         young: set[str] = set()
         for name in digests:
             data = self.get(name)
-            state = tracked._find_held(name, data)
+            state = tracked._find_object(name, data)
             if state is None:
                 contents[name] = data
             elif is_young(state):
@@ -123,7 +125,7 @@ class FileObjectStore:
         absent: dict[str, bytes] = {}
         young = set(young)
         for name, data in name_blobs(blobs):
-            state = self._find_held(name, data)
+            state = self._find_object(name, data)
             if state is None:
                 absent[name] = data
             elif settle and is_young(state):
@@ -147,7 +149,7 @@ class FileObjectStore:
                 except FileExistsError:
                     # Either another writer was first, or the file of this name is not the object
                     # and is replaced.
-                    if self._find_held(name, absent[name]) is None:
+                    if self._find_object(name, absent[name]) is None:
                         durable.replace(fd, name[2:], absent[name], mode)
                         self.replaced.append(name)
             for fd in folders.values():
@@ -159,7 +161,7 @@ class FileObjectStore:
             for fd in folders.values():
                 os.close(fd)
 
-    def _find_held(self, name: str, data: bytes) -> os.stat_result | None:
+    def _find_object(self, name: str, data: bytes) -> os.stat_result | None:
         """Return the state of the file under an object's name if it holds the object.
 
         Its bytes are compared with `data`: no cached answer is trusted.

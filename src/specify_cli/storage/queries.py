@@ -509,7 +509,7 @@ def view_invocation(project: Project, invocation_id: str) -> dict[str, object]:
     annexes = annex_events(project.root, place.invocation_id)
     lines = join(fields_of(record), annexes)
     evidence = weigh_evidence(started, lines)
-    lines_of: dict[str, list[Mapping[str, object]]] = {name: [] for name in _SHOWN_APART}
+    lines_of: dict[str, list[Mapping[str, object]]] = {name: [] for name in _OWN_MEMBERS}
     for line in lines:
         lines_of.get(str(line.get("event")), []).append(line)
 
@@ -565,7 +565,7 @@ def _describe_context(
     }
 
 
-_SHOWN_APART = ("retrieval_request", "retrieval_response", "artifact_link", "commit_link")
+_OWN_MEMBERS = ("retrieval_request", "retrieval_response", "artifact_link", "commit_link")
 
 
 def events_from(

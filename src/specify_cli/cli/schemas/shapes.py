@@ -75,8 +75,7 @@ def _make_shape(
     source: Any, name: str, about: str | None, own: dict[str, Any], defaults: dict[str, Any]
 ) -> type[BaseModel]:
     """Return the model of a value: its own members, with those that a class states in their
-    place.
-    """
+    place."""
     names = _Names(source)
     of_source = {
         name: _evaluate(text, names)

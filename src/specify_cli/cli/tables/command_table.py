@@ -168,8 +168,7 @@ def _take(values: Values, param: Param, text: str) -> bool:
 
 def _place(command: Command, values: Values, positional: list[str], passed: set[str]) -> bool:
     """Note the arguments by their place. Return whether each that is required is there and none
-    is over.
-    """
+    is over."""
     arguments: Iterator[Param] = (param for param in command.params if param.kind == "argument")
     for param in arguments:
         if param.spelled_out and param.name in passed:

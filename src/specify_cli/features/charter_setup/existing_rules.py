@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import reduce
 from typing import NamedTuple
 
-from charter.parse import fence_behind, headings_of
+from charter.parse import fence_after, headings_of
 from doctrine import os
 from doctrine.load import SourceError, read_source
 from doctrine.text import UNSEEN
@@ -186,7 +186,7 @@ def _drop_known(lines: Sequence[str], known: set[str], heading: str) -> list[str
     kept: list[str] = []
     fence, opened = "", 0
     for line in lines:
-        outer, fence = fence, fence_behind(fence, line)
+        outer, fence = fence, fence_after(fence, line)
         opened = len(kept) if fence and not outer else opened
         folded = fold_line(line)
         # `@AGENTS.md` only brings in another file, which is read by itself.
@@ -211,7 +211,7 @@ def _drop_known(lines: Sequence[str], known: set[str], heading: str) -> list[str
     while kept and not kept[-1]:
         del kept[-1]
     # Code that is cut, or never ends, must not take in the sections that follow.
-    kept += filter(None, [reduce(fence_behind, kept, "")])
+    kept += filter(None, [reduce(fence_after, kept, "")])
     if more > 0:
         kept += ["", f"({more} more lines in the file)"]
     return kept if any(fold_line(line) for line in kept if not line.startswith("#")) else []

@@ -60,7 +60,7 @@ from specify_cli.features.replay.reports.report import report_bytes, view_report
 from specify_cli.invocation import gates
 from specify_cli.project.config import Project
 from specify_cli.record.ids import new_ulid, rfc3339
-from specify_cli.record.reading.printed_context import read_held
+from specify_cli.record.reading.printed_context import read_printed_before
 from specify_cli.record.reading.views import View, fields_of, find_places, pick
 from specify_cli.record.record import chain, is_stand_in, tip_of
 from specify_cli.record.seal import open_line
@@ -280,7 +280,11 @@ def _rerun(
                 raise refuse_input(error) from error
         context = assembled(opened, corpora[corpus], retrieval)
         made = outcome_of(context, retrieval)
-        printing = read_held(opened.past.started.get("printed")) if retrieval.is_context else None
+        printing = (
+            read_printed_before(opened.past.started.get("printed"))
+            if retrieval.is_context
+            else None
+        )
         if printing is None or isinstance(context, str) or context.page is None:
             return made
         printed = join_page(context.page, printing).encode("utf-8")

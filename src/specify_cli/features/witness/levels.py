@@ -42,7 +42,7 @@ from specify_cli.record.findings import (
     RecordReport,
     SetReport,
     judge_set,
-    say_told_once,
+    say_lone_calls,
 )
 from specify_cli.record.ids import rfc3339
 from specify_cli.record.seal import open_line
@@ -165,7 +165,7 @@ class TrailWatch:
                 continue
             if report.trail.approvals or report.trail.annexes:
                 report = check_approvals(report, self._project.root, self._trust.signers)
-            for name in (*APPROVAL_FACTS, "narrowed", "hooks_off", "told_once"):
+            for name in (*APPROVAL_FACTS, "narrowed", "hooks_off", "lone_calls"):
                 self._counts[name] += getattr(report.trail, name)
             if report.file.startswith(f"{layout.IMPORTED}/"):
                 self._counts["imported"] += 1
@@ -284,8 +284,8 @@ class TrailWatch:
         if self._unpublished:
             cited = f"what is cited and not here ({count(len(self._unpublished), 'record')})"
             yield f"that {cited} was open or private where it was written"
-        if counts["told_once"]:
-            yield say_told_once(counts["told_once"])
+        if counts["lone_calls"]:
+            yield say_lone_calls(counts["lone_calls"])
         if counts["hooks_off"]:
             whose = f"{say('hooks_off')}'s agent"
             yield f"what {whose} did after its hooks were taken out or switched off"

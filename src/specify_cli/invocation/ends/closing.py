@@ -165,7 +165,7 @@ def check_outcome(place: Place, completed: Mapping[str, object], outcome: str) -
         )
 
 
-def check_held(place: Place, record: Record, contents: ClosingContents) -> None:
+def check_recorded(place: Place, record: Record, contents: ClosingContents) -> None:
     """Refuse to close a record again with evidence or links that it does not hold. Raises
     CallerError ALREADY_COMPLETED.
 
@@ -296,8 +296,7 @@ def make_projections(
 
 def _has_evidence(root: str, invocation_id: str) -> bool:
     """Return whether both files of the evidence folder are there; their content is not looked
-    at.
-    """
+    at."""
     folder = f"{root}/{layout.evidence_folder(invocation_id)}"
     return all(os.path.lexists(f"{folder}/{name}") for name in ("evidence.md", "record.json"))
 

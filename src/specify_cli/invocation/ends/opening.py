@@ -258,8 +258,7 @@ def choose_advisor(project: Project, cache: ParseCache) -> Callable[[str], Advis
 
 def _refusal(refusal: RouterAmbiguityError, request: str, verb: str) -> CallerError:
     """Return the error for a request that was not routed; each candidate has a command that
-    chooses it.
-    """
+    chooses it."""
     candidates: list[dict[str, object]] = [
         {**candidate, "command": _picking_command(verb, str(candidate["profile_id"]), request)}
         for candidate in refusal.candidates
@@ -271,8 +270,7 @@ def _refusal(refusal: RouterAmbiguityError, request: str, verb: str) -> CallerEr
 
 def _picking_command(verb: str, profile_id: str, request: str) -> str:
     """Return the command that makes the same request with a profile named; `-` for a text from
-    stdin.
-    """
+    stdin."""
     from shlex import quote  # for a refused request only
 
     text = (

@@ -67,8 +67,8 @@ def _follow(fields: Mapping[str, object], base: str, is_open: dict[str, bool | N
         is_open.pop(name, None)
         is_open[name] = True
     elif fields.get("event") == "tool_result":
-        is_told = "witness" not in fields and fields.get("status") != "unknown"
-        is_open[name] = False if is_told else None
+        is_reported = "witness" not in fields and fields.get("status") != "unknown"
+        is_open[name] = False if is_reported else None
 
 
 def _choose(

@@ -369,8 +369,7 @@ def _refuse_foreign_members(
     event: str, fields: Mapping[str, Member], payload: Mapping[str, object]
 ) -> None:
     """Raise PayloadError for a member that the event does not have, or that only the recorder
-    computes.
-    """
+    computes."""
     for name in payload:
         if name in fields:
             continue
@@ -424,8 +423,7 @@ def _read_captured(
     where: str, name: str, field: Member, value: object, settings: Settings
 ) -> CapturedSide:
     """Return a value as the capture mode of its side leaves it. Raises ForeignError,
-    RedactionError.
-    """
+    RedactionError."""
     mode = settings.capture.get(field.side, "off")
     if field.media_type != "application/json":
         value = _read_text(where, value)
@@ -480,8 +478,7 @@ def _read_message(where: str, name: str, value: object, mode: str, settings: Set
 
 def _read_counts(where: str, name: str, value: object, rules: RuleSet) -> _Read:
     """Return counts by name. A name is a nested key of the line, so it must be ASCII and no
-    secret.
-    """
+    secret."""
     if not isinstance(value, dict) or len(value) > MAX_COUNTS:
         raise PayloadError(where, f"an object of at most {MAX_COUNTS} counts", _show(value))
     sums: dict[str, object] = {}
@@ -515,8 +512,7 @@ def _show(value: object) -> str:
 
 def _read_text(where: str, value: object) -> str:
     """Return a text in which every character can be encoded. Raises PayloadError for another
-    type.
-    """
+    type."""
     if not isinstance(value, str):
         raise PayloadError(where, "text", name_kind(value))
     return make_encodable(value)

@@ -553,8 +553,7 @@ def _strip_runner(text: str) -> str:
 
 def _is_test(part: _SimpleCommand, commands: Sequence[str]) -> bool:
     """Return whether a simple command runs tests: the charter names it, or everybody knows it
-    does.
-    """
+    does."""
     text, bare = _spell_command(part)
     for own in map(_strip_runner, commands):
         if bare == own or bare.startswith(f"{own} "):
@@ -616,8 +615,7 @@ def _read_output(output: str) -> str | None:
 
 def _changes_files(part: _SimpleCommand) -> bool:
     """Return whether a simple command writes files outside the temporary folders, as far as names
-    tell.
-    """
+    tell."""
     words = part.words
     if part.redirected_to:
         return True

@@ -89,8 +89,7 @@ def _is_digest_right(captured: object, stated: object) -> bool:
 
 def _check_result(fields: Mapping[str, object]) -> Iterator[str]:
     """Yield that a search's `result_hash` is of another result than the one that stands in its
-    line.
-    """
+    line."""
     if "result_hash" not in fields:
         return
     try:

@@ -193,8 +193,7 @@ class RemarkSources:
     @property
     def changes(self) -> list[_Change]:
         """Return the changes in the order of the timeline, one for each entry that changed a
-        file.
-        """
+        file."""
         return list(self._changes.values())
 
     def take(self, at: int, entry: Entry) -> None:

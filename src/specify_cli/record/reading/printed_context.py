@@ -1,6 +1,6 @@
 """Read which part of a governance context was printed, if it was not all of it. [pure]
 
-    read_held(started.get("printed"))      # {"charter:testing": "01JD…"}, or None: all was printed
+    read_printed_before(started.get("printed"))     # {"charter:testing": "01JD…"}; None: all was
     describe_printed(started.get("printed"))
 
 A context is printed in full once in a session. Later records print what is new, and name for every
@@ -26,7 +26,7 @@ def is_in_front(started: Mapping[str, object], hit: Mapping[str, object]) -> boo
     return hit.get("shown") != "line" and "opened_by" not in started
 
 
-def read_held(printed: object) -> dict[str, str] | None:
+def read_printed_before(printed: object) -> dict[str, str] | None:
     """Return the rules that were not printed again, as {uri: id of the record that printed it}.
 
     `printed` is the member of `started`. None means that everything was printed, or that the member
@@ -45,7 +45,7 @@ def describe_printed(printed: object) -> str:
 
     A member without `held` means that only titles were printed, for a person (form `titles`).
     """
-    holders = read_held(printed)
+    holders = read_printed_before(printed)
     if holders:
         records = ", ".join(dict.fromkeys(holders.values()))
         return f"{len(holders)} of them told before, in {records}; what was new was printed"

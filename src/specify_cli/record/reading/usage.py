@@ -205,8 +205,7 @@ def _sum_row(
 
 def _read_cost(value: object) -> Decimal:
     """Return a stated cost in US dollars; 0 where it is absent, no number, negative or not
-    finite.
-    """
+    finite."""
     try:
         cost = Decimal(str(value)) if value is not None else Decimal(0)
     except InvalidOperation:

@@ -256,8 +256,7 @@ class _Lines(Sequence["Entry"]):
 
     def _keep(self, place: int, entry: Entry, size: int) -> Entry:
         """Cache an entry of `size` bytes, and return it. A full cache is emptied whole: a walk in
-        order, which is the common case, would evict each entry before its next use in any case.
-        """
+        order, which is the common case, would evict each entry before its next use in any case."""
         self._room -= size
         if self._room < 0:
             self._cache.clear()

@@ -347,8 +347,7 @@ def _unquote(text: str) -> str:
 
 def _find_value(head: str) -> str:
     """Return the one argument that says what a call is about; without a known one the first
-    three.
-    """
+    three."""
     match = _VALUES.search(head)
     if match is not None:
         return _unescape(match[1])

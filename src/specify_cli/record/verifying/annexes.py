@@ -67,7 +67,7 @@ def add_annexes(
     seals = list(report.trail.annexes)
     erased = list(report.erased)
     orders: list[tuple[str, Mapping[str, object]]] = []
-    told_once = report.trail.told_once
+    lone_calls = report.trail.lone_calls
     for file, data in annexes:
         seal = seal_at_end(data)
         seals += [] if seal is None else [seal]
@@ -82,7 +82,7 @@ def add_annexes(
         all_objects += objects
         if problems:
             continue
-        told_once += count_told_once(fields)
+        lone_calls += count_lone_calls(fields)
         if fields.get("event") == "capture_gap" and fields.get("reason") in CONTRADICTIONS:
             seq = integer_at(fields, "seq", 0)
             findings.append(finding("CONTRADICTION_TOLD", file, seq, 0, say(fields.get("what"))))
@@ -95,7 +95,7 @@ def add_annexes(
             at = str(fields.get("at"))
             erased.append(ErasedLine(seq, line.seal, line.digest, members, at, file))
             findings.append(finding("ERASURE_UNPROVEN", file, seq, 0, ", ".join(members)))
-    trail = report.trail._replace(annexes=tuple(seals), told_once=max(0, told_once))
+    trail = report.trail._replace(annexes=tuple(seals), lone_calls=max(0, lone_calls))
     annex_seals = frozenset(seals)
     report = report._replace(
         findings=tuple(findings), objects=tuple(all_objects), trail=trail, erased=tuple(erased)
@@ -104,7 +104,7 @@ def add_annexes(
     return judge_erasures(report, orders, shows_seal) if orders else report
 
 
-def count_told_once(fields: Mapping[str, object]) -> int:
+def count_lone_calls(fields: Mapping[str, object]) -> int:
     """Return by how many an annex changes the number of calls that only one witness reported: a
     transcript that was compared with the record confirms some, or adds one of its own.
 

@@ -123,7 +123,7 @@ class Contents:
         # seq, offset).
         self.search: tuple[str, int, int] | None = None
         self.trail = NO_FACTS
-        self.is_session, self.told_once = False, 0
+        self.is_session, self.lone_calls = False, 0
 
     def add_finding(self, code: str, seq: int | None, offset: int, detail: str = "") -> None:
         """Add a finding at a byte offset of the file.
@@ -190,10 +190,10 @@ class Contents:
                 say(fields.get("call_id")),
                 hash(tool) if isinstance(tool, str) and tool != _UNNAMED else 0,
             )
-            self.told_once += self.is_session
+            self.lone_calls += self.is_session
         elif event == "reconciled":
             confirmed = fields.get("confirmed")
-            self.told_once -= confirmed if type(confirmed) is int else 0
+            self.lone_calls -= confirmed if type(confirmed) is int else 0
         elif event == "capture_gap" and fields.get("reason") == "hooks_off":
             self.trail = self.trail._replace(hooks_off=True)
         elif event == "approval" and fields.get("identity") != "claim":

@@ -174,8 +174,7 @@ def _is_pending(row: Row, line: ErasedLine | None) -> bool:
 
 def _proves(row: Row, line: ErasedLine | None) -> bool:
     """Return whether a row accounts for a line: for its seal, exactly its lost members, and the
-    rest.
-    """
+    rest."""
     return (
         line is not None
         and row.digest == line.digest

@@ -128,8 +128,7 @@ class LevelFiles:
 
     def _are_whole(self, size: int) -> bool:
         """Return whether every level has as many hashes as a log of this size needs. Their
-        content is not compared: a wrong hash gives a root that does not continue the signed one.
-        """
+        content is not compared: a wrong hash gives a root that does not continue the signed one."""
         level = 0
         while size:
             try:
@@ -268,8 +267,7 @@ def _sign(
     clock: Callable[[], int],
 ) -> Checkpoint:
     """Sign a log of `size` leaves with each of its keys, and return the checkpoint. Nothing is
-    stored.
-    """
+    stored."""
     keys = read_keys(generation) or _make_keys(project, generation)
     text = make_text(keys[0][0].name, size, merkle.compute_root(levels.read, size))
     seconds = clock() // 1_000_000_000

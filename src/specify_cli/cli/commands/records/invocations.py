@@ -55,8 +55,7 @@ _FOLLOW_PAUSE = 0.2
 
 def show(values: Values) -> int:
     """Show one invocation whole: as a story, its lines, its changes, or as JSON. Return the exit
-    code.
-    """
+    code."""
     project = shell.read_project()
     value = invocations.view_invocation(project, str(values["invocation_id"]))
     if values["json"] and not values["story"]:
@@ -114,8 +113,7 @@ def tail(values: Values) -> int:
 
 def verify(values: Values) -> int:
     """Check the bytes of one record, one file or every record. Return 3 if an error was found,
-    else 0.
-    """
+    else 0."""
     project, target, anchors = read_target(values)
     if target is None:
         warn_unexpected(project)

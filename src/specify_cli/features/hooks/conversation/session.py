@@ -35,7 +35,7 @@ from specify_cli.features.hooks.search import (
 )
 from specify_cli.features.hooks.worktree.gate import look_after
 from specify_cli.invocation.bindings import opens_by_itself, unlink_below, write_small
-from specify_cli.invocation.printing import forget_told
+from specify_cli.invocation.printing import forget_printed
 from specify_cli.record import layout
 from specify_cli.record.ids import rfc3339
 
@@ -53,7 +53,7 @@ def record_session(
     call = follow_request(at, call)
     if call.moment is not None and not is_reported_again(at, call, call.moment):
         if call.moment.kind in ("started", "compacted") and call.subagent is None:
-            forget_told(at.root, at.harness, call.session_id or "")
+            forget_printed(at.root, at.harness, call.session_id or "")
         has_record = record_moment(at, call, call.moment)
         begins = call.moment.kind == "prompt" and not has_record
         if (begins or call.moment.kind == "ended") and opens_by_itself(at.root, at.harness):
