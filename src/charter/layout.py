@@ -197,7 +197,7 @@ def _order(choice: Choice, action: str, testing: str) -> tuple[int, int]:
     """Return the place of what binds: summary, marked, forbidden, testing, what is named for the
     action, the rest of the charter.
 
-    Of several sections that forbid, the one whose title says least beside that comes first, and
+    Of several sections that forbid, the one whose title says least else comes first, and
     those that say more come after how to test, whose uri is `testing`. The rest goes by how much
     the request is about it; what is for another action comes last.
     """
@@ -230,7 +230,7 @@ def _name_words(section: Artifact) -> list[str]:
 
 def find_testing(sections: Iterable[Artifact]) -> str:
     """Return the uri of the section that says how to test, or nothing: the one whose title says
-    least beside that, so *Testing* before *Testing conventions (from AGENTS.md)*.
+    least else, so *Testing* before *Testing conventions (from AGENTS.md)*.
 
     `sections` are in the order of the charter. Of two with as short a title the first counts.
     """

@@ -314,7 +314,7 @@ def query_terms(query: str) -> tuple[str, ...]:
 
 
 def words(text: str) -> list[str]:
-    """Return the words of a text, identifiers taken apart, masks of redacted text skipped.
+    """Return the words of a text, identifiers split, masks of redacted text skipped.
 
     `parseHTTPHeader` gives three words; all are folded.
     """
@@ -435,7 +435,7 @@ def _count_named(artifact: Artifact, labels: frozenset[str]) -> int:
 
 
 def _collect_labels(collection: Sequence[Artifact], terms: frozenset[str]) -> frozenset[str]:
-    """Return the tags and keywords that name something wanted: all their words have one of the
+    """Return the tags and keywords that a request names: all their words have one of the
     stems."""
     labels: set[str] = set()
     for artifact in collection:

@@ -67,7 +67,7 @@ def _read(root: str) -> dict[str, object] | Problem:
 
 
 def _lock_path(root: str) -> str:
-    """Return the lock beside the machine-local state, where git does not see it."""
+    """Return the lock in the folder of machine-local state, where git does not see it."""
     folder = os.path.join(root, ".kittify", "local")
     if os.path.islink(folder):
         raise OSError(".kittify/local is a symbolic link; it is not followed")

@@ -23,7 +23,7 @@ _KEY = 20
 
 @lru_cache(maxsize=512)
 def estimate_tokens(text: str) -> int:
-    """Return how many tokens a text has at most, in the vocabularies it was held against.
+    """Return how many tokens a text has at most, in the vocabularies it was compared with.
 
     Too many is safe: a context that is shorter than its budget is complete, one that is longer may
     be cut by the agent's program.

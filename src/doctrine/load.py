@@ -468,7 +468,7 @@ def _parse_once(data: bytes, max_bytes: int) -> Any:
 
 
 class ParseCache:
-    """Parsed YAML by the digest of its bytes, in one file; without a path nothing is kept.
+    """Parsed YAML by the digest of its bytes, in one file; without a path nothing is stored.
 
     The file lies where no branch can plant it, and one of another user is not read: whoever can
     write it can make a file parse as something else.
@@ -516,7 +516,7 @@ class ParseCache:
         return value
 
     def remember(self, source: SourceFile, what: str, make: Callable[[], Any]) -> Any:
-        """Return a plain value that follows from the bytes of a file, made once and kept beside
+        """Return a plain value that follows from the bytes of a file, made once and stored with
         their parse.
 
         `what` names the value, and must name everything that it depends on besides the bytes, such
@@ -592,7 +592,7 @@ class ParseCache:
 def project_cache(root: str) -> ParseCache:
     """Return the cache of the project at a folder: in the git directory of its worktree.
 
-    Without git nothing is kept.
+    Without git nothing is stored.
 
     `root` is the project's folder.
     """

@@ -72,8 +72,8 @@ class NotTakenBack(OSError):
 def write_failed(what: str, error: OSError) -> EnvironmentFault:
     """Return the error for a refused write, naming the file and the system's reason.
 
-    `what` is the path people know. A write that could not be taken back is told apart: then the
-    lines may be there, and to run the command again would write them twice.
+    `what` is the path people know. A write that could not be cut off again has a message of its
+    own: then the lines may be there, and to run the command again would write them twice.
     """
     reason = os.strerror(error.errno) if error.errno else str(error)
     if isinstance(error, NotTakenBack):
@@ -305,7 +305,7 @@ def is_case_folded(root: str) -> bool:
     """Return whether names that differ in case are one name at `root`, as macOS and Windows have
     it.
 
-    It is told by `.kittify` or `.git`, one of which is there. False where neither is.
+    It tries `.kittify` and `.git`, one of which is there. False where neither is.
     """
     for name in (layout.KITTIFY, ".git"):
         try:
@@ -347,7 +347,7 @@ def name_below(root: str, path: str) -> str | None:
 
 
 def _is_same(path: str, folder: str) -> bool:
-    """Return whether a path leads to this folder; False where that cannot be told."""
+    """Return whether a path leads to this folder; False where that is not known."""
     try:
         return os.path.samefile(path, folder)
     except (OSError, ValueError):
@@ -361,7 +361,7 @@ def read_own(path: str, name: str, limit: int, *, closed: int = 0o022) -> bytes 
     `closed` holds the permission bits others may not have. Raises StoredDataError NOT_OURS.
 
     At most `limit` bytes are read. What git's directory holds of ours could come out of an archive
-    that somebody packed: this is how it is told from what we wrote.
+    that somebody packed: this is how the two differ.
 
     `path` is the whole path of the folder. The content is not checked: that it is ours says nothing
     about its form.

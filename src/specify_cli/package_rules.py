@@ -1,5 +1,5 @@
-"""What other installed packages bring to every project: masking rules, and stores beside the files
-(docs/extending.md).
+"""What other installed packages bring to every project: masking rules, and stores in addition to
+the files (docs/extending.md).
 
     read_brought().masks        # (("acme-badge", "ACME-[0-9]{8}"),)
 

@@ -34,7 +34,7 @@ from specify_cli.cli.terminal.output import write_error, write_text
 from specify_cli.errors import CallerError
 from specify_cli.room import Param
 
-# Begins the name of the hidden option beside an argument of the same meaning.
+# Begins the name of the hidden option that means the same as an argument.
 _OPTION_OF = "option_"
 
 
@@ -129,7 +129,7 @@ def run_typer(argv: list[str]) -> int:
             write_text(message)
             return 2
         context = getattr(error, "ctx", None)
-        # An option without its value is told without the command it belongs to.
+        # The message about an option without its value does not name the command.
         paths = (one.path for one in list_commands() if argv[: len(one.path)] == [*one.path])
         words = ("spec-kitty", *max(paths, key=len, default=()))
         path = " ".join(words) if context is None else context.command_path

@@ -58,8 +58,8 @@ class Binding(NamedTuple):
 
 
 class Nesting(NamedTuple):
-    """Where in a session a `do` was called: in which subagent, and beside which open record of the
-    session."""
+    """Where in a session a `do` was called: in which subagent, and while which record of the
+    session was open."""
 
     agent_id: str | None
     parent: str | None
@@ -110,7 +110,7 @@ def bind(
     The environment names no subagent. So while the `do` of a subagent is under way, a binding from
     the environment is not written: the hook reads from the output of the call whose record it is.
 
-    `source` is stored beside the id. `profile_id` completes the name of the record's file, so that
+    `source` is stored with the id. `profile_id` completes the name of the record's file, so that
     a hook opens it without a search. The file is replaced whole and not synced, because the record
     can also be found by its session.
     """
@@ -409,7 +409,7 @@ def list_left_open(root: str, harness: str, session: str) -> Iterator[str]:
 
 
 def is_record_open(root: str, binding: Binding) -> bool:
-    """Return whether a binding's record is there and open; False where that cannot be told.
+    """Return whether a binding's record is there and open; False where that is not known.
 
     Only the first and last line are read, as for a list.
     """

@@ -58,7 +58,7 @@ from specify_cli.redaction.redact import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# What holds records beside the files: nothing, or a capsule of memvid's.
+# What holds records in addition to the files: nothing, or a capsule of memvid's.
 BACKENDS = ("files", "capsule")
 
 
@@ -201,7 +201,7 @@ def load_project(
 
 
 def _add_masks(config: Config) -> Config:
-    """Return the config with the masking rules that installed packages bring beside its own."""
+    """Return the config with its own masking rules and those that installed packages bring."""
     masks = read_brought().masks
     return config._replace(redaction=add_rules(config.redaction, masks)) if masks else config
 

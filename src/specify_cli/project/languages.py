@@ -17,7 +17,7 @@ from specify_cli.routing.router import ProjectFacts
 def detect_facts(root: str) -> ProjectFacts:
     """Return the languages the names in the project's root speak of, sorted.
 
-    They are told by whole names and by endings; case does not matter.
+    Whole names and endings say them; case does not matter.
     """
     languages: set[str] = set()
     try:

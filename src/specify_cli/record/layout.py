@@ -135,7 +135,7 @@ def trail_folder(invocation_id: str) -> str:
 def is_month(text: str) -> bool:
     """Return whether a text is a month, as `2026-10`.
 
-    The number of the month is not looked at: `2026-13` names an archive that does not exist.
+    The number of the month is not checked: `2026-13` names an archive that does not exist.
     """
     year, dash, month = text[:4], text[4:5], text[5:]
     return dash == "-" and year.isdecimal() and month.isdecimal() and len(month) == 2

@@ -404,7 +404,7 @@ def recovered_line(invocation_id: str, tip: Tip, skipped: bytes, at: str) -> byt
     §7).
 
     `at` is the time it states, RFC 3339 with 24 characters. The line has no salt, so the same
-    arguments give the same bytes: a torn one can be told by that.
+    arguments give the same bytes: a torn one is recognised by that.
 
     `tip` is the last good line, and `skipped` are the bytes between its LF and the LF before the
     new line: neither LF is counted (docs/format.md §7).
@@ -444,8 +444,8 @@ def skips(line: Line, tip: Tip, length: int, sha256: str) -> bool:
 def plan_append(data: bytes, invocation_id: str, at: str) -> AppendPlan | Refusal:
     """Return how to continue after `data`, the end of a record's file that starts at a line start.
 
-    `data` must reach back far enough to hold the last whole line; a caller that is told DAMAGED on
-    a partial window asks again with the whole file.
+    `data` must reach back far enough to hold the last whole line; a caller that gets
+    RECORD_DAMAGED for a part of the file asks again with the whole file.
 
     `at` is the time of a `recovered` line, if one is due. The codes of a Refusal are
     RECORD_DAMAGED, RECORD_UNSEALED and FORMAT_TOO_NEW. Nothing is parsed but the last line, and the

@@ -163,10 +163,10 @@ def seal_line(fields: Mapping[str, object]) -> bytes:
 def erase_members(fields: Mapping[str, object], seal: str, names: Set[str], salt: str) -> bytes:
     """Return a line without the members in `names`; it keeps the seal it had.
 
-    Members that were erased before stay erased. The line's own salt is erased too: with it,
-    whoever guesses a value could check the guess against the seal. `salt` (32 hex digits) stands
-    beside the names of the members and must be new each time, so that nobody can check a guess
-    against the digest in an earlier annex either.
+    Members that were erased before stay erased. The line's own salt is erased too: with it, whoever
+    guesses a value could check the guess against the seal. `salt` (32 hex digits) stands with the
+    names of the members and must be new each time, so that nobody can check a guess against the
+    digest in an earlier annex either.
 
     `fields` are those of the line without `seal`. `names` that the line does not have are ignored.
     The result ends in LF and no longer hashes to its seal; an annex must account for that

@@ -111,7 +111,7 @@ class _Gap:
 
 
 class _Walk(Contents):
-    """The lines of one record, taken one after the other: their bytes, seals, chain and contents.
+    """The lines of one record, one after the other: their bytes, seals, chain and contents.
 
     1. `take` tells overlong lines and a torn tail from whole ones.
     2. A `recovered` line clears the lines before it that it describes.
@@ -302,7 +302,7 @@ class _Walk(Contents):
                 HIDDEN,
             )
             if self.list_withheld:
-                # Whether something of it was erased before it was withheld cannot be told.
+                # Nobody can know whether something of it was erased before it was withheld.
                 self.erased.append(ErasedLine(number or 0, line.seal, "", (), ""))
             return
         problems = [code for code in line.problems if code != "FOREIGN_LINE_ENDING"]

@@ -1,4 +1,4 @@
-"""What of a captured side may be kept: the four modes, after redaction.
+"""Which part of a captured side a record holds: the four modes, after redaction.
 
 `apply_mode` gives the line fields of one side of an event (its arguments, its output, a prompt)
 under a mode, and the objects those fields name. A secret is masked before anything is cut, hashed

@@ -21,7 +21,7 @@ The way of a text through `redact`:
    fixed point. A text that does not come to rest is replaced as a whole (`redaction-overrun`):
    too much is masked then, never too little.
 
-Masks that are there already are kept out of every stretch, so a text that went through twice
+Masks that are there already belong to no stretch, so a text that went through twice
 counts nothing twice.
 
     rules = rule_set([("ticket", "TICKET-[0-9]{6}")], allow=["not-a-secret"])
@@ -82,8 +82,8 @@ class RedactionError(Exception):
 
 
 class RuleSet(NamedTuple):
-    """The rules in force and the digest that names them; `user` holds ids beside compiled RE2
-    patterns.
+    """The rules in force and the digest that names them; `user` holds pairs of an id and a
+    compiled RE2 pattern.
 
     With `sieve` (`sieved`) a text in which no needle stands is known at one look.
 
@@ -190,7 +190,7 @@ def rule_set(user: Collection[tuple[str, str]], allow: Collection[str] = ()) -> 
 
 
 def add_rules(rules: RuleSet, more: Collection[tuple[str, str]]) -> RuleSet:
-    """Return rules with more beside them, as (id, RE2 pattern); an id that is there already stays
+    """Return rules together with more, as (id, RE2 pattern); an id that is there already stays
     as it is. Raises RuleError.
 
     `more` is what installed packages bring. The digest names them, too.

@@ -468,7 +468,7 @@ class FileRecordStore:
         `name` is a new ULID, and `line` one sealed line with its LF (docs/format.md §4, Annexes).
         Raises FileExistsError, EnvironmentFault WRITE_FAILED.
 
-        The record itself is not looked at: whether the annex fits, the caller has checked, and
+        The record itself is not read: whether the annex fits, the caller has checked, and
         `verify` checks again. A crash leaves no annex, or the whole one.
         """
         folder = layout.annex_folder(invocation_id)

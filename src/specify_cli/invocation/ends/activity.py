@@ -39,7 +39,7 @@ class Span(NamedTuple):
     end: int
 
     def holds(self, moment: int, slack: int = SLACK_MILLIS) -> bool:
-        """Return whether a moment lies in the span, or at most `slack` ms beside it."""
+        """Return whether a moment lies in the span, or at most `slack` ms before or after it."""
         return self.begin - slack <= moment <= self.end + slack
 
 

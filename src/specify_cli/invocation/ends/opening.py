@@ -110,7 +110,7 @@ class InvocationPayload(NamedTuple):
 
 
 class Terms(NamedTuple):
-    """The settings of one run, beside its request.
+    """The settings of one run.
 
     `opened_by` names what began a record without a `do`, such as `hook`. `capture` gives modes by
     side or by group (`llm`, `tool`); it can only narrow a mode that the config states. `limits` are

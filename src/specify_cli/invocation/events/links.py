@@ -91,7 +91,7 @@ def artifact_link(root: str, path: str, rules: RuleSet) -> dict[str, object]:
 
 
 def masked(key: str, text: str, rules: RuleSet) -> dict[str, object]:
-    """Return a text under its key, with `redactions` beside it where a rule applied."""
+    """Return a text under its key, and `redactions` where a rule applied."""
     result: Redacted = redact(text, rules)
     return {key: result.text, "redactions": result.counts} if result.counts else {key: result.text}
 

@@ -1,4 +1,4 @@
-"""Say what of an agent's work a record does not hold, so that silence is not taken for nothing.
+"""Say what of an agent's work a record does not hold, so that silence does not read as nothing.
 [pure]
 
     list_unseen(started, lines)      # ["response (captured as a digest alone)", "cost"]
@@ -25,7 +25,7 @@ _ONE_VOICE = frozenset(("gemini", "antigravity"))
 
 def list_unseen(started: Mapping[str, object], lines: Iterable[Mapping[str, object]]) -> list[str]:
     """Return what a record does not hold: sides that were not captured, and kinds of events that
-    nobody told.
+    nobody reported.
 
     The record of a person or of the Python API has no conversation, so no events are missing. If
     lines are withheld, any event may be among them: then only the first line is used.

@@ -149,7 +149,7 @@ def sum_usage(lines: Iterable[Fields], prices: Prices) -> tuple[UsageRow, ...]:
     """Return the usage of a record, the main agent first; each line counts once.
 
     Rows are sorted by agent, then model. A line without a model counts for the model its agent
-    named last. The cost a program told counts; only where it told none is the cost estimated, and
+    named last. A cost that the program states counts; only without one is the cost estimated, and
     only where every kind has a price. `prices` without models estimate nothing.
 
     `lines` are the fields of a record and its annexes in order. `prices` is the table to estimate

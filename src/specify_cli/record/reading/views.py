@@ -1,6 +1,6 @@
 """Records too long for memory: sequences whose items are read or made when they are asked for.
 
-    record = read_file(held)                   # `held` reads the file: (offset, size) -> bytes
+    record = read_file(file)                   # `file` reads: (offset, size) -> bytes
     tools = View(len(places), lambda at: record.entries[places[at]])
 
 Guarantees: `read_file` returns the same record as `record.fold` of the same bytes. It stores the
@@ -9,7 +9,7 @@ line that has changed since the first look raises RECORD_DAMAGED. A view is as l
 and stores nothing.
 
 Why a line is checked again: between two looks somebody may have erased or rewritten it. The result
-of the first look would then be shown beside other bytes. So the beginning of its seal is compared.
+of the first look would then belong to other bytes. So the beginning of its seal is compared.
 """
 
 from __future__ import annotations

@@ -263,7 +263,7 @@ class Contents:
         """Return whether a line is damaged. A line that seems to be missing may be that one, and
         the damage is a finding already.
 
-        A record can have a million findings, so each is looked at once.
+        A record can have a million findings, so each is read once.
         """
         findings = self.findings
         while self.harmless < len(findings) and not _is_damage(findings[self.harmless]):

@@ -71,7 +71,7 @@ _MAX_CITED = 64
 _MAX_OPEN = 16
 # How many closed records from before there were links become ends; docs/format.md §11.
 _MAX_ADOPTED = 1024
-# How many of the newest leaves of another clone are looked at after a merge.
+# How many of the newest leaves of another clone are read after a merge.
 _MERGED = 8
 # How many bytes at the end of the log are searched for a leaf that was written before a crash.
 _RECENT = 1024 * LEAF_BYTES

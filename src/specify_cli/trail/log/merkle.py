@@ -1,4 +1,4 @@
-"""RFC 6962 Merkle trees over hashes that are kept in levels of 256: roots, proofs and their
+"""RFC 6962 Merkle trees over hashes in levels of 256: roots, proofs and their
 verification. [pure]
 
     root = compute_root(read, size)

@@ -36,8 +36,8 @@ def list_segments(root: str, name: str) -> list[tuple[str, int, int]]:
     """Return (file name, number of its first leaf, number after its last) of each published piece
     of a log.
 
-    `name` is the log's. They are sorted by number; names of another form are left out. Contents
-    are not looked at.
+    `name` is the log's. They are sorted by number; names of another form are left out. Contents are
+    not read.
 
     `root` is the project's folder. A file whose range is empty is no piece.
     """
