@@ -21,6 +21,7 @@ from specify_cli.features.forget.targets import Query
 from specify_cli.features.programs.run import open_invocation
 from specify_cli.invocation.executor import ProfileInvocationExecutor
 from specify_cli.record.seal import open_line, seal_line
+from specify_cli.storage.store import FileRecordStore, Place
 from support import FULL, Cli, accept, git
 from trails import RECORDS, codes, load, make_repository, sign, verify
 
@@ -336,6 +337,40 @@ def test_an_erasure_in_spite_of_a_hold_is_found(cli: Cli, tmp_path: Path) -> Non
     erasing.carry_out(project, erasing.write_journal(project, plan, order, now))  # as no command does
 
     assert "HELD_ERASED" in codes(verify(root))
+
+
+def test_verify_reads_a_record_as_often_for_many_lines_another_clone_erased_as_for_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root, clone = tmp_path / "p", tmp_path / "clone"
+    one, _ = plant(root, trail="committed")
+    git(root, "add", "-A")
+    git(root, "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "one")
+    git(tmp_path, "clone", "-q", str(root), str(clone))
+    accept(clone)
+    read, paths = FileRecordStore.read, list[str]()
+
+    def read_counted(store: FileRecordStore, place: Place) -> bytes:
+        paths.append(place.path)
+        return read(store, place)
+
+    monkeypatch.setattr(FileRecordStore, "read", read_counted)
+
+    def count(query: Query) -> tuple[int, int]:
+        """Return the number of lines that another clone erased, and how often one check read the record."""
+        forget(clone, query)
+        annexes = ".kittify/events/annexes"
+        shutil.copytree(clone / annexes / one, root / annexes / one, dirs_exist_ok=True)
+        paths.clear()
+        report = verify(root)
+        pending = sum(item.code == "ERASURE_PENDING" for item in report.findings)
+        return pending, sum(one in path for path in paths)
+
+    few, reads = count(Query(invocation_id=one, members=("output",)))
+    many, reads_of_many = count(Query(invocation_id=one))
+
+    assert 0 < few < many
+    assert reads == reads_of_many
 
 
 def test_two_clones_erase_different_parts_and_merge(cli: Cli, tmp_path: Path) -> None:
