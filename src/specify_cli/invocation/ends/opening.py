@@ -297,7 +297,8 @@ def _check_limits(limits: Mapping[str, int] | None) -> None:
 
 def _check_names(terms: Terms) -> None:
     """Raise CallerError INVALID_VALUE for a program or tools that are not given by digests."""
-    for name, value in {**terms.tools, "program": terms.program or "0" * 64}.items():
+    program = {"program": terms.program} if terms.program else {}
+    for name, value in {**terms.tools, **program}.items():
         if (
             not isinstance(value, str)
             or re.fullmatch(r"[0-9a-f]{64}", value) is None
@@ -605,7 +606,7 @@ def trace_id_of(traceparent: str | None, invocation_id: str) -> str:
 
     `traceparent` is the header as it came, in any form, or None.
     """
-    match = re.fullmatch(_TRACEPARENT, traceparent or "")
+    match = re.fullmatch(_TRACEPARENT, traceparent) if traceparent else None
     if match is not None:
         return match.group(1)
     return f"{number_of(invocation_id):032x}"
