@@ -104,7 +104,7 @@ def _find_blamed(error: BaseException) -> str | None:
     # for an error that nobody expected
     from specify_cli.cli.tables.points import read_tables
 
-    rows = read_tables("points", look=False)["POINTS"].values()
+    rows = read_tables("points")["POINTS"].values()
     foreign = {fill[1] for fills in rows for fill in fills if not is_own(fill[1])}
     where = error.__traceback__
     while where is not None:

@@ -414,8 +414,8 @@ def _require_mapping(value: object, where: str) -> Mapping[str, object]:
 
 
 _NO_BACKEND = (
-    ", which no installed package brings: install the one whose stores are named so and run "
-    "spec-kitty doctor once, or write `memory_backend: files`"
+    ", which no installed package brings: install the one whose stores are named so, or write "
+    "`memory_backend: files`"
 )
 
 

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from specify_cli import package_rules
 from hooking import run_hook
-from specify_cli.package_rules import find_cache, read_brought, read_stamp
+from specify_cli.package_rules import read_brought, read_stamp
 from support import run_main
 
 BADGE = "BADGE-123456"
@@ -19,11 +20,9 @@ def _brought(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the kernel keeps of a package that brings a rule."""
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
-    path = Path(str(find_cache()))
-    path.parent.mkdir(parents=True)
-    kept: dict[str, object] = {"stamp": read_stamp(), "sources": {}, "broken": {}, "tables": None, "backends": []}
-    path.write_text(json.dumps({**kept, "masks": [["acme-badge", "BADGE-[0-9]{6}"]]}))
-    path.chmod(0o600)
+    found = {**package_rules._NOTHING, "masks": [["acme-badge", "BADGE-[0-9]{6}"]]}
+    stamp = read_stamp()
+    package_rules._write_cache(package_rules._find_cache(stamp), {"stamp": stamp, **found})
 
 
 def test_a_brought_rule_masks_what_a_hook_tells(chartered: Path, home: Path) -> None:

@@ -20,7 +20,8 @@ def _tree(folder: Path) -> dict[str, tuple[int, bytes]]:
     return {
         str(path.relative_to(folder)): (path.lstat().st_mode, path.read_bytes() if path.is_file() else b"")
         for path in sorted(folder.rglob("*"))
-        if not path.is_fifo()
+        # what was found of installed packages is noted at the first command after an install
+        if not path.is_fifo() and ".cache" not in path.relative_to(folder).parts
     }
 
 

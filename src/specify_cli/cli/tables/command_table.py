@@ -36,22 +36,22 @@ class Command(NamedTuple):
 
 def list_commands() -> Iterator[Command]:
     """Yield every command, in the order in which help shows them."""
-    return map(_make_command, read_tables("commands", look=True)["COMMANDS"])
+    return map(_make_command, read_tables("commands")["COMMANDS"])
 
 
 def list_groups() -> dict[str, str]:
-    """Return the words that commands stand after, each with what it is for."""
-    return dict(read_tables("commands", look=True)["GROUPS"])
+    """Return the words that commands stand behind, each with what it is for."""
+    return dict(read_tables("commands")["GROUPS"])
 
 
 def list_sections() -> dict[str, str]:
     """Return the section of help under which each word stands."""
-    return dict(read_tables("commands", look=True).get("SECTIONS", {}))
+    return dict(read_tables("commands")["SECTIONS"])
 
 
 def list_guesses() -> dict[str, str]:
     """Return the words that newcomers type for a command, each with the command's own."""
-    return dict(read_tables("commands", look=True).get("GUESSES", {}))
+    return dict(read_tables("commands")["GUESSES"])
 
 
 def _make_command(row: Sequence[Any]) -> Command:
@@ -84,15 +84,10 @@ def choose_run(command: Command, values: Values) -> str:
 
 
 def find_command(argv: list[str]) -> tuple[Command, list[str]] | None:
-    """Return the command these words name and the words after it.
-
-    `argv` are the words after the program's name. Rooms of other packages are looked for only where
-    ours have no such command.
-    """
-    for look in (False, True):
-        for row in read_tables("commands", look=look)["COMMANDS"]:
-            if argv[: len(row[0])] == list(row[0]):
-                return _make_command(row), argv[len(row[0]) :]
+    """Return the command these words name and the words after it."""
+    for row in read_tables("commands")["COMMANDS"]:
+        if argv[: len(row[0])] == list(row[0]):
+            return _make_command(row), argv[len(row[0]) :]
     return None
 
 

@@ -13,6 +13,7 @@ import sys
 
 from doctrine import os
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple
+from specify_cli.package_rules import read_found
 from specify_cli.room import Marks
 
 if TYPE_CHECKING:
@@ -88,39 +89,20 @@ def _make_anew(name: str) -> dict[str, Any]:
     return dict(tables[name])
 
 
-def read_tables(name: str, *, look: bool) -> Mapping[str, Any]:
-    """Return the tables `commands` or `points`, with what other installed packages bring.
-
-    Without `look` those packages count only where an earlier command searched them
-    (`strangers.py`).
-
-    `name` is that of the file.
-    """
-    from specify_cli.cli.tables.strangers import read_strangers  # a hook asks for no table but ours
-
-    rooms = read_strangers(look=look)
-    return load_compiled(name) if rooms is None or rooms.tables is None else rooms.tables[name]
+def read_tables(name: str) -> Mapping[str, Any]:
+    """Return the tables `commands` or `points`, with what other installed packages bring."""
+    tables: Mapping[str, Any] | None = read_found()["tables"]
+    return load_compiled(name) if tables is None else tables[name]
 
 
-# Points of everyday commands: there, packages of others are not looked for.
-_EVERYDAY = frozenset(("after", "opened", "closed", "hooks_off", "list_filters"))
-
-
-def list_fills(point: str, *, look: bool | None = None) -> list[FoundFill]:
-    """Return the functions that rooms put at a point, in order.
-
-    Other packages count for everyday points only as far as they are in the cache; `look` changes
-    that for one call.
-    """
-    tables = read_tables("points", look=point not in _EVERYDAY if look is None else look)
-    return [FoundFill(*row) for row in tables["POINTS"].get(point, ())]
+def list_fills(point: str) -> list[FoundFill]:
+    """Return the functions that rooms put at a point, in order."""
+    return [FoundFill(*row) for row in read_tables("points")["POINTS"].get(point, ())]
 
 
 def read_harnesses() -> dict[str, Marks]:
     """Return how the commands of each harness are known, ours first."""
-    rows = read_tables("commands", look=False).get("HARNESSES")
-    if rows is None:  # what is kept of other packages was made before there were marks
-        rows = load_compiled("commands")["HARNESSES"]
+    rows = read_tables("commands")["HARNESSES"]
     return {name: Marks(*row) for name, row in rows.items()}
 
 

@@ -1,14 +1,12 @@
 """Rooms of other installed packages, found by the entry point group `spec_kitty.features`
 (docs/extending.md).
 
-    found = read_strangers(look=True)  # its `tables` are None where no other package brings a room
+    found = read_strangers()  # its `tables` are None where no other package brings a room
 
-To read entry points takes 20 ms. So the rooms, and the tables that `assemble` makes of ours and
-theirs together, are cached in a file of the user's cache folder, which is valid while the folders
-of `sys.path` do not change. A package in the work tree of the project is not used: a branch must
-not decide what a command or a hook runs.
-
-`specify_cli.package_rules` reads the cache as well.
+To import declarations, and to assemble the tables of our rooms and theirs together, takes some 70
+ms. So what was found is cached (`specify_cli.package_rules` says where, and when it counts). A
+package in the work tree of the project is not used: a branch must not decide what a command or a
+hook runs.
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ import sys
 from doctrine import os
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 from specify_cli.errors import InvocationError
-from specify_cli.package_rules import find_cache, read_cache, read_stamp
+from specify_cli.package_rules import GROUP, read_found
 from specify_cli.project.root import find_root
 
 if TYPE_CHECKING:
@@ -30,7 +28,8 @@ if TYPE_CHECKING:
     from specify_cli.cli.tables.assemble import Room
     from specify_cli.room import Feature, Param
 
-GROUP = "spec_kitty.features"
+# So many seconds a declaration may take to be imported: commands would wait for one that hangs.
+_PATIENCE = 5
 
 
 class Strangers(NamedTuple):
@@ -38,7 +37,9 @@ class Strangers(NamedTuple):
     for an ordinary install).
 
     `broken` maps rooms that are left out to the reason. `tables` hold all rooms together; None if
-    only ours exist. `masks` and `backends` are what `package_rules` passes to the core.
+    only ours exist. `masks` and `backends` are what `package_rules` passes to the core. `developed`
+    has for each room with such a folder: the folder, the file of its declaration and when that was
+    changed (ns); no file where the room was left out because it lies in the work tree.
     """
 
     sources: Mapping[str, str]
@@ -46,115 +47,149 @@ class Strangers(NamedTuple):
     tables: Mapping[str, Mapping[str, Any]] | None
     masks: Sequence[tuple[str, str]] = ()
     backends: Sequence[str] = ()
+    developed: Sequence[tuple[str, str, int]] = ()
 
 
-# What this process has looked for itself, where no file can keep it.
-_found_here: dict[str, Strangers] = {}
+def read_strangers(*, anew: bool = False) -> Strangers:
+    """Return the rooms of the packages that are installed now; with `anew` without the cache."""
+    found = read_found(anew=anew)
+    return Strangers(*(found[name] for name in Strangers._fields))
 
 
-def read_strangers(*, look: bool) -> Strangers | None:
-    """Return the rooms of other packages from the cache; None if the cache does not hold the
-    installed packages.
-
-    With `look` the packages are then searched. Everyday commands do not search, so that they cost
-    the same without the cache file.
-    """
-    path, stamp = find_cache(), read_stamp()
-    cached = None if path is None else _read_cache(path, stamp)
-    if cached is None:
-        cached = _found_here.get(repr(stamp))
-    if cached is not None and not any(
-        _is_ours_to_judge(source) for source in cached.sources.values()
-    ):
-        # What is developed somewhere can change there at any time.
-        if not look or not any(cached.sources.values()):
-            return cached
-    elif cached is None and not look:
-        return None
-    strangers, is_whole = find_strangers()
-    if is_whole:
-        _found_here[repr(stamp)] = strangers
-        if path is not None:
-            _write_cache(path, stamp, strangers)
-    return strangers
+def search(cached: Mapping[str, Any] | None) -> tuple[Mapping[str, Any], bool]:
+    """Return what the packages bring, and whether that can be cached; `cached` itself where it is
+    right for the project here and what is developed has not changed."""
+    if cached is not None and all(_is_current(*row) for row in cached["developed"]):
+        return cached, True
+    found, is_whole = find_strangers()
+    return found._asdict(), is_whole
 
 
-def _read_cache(path: str, stamp: list[list[object]]) -> Strangers | None:
-    """Return the cached rooms if the cache is that of the installed packages, otherwise None."""
-    value = read_cache(path, stamp)
-    return None if value is None else Strangers(*(value[name] for name in Strangers._fields))
-
-
-def _write_cache(path: str, stamp: list[list[object]], strangers: Strangers) -> None:
-    """Write the cache; where that fails, the next command looks again."""
-    from doctrine.load import replace_file  # once after an install
-
-    data = json.dumps({"stamp": stamp, **strangers._asdict()}).encode()
+def _is_current(folder: str, file: str, at: int) -> bool:
     try:
-        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-        replace_file(path, data, 0o600, sync=False)
+        is_same = not file or os.stat(file).st_mtime_ns == at
     except OSError:
-        pass  # looked for again next time
+        return False
+    return is_same and _is_ours_to_judge(folder) == (not file)
 
 
 def find_strangers() -> tuple[Strangers, bool]:
     """Read the entry points, and assemble their rooms with our own; rooms that cannot be used are
     in `broken`.
 
-    The second value is false if a room was left out because it is developed in this project's work
-    tree.
-
-    Nothing is raised for a package of others: what it raises on import is why it is in `broken`.
-    Our own rooms still raise ValueError where two contradict each other.
+    The second value is false if one of these is developed somewhere: it can be repaired there, and
+    no folder of `sys.path` changes.
     """
-    from importlib.metadata import entry_points  # as above
+    from importlib.metadata import entry_points  # once after an install, as all below
 
-    points = sorted(entry_points(group=GROUP), key=lambda point: point.name)
-    if not points:
-        return Strangers({}, {}, None), True
-    from contextlib import redirect_stdout  # as above
+    from specify_cli.cli.tables.assemble import read_rooms
 
-    from specify_cli.cli.tables.assemble import assemble, compose_files, read_rooms
-
-    rooms, sources, broken = read_rooms(), dict[str, str](), dict[str, str]()
-    tables: Mapping[str, Mapping[str, Any]] | None = None
+    ours = read_rooms()
+    loaded: list[tuple[str, str, Room]] = []
+    sources, broken = dict[str, str](), dict[str, str]()
+    developed: list[tuple[str, str, int]] = []
     is_whole = True
-    for point in points:
+    for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
         source = _find_source(point)
         name = point.name if point.dist is None else f"{point.name} of {point.dist.name}"
         if _is_ours_to_judge(source):
             broken[name] = "it is developed in this work tree, which must not say what is run here"
-            is_whole = False
+            developed.append((source, "", 0))
             continue
-        try:
-            with redirect_stdout(sys.stderr):  # nothing of theirs stands among our answers
-                room = _load_room(point, [room.feature.name for room in rooms])
-                files = compose_files(assemble([*rooms, room]), None)
-                json.dumps(files)
         # whatever a package of others does costs only itself
-        except (Exception, SystemExit) as error:
-            broken[name] = f"{type(error).__name__}: {error}"[:300]
+        try:
+            room = _load_room(point)
+            if source:
+                file = str(sys.modules[point.module].__file__)
+                developed.append((source, file, os.stat(file).st_mtime_ns))
+        except Exception as error:
+            broken[name] = _describe_failure(error)
+            is_whole = is_whole and not source
             continue
-        rooms.append(room)
-        tables = files
-        sources[point.name] = source
-    features = [room.feature for room in rooms if room.feature.name in sources]
+        loaded.append((name, source, room))
+    theirs, tables = _add_rooms(ours, loaded, broken)
+    is_whole = is_whole and not any(source and name in broken for name, source, _ in loaded)
+    sources = {room.feature.name: source for _, source, room in loaded if room in theirs}
     return Strangers(
         sources,
         broken,
         tables,
-        [(rule_id, mask) for feature in features for rule_id, mask in feature.masks.items()],
-        [name for feature in features for name in feature.backends],
+        [(rule_id, mask) for room in theirs for rule_id, mask in room.feature.masks.items()],
+        [name for room in theirs for name in room.feature.backends],
+        developed,
     ), is_whole
 
 
-def _load_room(point: EntryPoint, names: Sequence[str]) -> Room:
+def _describe_failure(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"[:300]
+
+
+def _add_rooms(
+    ours: Sequence[Room], loaded: Sequence[tuple[str, str, Room]], broken: dict[str, str]
+) -> tuple[list[Room], Mapping[str, Mapping[str, Any]] | None]:
+    """Return the rooms that fit together, each behind those that it needs, and the tables that they
+    make with ours; the others are put into `broken`."""
+    from specify_cli.cli.tables.assemble import assemble, compose_files
+
+    rooms = list(ours)
+    tables: Mapping[str, Mapping[str, Any]] | None = None
+    waiting = list(loaded)
+    while waiting:
+        names = {room.feature.name for room in rooms}
+        ready = (one for one in waiting if names.issuperset(one[2].feature.needs))
+        name, _, room = one = next(ready, waiting[0])
+        waiting.remove(one)
+        missing = sorted(set(room.feature.needs) - names)
+        try:
+            if missing:
+                raise ValueError(f"it needs {', '.join(missing)}")
+            if room.feature.name in names:
+                raise ValueError(f"another room is named {room.feature.name!r}")
+            files = compose_files(assemble([*rooms, room]), None)
+            json.dumps(files)
+        except Exception as error:
+            broken[name] = _describe_failure(error)
+            continue
+        rooms.append(room)
+        tables = files
+    return rooms[len(ours) :], tables
+
+
+def _import_declaration(point: EntryPoint) -> object:
+    """Return what an entry point names. Raises TimeoutError where importing it does not end, else
+    what that raises, as an Exception."""
+    from contextlib import redirect_stdout
+    from threading import Thread
+
+    found: list[object] = []
+    raised: list[BaseException] = []
+
+    def load() -> None:
+        try:
+            found.append(point.load())
+        except BaseException as error:  # an exit, or a panic of a compiled module
+            raised.append(error)
+
+    loading = Thread(target=load, daemon=True)
+    with redirect_stdout(sys.stderr):  # nothing of theirs stands among our answers
+        loading.start()
+        loading.join(_PATIENCE)
+    if raised:
+        error = raised[0]
+        what = f"{type(error).__name__}: {error}"
+        raise error if isinstance(error, Exception) else ImportError(what) from error
+    if not found:
+        raise TimeoutError(f"importing {point.value} did not end within {_PATIENCE} s")
+    return found[0]
+
+
+def _load_room(point: EntryPoint) -> Room:
     """Return the room behind an entry point. Raises whatever importing it raises; TypeError where
     it is none."""
     from specify_cli.cli.tables.assemble import Room
     from specify_cli.room import POINTS, Feature
 
-    feature = point.load()
+    feature = _import_declaration(point)
     if not isinstance(feature, Feature):
         raise TypeError(
             f"{point.value}: expected a specify_cli.room.Feature, found {type(feature).__name__}"
@@ -162,23 +197,19 @@ def _load_room(point: EntryPoint, names: Sequence[str]) -> Room:
     _refuse_types(feature)
     if feature.name != point.name:
         raise ValueError(f"the room is named {feature.name!r}: expected {point.name!r}")
-    if feature.name in names:
-        raise ValueError(f"another room is named {feature.name!r}")
-    missing = sorted(set(feature.needs) - set(names))
-    if missing or feature.direct:
-        what = (
-            f"it needs {', '.join(missing)}"
-            if missing
-            else "`direct` is for rooms of spec-kitty alone"
-        )
-        raise ValueError(what)
+    if feature.direct:
+        raise ValueError("`direct` is for rooms of spec-kitty alone")
     _refuse_params([param for command in feature.commands for param in command.params])
     _refuse_params([param for form in feature.forms for param in form.params])
     _refuse_forms(feature)
     _refuse_masks(feature)
-    unasked = sorted({fill.point for fill in feature.fills} - POINTS)
+    points = {fill.point for fill in feature.fills}
+    unasked = sorted(points - POINTS)
     if unasked:
         raise ValueError(f"nothing asks the point {unasked[0]!r}: docs/extending.md lists them")
+    if "record_streams" in points:  # every record would pass through it on to the other checks
+        what = "`record_checks` sees each record, and `checks` is called behind them"
+        raise ValueError(f"`record_streams` is for rooms of spec-kitty alone: {what}")
     return Room(feature, point.module.rpartition(".")[0] or point.module)
 
 

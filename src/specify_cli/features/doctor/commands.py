@@ -44,10 +44,10 @@ def call_check(run: str, home: str | None, project: Project) -> Iterator[Finding
 
 def _list_left_out() -> list[Finding]:
     """Return a finding for each room of another package that is left out."""
-    found = read_strangers(look=True)
+    found = read_strangers(anew=True)
     repair = "uninstall the package, or report it to whoever wrote it"
-    broken = {} if found is None else found.broken
-    return [Finding("ROOM_LEFT_OUT", WARNING, name, why, repair) for name, why in broken.items()]
+    left_out = found.broken.items()
+    return [Finding("ROOM_LEFT_OUT", WARNING, name, why, repair) for name, why in left_out]
 
 
 def doctor(values: Values) -> int:
@@ -58,7 +58,8 @@ def doctor(values: Values) -> int:
         for fill in list_fills("sweep"):
             call_fill(fill, project, cache, shell.home())
         swept = list(sweep(project, shell.home(), shell.caller(), time.time_ns() // 1_000_000))
-    findings = [*examine(project, cache, _read_rooms(project)), *_list_left_out()]
+    left_out = _list_left_out()  # first: what was repaired counts at once
+    findings = [*examine(project, cache, _read_rooms(project)), *left_out]
     errors = sum(item.severity == ERROR for item in findings)
     if values["json"]:
         write_json(DoctorReport(errors == 0, findings, swept))

@@ -124,7 +124,7 @@ def _check_hooks_off(project: Project, home: str | None) -> Iterator[Finding]:
             program.warning,
             "spec-kitty hooks status",
         )
-    harnesses = list_harnesses(look=False)
+    harnesses = list_harnesses(quiet=True)
     marked = {one.name for one in harnesses if opens_by_itself(project.root, one.name)}
     for name in sorted(marked.union(installed)):
         places = [

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def find_installed(root: str, home: str | None) -> dict[str, int]:
     """Return since when (ms) the hooks of each harness are installed for this project."""
     installed: dict[str, int] = {}
-    for harness in list_harnesses(look=False):
+    for harness in list_harnesses(quiet=True):
         for place in list_places(harness, root, home):
             if standing(place).state not in ("current", "outdated"):
                 continue

@@ -1,8 +1,6 @@
 """Harnesses of other installed packages, found at the point `harness` (docs/extending.md).
 
-A hook reads only what is stored of other packages and never looks for them: everyday commands keep
-nothing waiting. Whatever such a harness does costs only itself: what it raises becomes one error
-that names it.
+Whatever such a harness does costs only itself: what it raises becomes one error that names it.
 """
 
 from __future__ import annotations
@@ -26,16 +24,15 @@ def find_foreign(harness: str) -> Dialect:
 
     Raises EnvironmentFault ROOM_FAILED.
     """
-    for fill in list_foreign(look=False):
+    for fill in list_foreign():
         if fill.name == harness:
             return load_foreign(fill)
     return Dialect(harness, {})
 
 
-def list_foreign(*, look: bool) -> Iterator[FoundFill]:
-    """Yield the harnesses of other packages; with `look` also of packages that were installed just
-    now."""
-    yield from (fill for fill in list_fills("harness", look=look) if not is_own(fill.run))
+def list_foreign() -> Iterator[FoundFill]:
+    """Yield the harnesses of other packages."""
+    yield from (fill for fill in list_fills("harness") if not is_own(fill.run))
 
 
 @contextmanager

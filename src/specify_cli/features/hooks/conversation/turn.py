@@ -188,7 +188,7 @@ def _merge_transcript(
         tells_turn,
         moment.kind == "ended",
     )
-    for fill in list_fills("turn_over", look=False):
+    for fill in list_fills("turn_over"):
         try:
             with blame_package(f"{fill.run} of another package failed", fill.run):
                 load(fill.run)(project, cache, over)

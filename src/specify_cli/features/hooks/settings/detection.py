@@ -124,7 +124,7 @@ def describe_off(name: str, root: str, home: str | None) -> str | None:
     the sessions of the harness, and no settings file holds the hooks. Beside each settings file a
     harness reads one for this machine alone (`settings.local.json`).
     """
-    harnesses = [harness for harness in list_harnesses(look=False) if harness.name == name]
+    harnesses = [harness for harness in list_harnesses(quiet=True) if harness.name == name]
     places = [place for harness in harnesses for place in list_places(harness, root, home)]
     for place in places:
         for path in (place.relative, place.relative.replace(".json", ".local.json")):

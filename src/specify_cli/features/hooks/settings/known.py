@@ -14,15 +14,14 @@ from specify_cli.features.hooks.strangers import find_row_path, list_foreign, lo
 _FORMS = ("nested", "flat", "named")
 
 
-def list_harnesses(*, look: bool = True) -> list[Harness]:
+def list_harnesses(*, quiet: bool = False) -> list[Harness]:
     """Return the harnesses in the order they are shown; one of another package that fails is left
     out.
 
-    With `look` they are looked for where other packages were installed just now, and what is left
-    out is named on stderr. Everyday commands do neither.
+    What is left out is named on stderr, unless an everyday command wants it `quiet`.
     """
     found = dict(HARNESSES)
-    for fill in list_foreign(look=look):
+    for fill in list_foreign():
         try:
             if fill.name in found:
                 raise ValueError("another one has this name")
@@ -41,7 +40,7 @@ def list_harnesses(*, look: bool = True) -> list[Harness]:
                 if isinstance(error, EnvironmentFault)
                 else f"{type(error).__name__}: {error}"
             )
-            if look:
+            if not quiet:
                 write_note(
                     f"warning: the harness {one_line(fill.name)} is left out: {one_line(what)}"
                 )
