@@ -48,7 +48,7 @@ def run(command: Command, values: Values) -> int:
         if blamed is None:
             raise
         return fail(blame_room(blamed, error), 1)
-    except Exception as error:
+    except BaseException as error:  # a panic of a compiled module, too
         if os.environ.get("SPEC_KITTY_DEBUG"):
             raise
         if isinstance(error, OSError):
@@ -100,18 +100,23 @@ def find_extra(error: ImportError, group: str) -> EnvironmentFault | None:
 
 
 def _find_blamed(error: BaseException) -> str | None:
-    """Return the function of another package that an error came out of, if it did."""
+    """Return the function of another package that an error came out of, or that could not be
+    loaded; None where neither is so."""
     # for an error that nobody expected
     from specify_cli.cli.tables.points import read_tables
 
     rows = read_tables("points")["POINTS"].values()
-    foreign = {fill[1] for fills in rows for fill in fills if not is_own(fill[1])}
+    runs = [run for fills in rows for _, run, _ in fills]
+    packages = {run.partition(".")[0] for run in runs if not is_own(run)}
     where = error.__traceback__
     while where is not None:
-        code = where.tb_frame.f_code.co_name
-        if (run := f"{where.tb_frame.f_globals.get('__name__')}:{code}") in foreign:
+        frame, where = where.tb_frame, where.tb_next
+        module = str(frame.f_globals.get("__name__"))
+        if module.partition(".")[0] in packages:
+            return f"{module}:{frame.f_code.co_name}"
+        # A module that is missing, or is no Python, has no frame of its own.
+        if frame.f_code is load.__code__ and not is_own(run := str(frame.f_locals["run"])):
             return run
-        where = where.tb_next
     return None
 
 

@@ -19,9 +19,12 @@ from doctrine.text import make_encodable
 from specify_cli.cli.tables.points import (
     FoundFill,
     call_fill,
+    excuse_package,
     is_own,
     list_fills,
+    load,
     read_harnesses,
+    run_briefly,
 )
 from specify_cli.cli.terminal.output import write_note
 from specify_cli.durable import read_clock
@@ -38,8 +41,6 @@ if TYPE_CHECKING:
 
 
 _STDIN_LIMIT = 8 * 1024 * 1024
-# So many seconds a command waits, once it has answered, for a function of another package.
-_PATIENCE = 5
 
 
 def here() -> str:
@@ -124,11 +125,8 @@ def request_text(words: object) -> str:
 
 
 def describe_off(root: str, harness: str) -> str | None:
-    """Return the setting by which a harness runs no hooks in a project; None if it runs them.
-
-    `root` is the project's folder. Rooms that know the harness answer; the first answer counts.
-    """
-    reasons = [call_fill(fill, harness, root, home()) for fill in list_fills("hooks_off")]
+    """Return the setting by which a harness runs no hooks in a project; None if it runs them."""
+    reasons = [_ask_briefly(fill, harness, root, home()) for fill in list_fills("hooks_off")]
     return next((reason for reason in reasons if reason is not None), None)
 
 
@@ -283,22 +281,22 @@ def announce_opened(caller: Caller, invocation_id: str) -> None:
             _call_briefly(fill, root, home(), caller.session, invocation_id)
 
 
-def _call_briefly(fill: FoundFill, *arguments: object) -> None:
-    """Call what fills a point after the answer; what another package leaves unfinished after a
-    while ends with this process."""
-    if is_own(fill.run):
-        call_fill(fill, *arguments)
-        return
-    from threading import Thread  # for packages of others alone
+def _ask_briefly(fill: FoundFill, *arguments: object) -> str | None:
+    """Return the text that a function at a point has; None where it has none, or of another package
+    fails."""
+    answer = _call_briefly(fill, *arguments)
+    if answer is None or isinstance(answer, str):
+        return answer
+    what = f"expected a text or None, found {type(answer).__name__}"
+    write_note(f"warning: {fill.run} of another package failed: {what}")
+    return None
 
-    stdout = sys.stdout
-    running = Thread(target=call_fill, args=(fill, *arguments), daemon=True)
-    running.start()
-    running.join(_PATIENCE)
-    if running.is_alive():
-        sys.stdout = stdout  # which the function has turned away for as long as it runs
-        what = f"{fill.run} of another package did not end within {_PATIENCE} s and is left"
-        write_note(f"warning: {what}; report it to whoever wrote that package")
+
+def _call_briefly(fill: FoundFill, *arguments: object) -> object:
+    """Return what a function at a point returns; of another package within a few seconds."""
+    if is_own(fill.run):
+        return call_fill(fill, *arguments)
+    return excuse_package(fill.run, lambda: run_briefly(lambda: load(fill.run)(*arguments)))
 
 
 def find_left_open(caller: Caller) -> tuple[str, ...]:
@@ -324,5 +322,5 @@ def warn_closed(caller: Caller, profile_id: str, invocation_id: str) -> tuple[st
     place = place_of(profile_id, invocation_id)
     if b'"event":"tool_call"' in FileRecordStore(root).read(place):
         return ()
-    warnings = [call_fill(fill, root, home(), place) for fill in list_fills("closed")]
+    warnings = [_ask_briefly(fill, root, home(), place) for fill in list_fills("closed")]
     return tuple(warning for warning in warnings if warning is not None)

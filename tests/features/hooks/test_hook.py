@@ -211,6 +211,19 @@ def test_unknown_events_and_harnesses_disturb_nobody(hook: Hook, chartered: Path
     assert told == ([("unknown_payload", "SomethingNew")] if harness == "claude-code" else [])
 
 
+def test_what_a_harness_reports_whose_package_is_gone_stands_where_doctor_shows_it(
+    hook: Hook, chartered: Path, run: str, cli: Cli
+) -> None:
+    assert run
+    hook({"session_id": "s-9", "cwd": str(chartered), "hook_event_name": "SomethingNew"}, "tern")
+    hook({"session_id": "s-9", "cwd": str(chartered), "hook_event_name": "SomethingNew"}, "codex")
+
+    assert [line["code"] for line in log(chartered, layout.HOOK_FAILURES)] == ["HARNESS_NOT_FOUND"]
+    [found] = [item for item in cli("doctor", "--json").json()["findings"] if item["code"] == "HOOK_FAILED"]
+    assert "no installed package brings the harness tern" in found["message"]
+    assert "out of the program's settings" in found["message"]
+
+
 def test_a_number_beyond_a_double_keeps_its_spelling(hook: Hook, chartered: Path, run: str) -> None:
     told = json.dumps(post(chartered, tool_response={"stdout": "fine", "ratio": 0.5})).replace("0.5", "1e400")
     hook(told.encode())

@@ -499,6 +499,34 @@ def test_a_rule_that_raises_on_what_it_decided_before_is_a_finding(chartered: Pa
     ]
 
 
+def test_what_a_rule_prints_stands_in_no_report(
+    chartered: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = "replay_rules_that_print"
+    source = (
+        "from specify_cli.invocation import gates\n"
+        "print('imported')\n"
+        "@gates.RULES.rule('loud')\n"
+        "def loud(inputs):\n"
+        "    print('judged')\n"
+        "    return gates.Verdict('pass', 'ok')\n"
+    )
+    (tmp_path / f"{name}.py").write_text(source, encoding="utf-8")
+    monkeypatch.setattr(gates, "RULES", gates.RULES.copy())
+    monkeypatch.syspath_prepend(tmp_path)
+    __import__(name)
+    invocation_id = ran(chartered, lambda run: run.gate("g", "loud", {"n": 4}), rules=gates.RULES)
+    monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setattr(gates, "RULES", RuleRegistry())
+    capsys.readouterr()
+
+    named = replayed(chartered, invocation_id, rules_module=name)
+
+    assert named.gates[0].status == "reproduced"
+    assert tuple(capsys.readouterr()) == ("", "imported\njudged\n")
+    monkeypatch.delitem(sys.modules, name)
+
+
 def test_rules_come_from_the_module_the_user_names(
     chartered: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

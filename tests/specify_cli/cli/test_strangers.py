@@ -17,7 +17,7 @@ import pytest
 from forked import forking
 from specify_cli.cli import shell
 from specify_cli.cli.app import _get_command
-from specify_cli.cli.tables import strangers
+from specify_cli.cli.tables import points
 from specify_cli.cli.tables.points import FoundFill, call_fill
 from specify_cli.cli.tables.strangers import find_strangers, read_strangers
 from specify_cli.features.doctor.doctor import _guard
@@ -496,7 +496,7 @@ def test_a_declaration_that_leaves_or_panics_costs_only_itself(
 def test_a_declaration_that_never_ends_is_left_out(
     bring: Bring, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(strangers, "_PATIENCE", 0.05)
+    monkeypatch.setattr(points, "_PATIENCE", 0.05)
     bring("stuck", "")
     with (tmp_path / "elsewhere/kitty_stuck/feature.py").open("a") as file:
         file.write("import sys, threading\nsys.end = threading.Event()\nsys.end.wait()\n")
@@ -505,7 +505,7 @@ def test_a_declaration_that_never_ends_is_left_out(
     wait_until(lambda: hasattr(sys, "end"))
     sys.end.set()  # type: ignore[attr-defined]
 
-    assert "importing kitty_stuck.feature:FEATURE did not end within" in found.broken["stuck of kitty-stuck"]
+    assert "TimeoutError: it did not end within" in found.broken["stuck of kitty-stuck"]
 
 
 def test_a_package_on_the_path_below_the_work_tree_runs_nothing_there(
@@ -522,15 +522,17 @@ def test_a_package_on_the_path_below_the_work_tree_runs_nothing_there(
 
 
 def test_a_function_of_others_that_prints_leaves_or_raises_costs_only_itself(
-    bring: Bring, capsys: pytest.CaptureFixture[str]
+    bring: Bring, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    bring("rude", "", "import sys\ndef leave(): sys.exit(7)\ndef speak(): print('ha')\ndef give():\n yield 1\n 1/0\n")
-    words = ("leave", "speak", "give")
+    source = "import sys\ndef leave(): sys.exit(7)\ndef speak(): print('ha')\ndef give():\n yield 1\n 1/0\n"
+    bring("rude", "", source + "class Panic(BaseException): pass\ndef panic(): raise Panic('in Rust')\n")
+    words = ("leave", "speak", "give", "panic")
 
     answers = [call_fill(FoundFill("", f"kitty_rude.work:{word}", "")) for word in words]
 
-    said = capsys.readouterr()
-    assert (answers, said.out) == ([None, None, None], "")
+    said = capfd.readouterr()
+    assert (answers, said.out) == ([None] * 4, "")
+    assert "kitty_rude.work:panic of another package failed: Panic: in Rust" in said.err
 
 
 def test_a_check_of_others_that_prints_leaves_or_errs_is_a_finding(
@@ -597,7 +599,7 @@ def test_a_filter_of_others_that_returns_something_else_is_named(bring: Bring, c
 def test_a_function_of_others_that_never_ends_does_not_keep_an_answer(
     bring: Bring, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shell, "_PATIENCE", 0.01)
+    monkeypatch.setattr(points, "_PATIENCE", 0.01)
     # It ends with this process: one that ended in the middle of another test would give that its own stdout.
     source = "import threading\ndef wait(_): threading.Event().wait()\n"
     bring("slow", "fills=(Fill('after', 'work:wait', marker='kittify'),)", source)
@@ -606,7 +608,60 @@ def test_a_function_of_others_that_never_ends_does_not_keep_an_answer(
     done = cli("do", "fix the login test", "--json")
 
     assert done.code == 0 and done.json()["invocation_id"]
-    assert "kitty_slow.work:wait of another package did not end" in done.err
+    assert "kitty_slow.work:wait of another package failed: TimeoutError: it did not end" in done.err
+
+
+@pytest.mark.usefixtures("chartered")
+def test_a_record_is_closed_whatever_other_packages_do_at_its_end(
+    bring: Bring, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fills = "Fill('hooks_off', 'work:wait'), Fill('closed', 'work:wait'), Fill('closed', 'work:answer')"
+    source = "import threading\nend = threading.Event()\ndef wait(*_): end.wait()\ndef answer(*_): return 5\n"
+    bring("late", f"fills=({fills})", source)
+    assert cli("hooks", "install", "--harness", "claude-code").code == 0
+    monkeypatch.setattr(points, "_PATIENCE", 0.05)
+    session = {"CLAUDE_CODE_SESSION_ID": "s-1"}
+    assert cli("do", "fix the login test", env=session).code == 0
+    off = shell.describe_off(os.getcwd(), "claude-code")
+
+    done = cli("profile-invocation", "complete", "last", "--json", env=session)
+    sys.modules["kitty_late.work"].end.set()
+
+    assert (done.code, done.json()["outcome"], off) == (0, "done", None)
+    assert "kitty_late.work:wait of another package failed: TimeoutError" in done.err
+    assert "kitty_late.work:answer of another package failed: expected a text or None, found int" in done.err
+
+
+@pytest.mark.parametrize("work", ["1/0", "def (", "SOURCES = 5", "raise SystemExit(3)"])
+@pytest.mark.usefixtures("chartered")
+def test_a_source_of_others_that_fails_keeps_nobody_from_a_folder(bring: Bring, cli: Cli, work: str) -> None:
+    bring("store", "fills=(Fill('sources', 'work:SOURCES'),)", work)
+    assert cli("do", "fix the login test").code == 0
+
+    done = cli("invocations", "verify", "--source", ".")
+
+    assert done.code == 0, done
+    assert "warning: kitty_store.work:SOURCES of another package failed" in done.err
+
+
+@pytest.mark.parametrize(
+    ("work", "why"),
+    [
+        ("1/0", "kitty_keys.work:judge of another package failed: ZeroDivisionError"),
+        ("def (", "kitty_keys.work:judge of another package failed: SyntaxError"),
+        ("", "kitty_keys.work:judge of another package failed: AttributeError"),
+        ("judge = lambda value: value['a']", "kitty_keys.work:<lambda> of another package failed: TypeError"),
+    ],
+)
+def test_what_fails_of_others_below_a_command_of_ours_is_named(
+    bring: Bring, cli: Cli, chartered: Path, work: str, why: str
+) -> None:
+    bring("keys", "fills=(Fill('config_keys', 'work:judge', 'keys'),)", work)
+    (chartered / ".kittify/config.yaml").write_text("keys: 5\n")
+
+    error = cli("charter", "lint", "--json").error()
+
+    assert (error["error_code"], why in error["message"]) == ("ROOM_FAILED", True), error
 
 
 def test_after_an_uninstall_what_named_the_package_says_the_way_out(cli: Cli, chartered: Path) -> None:
@@ -621,10 +676,15 @@ def test_after_an_uninstall_what_named_the_package_says_the_way_out(cli: Cli, ch
     assert "`memory_backend: files`" in refused.error()["message"]
 
 
+@pytest.mark.parametrize(
+    ("line", "why"), [("1 / 0", "ZeroDivisionError"), ("end.wait()", "TimeoutError: it did not end within")]
+)
 def test_what_fails_of_others_at_the_end_of_a_turn_stands_where_doctor_finds_it(
-    bring: Bring, cli: Cli, chartered: Path
+    bring: Bring, cli: Cli, chartered: Path, monkeypatch: pytest.MonkeyPatch, line: str, why: str
 ) -> None:
-    bring("late", "fills=(Fill('turn_over', 'work:look'),)", "def look(*_):\n print('ha')\n 1/0\n")
+    monkeypatch.setattr(points, "_PATIENCE", 1)
+    source = f"import threading\nend = threading.Event()\ndef look(*_):\n print('ha')\n {line}\n"
+    bring("late", "fills=(Fill('turn_over', 'work:look'),)", source)
     assert cli("hooks", "install", "--harness", "claude-code").code == cli("doctor").code == 0
     told = {"session_id": "s-1", "cwd": str(chartered), "prompt": "fix the login"}
 
@@ -633,6 +693,7 @@ def test_what_fails_of_others_at_the_end_of_a_turn_stands_where_doctor_finds_it(
         for event in ("UserPromptSubmit", "Stop")
     ]
 
+    sys.modules["kitty_late.work"].end.set()
     assert [(end.code, end.out) for end in ends] == [(0, ""), (0, "")]
     failures = (chartered / ".kittify/local/hook-failures.jsonl").read_text()
-    assert "kitty_late.work:look of another package failed: ZeroDivisionError" in failures
+    assert f"kitty_late.work:look of another package failed: {why}" in failures

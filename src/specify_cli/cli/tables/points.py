@@ -17,11 +17,13 @@ from specify_cli.package_rules import read_found
 from specify_cli.room import Marks
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from typing import Any
 
 _HERE = os.path.dirname(__file__)
 _FEATURES = f"{os.path.dirname(os.path.dirname(_HERE))}/features"
+# So many seconds a function of another package may take where an agent or a command waits for it.
+_PATIENCE = 5
 _DECLARATIONS = ("core_commands.py", "params.py", "assemble.py", "../../room.py")
 
 
@@ -114,16 +116,57 @@ def call_fill(fill: FoundFill, *arguments: object) -> Any:
     """
     if is_own(fill.run):
         return load(fill.run)(*arguments)
+
+    def call() -> Any:
+        value = load(fill.run)(*arguments)
+        return list(value) if hasattr(value, "__next__") else value
+
+    return excuse_package(fill.run, call)
+
+
+def excuse_package(run: str, work: Callable[[], Any]) -> Any:
+    """Return what `work` returns. What fails in it of another package is named on stderr, and the
+    result is None."""
+    if is_own(run):
+        return work()
     from contextlib import redirect_stdout  # for packages of others alone
 
     try:
         with redirect_stdout(sys.stderr):  # nothing of theirs stands among our answers
-            value = load(fill.run)(*arguments)
-            return list(value) if hasattr(value, "__next__") else value
-    except (Exception, SystemExit) as error:
-        text = f"warning: {fill.run} of another package failed: {type(error).__name__}: {error}\n"
+            return work()
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # an exit, or a panic of a compiled module
+        text = f"warning: {run} of another package failed: {type(error).__name__}: {error}\n"
         os.write(2, text.encode("utf-8", "replace"))
         return None
+
+
+def run_briefly(work: Callable[[], Any]) -> Any:
+    """Return what `work` of another package returns. Raises what it raises, an exit or a panic as
+    RuntimeError; TimeoutError where it does not end after a while: it then ends with this
+    process."""
+    from threading import Thread  # for packages of others alone
+
+    results: list[Any] = []
+    raised: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            results.append(work())
+        except BaseException as error:
+            raised.append(error)
+
+    running = Thread(target=run, daemon=True)
+    running.start()
+    running.join(_PATIENCE)
+    if raised:
+        error = raised[0]
+        what = f"{type(error).__name__}: {error}"
+        raise error if isinstance(error, Exception) else RuntimeError(what) from error
+    if not results:
+        raise TimeoutError(f"it did not end within {_PATIENCE} s")
+    return results[0]
 
 
 def is_own(run: str) -> bool:

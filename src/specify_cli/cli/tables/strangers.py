@@ -11,6 +11,7 @@ hook runs.
 
 from __future__ import annotations
 
+import io
 import json
 import sys
 
@@ -27,9 +28,6 @@ if TYPE_CHECKING:
 
     from specify_cli.cli.tables.assemble import Room
     from specify_cli.room import Feature, Param
-
-# So many seconds a declaration may take to be imported: commands would wait for one that hangs.
-_PATIENCE = 5
 
 
 class Strangers(NamedTuple):
@@ -155,41 +153,17 @@ def _add_rooms(
     return rooms[len(ours) :], tables
 
 
-def _import_declaration(point: EntryPoint) -> object:
-    """Return what an entry point names. Raises TimeoutError where importing it does not end, else
-    what that raises, as an Exception."""
-    from contextlib import redirect_stdout
-    from threading import Thread
-
-    found: list[object] = []
-    raised: list[BaseException] = []
-
-    def load() -> None:
-        try:
-            found.append(point.load())
-        except BaseException as error:  # an exit, or a panic of a compiled module
-            raised.append(error)
-
-    loading = Thread(target=load, daemon=True)
-    with redirect_stdout(sys.stderr):  # nothing of theirs stands among our answers
-        loading.start()
-        loading.join(_PATIENCE)
-    if raised:
-        error = raised[0]
-        what = f"{type(error).__name__}: {error}"
-        raise error if isinstance(error, Exception) else ImportError(what) from error
-    if not found:
-        raise TimeoutError(f"importing {point.value} did not end within {_PATIENCE} s")
-    return found[0]
-
-
 def _load_room(point: EntryPoint) -> Room:
-    """Return the room behind an entry point. Raises whatever importing it raises; TypeError where
-    it is none."""
+    """Return the room behind an entry point. Raises whatever importing it raises, TimeoutError
+    where that does not end; TypeError where it is none."""
+    from contextlib import redirect_stdout
+
     from specify_cli.cli.tables.assemble import Room
+    from specify_cli.cli.tables.points import run_briefly
     from specify_cli.room import POINTS, Feature
 
-    feature = _import_declaration(point)
+    with redirect_stdout(io.StringIO()):  # nothing of theirs stands among answers or errors
+        feature = run_briefly(point.load)
     if not isinstance(feature, Feature):
         raise TypeError(
             f"{point.value}: expected a specify_cli.room.Feature, found {type(feature).__name__}"
@@ -208,7 +182,7 @@ def _load_room(point: EntryPoint) -> Room:
     if unasked:
         raise ValueError(f"nothing asks the point {unasked[0]!r}: docs/extending.md lists them")
     if "record_streams" in points:  # every record would pass through it on to the other checks
-        what = "`record_checks` sees each record, and `checks` is called behind them"
+        what = "`record_checks` sees each record, and `checks` is called after it"
         raise ValueError(f"`record_streams` is for rooms of spec-kitty alone: {what}")
     return Room(feature, point.module.rpartition(".")[0] or point.module)
 

@@ -156,8 +156,10 @@ def _guard(
                 found.append(item)
     except InvocationError as error:
         found.append(Finding(error.code, ERROR, name, error.message, error.suggestion))
+    except KeyboardInterrupt:
+        raise
     # what a room does wrong must not hide what the others find
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
         what = f"a check failed, so what it looks for is not known: {type(error).__name__}: {error}"
         repair = "report it to whoever wrote the room"
         found.append(Finding("CHECK_FAILED", WARNING, name, what, repair))

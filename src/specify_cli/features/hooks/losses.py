@@ -10,11 +10,12 @@ from contextlib import suppress
 from doctrine import os
 from doctrine.light_imports import TYPE_CHECKING
 from specify_cli import durable
-from specify_cli.errors import InvocationError, StoredDataError
+from specify_cli.errors import CallerError, InvocationError, StoredDataError
 from specify_cli.features.hooks.direct import list_keys
 from specify_cli.features.hooks.payload.compose import TooSlow, run_in_time, split_texts
 from specify_cli.features.hooks.payload.values import HookInput
 from specify_cli.features.hooks.search import Orphan, Recorded
+from specify_cli.features.hooks.strangers import list_foreign
 from specify_cli.invocation.bindings import digest_of_names
 from specify_cli.project.config import load_project
 from specify_cli.record import layout
@@ -118,6 +119,18 @@ def note_failure(at: Site, error: BaseException) -> None:
                 return
         except (OSError, InvocationError):
             continue
+
+
+def note_gone(at: Site) -> None:
+    """Say where doctor shows it that a hook reports what is lost, if no package brings its
+    harness."""
+    if at.harness in (fill.name for fill in list_foreign()):
+        return
+    what = (
+        f"no installed package brings the harness {at.harness}, so what its hooks report is lost; "
+        "install it again, or take `spec-kitty hook` out of the program's settings"
+    )
+    note_failure(at, CallerError("HARNESS_NOT_FOUND", what, "spec-kitty hooks status"))
 
 
 def _describe_failure(harness: str, error: BaseException) -> LogLine:

@@ -9,7 +9,7 @@ import sys
 from contextlib import contextmanager, redirect_stdout
 
 from doctrine.light_imports import TYPE_CHECKING
-from specify_cli.cli.tables.points import FoundFill, is_own, list_fills, load
+from specify_cli.cli.tables.points import FoundFill, is_own, list_fills, load, run_briefly
 from specify_cli.errors import EnvironmentFault
 from specify_cli.features.hooks.payload.dialect import Dialect
 from specify_cli.features.hooks.payload.values import HookInput
@@ -43,13 +43,23 @@ def blame_package(what: str, run: str, passes: tuple[type[Exception], ...] = ())
     try:
         with redirect_stdout(sys.stderr):
             yield
-    except (Exception, SystemExit) as error:
-        if is_own(run) or isinstance(error, passes):
+    except BaseException as error:  # an exit, or a panic of a compiled module, too
+        if is_own(run) or isinstance(error, (KeyboardInterrupt, *passes)):
             raise
         failure = f"{what}: {type(error).__name__}: {error}"
         raise EnvironmentFault(
             "ROOM_FAILED", failure[:500], "tell those who made the package, or uninstall it"
         ) from error
+
+
+def call_waited(run: str, *arguments: object) -> None:
+    """Call a function that an agent waits for; of another package for a few seconds. Raises what
+    ours raise, EnvironmentFault ROOM_FAILED for another's."""
+    if is_own(run):
+        load(run)(*arguments)
+        return
+    with blame_package(f"{run} of another package failed", run):
+        run_briefly(lambda: load(run)(*arguments))
 
 
 def load_foreign(fill: FoundFill) -> Dialect:

@@ -10,7 +10,9 @@ putting it into words is `report`'s.
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import redirect_stdout
 from decimal import Decimal, InvalidOperation
 from typing import NamedTuple
 
@@ -376,7 +378,8 @@ def ask_gate(
     except ForeignError as error:
         return not_again(f"its inputs cannot be read: {error}")
     try:
-        verdict = rule(inputs)
+        with redirect_stdout(sys.stderr):  # what a rule prints stands in no report
+            verdict = rule(inputs)
         outcome, reason = verdict.outcome, verdict.reason_code
     # the rule is a caller's code: whatever it raises is its answer
     except (Exception, SystemExit) as error:

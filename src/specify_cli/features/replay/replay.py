@@ -13,6 +13,7 @@ import importlib
 import itertools
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import redirect_stdout
 from decimal import Decimal
 from typing import NamedTuple
 
@@ -211,7 +212,8 @@ def load_rules(name: str | None) -> None:
         # last, so that nothing there takes the place of an installed module
         sys.path.append(os.getcwd())
     try:
-        importlib.import_module(name)
+        with redirect_stdout(sys.stderr):
+            importlib.import_module(name)
     # a caller's module: whatever it raises is why it cannot be used
     except (Exception, SystemExit) as error:
         raise CallerError(

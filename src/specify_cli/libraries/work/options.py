@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 
 from specify_cli.cli import shell
-from specify_cli.cli.tables.points import list_fills, load
+from specify_cli.cli.tables.points import excuse_package, list_fills, load
 from specify_cli.cli.terminal.render import bar_when_long
 from specify_cli.errors import CallerError
 from specify_cli.libraries.work.sharing import Engine, parse_scheduler
@@ -48,7 +49,13 @@ def find_kind(values: Values) -> SourceKind | None:
     """Return the kind of source that `--source` names where a room brought it; None for a folder or
     an archive."""
     given = shell.get_text(values, "source")
-    kinds: list[SourceKind] = (
-        [] if given is None else [load(fill.run) for fill in list_fills("sources")]
-    )
-    return next((kind for kind in kinds if kind.recognizes(str(given))), None)
+    if given is None:
+        return None
+
+    def recognize(run: str) -> SourceKind | None:
+        kind: SourceKind = load(run)
+        return kind if kind.recognizes(given) else None
+
+    # one that fails must not keep others from a folder
+    kinds = (excuse_package(run, partial(recognize, run)) for _, run, _ in list_fills("sources"))
+    return next((kind for kind in kinds if kind is not None), None)

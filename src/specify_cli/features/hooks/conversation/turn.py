@@ -15,7 +15,7 @@ from doctrine import os
 from doctrine.light_imports import TYPE_CHECKING
 from doctrine.text import make_encodable
 from specify_cli import durable
-from specify_cli.cli.tables.points import list_fills, load
+from specify_cli.cli.tables.points import list_fills
 from specify_cli.errors import InvocationError
 from specify_cli.features.hooks.conversation.late_calls import was_last
 from specify_cli.features.hooks.conversation.take_in import read_prompt_time
@@ -46,7 +46,7 @@ from specify_cli.features.hooks.search import (
     find_recorder,
     is_first_telling,
 )
-from specify_cli.features.hooks.strangers import blame_package
+from specify_cli.features.hooks.strangers import call_waited
 from specify_cli.features.hooks.worktree.gate import look_after
 from specify_cli.invocation.bindings import digest_of_names, list_bindings, short_digest
 from specify_cli.invocation.ends.activity import read_moment
@@ -190,8 +190,7 @@ def _merge_transcript(
     )
     for fill in list_fills("turn_over"):
         try:
-            with blame_package(f"{fill.run} of another package failed", fill.run):
-                load(fill.run)(project, cache, over)
+            call_waited(fill.run, project, cache, over)
         except (InvocationError, OSError) as error:
             from specify_cli.features.hooks.losses import note_failure  # rare
 
@@ -200,7 +199,8 @@ def _merge_transcript(
 
 def record_unknown(at: Site, call: HookInput) -> None:
     """Say once on a session's record that its harness reports an event this version does not know,
-    and does not pass over: its settings row says which and why."""
+    and does not pass over: its settings row says which and why. Without a record, what is lost of
+    a harness whose package is gone stands where doctor shows it."""
     from specify_cli.features.hooks.settings.harnesses import HARNESSES  # most programs report none
 
     row = HARNESSES.get(at.harness)
@@ -209,6 +209,10 @@ def record_unknown(at: Site, call: HookInput) -> None:
     try:
         found = find_recorder(at, call)
     except (Orphan, Recorded):
+        if row is None:
+            from specify_cli.features.hooks.losses import note_gone  # rare
+
+            note_gone(at)
         return
     with closing(found) as recorder:
         event = redact(call.hook_event, recorder.settings.rules).text
