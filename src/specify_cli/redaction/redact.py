@@ -190,18 +190,13 @@ def rule_set(user: Collection[tuple[str, str]], allow: Collection[str] = ()) -> 
 
 
 def add_rules(rules: RuleSet, more: Collection[tuple[str, str]]) -> RuleSet:
-    """Return rules together with more, as (id, RE2 pattern); an id that is there already stays
-    as it is. Raises RuleError.
+    """Return rules with more beside them, as (id, RE2 pattern). Raises RuleError.
 
-    `more` is what installed packages bring. The digest names them, too.
-
-    A package can only make redaction stricter: it brings no allow-list, and no rule of it replaces
-    another.
+    `more` is what installed packages bring. Where the config has a rule of the same id both count,
+    because the config is part of a branch. The digest names them, too.
     """
     fresh = [
-        (rule_id, _compile_re2(f"rule {rule_id}", pattern))
-        for rule_id, pattern in sorted(more)
-        if rule_id not in rules.ids
+        (rule_id, _compile_re2(f"rule {rule_id}", pattern)) for rule_id, pattern in sorted(more)
     ]
     return rules._replace(
         user=(*rules.user, *fresh),

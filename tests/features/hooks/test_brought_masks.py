@@ -25,6 +25,18 @@ def _brought(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     package_rules._write_cache(package_rules._find_cache(stamp), {"stamp": stamp, **found})
 
 
+def test_a_rule_of_the_same_id_in_the_config_does_not_take_the_place_of_a_brought_one(
+    chartered: Path, home: Path
+) -> None:
+    """The config is part of a branch, which could otherwise switch off the rule of a package."""
+    (chartered / ".kittify/config.yaml").write_text("redaction:\n  rules:\n    acme-badge: 'ZZZ-[0-9]{4}'\n")
+
+    began = run_main(("do", f"fix the login of {BADGE} and ZZZ-1234", "--json"), cwd=chartered, home=home)
+
+    text = (chartered / began.json()["record_path"]).read_text()
+    assert "fix the login of ⟦acme-badge⟧ and ⟦acme-badge⟧" in text
+
+
 def test_a_brought_rule_masks_what_a_hook_tells(chartered: Path, home: Path) -> None:
     def tell(event: str, **payload: object) -> None:
         body = {"hook_event_name": event, "session_id": "s1", "cwd": str(chartered), **payload}
