@@ -378,7 +378,7 @@ def bring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bring]:
         package = folder / f"kitty_{name}"
         package.mkdir(parents=True)
         (package / "__init__.py").touch()
-        words = "Command, Feature, Fill, Form, Group, Marks, argument, flag, option"
+        words = "Command, Feature, Fill, Form, Group, Marks, Param, argument, flag, option"
         feature = f"FEATURE = Feature('{name}', 'It is odd.', 'README.md', {members})\n"
         (package / "feature.py").write_text(f"from specify_cli.room import {words}\nprint('imported')\n{feature}")
         (package / "work.py").write_text(work)
@@ -414,6 +414,18 @@ COUNT = "commands=(Command(('count',), 'work:count', 'Count.', ({}), (), '0'),)"
         ("over", "forms=(Form(('do',), ('',), 'work:do'),)", "`do` runs a form for 'everything'"),
         ("point", "fills=(Fill('check', 'work:look'),)", "nothing asks the point 'check'"),
         ("stream", "fills=(Fill('record_streams', 'work:look'),)", "`record_streams` is for rooms of spec-kitty alone"),
+        ("empty", COUNT.replace("('count',)", "()").format(""), "a command has the words ()"),
+        ("blank", COUNT.replace("('count',)", "('-x',)").format(""), "a command has the words ('-x',)"),
+        (
+            "many",
+            COUNT.format("argument('a', 'A', multiple=True), argument('b', 'B', multiple=True)"),
+            "a, b: only one",
+        ),
+        ("kind", COUNT.format("Param('x', 'banana', 'X'),"), "x: expected argument, option or flag, found 'banana'"),
+        ("must", "forms=(Form(('do',), (), params=(option('x', 'X', required=True),)),)", "x: expected an option"),
+        ("place", "forms=(Form(('do',), (), params=(argument('x', 'X'),)),)", "x: expected an option"),
+        ("free", "forms=(Form(('do',), ('profile=free',), 'work:do'),)", "`do` takes any --profile"),
+        ("noname", "fills=(Fill('harness', 'work:HARNESS'),)", "a Fill at 'harness' needs a name"),
         ("typo", "forms=(Form(('invocations', 'export'), ('formt=csv',), 'work:do'),)", "has no option 'formt'"),
         ("takes", "forms=(Form(('invocations', 'list'), ('json',), 'work:do'),)", "runs a form for 'json'"),
     ],

@@ -209,6 +209,9 @@ def _make_row(
                 if name not in {param.name for param in params}:
                     words = " ".join(command.path)
                     raise ValueError(f"`{words}` has no option {name!r}, for which a form runs")
+                if not next(param.choices for param in params if param.name == name):
+                    words = " ".join(command.path)
+                    raise ValueError(f"`{words}` takes any --{name}: a form cannot add a value")
                 params = [
                     _add_choice(param, value, form.about) if param.name == name else param
                     for param in params

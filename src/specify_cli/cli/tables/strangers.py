@@ -27,7 +27,13 @@ if TYPE_CHECKING:
     from typing import Any
 
     from specify_cli.cli.tables.assemble import Room
-    from specify_cli.room import Feature, Param
+    from specify_cli.room import Command, Feature, Param
+
+
+# Points whose functions are found by the name of what fills them.
+_NAMED = frozenset((
+    "api", "config_keys", "harness", "list_filters", "merge_rules", "page_rows", "transcripts",
+))  # fmt: skip
 
 
 class Strangers(NamedTuple):
@@ -173,10 +179,13 @@ def _load_room(point: EntryPoint) -> Room:
         raise ValueError(f"the room is named {feature.name!r}: expected {point.name!r}")
     if feature.direct:
         raise ValueError("`direct` is for rooms of spec-kitty alone")
-    _refuse_params([param for command in feature.commands for param in command.params])
+    _refuse_commands(feature.commands)
     _refuse_params([param for form in feature.forms for param in form.params])
     _refuse_forms(feature)
     _refuse_masks(feature)
+    unnamed = [fill.point for fill in feature.fills if fill.point in _NAMED and not fill.name]
+    if unnamed:
+        raise ValueError(f"a Fill at {unnamed[0]!r} needs a name, by which it is found")
     points = {fill.point for fill in feature.fills}
     unasked = sorted(points - POINTS)
     if unasked:
@@ -205,11 +214,26 @@ def _refuse_types(value: Any) -> None:
                 _refuse_types(one)
 
 
+def _refuse_commands(commands: Sequence[Command]) -> None:
+    """Raise ValueError for a command that would answer for others, or that Typer would refuse."""
+    for command in commands:
+        words = [word for word in command.path if word and not word.startswith("-")]
+        if not words or len(words) < len(command.path):
+            raise ValueError(f"a command has the words {command.path!r}: expected words to type")
+        rest = [one.name for one in command.params if one.kind == "argument" and one.multiple]
+        if len(rest) > 1:
+            raise ValueError(f"{', '.join(rest)}: only one argument can take all words")
+        _refuse_params(command.params)
+
+
 def _refuse_params(params: Sequence[Param]) -> None:
     """Raise ValueError for a param that Typer would refuse when help is asked for."""
     from keyword import iskeyword  # once after an install
 
     for param in params:
+        if param.kind not in ("argument", "option", "flag"):
+            what = f"expected argument, option or flag, found {param.kind!r}"
+            raise ValueError(f"{param.name}: {what}")
         is_named = param.name.isidentifier() and not iskeyword(param.name)
         is_short = not param.short or (len(param.short) == 2 and param.short[0] == "-")
         is_chosen = not param.choices or param.default in (None, *param.choices)
@@ -219,8 +243,11 @@ def _refuse_params(params: Sequence[Param]) -> None:
 
 
 def _refuse_forms(feature: Feature) -> None:
-    """Raise ValueError for a form that takes a command of others over: one runs for an option or a
-    value that the room brings."""
+    """Raise ValueError for a form that takes a command of others over, or asks more of its users:
+    one runs for an option or a value that the room brings."""
+    for param in (param for form in feature.forms for param in form.params):
+        if param.required or param.kind == "argument":
+            raise ValueError(f"{param.name}: expected an option that users of others can leave out")
     own_params = {(form.path, param.name) for form in feature.forms for param in form.params}
     for form in feature.forms:
         if form.run and any("=" not in by and (form.path, by) not in own_params for by in form.by):
