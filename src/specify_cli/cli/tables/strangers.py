@@ -97,7 +97,8 @@ def find_strangers() -> tuple[Strangers, bool]:
         source = _find_source(point)
         name = point.name if point.dist is None else f"{point.name} of {point.dist.name}"
         if _is_ours_to_judge(source):
-            broken[name] = "it is developed in this work tree, which must not say what is run here"
+            what = "it is developed in this work tree, which must not say what is run here"
+            broken[name] = f"{what}; in other projects it counts"
             developed.append((source, "", 0))
             continue
         # whatever a package of others does costs only itself
