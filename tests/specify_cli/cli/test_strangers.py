@@ -676,6 +676,29 @@ def test_what_fails_of_others_below_a_command_of_ours_is_named(
     assert (error["error_code"], why in error["message"]) == ("ROOM_FAILED", True), error
 
 
+@pytest.mark.usefixtures("chartered")
+@pytest.mark.parametrize(
+    ("line", "why"), [("yield 5", "expected a Transcript, found int"), ("1 / 0; yield", "ZeroDivisionError")]
+)
+def test_transcripts_of_others_that_are_none_are_named(bring: Bring, cli: Cli, line: str, why: str) -> None:
+    source = (
+        "from specify_cli.features.hooks.payload.dialect import Dialect\n"
+        "from specify_cli.features.sessions.reading import SessionReader\n"
+        "from specify_cli.features.sessions.transcripts import KeptSessions\n"
+        "HARNESS = Dialect('crow', {})\n"
+        "class Reader(SessionReader): pass\n"
+        f"def find(home, environment):\n print('ha')\n {line}\n"
+        "TRANSCRIPTS = KeptSessions(find, Reader)\n"
+    )
+    fills = "Fill('harness', 'work:HARNESS', 'crow'), Fill('transcripts', 'work:TRANSCRIPTS', 'crow')"
+    bring("crow", f"fills=({fills})", source)
+
+    done = cli("import", "sessions", "--harness", "crow", "--json")
+
+    assert (done.code, done.out) == (1, "")
+    assert '"error_code": "ROOM_FAILED"' in done.err and why in done.err
+
+
 def test_after_an_uninstall_what_named_the_package_says_the_way_out(cli: Cli, chartered: Path) -> None:
     gone = cli("hooks", "uninstall", "--harness", "zebra", "--json")
     (chartered / ".kittify/config.yaml").write_text("memory_backend: zed-store\n")

@@ -32,14 +32,21 @@ def list_names() -> list[str]:
 def find_transcripts(
     harness: str, home: str, environment: Mapping[str, str]
 ) -> Iterator[Transcript]:
-    """Yield the transcripts that a harness stores, of every project.
+    """Return the transcripts that a harness stores, of every project.
 
     Raises StoredDataError for an unreadable store, EnvironmentFault ROOM_FAILED where another
     package's harness fails.
     """
     sessions = _find_harness_sessions(harness)
+    if harness in OWN:
+        return sessions.find(home, environment)
     with _blaming(harness, sessions.reader.__module__):
-        yield from sessions.find(home, environment)
+        # all at once: between two of them the caller works, and what it does is not theirs
+        found = list(sessions.find(home, environment))
+        for one in found:
+            if not isinstance(one, Transcript):
+                raise TypeError(f"expected a Transcript, found {type(one).__name__}")
+    return iter(found)
 
 
 def locate_transcript(harness: str, query: TranscriptQuery) -> Transcript | None:
