@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from specify_cli import package_rules
 from hooking import run_hook
+from specify_cli import package_rules
 from specify_cli.package_rules import read_brought, read_stamp
 from support import run_main
 
