@@ -410,6 +410,7 @@ COUNT = "commands=(Command(('count',), 'work:count', 'Count.', ({}), (), '0'),)"
         ("path", COUNT.format("option('x', 'X', __import__('pathlib').Path()),"), "not JSON serializable"),
         ("group", "groups=(Group('invocations', 'Mine.'),)", "declared twice: invocations"),
         ("leads", "groups=(Group('do', 'Mine.'),)", "declared twice: do"),
+        ("direct", COUNT.format("").replace("'count'", "'hook'"), "declared twice: hook"),
         ("marks", "harnesses={'crow': {'session': ('CROW',)}}", "Feature.harnesses: expected Mapping"),
         ("over", "forms=(Form(('do',), ('',), 'work:do'),)", "`do` runs a form for 'everything'"),
         ("point", "fills=(Fill('check', 'work:look'),)", "nothing asks the point 'check'"),

@@ -146,6 +146,7 @@ def _refuse_twice(rooms: Sequence[Room]) -> None:
     groups: set[Group] = set()  # several rooms may declare one, in the same words
     for feature in (room.feature for room in rooms):
         own = [command.path for command in feature.commands]
+        paths += [(word,) for word in feature.direct]
         # a word may be a command and a group of one room, such as `gate`
         groups |= {one for one in feature.groups if tuple(one.path.split()) not in own}
         paths += own
