@@ -13,6 +13,7 @@ from typing import Any
 from specify_cli.features.charter_setup.linting.lint import lint_project
 from specify_cli.features.collector.engines.ledger import open_database
 from specify_cli.features.collector.tokens import Tokens
+from specify_cli.record.story.telling import tell_story
 from specify_cli.record.verify import verify_record
 from specify_cli.redaction.json_values import foreign_text
 from specify_cli.redaction.redact import redact, shipped_rule_set
@@ -163,6 +164,18 @@ def test_verify_is_linear_in_unreadable_lines(say: Say) -> None:
     say(f"verifying sixteen times as many unreadable lines: {ratio:.1f} (at most 40)")
 
     assert ratio < 40
+
+
+def test_a_story_is_linear_in_the_changes_of_one_file(say: Say) -> None:
+    def tell(count: int) -> None:
+        change = {"event": "patch_apply", "path": "a.py", "kind": "modify", "ok": True}
+        story = tell_story([{"event": "started", "seq": 0}, *({**change, "seq": 1 + at} for at in range(count))])
+        assert [len(file.seqs) for file in story.changed] == [count]
+
+    ratio = best_of(lambda: tell(40_000), 2) / best_of(lambda: tell(2_500), 2)
+    say(f"telling sixteen times as many changes of one file: {ratio:.1f} (at most 30)")
+
+    assert ratio < 30
 
 
 def test_an_ordinary_request_costs_what_some_hashes_do(say: Say) -> None:

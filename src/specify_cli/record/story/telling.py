@@ -106,7 +106,7 @@ def tell_story(lines: Sequence[Line], commands: Sequence[str] = (), root: str = 
         asked=tell_asked(started),
         told=_tell_rules(started, response, telling.changed),
         done=telling.finish(),
-        changed=tuple(telling.changed.values()),
+        changed=tuple(telling.list_changes()),
         calls=telling.calls,
         failed=telling.failed,
         tests=f"{tests.state}: {tests.command}" if tests.command else tests.state,
@@ -117,10 +117,10 @@ def tell_story(lines: Sequence[Line], commands: Sequence[str] = (), root: str = 
 
 def _join_facts(facts: Iterable[Fact]) -> Iterator[Fact]:
     """Yield facts; those with equal texts are joined to one that cites all their lines."""
-    seqs: dict[str, tuple[int, ...]] = {}
+    seqs: dict[str, list[int]] = {}
     for fact in facts:
-        seqs[fact.text] = seqs.get(fact.text, ()) + fact.seqs
-    yield from (Fact(text, cited) for text, cited in seqs.items())
+        seqs.setdefault(fact.text, []).extend(fact.seqs)
+    yield from (Fact(text, tuple(cited)) for text, cited in seqs.items())
 
 
 def number_lines(lines: Sequence[Line], annexes: Sequence[Line]) -> Sequence[Line]:
@@ -220,7 +220,9 @@ class Telling:
         self._open: list[Act] = []
         # What each call did, for an approval that names it.
         self._whats: dict[str, str] = {}
+        # The change of each file so far, without the lines that show it, and these.
         self.changed: dict[str, Changed] = {}
+        self.changed_at: dict[str, list[int]] = {}
         self.left: list[Fact] = []
         self.judged: list[Fact] = []
         self.calls = self.failed = 0
@@ -338,17 +340,23 @@ class Telling:
     def _note_change(self, path: str, kind: str, act: Act, seq: int) -> None:
         """Add a patch to the change of its file. The file counts as created or modified by its
         first patch, and as deleted if any patch deleted it."""
+        self.changed_at.setdefault(path, []).append(seq)
         previous = self.changed.get(path)
         if previous is None:
-            self.changed[path] = Changed(path, kind, act.added, act.removed, (seq,))
+            self.changed[path] = Changed(path, kind, act.added, act.removed, ())
             return
         self.changed[path] = Changed(
             path,
             kind=kind if "delete" in (kind, previous.kind) else previous.kind,
             added=_add(previous.added, act.added),
             removed=_add(previous.removed, act.removed),
-            seqs=(*previous.seqs, seq),
+            seqs=(),
         )
+
+    def list_changes(self) -> Iterator[Changed]:
+        """Yield the change of each file with the lines that show it."""
+        for path, change in self.changed.items():
+            yield change._replace(seqs=tuple(self.changed_at[path]))
 
     def _take_words(self, chapter: _Chapter, entry: Entry) -> None:
         """Add a prompt or an answer of the agent, with the tokens of the answer."""

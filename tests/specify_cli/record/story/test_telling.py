@@ -361,7 +361,7 @@ def test_changed_files_add_up_and_a_failed_patch_changes_nothing() -> None:
     ]
     story = tell_story(lines)
 
-    assert [file[:4] for file in story.changed] == [("a.py", "create", 3, 1), ("c.py", "delete", None, None)]
+    assert story.changed == (("a.py", "create", 3, 1, (1, 2)), ("c.py", "delete", None, None, (4,)))
 
 
 def test_a_failed_command_is_told_by_its_own_last_words() -> None:
