@@ -403,7 +403,7 @@ def read_run(entry: Entry, commands: Sequence[str]) -> CheckRun:
 
 
 # Several functions parse the same command line, and records repeat their commands.
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=1024)
 def _read_command(command: str, commands: tuple[str, ...]) -> _Command:
     """Return what a command line says by itself. `commands` are the charter's test commands."""
     parts = _split(command)
@@ -622,8 +622,9 @@ def _changes_files(part: _SimpleCommand) -> bool:
     paths = [word for word in words[1:] if not word.startswith("-")]
     if paths and all(path.startswith(_OUTSIDE) for path in paths):
         return False
+    texts = {part.text, re.sub(_RUNNERS, "", part.text)}
     return any(
         re.search(pattern, text) and not (reads is not None and re.search(reads, text))
         for pattern, reads in _CHANGERS
-        for text in (part.text, re.sub(_RUNNERS, "", part.text))
+        for text in texts
     )
