@@ -34,6 +34,7 @@ TESTS = {
     "routing/router": _OF_THE_ROUTER,
     "routing/parser": _OF_THE_ROUTER,
     "routing/request_text": _OF_THE_ROUTER,
+    "routing/questions": _OF_THE_ROUTER,
     "routing/clauses": _OF_THE_ROUTER,
     "routing/statements": _OF_THE_ROUTER,
     "routing/choice": _OF_THE_ROUTER,

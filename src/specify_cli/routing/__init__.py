@@ -4,9 +4,9 @@
     len(ProfileRegistry(root).all()), len(shipped_table().action_roles)
 
 Reading order: `router.py` (the decision), `tokens.py` and `words.py` (how a text is split and
-spelt), `parser.py` (what it asks for), with `request_text.py`, `clauses.py` and `statements.py`;
-`choice.py` (who gets it), `table.py` and `router_table.json` (what each word means), `languages/`
-(words of other languages), `registry.py` (the only part that reads files).
+spelt), `parser.py` (what it asks for), with `request_text.py`, `questions.py`, `clauses.py` and
+`statements.py`; `choice.py` (who gets it), `table.py` and `router_table.json` (what each word
+means), `languages/` (words of other languages), `registry.py` (the only part that reads files).
 
 Pure: the same request, profiles and table give the same decision, on any machine (docs/router.md).
 It refuses with candidates where a request can be read in two ways. `invocation`, `charter_setup`

@@ -14,15 +14,12 @@ made it necessary, and tests/specify_cli/routing/router_titles.jsonl holds hundr
 
 from __future__ import annotations
 
-from specify_cli.routing.request_text import SUBJECTS, THINGS, Reading, RequestText
+from specify_cli.routing.questions import OWN_WORK, Questions
+from specify_cli.routing.request_text import SUBJECTS, THINGS, Reading
 from specify_cli.routing.words import Phrase, Verb, read_cell
 
 _NEEDED = read_cell("needed required missing due overdue pending wanted requested")
 _OTHERS = read_cell("i'll we'll they he she it is are was has had")
-_OWN_WORK = read_cell("changes code implementation solution branch fix")
-_OWN_CODE = read_cell("function approach query class method migration")
-_PLAIN_WH = read_cell("why where when who why's where's who's")
-_POLITE = read_cell("can could would will shall")
 _LACKING = read_cell(
     "missing wrong incorrect unexpected invalid useless unnecessary redundant superfluous unused"
 )
@@ -44,7 +41,7 @@ _SAYS = read_cell("found noticed said says wants complained asked asks")
 _FAULTS = read_cell("bug crash error failure regression glitch leak")
 
 
-class Clauses(RequestText):
+class Clauses(Questions):
     """A request that is read clause by clause: its questions, its orders, and its other actions.
 
     Reading order: `read_clause` decides by how a clause begins and calls the others;
@@ -210,67 +207,6 @@ class Clauses(RequestText):
         phrase = self.find_phrase("phrases", i, end)
         return phrase is None or phrase[0].action != action
 
-    def read_question(self, i: int, end: int, question: bool, is_start: bool) -> Reading | None:
-        """Return the reading of a question that begins at `i`.
-
-        `is_start` is false once words of the clause were skipped: "can you" opens a question only
-        at its beginning. Most questions ask to analyze; one about a change asks to review, and one
-        that no file answers has the action none.
-
-        `end` is the position after the clause, and `question` says that the sentence ends in a
-        question mark.
-        """
-        opener, asking = self.find_phrase("openers", i, end), self.find_phrase("wh_phrases", i, end)
-        if opener and not (asking and asking[1] > opener[1]):
-            return None
-        asks = asking is not None or self._is_wh(i, question)
-        if not asks and not (is_start and self._inverts(i, end, question)):
-            return None
-        idle = self.find_anywhere("idle_questions", i, end)
-        if idle:
-            return self.make_reading(i, "question", idle.action)
-        if self.word(i) not in _PLAIN_WH and self._asks_about_change(i, end):
-            return self.make_reading(i, "question about a change", "review")
-        return self.make_reading(i, "question", "analyze")
-
-    def _is_wh(self, i: int, question: bool) -> bool:
-        """Return whether a question word stands at `i`: "why", "when is it due".
-
-        "What a mess" asks nothing.
-        """
-        if self.is_in(i, "wh"):
-            if self.word(i) == "was" and i > 0 and self.tokens[i - 1].kind in "on":
-                return False  # German asks so; "file_path was removed" is English
-            return not (self.word(i) == "what" and self.word(i + 1) in ("a", "an"))
-        return self.is_in(i, "wh_aux") and (question or self.is_in(i + 1, "aux"))
-
-    def _inverts(self, i: int, end: int, question: bool) -> bool:
-        """Return whether an auxiliary at the beginning asks: "does it scale", "can two run?"."""
-        if not self.is_in(i, "aux") or i + 2 >= end:
-            return False
-        word = self.word(i)
-        # "Doesn't hit the breakpoint" has no subject: a title and no question.
-        has_subject = self.is_in(i + 1, "determiners") or self.word(i + 1) in SUBJECTS
-        is_title = word.endswith("n't") and not (question or has_subject)
-        if self.is_in(i, "strict_aux") and not is_title:
-            return True
-        is_polite = word in _POLITE and self.is_in(i + 1, "politely")
-        return question and not is_polite
-
-    def _asks_about_change(self, i: int, end: int) -> bool:
-        """Return whether a question is about somebody's change: "is this branch ready to merge"."""
-        if self.find_anywhere("review_questions", i, end):
-            return True
-        here = {self.word(j) for j in range(i, end)}
-        work = self.table.words("review_objects")
-        if here & {"my", "these", "this"}:
-            work |= _OWN_WORK
-            # "Is this query safe?" is for a reviewer, "what's wrong with this query?" is not.
-            if not self.word(i).startswith("what"):
-                work |= _OWN_CODE
-        marks = self.table.words("review_question")
-        return bool(here & work and here & marks) and len(here & (work | marks)) > 1
-
     # --- orders
 
     def read_order(
@@ -407,7 +343,7 @@ class Clauses(RequestText):
         change = last - (self.word(last) == "request")  # "pull request", "merge request"
         looks = verb.action == "analyze" and "look" in verb.lemma.split()
         # "Have a look at my branch", and at a pull request
-        is_own = self.word(i) == "my" and self.word(last) in _OWN_WORK - {"code"}
+        is_own = self.word(i) == "my" and self.word(last) in OWN_WORK - {"code"}
         if looks and (is_own or self.is_in(change, "review_objects")):
             return verb._replace(action="review")
         # "Make the specification a page" makes no specification.

@@ -7,8 +7,8 @@ vocabulary: the table says what a word means.
 
     read_request("fix the login test", table).readings[0].action    # "implement"
 
-Its parts: `request_text.py` (words, negation, noun phrases), `clauses.py` (what a clause leads
-with), `statements.py` (what a statement implies).
+Its parts: `request_text.py` (words, negation, noun phrases), `questions.py` (what a question asks
+for), `clauses.py` (what a clause leads with), `statements.py` (what a statement implies).
 """
 
 from __future__ import annotations
