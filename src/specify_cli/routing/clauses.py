@@ -21,7 +21,8 @@ from specify_cli.routing.words import Phrase, Verb, read_cell
 _NEEDED = read_cell("needed required missing due overdue pending wanted requested")
 _OTHERS = read_cell("i'll we'll they he she it is are was has had")
 _LACKING = read_cell(
-    "missing wrong incorrect unexpected invalid useless unnecessary redundant superfluous unused"
+    "unhelpful misleading confusing inconsistent missing wrong"
+    " incorrect unexpected invalid useless unnecessary redundant superfluous unused"
 )
 _ASKS = read_cell("please you me us we users")
 _ONTO = read_cell("on to in as up")
@@ -37,6 +38,8 @@ _PREDICATE = 7
 _CAUSES = read_cell("why what where which")
 # What somebody sees is no order: "we're seeing timeouts".
 _SEES = read_cell("seeing noticing observing experiencing facing hitting")
+_PEOPLE = read_cell("i we you they he she")
+_WANTS = read_cell("need want like love")
 _SAYS = read_cell("found noticed said says wants complained asked asks")
 _FAULTS = read_cell("bug crash error failure regression glitch leak")
 
@@ -99,6 +102,10 @@ class Clauses(Questions):
             i += 1
         if i >= end or self.is_in(start, "subordinators"):
             return None
+        if any(self.word(j) in _WANTS for j in range(start, i)):
+            wanted = self._read_wanted(i, end)
+            if wanted:
+                return wanted
         head = self.read_head(i, end)
         # "Please drag tasks between columns": after what asks for a verb stands an unknown one.
         last, after = self.find_head(i, end)
@@ -135,6 +142,15 @@ class Clauses(Questions):
             return None
         return self.make_reading(last, "head noun of the request", action), after
 
+    def _read_wanted(self, i: int, end: int) -> tuple[Reading, int] | None:
+        """Return the reading of what somebody wants done: "I need the totals rounded"."""
+        last, after = self.find_head(i, end)
+        verb, word = self.find_verb(last), self.word(last)
+        if not verb or not (word.endswith("ed") or self.is_in(last, "past")):
+            return None
+        order = self._ask_object(verb, i, last)
+        return self.make_reading(last, "what is wanted", order.action, order.lemma), after
+
     def _is_predicate(self, i: int, end: int) -> bool:
         """Return whether the word at `i` is the verb of a statement: "WP05 done", "I pushed it",
         "it writes a file"."""
@@ -146,6 +162,8 @@ class Clauses(Questions):
         verb = self.find_verb(i)
         if not verb:
             return False
+        if self.is_in(i, "past") and self.word(subject) in _PEOPLE:
+            return True  # "I wrote a spec"
         if word.endswith("ed") or word == "done":
             if self.word(subject) in SUBJECTS:
                 return True
@@ -307,6 +325,8 @@ class Clauses(Questions):
         """Return whether the words after `i` say something of it, as a subject: "review page is
         broken"."""
         for j in range(i + 1, min(end, i + _PREDICATE)):
+            if self.word(j) in _PEOPLE:
+                return False  # "research libraries we could use"
             if self.is_in(j, "finite"):
                 return True
             if j > i + 1:
@@ -329,6 +349,8 @@ class Clauses(Questions):
         if tracks and self._is_tracked(i, end):
             return verb._replace(action="curate")
         last, after = self.find_head(i, end)
+        if self.word(last) == "list" and self.word(after) == "of":
+            return self._ask_object(verb, after + 1, end)  # "tidy up the list of labels"
         # A verb such as *make* says nothing by itself: the last word of its object counts alone.
         is_light = verb.lemma in table.words("light") | table.texts("light_phrases")
         places = (last,) if is_light else range(i, after)

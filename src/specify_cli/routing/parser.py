@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 
 READ_CHARS = 6_000
 _COMMAND = r"(?i)\s*(?:/(?:[\w-]+[.:])?|(?:speckit|spec-?kitty)[.:])([\w-]+)(?=[\s:]|\Z)"
-_TAGS = r"\[([^\]\n]{1,40})\]\s*(?:\[[^\]\n]{1,40}\]\s*)*(?=\w)"
+_DATE = r"\d{4}-\d\d-\d\d"
+_TAGS = r"\[(?!\d{4}-)([^\]\n]{1,40})\]\s*(?:\[[^\]\n]{1,40}\]\s*)*(?=\w)"
 _LABEL = r"\s*([^\W\d_][\w-]{0,30})(?: #?[0-9]{1,9})?(\([^)\n]{0,60}\))?(!)?\s?:(?=\s|\Z)"
 # "lib/db, net/http: …" and "Org reader: …"
 _PART = r"([\w.-]{1,40}/[\w./, -]{1,60}|[\w.]{1,30} ([a-zA-Z]{3,15})) ?:\s"
@@ -38,6 +39,8 @@ _PART = r"([\w.-]{1,40}/[\w./, -]{1,60}|[\w.]{1,30} ([a-zA-Z]{3,15})) ?:\s"
 # Verbs of these cells tell how other work begins or ends.
 _TAILS = ("preparatory", "verify_tail", "report_tail", "follow")
 _SPEAKERS = read_cell("we i we'd i'd we've i've")
+_ASKING = read_cell("task ask request todo question goal")
+_PRAISE = read_cell("good great nice excellent awesome amazing perfect cool")
 _ALSO = read_cell("also too afterwards after finally")
 # With these begins no title after the name of a part.
 _GRAMMAR = ("stop_words", "determiners", "boundaries", "leadins", "wh", "aux", "negations")
@@ -63,12 +66,14 @@ class ParsedRequest(NamedTuple):
 def read_request(request: str, table: RouterTable) -> ParsedRequest:
     """Return the readings of a request. Only the first of steps 5 to 8 that gives a reading counts.
 
-    1. The text is cut to READ_CHARS and made plain; a tag such as "[BUG]" before it is blanked.
+    1. The text is cut to READ_CHARS and made plain; quoted lines ("> …") and a tag such as "[BUG]"
+       before it are blanked.
     2. It is split into tokens. A text of stop words alone is empty.
     3. A slash command is all it says.
     4. Actions whose verbs stand under a negation that orders are forbidden.
     5. A label before a colon, or a tag that is one, names an action.
-    6. The first sentence that begins with a question, an order or a noun of an action counts.
+    6. The first sentence that begins with a question, an order or a noun of an action counts; if
+       sentences are labelled as the request ("Context: … Task: …"), the first of those.
     7. A statement can imply an action.
     8. The tag names the kind of text.
     9. A text that begins with the name of a part is the title of a change, if all its readings are
@@ -79,7 +84,7 @@ def read_request(request: str, table: RouterTable) -> ParsedRequest:
     says what it wants at its beginning, and a pasted log after it must not add readings.
     """
     # 1
-    text = _make_plain(request)
+    text = _blank_quotes(_make_plain(request))
     tag = re.match(_TAGS, text) if text.startswith("[") else None
     if tag:
         text = " " * tag.end() + text[tag.end() :]
@@ -101,6 +106,8 @@ def read_request(request: str, table: RouterTable) -> ParsedRequest:
         label = Reading(tagged, tag[1], "label", tag.start(1), fold(tag[1]), "alias")
     # 6 to 8
     sentences = [pair for pair in _split(tokens, ".") if tokens[pair[1] - 1].at >= skip]
+    asks = [pair for pair in sentences if _is_ask(parsed, *pair)]
+    sentences = asks or sentences
     readings = (
         ((label,) if label else _read_sentences(parsed, sentences, skip))
         or read_statements(parsed, sentences, forbidden)
@@ -118,6 +125,12 @@ def read_request(request: str, table: RouterTable) -> ParsedRequest:
         readings = _read_scope(text, tag, parsed) or readings
     words = (token.word for i, token in enumerate(tokens) if i not in parsed.negated)
     return ParsedRequest(readings, forbidden, tuple(word for word in words if word.isalnum()))
+
+
+def _is_ask(parsed: Clauses, start: int, end: int) -> bool:
+    """Return whether a sentence has a label that says it is the request: "Context: … Task: …"."""
+    is_label = parsed.word(start) in _ASKING and end - start > 2
+    return start > 0 and is_label and parsed.tokens[start + 1].word == ":"
 
 
 def _is_empty(tokens: list[Token], table: RouterTable) -> bool:
@@ -140,10 +153,16 @@ def _make_plain(request: str) -> str:
     return text
 
 
+def _blank_quotes(text: str) -> str:
+    """Return the text with blanks for the lines it quotes ("> please review"), if it has others."""
+    plain = re.sub(r"(?m)^>.*", lambda line: " " * len(line[0]), text) if ">" in text else text
+    return plain if plain.strip() else text
+
+
 def _scan_unquoted(text: str, table: RouterTable) -> list[Token]:
     """Return the tokens of a text; where all of it stands in quotes, those between them."""
     tokens = scan_tokens(text, table)
-    is_opaque = len(tokens) == 1 and tokens[0].kind == "o"
+    is_opaque = len(tokens) == 1 and tokens[0].kind == "o" and not text.startswith("```")
     if is_opaque and len(text) > 2 and text[0] in "\"'`“«":
         return scan_tokens(text[1:-1], table)
     return tokens
@@ -324,18 +343,24 @@ def _read_sentences(
         question = end < len(tokens) and tokens[end].word == "?"
         while tokens[start].at < skip:
             start += 1
+        dated = (re.match(_DATE, token.raw) for token in tokens[start : start + 2])
+        if len(sentences) > 1 and any(dated):
+            continue  # a line of a log: "[2024-05-01] WARN slow query"
         if end - start <= 2 and len(sentences) > 1 and parsed.is_in(start, "neutral_labels"):
             continue
         for first, last in _split(tokens, ",", start, end):
             # "Login fails, see #12" and "See the log." refer to something, and ask for nothing.
-            refers = parsed.word(first) == "see" and first > sentences[0][0]
-            if refers or _goes_on(parsed, start, first, end):
+            is_later = first > sentences[0][0] or (
+                parsed.is_name(first + 1, last) and last + 1 < len(tokens)
+            )
+            refers = parsed.word(first) == "see" and is_later
+            if refers or _goes_on(parsed, start, first, end) or _praises(parsed, first, last):
                 continue
             # "When I log in, …" introduces; "when is it due, …?" asks.
             introduces = parsed.is_in(first, "subordinators") and last < end
             if introduces and not (question and parsed.is_in(first, "wh_aux")):
                 continue
-            lead = parsed.read_clause(first, last, question)
+            lead = parsed.read_clause(first, last, question) or _read_joined(parsed, first, last)
             if lead and lead[0].rule.startswith("question") and lead[0].action != "review":
                 question_reading = question_reading or lead[0]
                 break
@@ -388,6 +413,36 @@ def _find_request(
         decides = order[0].action in ("plan", "specify")
         return (order[0],) if decides else drop_doubles((lead, order[0]))
     return ()
+
+
+def _praises(parsed: Clauses, first: int, last: int) -> bool:
+    """Return whether a clause before the request only praises what was done: "Great plan. Now do
+    it", unlike "great, plan the sprint"."""
+    is_noun = parsed.continues(first + 1, last) and not parsed.is_in(first + 1, "leadins")
+    has_more = last + 1 < len(parsed.tokens)
+    return (
+        parsed.word(first) in _PRAISE
+        and is_noun
+        and has_more
+        and not parsed.marks_object(first + 2, last)
+    )
+
+
+def _read_joined(parsed: Clauses, first: int, last: int) -> tuple[Reading, int] | None:
+    """Return the order that a statement is the reason of: "the name misleads, so rename it", "nice
+    work but add a test"."""
+    for i in range(first + 1, last - 1):
+        if parsed.word(i) not in ("but", "so"):
+            continue
+        opens = parsed.find_phrase("openers", i + 1, last)
+        if parsed.is_in(i - 1, "finite") or (parsed.word(i + 1) in SUBJECTS and not opens):
+            continue  # "is so slow that", "but it works"
+        order = parsed.read_clause(i + 1, last, question=False)
+        if not order or order[1] >= last or order[0].rule not in ("leading verb", "phrase"):
+            return None
+        is_base = order[0].token.lower().split()[0] == order[0].lemma.split()[0]
+        return order if is_base else None
+    return None
 
 
 def _goes_on(parsed: Clauses, start: int, first: int, end: int) -> bool:

@@ -55,8 +55,9 @@ class Questions(RequestText):
         "What a mess" asks nothing.
         """
         if self.is_in(i, "wh"):
-            if self.word(i) == "was" and i > 0 and self.tokens[i - 1].kind in "on":
-                return False  # German asks so; "file_path was removed" is English
+            is_stated = i > 0 and (self.tokens[i - 1].kind in "on" or self.word(i - 1) in SUBJECTS)
+            if self.word(i) == "was" and is_stated:
+                return False  # German asks so; "file_path was removed", "I was" are English
             return not (self.word(i) == "what" and self.word(i + 1) in ("a", "an"))
         return self.is_in(i, "wh_aux") and (question or self.is_in(i + 1, "aux"))
 

@@ -30,6 +30,7 @@ _GAP = 8
 _SOFTENERS = read_cell("me us up out down together please bitte mal moi")
 # Helping verbs of a statement; "must not" and "should not" are orders.
 _HELPING = read_cell("is are was were do does did has have had can could will would")
+_ARTICLES = read_cell("the a an my our")
 _ADVERBS = read_cell("always sometimes often still also only just now again already yesterday")
 _CONTRACTED = read_cell("it's that's what's there's here's let's he's she's who's where's")
 
@@ -177,7 +178,9 @@ class RequestText:
         """
         if i >= 0 and (self.is_name(i, end) or self.word(i) in ("it", "they")):
             return True
-        return self.continues(i, end) and not self.is_in(i, "leadins")
+        # "The cursor jumps", "the agent hangs": with an article nobody is addressed.
+        is_thing = self.word(i - 1) in _ARTICLES or not self.is_in(i, "leadins")
+        return self.continues(i, end) and is_thing
 
     # --- negation
 
@@ -235,7 +238,17 @@ class RequestText:
         negates = negates or (self.is_in(i, "gerund_negators") and following.endswith("ing"))
         # "With no use of the type" says what is, "no refactoring" what shall not be.
         forbids = word == "no" and self.word(i - 1) not in ("with", "has", "have", "is", "are")
-        return i + 1 if negates or (forbids and self.find_verb(i + 1)) else 0
+        forbids = (forbids and bool(self.find_verb(i + 1))) or self._refuses_noun(i)
+        return i + 1 if negates or forbids else 0
+
+    def _refuses_noun(self, i: int) -> bool:
+        """Return whether a clause begins with the word at `i` and the work that nobody asks for:
+        "no implementation, only a spec", "enough research"."""
+        if self.word(i) not in ("no", "enough"):
+            return False
+        begins, end = i == 0 or self.tokens[i - 1].kind in ",.", len(self.tokens)
+        is_short = i + 1 < end and not self.continues(i + 2, end)
+        return begins and is_short and bool(self.name_action(i + 1))
 
     def _ends_negation(self, i: int, gerund: bool) -> bool:
         """Return whether a clause, a word such as "but", or after a gerund another verb ends the

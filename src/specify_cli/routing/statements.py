@@ -84,7 +84,7 @@ def _find_needs(parsed: Clauses, start: int, end: int) -> Iterator[Reading]:
         last = parsed.find_head(at, end)[0]
         described = at + parsed.is_in(at, "determiners")
         is_compared = parsed.word(described) in _COMPARED  # "needs a higher limit"
-        if is_compared or parsed.is_in(last, "deliverables", "buildables"):
+        if is_compared or parsed.is_in(last, "deliverables", "buildables", "work_nouns"):
             yield parsed.make_reading(last, "something to be built", "implement", weight="signal")
             return
         # "You must …" speaks of somebody, "the server should …" of what is to be changed.
@@ -121,7 +121,9 @@ def _find_hopes(parsed: Clauses, start: int, end: int) -> Iterator[Reading]:
         if not hope:
             continue
         at = hope[1]
-        verbs = [parsed.find_verb(j) for j in range(at, end)]
+        # The verb of a wish is a past form: "file" is none in "opened the last file".
+        places = [j for j in range(at, end) if parsed.word(j).endswith("ed")]
+        verbs = [parsed.find_verb(j) for j in places]
         has_thing = parsed.is_in(at, "determiners") or parsed.word(at + 1) in ("was", "were")
         last = parsed.find_head(at, end)[0]
         other = any(verb and verb.action != "implement" for verb in verbs)
@@ -204,7 +206,7 @@ def _find_unwanted(parsed: Clauses, start: int, end: int) -> Iterator[Reading]:
             continue
         at += parsed.word(at) == "be"
         forms = {parsed.table.irregular.get(form, form) for form in list_lemmas(parsed.word(at))}
-        if forms & parsed.table.words("forbidden_behaviour"):
+        if forms & parsed.table.words("forbidden_behaviour") or parsed.word(at) == "able":
             yield parsed.make_reading(i, "what the software must not do", "implement")
             return
 
@@ -297,7 +299,7 @@ def _find_subject(parsed: Clauses, i: int, start: int) -> int:
     """Return where the subject of the word at `i` ends: before adverbs and the verb of being."""
     word = parsed.word(i)
     subject = _skip_adverbs(parsed, i - 1, start)
-    is_passive = word in _SPOILT or word.endswith("ing") or parsed.word(i - 1) == "only"
+    is_passive = word in _SPOILT or word.endswith("ing") or parsed.is_adverb(i - 1)
     while subject > start:
         if word == "not":
             belongs = parsed.is_in(subject, "aux", "finite")
@@ -409,7 +411,7 @@ def _find_wishes(parsed: Clauses, start: int, end: int) -> Iterator[Reading]:
     """Yield something to be built that is named with what it is for: "options for dark mode"."""
     last, after = parsed.find_head(start, end)
     # A title has no article: "the settings for production" is a thing.
-    titled = not parsed.is_in(start, "determiners")
+    titled = not parsed.is_in(start, "determiners") or parsed.word(start) in ("a", "an")
     buildable = parsed.is_in(last, "buildables", "deliverables")
     if titled and buildable and parsed.word(after) in ("for", "to") and after + 1 < end:
         yield parsed.make_reading(last, "something to be built", "implement", weight="signal")
