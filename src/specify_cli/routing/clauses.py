@@ -39,7 +39,7 @@ _CAUSES = read_cell("why what where which")
 # What somebody sees is no order: "we're seeing timeouts".
 _SEES = read_cell("seeing noticing observing experiencing facing hitting")
 _PEOPLE = read_cell("i we you they he she")
-_WANTS = read_cell("need want like love")
+_WOULD = read_cell("would i'd we'd")
 _SAYS = read_cell("found noticed said says wants complained asked asks")
 _FAULTS = read_cell("bug crash error failure regression glitch leak")
 
@@ -102,11 +102,7 @@ class Clauses(Questions):
             i += 1
         if i >= end or self.is_in(start, "subordinators"):
             return None
-        if any(self.word(j) in _WANTS for j in range(start, i)):
-            wanted = self._read_wanted(i, end)
-            if wanted:
-                return wanted
-        head = self.read_head(i, end)
+        head = self._read_wanted(start, i, end) or self.read_head(i, end)
         # "Please drag tasks between columns": after what asks for a verb stands an unknown one.
         last, after = self.find_head(i, end)
         asks = self.word(i - 1) == "to" or (self.word(i - 1) in _ASKS and self.word(after))
@@ -142,11 +138,18 @@ class Clauses(Questions):
             return None
         return self.make_reading(last, "head noun of the request", action), after
 
-    def _read_wanted(self, i: int, end: int) -> tuple[Reading, int] | None:
-        """Return the reading of what somebody wants done: "I need the totals rounded"."""
+    def _read_wanted(self, start: int, i: int, end: int) -> tuple[Reading, int] | None:
+        """Return the reading of what somebody wants done: "I need the totals rounded".
+
+        The words from `start` to `i` say the wish.
+        """
+        wishes = (j for j in range(start, i) if self.word(j) in ("need", "want", "like"))
+        if not any(self.word(j) != "like" or self.word(j - 1) in _WOULD for j in wishes):
+            return None
         last, after = self.find_head(i, end)
         verb, word = self.find_verb(last), self.word(last)
-        if not verb or not (word.endswith("ed") or self.is_in(last, "past")):
+        told = any(self.word(j) in _PEOPLE for j in range(i, last))  # "the file you changed"
+        if not verb or told or not (word.endswith("ed") or self.is_in(last, "past")):
             return None
         order = self._ask_object(verb, i, last)
         return self.make_reading(last, "what is wanted", order.action, order.lemma), after

@@ -39,7 +39,7 @@ _PART = r"([\w.-]{1,40}/[\w./, -]{1,60}|[\w.]{1,30} ([a-zA-Z]{3,15})) ?:\s"
 # Verbs of these cells tell how other work begins or ends.
 _TAILS = ("preparatory", "verify_tail", "report_tail", "follow")
 _SPEAKERS = read_cell("we i we'd i'd we've i've")
-_ASKING = read_cell("task ask request todo question goal")
+_ASKING = read_cell("task ask request")
 _PRAISE = read_cell("good great nice excellent awesome amazing perfect cool")
 _ALSO = read_cell("also too afterwards after finally")
 # With these begins no title after the name of a part.
@@ -66,14 +66,13 @@ class ParsedRequest(NamedTuple):
 def read_request(request: str, table: RouterTable) -> ParsedRequest:
     """Return the readings of a request. Only the first of steps 5 to 8 that gives a reading counts.
 
-    1. The text is cut to READ_CHARS and made plain; quoted lines ("> …") and a tag such as "[BUG]"
-       before it are blanked.
+    1. The text is cut and made plain; quoted lines and a tag such as "[BUG]" are blanked.
     2. It is split into tokens. A text of stop words alone is empty.
     3. A slash command is all it says.
     4. Actions whose verbs stand under a negation that orders are forbidden.
     5. A label before a colon, or a tag that is one, names an action.
-    6. The first sentence that begins with a question, an order or a noun of an action counts; if
-       sentences are labelled as the request ("Context: … Task: …"), the first of those.
+    6. The first sentence that begins with a question, an order or a noun of an action counts; one
+       behind the label "Task:" comes first.
     7. A statement can imply an action.
     8. The tag names the kind of text.
     9. A text that begins with the name of a part is the title of a change, if all its readings are
@@ -106,8 +105,7 @@ def read_request(request: str, table: RouterTable) -> ParsedRequest:
         label = Reading(tagged, tag[1], "label", tag.start(1), fold(tag[1]), "alias")
     # 6 to 8
     sentences = [pair for pair in _split(tokens, ".") if tokens[pair[1] - 1].at >= skip]
-    asks = [pair for pair in sentences if _is_ask(parsed, *pair)]
-    sentences = asks or sentences
+    sentences.sort(key=lambda pair: not _is_ask(parsed, *pair))
     readings = (
         ((label,) if label else _read_sentences(parsed, sentences, skip))
         or read_statements(parsed, sentences, forbidden)
@@ -431,7 +429,7 @@ def _praises(parsed: Clauses, first: int, last: int) -> bool:
 def _read_joined(parsed: Clauses, first: int, last: int) -> tuple[Reading, int] | None:
     """Return the order that a statement is the reason of: "the name misleads, so rename it", "nice
     work but add a test"."""
-    for i in range(first + 1, last - 1):
+    for i in range(last - 2, first, -1):
         if parsed.word(i) not in ("but", "so"):
             continue
         opens = parsed.find_phrase("openers", i + 1, last)
