@@ -100,7 +100,7 @@ class Clauses(Questions):
                 break  # no adverb such as "quickly" either
             is_start = False
             i += 1
-        if i >= end or self.is_in(start, "subordinators"):
+        if self.is_in(start, "subordinators"):
             return None
         head = self._read_wanted(start, i, end) or self.read_head(i, end)
         # "Please drag tasks between columns": after what asks for a verb stands an unknown one.

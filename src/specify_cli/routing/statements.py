@@ -73,10 +73,11 @@ def _find_needs(parsed: Clauses, start: int, end: int) -> Iterator[Reading]:
         if at >= end or i in parsed.negated or at in parsed.negated:
             continue
         order = _read_needed(parsed, at, end)
-        if order and _is_done_by_thing(parsed, order, i, at, start):
+        if order and _is_done_by_thing(parsed, order, i):
             yield parsed.make_reading(i, "what the subject should do", "implement")
             return
-        if order and order.action not in ("none", "implement") and _ends_automatic(parsed, end):
+        is_automatic = parsed.word(end - 1) == "automatically"
+        if order and order.action not in ("none", "implement") and is_automatic:
             order = None  # "old orders should be archived automatically": by the software
         if order and order.action != "none":
             yield order._replace(rule="what the subject needs")
@@ -94,20 +95,13 @@ def _find_needs(parsed: Clauses, start: int, end: int) -> Iterator[Reading]:
         return
 
 
-def _ends_automatic(parsed: Clauses, end: int) -> bool:
-    """Return whether a clause ends in "automatically": the software does it, and nobody else."""
-    return parsed.word(end - 1) == "automatically"
-
-
-def _is_done_by_thing(parsed: Clauses, order: Reading, i: int, at: int, start: int) -> bool:
-    """Return whether the need at `i` is what others see or programs do: "only admins should see the
-    button", unlike "I need to see the logs"."""
-    direct = order.position == parsed.tokens[at].at or parsed.word(at) == "able"
-    is_own = direct and parsed.word(i - 1) in SUBJECTS
+def _is_done_by_thing(parsed: Clauses, order: Reading, i: int) -> bool:
+    """Return whether the need at `i` is what somebody sees or programs do: "only admins should see
+    the button", "you should be able to list tags"."""
     # "The handler needs to verify signatures"
     does = parsed.is_in(i - 1, "buildables", "deliverables")
     does = does and order.lemma in parsed.table.words("program_verbs")
-    return i > start and not is_own and (does or order.token.lower() in _PERCEIVED)
+    return does or order.token.lower() in _PERCEIVED
 
 
 def _find_hopes(parsed: Clauses, start: int, end: int) -> Iterator[Reading]:
@@ -145,7 +139,7 @@ def _find_needed(parsed: Clauses, i: int, end: int) -> int:
         at = i + 1
     else:
         return end
-    while at < end and parsed.word(at) in ("be", "to", "being"):
+    while parsed.word(at) in ("be", "to", "being"):
         at += 1
     return at
 
@@ -448,9 +442,6 @@ def _find_work(parsed: Clauses, start: int, end: int) -> Iterator[Reading]:
         if i > start and parsed.is_in(i, "work_nouns") and i not in parsed.negated:
             yield parsed.make_reading(i, "work the title names", "implement", weight="signal")
             return
-    if last > start + 1 and _ends_automatic(parsed, last + 1) and last not in parsed.negated:
-        # "Rotate the signing keys automatically"
-        yield parsed.make_reading(last, "what the software should do", "implement", weight="signal")
 
 
 def _find_doubts(parsed: Clauses, start: int, end: int) -> Iterator[Reading]:
