@@ -126,7 +126,7 @@ class Story(NamedTuple):
 
 
 class Fact(NamedTuple):
-    """A sentence, and the lines that show it, by their seqs."""
+    """A sentence, and the lines that show it, by their numbers (`seqs`)."""
 
     text: str
     seqs: tuple[int, ...]
