@@ -78,7 +78,7 @@ _PASSES = tuple(
     dbpass databasepass ftppass sftppass smtppass imappass mailpass emailpass adminpass rootpass
     sshpass redispass mysqlpass postgrespass pgpass mongopass ldappass proxypass httppass authpass
     loginpass apppass svcpass servicepass apipass vpnpass wifipass mqpass requirepass bindpass
-    sudopass rootpw keystorepass truststorepass
+    bindpw masterauth sudopass rootpw keystorepass truststorepass
     """.split()  # noqa: SIM905
 )
 _IN_NAMES = frozenset(("password", "passwd", "passphrase", "pwd"))
@@ -240,7 +240,7 @@ def is_secret(kind: str, value: str, ids: frozenset[str], style: str) -> bool:
         return (
             is_random(value)
             or (style == "env" and len(value) >= 12 and not value.isalpha() and "/" not in value)
-            or (kind == "password" and _has_match(_PHRASE, value))
+            or (kind == "password" and _is_chosen(value))
         )
     return _is_password(value, style)
 
@@ -284,23 +284,40 @@ def _is_password(value: str, style: str) -> bool:
         )
     if style not in ("cell", "line"):
         odd = r"[-_.(/]" if style == "prose" else r"[_.]"
-        return is_random(value) or (
-            len(value) >= 6
-            and not _has_match(odd, value)
-            and _has_match(r"[\d!@#$%^&*]", value)
-            and _has_match(_LETTER, value)
+        return (
+            is_random(value)
+            or _is_chosen(value)
+            or (
+                len(value) >= 6
+                and not _has_match(odd, value)
+                and _has_match(r"[\d!@#$%^&*]", value)
+                and _has_match(_LETTER, value)
+            )
         )
     counted = _has_match(r"\d", value) and _has_match(_LETTER, value)
     plain = value.replace("_", "").isalnum()
     if style == "cell":
-        return " " not in value and (counted or (not plain and _has_match(_LETTER, value)))
+        return " " not in value and (
+            counted or _is_chosen(value) or (not plain and _has_match(_LETTER, value))
+        )
     return counted or is_random(value) or (value.islower() and len(value) >= 4) or not plain
 
 
 _TURN = r"[A-Z](?=[a-z0-9])|[a-z](?=[A-Z0-9])|\d(?=\D)"
 _LETTER = r"[^\x00-@\[-`{-\x7f]"  # in whatever alphabet
-_PHRASE = r"^(?=\D*\d)[a-z]+(?:-[a-z0-9]+){2,}$"
+# Words with a number among them or four and more; a capital, small letters, then a number; or
+# letters that nobody can speak.
+_CHOSEN = (
+    r"^(?=\D*\d)[a-z]+(?:-[a-z0-9]+){2,}$|^[a-z]{3,}(?:-[a-z]{3,}){3,}$"
+    r"|^(?=[A-Z].{4}|[a-z].{0,32}[A-Z])(?=.{0,32}[a-z])[\w.+%#!-]{5,32}?\d{2,}[A-Za-z]{0,2}$"
+    r"|^(?=[a-z]{0,64}[b-df-hj-np-tv-xz]{5})[a-z]{10,64}$"
+)
 _MARK = r"[!@#$%^&*]"
+
+
+def _is_chosen(value: str) -> bool:
+    """Return whether a value has a form that people, or makers of words, give passwords."""
+    return _has_match(_CHOSEN, value) and not any(part in value for part in _TELLING_PARTS)
 
 
 def _has_match(pattern: str, value: str) -> bool:

@@ -22,7 +22,7 @@ _TYPED = (
     r"(?:\s{1,3}(?==[ \t]{0,4}[^\s=,;)}\]])|(?==[ \t]{0,4}[\"'])"
     # without blanks a type that is known: the value of a setting can hold the sign as well
     r"|(?:(?<=str)|(?<=tring)|(?<=[sS]tr)|(?<=\])|(?<=[bB]ytes)|(?<=[tT]ext)|(?<=Any))(?==[^\s=,;)}\]]))"
-    r"|\[\d{0,4}\]|\s?\{ ?get;[^}\n]{0,24}\}|(?<=\s)[aA]s\s\w{1,24}(?=\s?=))?"
+    r"|\[(?:\d{0,4}|[\w*]{1,24}(?=\]:\s))\]|\s?\{ ?get;[^}\n]{0,24}\}|(?<=\s)[aA]s\s\w{1,24}(?=\s?=))?"
 )
 # `auth=("ada", "…")`, `NetworkCredential("ada", "…")`: the name stands between.
 _PAIR = (
@@ -38,7 +38,7 @@ _ASSIGNED = (
     r"(?P<close>(?:\\*[\"'`\]]|\*\*|%2[27]){0,2})"
     rf"(?:(?={_PAIR})|\s{{0,16}}+{_TYPED}(?:(?:[sS]tring|str)\b)?\s{{0,8}}+)"
     rf"(?P<sep>{_PAIR}"
-    r"|:=|=>|={1,3}"
+    r"|::?=|=>|={1,3}|(?:[?+.]|\|\||\?\?)=|<<?-"
     r"|:\s{1,24}(?:type:\s\w{1,12}\s{1,24})?(?:default|example):|:\s?\{[^{}\n]{0,80}\"(?:default|example)\":"
     r"|[:=]\s{0,4}\{\s{0,16}\\*[\"']?value\\*[\"']?\s{0,4}[:=]"
     r"|\s?\{\s{0,40}(?:\w{1,24}\s{0,8}=[^\n]{0,80}\n\s{0,40}){0,4}default\s{0,8}="
@@ -48,7 +48,7 @@ _ASSIGNED = (
     r"|::(?=\s)|[:：](?:\*\*)?|->|→|>(?!\s{0,40}<[vV]alue>)"
     r"|(?<=\s)(?:(?!value)[\w:-]{1,32}=\\*[\"'][^\"'<>\n]{0,80}\\*[\"']\s?){1,3}>"
     r"|</\w{1,16}>\s{0,40}<(?:string|value|data|td|dd)>|>\s{0,40}<[vV]alue>"
-    r"|\(|(?:--\w[\w-]{1,24}(?:[ =]\S{1,40})?\s){0,3}?--(?:value|secret-string|data)[ =]|,?(?:\\{1,8}n|[\s+>|#-]){0,40}+\\*[\"']?\w{0,12}[vV]alue\\*[\"']?\s{0,4}[:=]"
+    r"|\(|(?:--\w[\w-]{1,24}(?:[ =]\S{1,40})?\s){0,3}?--(?:value|secret-string|data)[ =]|(?:,\s{0,40}\\*[\"']\w{1,12}\\*[\"']:\s?\\*[\"']\w{1,24}\\*[\"']){0,3},?(?:\\{1,8}n|[\s+>|#-]){0,40}+\\*[\"']?\w{0,12}[vV]alue\\*[\"']?\s{0,4}[:=]"
     r"|,|\|\||\?\?|or(?=\s)|[|│┃]|(?:(?:for|of)\s\S{1,40}\s)?(?:is|was|to|equals|ist|lautet|est?|[èé])(?=\s)|[是为為は]|FOR\s\S{1,80}\s=)"
     rf"[ \t]{{0,16}}(?:\r?\n[ \t]{{0,16}})?{_YAML}(?:<(?:!\[CDATA\[|(?:b|code|strong|tt)>))?"
     r"(?:string\(\d{1,6}\)\s|[\w.:]{0,40}\((?:\w{1,16}\s?=\s?|\s{0,40})(?=[\"']))?(?:[rbufNLR@$]{1,2}(?=[\"']))?"
@@ -59,12 +59,12 @@ _SPOKEN = r"[^\x00-\x27*+,/:-?\[-^`{-\x7f]"
 # Signs that prove little: a blank, a dash, a bracket, the words of a sentence, the next line. The
 # value must look drawn.
 _LOOSE = (
-    r"(?:\\*[\"'`]|\*\*){0,2}(?:[ \t]\((?:was )?|[ \t][-–—→][ \t]"
+    r"(?:\\*[\"'`]|\*\*){0,2}(?:[ \t]\((?:was )?|\)(?::| is| est| es)[ \t]{1,4}|[ \t][-–—→][ \t]"
     r"|,?(?:[ \t](?!(?:ids?|hash|digest|sha\d*|commit|name|type|version|file)\b)"
     rf"{_SPOKEN}{{1,24}}){{1,8}}"
     r"(?:(?<=is|to|be)|(?<=from)|(?<=plaintext)|(?<=\b(?:est|ist))|(?<= (?:es))|(?<= [èé])|(?<=lautet)"
     r"|\*{0,2}[:=])\s{1,5}(?:>\s)?"
-    r"|[ \t]{1,40}(?:(?:REG_SZ|\w{0,8}String)[ \t]{1,8})?|(?P<below>\r?\n[> \t]{0,8}))"
+    r"|[ \t]{1,40}(?:(?:REG_SZ|\w{0,8}String)[ \t]{1,8})?|(?P<below>(?:[ \t][^\n]{0,100}:)?(?:\r?\n){1,2}[> \t]{0,8}))"
     r"[“„«「『‘]?(?P<quote>\\*[\"'`])?(?P<value>[^\s“”»」』’\"'`<>\\|,;)]{8,256}+)(?P<alone>[ \t]?\r?(?:\n|$))?"
 )
 _FALLBACKS = ("||", "??", "or")
@@ -98,6 +98,8 @@ def find_secret_values(
             near = text[at + len(needle) : at + len(needle) + 160]
             rest = near.lstrip(_NAME_SIGNS)
             end = at + len(needle) + len(near) - len(rest)
+            if rest[1:3].lower() == "id" and rest[0] in ". " and needle == "sess":
+                end, rest = end + 3, rest[3:]
             if rest and end not in places:
                 places.add(end)
                 sign = rest.lstrip("\"'`* ")[:1]
@@ -140,10 +142,10 @@ def _is_lead(rest: str, head: str) -> bool:
         or (rest[0] in ' "' and any(one in head for one in _OPENERS))
         or "alue" in rest
         or (sign == ")" and ('"' in rest or "'" in rest))
-        or (rest[0] in " \t\r\n\"'`*," and _holds_drawn(rest))
+        or (rest[0] in " \t\r\n\"'`*,)" and _holds_drawn(rest))
         or (rest[0] in "\"'" and ("name" in head or "Key: " in head))
         or (rest[0] in " \t" and ">" in rest)
-        or head.endswith(_AS)
+        or " as " in head
     )
 
 
@@ -336,7 +338,7 @@ def _find_loose(
     if match is None:
         if text[start - 1 : start] in ("'", '"'):
             match = compiled(_REVERSED).search(text, max(0, start - 320), start)
-        elif text.endswith(_AS, 0, start):
+        elif " as " in text[max(0, start - 48) : start]:
             match = compiled(_USED_AS).search(text, max(0, start - 140), start)
     elif (
         not match["quote"]
@@ -355,13 +357,14 @@ def _find_loose(
 
 _REVERSED = (
     r"(?:(?i:value)[\"']?\s{0,4}[:=]\s{0,4}|\()[\"'](?P<value>[^\"'\n]{6,256})[\"'][^\"'\n]{0,24}"
-    r"[\"']?(?i:name|\w{0,3}key)[\"']?\s{0,4}[:=]\s{0,4}[\"']\Z"
+    r"[\"']?(?:\s[\w-]{1,24}=[\"'][^\"'\n]{0,40}[\"']){0,3}\s?(?i:name|id|\w{0,3}key)[\"']?\s{0,4}[:=]\s{0,4}[\"']\Z"
 )
 
 
 # "Try it with … as the password"
-_AS = (" as the ", " as a ", " as my ")
-_USED_AS = r"(?<=\s)[\"'`]?(?P<value>[^\s\"'`]{8,128}+)[\"'`]? as (?:the|a|my) \Z"
+_USED_AS = (
+    r"(?<=\s)[\"'`]?(?P<value>[^\s\"'`]{8,128}+)[\"'`]? as (?:the|a|my) (?:[\w-]{1,24} ){0,3}\Z"
+)
 
 
 def _is_verb(sep: str) -> bool:
@@ -436,6 +439,12 @@ def _find_bare(
         r"[^;]{1,256}+;\s?[A-Za-z][A-Za-z _]{1,40}="
     ).match(text, begin):
         value, style = value.split(";")[0], "joined"
+    elif (
+        sep[-1] in ":>"
+        and ("\n" in sep or match["close"] == "]")
+        and _ends_line(text, begin + len(value))
+    ):
+        style = "line"  # the value of a name, or an item as PHP prints it
     elif sep[0] in "%&" or sep[-1] == "\n":
         value, style = compiled(r"&|%2[267]|;").split(value, 1)[0], "joined"
     elif dashed:
@@ -486,6 +495,13 @@ def _find_closing(text: str, quote: str, begin: int) -> int:
     return at
 
 
+def _ends_line(text: str, at: int) -> bool:
+    """Tell whether nothing but a comment stands in the rest of a line."""
+    return compiled(r" {0,2}(?:[\r\n#]|\\n|$)").match(text, at) is not None
+
+
+# What `grep -n` and `cat -n` write before a line.
+_NUMBERED = r"(?:[\w./@+-]{1,80}[:-])?\d{1,6}[:-]?\s*"
 _ASSIGNERS = r"export|setx?|ENV|ARG|env|-e|declare -x|local"
 
 
@@ -495,15 +511,17 @@ def _judge_style(text: str, start: int, name: str, match: re.Match[str], finish:
     least = max(0, start - 80)
     line = max(text.rfind("\n", least, start) + 1, text.rfind("\\n", least, start) + 2, least)
     head = text[line:start].strip(" \t+->|#*$`;\"'")
+    if compiled(_NUMBERED).fullmatch(head):
+        head = ""
     spaced = match.end() - match.start() > len(match["sep"])
     marks = text[start - 1 : start]
     whole = marks in ('"', "'") and text.startswith(marks, finish)  # echo "password=…"
-    if match["sep"] == "=" and (
+    if match["sep"] in ("=", "?=", "+=", ":=", "::=") and (
         (not spaced and (whole or name.upper() == name)) or compiled(_ASSIGNERS).fullmatch(head)
     ):
         return "env"
     alone = not head and (match["sep"][-1] in ":：|" or not spaced)
-    if not alone or compiled(r" {0,2}(?:[\r\n#]|\\n|$)").match(text, finish) is None:
+    if not alone or not _ends_line(text, finish):
         return "code"
     is_setting = len(name) > 3 and name.upper() == name and match["sep"] in ":："
     is_source = (

@@ -412,39 +412,49 @@ def redact(text: str, rules: RuleSet) -> Redacted:
     return redact_with(text, None, rules)
 
 
-_Needles = list[tuple[int, tuple[str, ...]]]
+_Needles = dict[str, dict[int, list[str]]]
 
 
 @lru_cache(maxsize=2)
 def _group_needles(of_shipped: bool) -> tuple[_Needles, _Needles, _Needles]:
-    """Return the needles of the shipped rules with their places, by the view they are looked for
-    in.
+    """Return the needles of the shipped rules by the view they are looked for in, their rarest
+    character and their rule's place.
 
-    The long words of a text, its folded letters, the text itself.
+    The views are the long words of a text, its folded letters, the text itself.
     """
-    groups: tuple[_Needles, _Needles, _Needles] = ([], [], [])
+    groups: tuple[_Needles, _Needles, _Needles] = ({}, {}, {})
     for place, rule in enumerate(SHIPPED if of_shipped else ()):
-        groups[0 if rule.in_words else 1 if rule.folded else 2].append((place, rule.needles))
+        group = groups[0 if rule.in_words else 1 if rule.folded else 2]
+        for needle in rule.needles:
+            group.setdefault(max(needle, key=_RARE.find), {}).setdefault(place, []).append(needle)
     return groups
+
+
+# Characters, the rarer ones last: what a text holds none of is found far faster than that no
+# needle with it stands there.
+_RARE = (
+    "etorniaslcpdumSTghIfCPE_yA.NROvDbLM:xFwk,U()-GB/H=V0\"2#1W*>jq]{[KX;zY}3'46<589|+@7QZ&J~?$%"
+)
 
 
 def _find_candidates(view: View, rules: RuleSet) -> tuple[int, ...]:
     """Return the shipped rules one of whose needles stands in the text, as their places in the
     table."""
-    candidates = []
+    candidates = set()
     groups = _group_needles(bool(rules.shipped))
     for number, (where, needles) in enumerate(
         zip((view.words, view.folded, view.text), groups, strict=True)
     ):
         # Few texts hold a long word.
         if where and (not rules.sieve or _may_hold(rules.sieve[number], where)):
-            for place, ones in needles:
-                for needle in ones:
-                    if needle in where:
-                        candidates.append(place)
-                        break
-    candidates.sort()
-    return tuple(candidates)
+            for sign, rows in needles.items():
+                if sign in where:
+                    for place, ones in rows.items():
+                        for needle in ones:
+                            if needle in where:
+                                candidates.add(place)
+                                break
+    return tuple(sorted(candidates))
 
 
 def is_clear(text: str, rules: RuleSet) -> bool:
@@ -478,7 +488,7 @@ def _compile_sieve() -> tuple[Any, ...]:
     import re2  # as above
 
     groups = [
-        sorted({needle.encode() for _, ones in needles for needle in ones})
+        sorted({n.encode() for rows in needles.values() for ones in rows.values() for n in ones})
         for needles in _group_needles(True)
     ]
     return tuple(re2.compile(b"|".join(map(re2.escape, ones))) for ones in groups)
