@@ -226,7 +226,8 @@ def is_secret(kind: str, value: str, ids: frozenset[str], style: str) -> bool:
         return compiled(r"[A-Za-z0-9_-]{20,}").fullmatch(value) is not None and is_random(value)
     bare = style not in ("quoted", "called")
     if bare and _is_code(value):
-        if _has_match(r"^[a-z0-9_.]+\.[A-Z][a-zA-Z0-9]*$", value):  # a class of a module
+        if _has_match(r"^(?!s\.[A-Za-z0-9]{24}$)[a-z0-9_.]+\.[A-Z][a-zA-Z0-9]*$", value):
+            # a class of a module, and no older token of Vault's
             return False
         if style in ("code", "prose"):
             return not _has_match(r"[(\[{]", value) and is_random(value)
@@ -362,6 +363,10 @@ def _is_code(value: str) -> bool:
     )
 
 
+# Five groups of five, as keys of licenses are
+_GROUPS = r"^(?=[A-Z-]*\d)(?=[\d-]*[A-Z])[A-Z0-9]{4,6}(?:-[A-Z0-9]{4,6}){3,7}$"
+
+
 def _is_padded(value: str) -> bool:
     """Return whether a value is padded Base64 with letters of both cases, as no word is."""
     return _has_match(
@@ -380,7 +385,7 @@ def is_random(value: str) -> bool:
     """
     if len(value) < 8 or " " in value:
         return False
-    if _is_padded(value):
+    if _is_padded(value) or ("-" in value[4:7] and _has_match(_GROUPS, value)):
         return True
     value = value[:128]
     if _has_match(_MARK, value) and _has_match(r"\d", value) and _has_match(_LETTER, value):

@@ -51,7 +51,7 @@ _ASSIGNED = (
     r"|\(|(?:--\w[\w-]{1,24}(?:[ =]\S{1,40})?\s){0,3}?--(?:value|secret-string|data)[ =]|(?:,\s{0,40}\\*[\"']\w{1,12}\\*[\"']:\s?\\*[\"']\w{1,24}\\*[\"']){0,3},?(?:\\{1,8}n|[\s+>|#-]){0,40}+\\*[\"']?\w{0,12}[vV]alue\\*[\"']?\s{0,4}[:=]"
     r"|,|\|\||\?\?|or(?=\s)|[|│┃]|(?:(?:for|of)\s\S{1,40}\s)?(?:is|was|to|equals|ist|lautet|est?|[èé])(?=\s)|[是为為は]|FOR\s\S{1,80}\s=)"
     rf"[ \t]{{0,16}}(?:\r?\n[ \t]{{0,16}})?{_YAML}(?:<(?:!\[CDATA\[|(?:b|code|strong|tt)>))?"
-    r"(?:string\(\d{1,6}\)\s|[\w.:]{0,40}\((?:\w{1,16}\s?=\s?|\s{0,40})(?=[\"']))?(?:[rbufNLR@$]{1,2}(?=[\"']))?"
+    r"(?:string\(\d{1,6}\)\s|0x[0-9a-f]{4,16}\s(?=\")|[\w.:]{0,40}\((?:\w{1,16}\s?=\s?|\s{0,40})(?=[\"']))?(?:[rbufNLR@$]{1,2}(?=[\"']))?"
     r"(?:\{\{\s?(?=[\"']))?[“„«「『‘]?(?P<quote>\\*(?:\"{3}|'{3}|[\"'`])|%2[27])?"
 )
 # What a word of a sentence is made of: letters of any alphabet, which no set of ranges says as fast.
@@ -72,8 +72,8 @@ _FALLBACKS = ("||", "??", "or")
 _ITEM = (
     r"\\*[\"']?[ \t]{0,4},?\s{0,40}(?:-[ \t]{1,4}|(?=\\*[\"']))\\*[\"']?([^\s\"'`<>\\,\]]{3,256}+)"
 )
-_RUN = r"[^\s“”»」』’\"'`<>\\]{1,256}+"
-_REST = r"[^\s“”»」』’\"'`<>\\]*+"
+_RUN = r"[^\s\x00“”»」』’\"'`<>\\]{1,256}+"
+_REST = r"[^\s\x00“”»」』’\"'`<>\\]*+"
 
 
 def find_secret_values(
@@ -511,7 +511,7 @@ def _judge_style(text: str, start: int, name: str, match: re.Match[str], finish:
     least = max(0, start - 80)
     line = max(text.rfind("\n", least, start) + 1, text.rfind("\\n", least, start) + 2, least)
     head = text[line:start].strip(" \t+->|#*$`;\"'")
-    if compiled(_NUMBERED).fullmatch(head):
+    if head and compiled(_NUMBERED).fullmatch(head):
         head = ""
     spaced = match.end() - match.start() > len(match["sep"])
     marks = text[start - 1 : start]

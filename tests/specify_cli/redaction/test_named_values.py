@@ -204,7 +204,22 @@ MASKED = (
     "Recovery codes:\n  1. 33b5a-82a52\n  2. 4c822-9ab54\n",
     "Backup codes: 1234 5678, 9876 5432",
     "Your app password: tvkr owqz zijz ywkv",
+    "PATH=/bin\0API_TOKEN=9fA3kQ0zLm7Xw2Bd\0HOME=/\0",
+    "ssh-keygen -t ed25519 -N 9fA3kQ0zLm7Xw2Bd -f id",
+    "C: AUTH PLAIN 9fA3kQ0zLm7Xw2Bd",
+    "ada:{SHA}R6nMzoKn4rI7esAJ0tKqI3S5fXDD",
+    "username ada password 7 108c52111b72d0ab",
+    "RECOVERY_CODE=33b5a-82a52",
+    '{"recoveryCode": "33b5a-82a52"}',
+    'mnemonic: str = "lunar ribbon walnut velvet orbit canyon ginger hazard tunnel zebra pistol army"',
+    "LICENSE_KEY=1CGVS-KYZOM-K4Y5G-41EQ2-WVIE7",
+    "SNMP_COMMUNITY=9fA3kQ0zLm7Xw2Bd",
+    "vault_token: s.NO2gpMAB99UBAgQNgzqWz60C",
+    'api_token = 0x7ffe1230 "9fA3kQ0zLm7Xw2Bd"',
     # Forms of vendors
+    "https://hooks.zapier.com/hooks/catch/6110099/zj9vo0sbw/",
+    "WPL_AP1.R6nMzoKn4rI7esAJ.YgtvMONm",
+    "try IQoJb3JpZ2luX2VjR6nMzoKn4rI7esAJ0tKqI3S5fXDDOWR6nMzoKn4rI7esAJ0tKqI3S5fXDDOW",
     "syt_YWRh_R6nMzoKn4rI7esAJ0tKq_3S5fXD",
     "v4.local.R6nMzoKn4rI7esAJ0tKqI3S5fXDDOWR6nMzoKn4rI7esAJ0tKqI3S5fXDDOW",
 )
@@ -212,6 +227,9 @@ KEPT = (
     "the seed phrase must never leave the paper that you wrote these words upon, nor this room",
     "a mnemonic is there to help people keep words in mind that would else be lost on them",
     "Recovery codes: see page 12",
+    "the backup code-path of 2024-2025",
+    "COMMUNITY=open-source-people",
+    "version ISO-8859-1-LATIN",
     "Backup codes are made once; ask for them at the desk.",
     "cat <<EOF > a.txt\nhello there\nEOF\n",
     "x = y << 3 | z[token << 2]",
@@ -297,7 +315,7 @@ SECRETS = (
     *("9fA3kQ0zLm7Xw2Bd", "eafRqHEX09F0LMwmakc", "DFNrhCgsxhpmO", "Ｓｕｐ３ｒＳ３ｃｒｅｔ", "S3cret"),
     *("330b5a82a524c822", "010ks6vu78nucs7z", "VBrb3rJgkDthV4Tc", "108c52111b72d0ab", "R6nMzoKn4rI7esAJ"),
     *("umchswwbaoijipbq", "lunar-ribbon", "walnut velvet", "33b5a-82a52", "4c822-9ab54"),
-    *("5678", "tvkr owqz", "Zanzibar"),
+    *("5678", "tvkr owqz", "Zanzibar", "KYZOM", "NO2gpMAB99", "zj9vo0sbw"),
 )
 
 
