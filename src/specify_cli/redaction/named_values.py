@@ -186,6 +186,8 @@ def _find_cells_below(
     if stop < 0 or -1 - line in places:
         return spans
     places.add(-1 - line)
+    if not _IN_NO_HEADER.isdisjoint(text[line:stop]):
+        return spans  # found before the pattern is compiled: JSON and source code, mostly
     header = compiled(_HEADER).fullmatch(text, line, stop)
     if header is None:
         return spans
@@ -241,6 +243,7 @@ _SQL_VALUE = (
     r"\s{0,40}(,|\)(?:\s{0,40},\s{0,40}\()?)"
 )
 _FRAME = " \t\r\"'`*|"
+_IN_NO_HEADER = frozenset("(){}[]<>:=/\\")
 _CELL = r"[\"'`*]?\w[\w .-]{0,63}[\"'`*]?"
 _HEADER = (
     rf"\|?[ ]*{_CELL}[ ]*(?:\|[ ]*{_CELL}[ "

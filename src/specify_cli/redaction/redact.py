@@ -426,15 +426,18 @@ def _group_needles(of_shipped: bool) -> tuple[_Needles, _Needles, _Needles]:
     for place, rule in enumerate(SHIPPED if of_shipped else ()):
         group = groups[0 if rule.in_words else 1 if rule.folded else 2]
         for needle in rule.needles:
-            group.setdefault(max(needle, key=_RARE.find), {}).setdefault(place, []).append(needle)
+            rarest = max(needle.translate(_RANKS))
+            group.setdefault(_SIGNS.get(rarest, rarest), {}).setdefault(place, []).append(needle)
     return groups
 
 
-# Characters, the rarer ones last: what a text holds none of is found far faster than that no
-# needle with it stands there.
+# Characters, the rarer ones last, before all those beyond ASCII: what a text holds none of is found
+# far faster than that no needle with it stands there.
 _RARE = (
-    "etorniaslcpdumSTghIfCPE_yA.NROvDbLM:xFwk,U()-GB/H=V0\"2#1W*>jq]{[KX;zY}3'46<589|+@7QZ&J~?$%"
+    " etorniaslcpdumSTghIfCPE_yA.NROvDbLM:xFwk,U()-GB/H=V0\"2#1W*>jq]{[KX;zY}3'46<589|+@7QZ&J~?$%\\"
 )
+_RANKS = str.maketrans(_RARE, "".join(map(chr, range(len(_RARE)))))
+_SIGNS = dict(zip(map(chr, range(len(_RARE))), _RARE, strict=True))
 
 
 def _find_candidates(view: View, rules: RuleSet) -> tuple[int, ...]:
