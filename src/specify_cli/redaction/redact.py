@@ -412,51 +412,66 @@ def redact(text: str, rules: RuleSet) -> Redacted:
     return redact_with(text, None, rules)
 
 
-_Needles = dict[str, dict[int, list[str]]]
+_Needles = list[tuple[int, tuple[str, ...]]]
 
 
 @lru_cache(maxsize=2)
 def _group_needles(of_shipped: bool) -> tuple[_Needles, _Needles, _Needles]:
-    """Return the needles of the shipped rules by the view they are looked for in, their rarest
-    character and their rule's place.
+    """Return the needles of the shipped rules with their places, by the view they are looked for
+    in.
 
     The views are the long words of a text, its folded letters, the text itself.
     """
-    groups: tuple[_Needles, _Needles, _Needles] = ({}, {}, {})
+    groups: tuple[_Needles, _Needles, _Needles] = ([], [], [])
     for place, rule in enumerate(SHIPPED if of_shipped else ()):
-        group = groups[0 if rule.in_words else 1 if rule.folded else 2]
-        for needle in rule.needles:
-            rarest = max(needle.translate(_RANKS))
-            group.setdefault(_SIGNS.get(rarest, rarest), {}).setdefault(place, []).append(needle)
+        groups[0 if rule.in_words else 1 if rule.folded else 2].append((place, rule.needles))
     return groups
 
 
-# Characters, the rarer ones last, before all those beyond ASCII: what a text holds none of is found
-# far faster than that no needle with it stands there.
+# Characters, the rarer ones last, before all those beyond ASCII.
 _RARE = (
     " etorniaslcpdumSTghIfCPE_yA.NROvDbLM:xFwk,U()-GB/H=V0\"2#1W*>jq]{[KX;zY}3'46<589|+@7QZ&J~?$%\\"
 )
-_RANKS = str.maketrans(_RARE, "".join(map(chr, range(len(_RARE)))))
-_SIGNS = dict(zip(map(chr, range(len(_RARE))), _RARE, strict=True))
+# In a text from this length on, that a character is not there is found far faster than that no
+# needle with it is. To rank the needles takes a millisecond, which a hook has not.
+_RANKED_FROM = 20_000
+
+
+@lru_cache(maxsize=6)
+def _rank_needles(view: int, of_shipped: bool) -> dict[str, _Needles]:
+    """Return the needles of one of the views by their rarest character."""
+    ranks = {sign: rank for rank, sign in enumerate(_RARE)}
+    ranked: dict[str, dict[int, list[str]]] = {}
+    for place, ones in _group_needles(of_shipped)[view]:
+        for needle in ones:
+            rarest = max(needle, key=lambda sign: ranks.get(sign, len(ranks)))
+            ranked.setdefault(rarest, {}).setdefault(place, []).append(needle)
+    return {
+        sign: [(place, tuple(ones)) for place, ones in rows.items()]
+        for sign, rows in ranked.items()
+    }
 
 
 def _find_candidates(view: View, rules: RuleSet) -> tuple[int, ...]:
     """Return the shipped rules one of whose needles stands in the text, as their places in the
     table."""
     candidates = set()
-    groups = _group_needles(bool(rules.shipped))
-    for number, (where, needles) in enumerate(
-        zip((view.words, view.folded, view.text), groups, strict=True)
-    ):
+    of_shipped = bool(rules.shipped)
+    groups = _group_needles(of_shipped)
+    for number, where in enumerate((view.words, view.folded, view.text)):
         # Few texts hold a long word.
-        if where and (not rules.sieve or _may_hold(rules.sieve[number], where)):
-            for sign, rows in needles.items():
-                if sign in where:
-                    for place, ones in rows.items():
-                        for needle in ones:
-                            if needle in where:
-                                candidates.add(place)
-                                break
+        if not where or (rules.sieve and not _may_hold(rules.sieve[number], where)):
+            continue
+        groups_here = [groups[number]]
+        if len(where) >= _RANKED_FROM:
+            ranked = _rank_needles(number, of_shipped)
+            groups_here = [needles for sign, needles in ranked.items() if sign in where]
+        for needles in groups_here:
+            for place, ones in needles:
+                for needle in ones:
+                    if needle in where:
+                        candidates.add(place)
+                        break
     return tuple(sorted(candidates))
 
 
@@ -491,7 +506,7 @@ def _compile_sieve() -> tuple[Any, ...]:
     import re2  # as above
 
     groups = [
-        sorted({n.encode() for rows in needles.values() for ones in rows.values() for n in ones})
+        sorted({needle.encode() for _, ones in needles for needle in ones})
         for needles in _group_needles(True)
     ]
     return tuple(re2.compile(b"|".join(map(re2.escape, ones))) for ones in groups)
