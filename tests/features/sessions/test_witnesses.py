@@ -28,8 +28,8 @@ class Agent:
         self.transcript = home / f".claude/projects/-shop/{SESSION}.jsonl"
         self.transcript.parent.mkdir(parents=True)
         self.transcript.touch()
-        env = {"CLAUDE_CODE_SESSION_ID": SESSION}
-        done = cli("do", "fix the login test", "--json", env=env, cwd=where or root)
+        self.env = {"CLAUDE_CODE_SESSION_ID": SESSION}
+        done = cli("do", "fix the login test", "--json", env=self.env, cwd=where or root)
         self.run = done.json()["invocation_id"]
 
     def write(self, kind: str, content: Any, **more: Any) -> None:
@@ -51,11 +51,15 @@ class Agent:
         if hooks:
             self.tell("UserPromptSubmit", prompt=text, prompt_id=text)
 
-    def call(self, name: str, command: str, output: str, *, hooks: bool = True, error: bool = False) -> None:
+    def call(
+        self, name: str, command: str, output: str | Callable[[], str], *, hooks: bool = True, error: bool = False
+    ) -> None:
+        """Play a command; where its output is made by a function, that is called while the command runs."""
         call = {"tool_name": "Bash", "tool_input": {"command": command}, "tool_use_id": name}
         self.write("assistant", [{"type": "tool_use", "id": name, "name": "Bash", "input": {"command": command}}])
         if hooks:
             self.tell("PreToolUse", **call)
+        output = output if isinstance(output, str) else output()
         self.write("user", [{"type": "tool_result", "tool_use_id": name, "content": output, "is_error": error}])
         if hooks and error:
             self.tell("PostToolUseFailure", **call, error=output)
@@ -513,7 +517,8 @@ class GeminiAgent(Agent):
         self.transcript.parent.mkdir(parents=True)
         self.transcript.write_text(json.dumps({"sessionId": SESSION, "kind": "main"}) + "\n")
         (home / ".gemini/tmp/project/.project_root").write_text(str(root))
-        self.run = cli("do", "fix the login test", "--json", env={"GEMINI_CLI": "1"}).json()["invocation_id"]
+        self.env = {"GEMINI_CLI": "1"}
+        self.run = cli("do", "fix the login test", "--json", env=self.env).json()["invocation_id"]
 
     def write(self, kind: str, content: Any, **more: Any) -> None:
         line = {"id": f"m{time.time_ns()}", "timestamp": self._now(), "type": kind, "content": content, **more}
@@ -530,12 +535,16 @@ class GeminiAgent(Agent):
         if hooks:
             self.tell("BeforeAgent", prompt=text)
 
-    def call(self, name: str, command: str, output: str, *, hooks: bool = True, error: bool = False) -> None:
+    def call(
+        self, name: str, command: str, output: str | Callable[[], str], *, hooks: bool = True, error: bool = False
+    ) -> None:
         call = {"tool_name": "run_shell_command", "tool_input": {"command": command}}
-        text = f"Output: {output}\n" + ("Exit Code: 1\n" if error else "") + "Process Group PGID: 1"
         at = self._now()
         if hooks:
             self.tell("BeforeTool", **call)
+        output = output if isinstance(output, str) else output()
+        text = f"Output: {output}\n" + ("Exit Code: 1\n" if error else "") + "Process Group PGID: 1"
+        if hooks:
             self.tell("AfterTool", **call, tool_response={"llmContent": text, "returnDisplay": output})
         response: Any = {"functionResponse": {"id": name, "response": {"output": text}}}
         kept: dict[str, Any] = {
@@ -634,3 +643,26 @@ def test_the_call_that_closed_a_record_is_no_call_of_the_next_one_when_hooks_tel
 
     assert [line["call_id"] for line in calls if line["event"].startswith("tool_")] == ["t2", "t2"]
     assert sorted(line["event"] for line in agent.read_annexes() if "call_id" in line) == ["tool_call", "tool_result"]
+
+
+@pytest.mark.parametrize("program", ["claude-code", "gemini"])
+def test_a_transcript_confirms_the_call_that_began_a_record_in_both_records_that_hold_it(
+    chartered: Path, home: Path, cli: Cli, program: str
+) -> None:
+    """The record that the prompt began holds the call of the `do`, and so does the record that the `do` began."""
+    cli("hooks", "install", "--harness", program, "--open")
+    agent = GeminiAgent(chartered, home, cli) if program == "gemini" else Agent(chartered, home, cli)
+    cli("profile-invocation", "complete", "--invocation-id", agent.run)
+    agent.ask("fix it")
+
+    def begin() -> str:
+        return cli("do", "fix the login test", "--json", env=agent.env).out
+
+    agent.call("do", "spec-kitty do 'fix the login test' --json", begin)
+    agent.call("t1", "ls", "src")
+    agent.stop()
+    records = {path.stem[-26:]: path.read_text() for path in (chartered / layout.RECORDS).glob("*.jsonl")}
+    holders = [name for name, text in records.items() if "login test' --json" in text]
+    told = [cli("invocations", "show", name, "--json").json()["witnesses"] for name in holders]
+
+    assert sorted((one["hooks"], one["transcript"], one["both"]) for one in told) == [(1, 1, 1), (2, 2, 2)]

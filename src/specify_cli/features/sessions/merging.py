@@ -41,6 +41,7 @@ from specify_cli.features.sessions.reconciling import (
     SessionRecord,
     assign_events,
     compare_record,
+    find_beginnings,
     match_unnamed,
     sign_call,
 )
@@ -69,6 +70,13 @@ class Merged(NamedTuple):
     records: tuple[str, ...]
     added: int
     rest: Session | None
+
+
+class _Beginning(NamedTuple):
+    """The call that began a record, and the subagent whose call it was."""
+
+    call_id: str
+    subagent: str | None
 
 
 class _Sessions(NamedTuple):
@@ -116,12 +124,19 @@ class SessionMerger:
                 matched = self._match_unnamed(session, records, events, recorders)
                 owned: dict[int | None, list[ReportedEvent]] = defaultdict(list)
                 owners = assign_events(records, events, session.above, matched)
+                calls = {name: one.call_id for name, one in printed.items()}
+                begun = find_beginnings(records, calls, matched)
                 for item, owner in zip(events, owners, strict=True):
                     owned[owner].append(item)
+                    also = begun.get(item.call_id)
+                    if also is not None and also.place != owner:
+                        owned[also.place].append(item)
                 free = owned.pop(None, [])
                 added = 0
                 for place, (record, recorder) in enumerate(zip(records, recorders, strict=True)):
-                    outcome = self._compare(session, record, recorder, owned[place], matched)
+                    own = {name: one for name, one in begun.items() if one.place == place}
+                    named = {**matched, **own}
+                    outcome = self._compare(session, record, recorder, owned[place], named)
                     added += _append(recorder, record, outcome)
         self.forget_orphans(session, chain.from_iterable(owned.values()))
         names = tuple(record.invocation_id for record in records)
@@ -179,9 +194,9 @@ class SessionMerger:
                 begun.append(key.invocation_id)
         return sessions
 
-    def _list_begun(self, session: Session) -> Iterator[tuple[str, str | None]]:
+    def _list_begun(self, session: Session) -> Iterator[tuple[str, _Beginning]]:
         """Yield the records that a call of the session printed and that were begun while it ran,
-        each with the subagent whose call that was: anything may stand in an output."""
+        each with that call: anything may stand in an output."""
         began: dict[str, int] = {}
         for item in session.events:
             call = translate(session.harness, item.payload)
@@ -189,15 +204,16 @@ class SessionMerger:
                 if event.event == "tool_call":
                     began.setdefault(str(event.payload.get("call_id")), item.at)
             for printed in call.printed:
-                first = began.get(str(call.events[0].payload.get("call_id")), item.at)
+                call_id = str(call.events[0].payload.get("call_id"))
+                first = began.get(call_id, item.at)
                 if first - 1000 <= millis_of(printed) <= max(item.at, first + _BEGUN_MILLIS):
-                    yield printed, call.subagent
+                    yield printed, _Beginning(call_id, call.subagent)
 
     def _bind_printed(
         self,
         session: Session,
         records: Iterable[SessionRecord],
-        printed: Mapping[str, str | None],
+        printed: Mapping[str, _Beginning],
     ) -> None:
         """Bind the agents of a session to the records that their calls printed and that name no
         session, so that hooks which come late find them. Raises OSError, InvocationError."""
@@ -206,12 +222,13 @@ class SessionMerger:
             name = record.invocation_id
             if name not in printed or record.lines[0].get("session") is not None:
                 continue
-            bound = list_bindings(root, harness, named, printed[name])
+            agent = printed[name].subagent
+            bound = list_bindings(root, harness, named, agent)
             if all(binding.invocation_id != name for binding in bound):
                 profile = self._index.resolve(name).profile_id
-                bind(root, harness, named, printed[name], name, "transcript", profile)
+                bind(root, harness, named, agent, name, "transcript", profile)
                 if bound and bound[0].invocation_id > name:
-                    bind(root, harness, named, printed[name], *bound[0])
+                    bind(root, harness, named, agent, *bound[0])
 
     def _read_records(self, session: Session, printed: Iterable[str]) -> Iterator[SessionRecord]:
         for invocation_id in self._find_records(session, printed):

@@ -265,6 +265,25 @@ def _find_by_time(
     return None if last is None or is_asked_between(ended, item.at) else -last
 
 
+def find_beginnings(
+    records: Sequence[SessionRecord], calls: Mapping[str, str], matched: Mapping[str, Match]
+) -> dict[str, Match]:
+    """Return, by the transcript's ids, the calls that began a record, as that record holds them.
+    The record that was open before holds such a call as well.
+
+    `calls` names by the ids of records the call that began each.
+    """
+    found: dict[str, Match] = {}
+    for place, record in enumerate(records):
+        call_id = calls.get(record.invocation_id, "")
+        other = matched.get(call_id)
+        name = call_id if other is None else str(other.lines[0].get("call_id"))
+        lines = next(iter(_group_calls(record.lines).get(name, ())), ())
+        if _find(lines, "tool_call") is not None:
+            found[call_id] = Match(place, lines)
+    return found
+
+
 def compare_record(
     lines: Sequence[Fields],
     events: Sequence[ReportedEvent],
