@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 from doctrine import os
 from doctrine.light_imports import sha256
+from doctrine.load import cache_path
 from doctrine.text import count
 from specify_cli import durable
 from specify_cli.cli import shell
@@ -207,9 +209,11 @@ def undo(root: str, *, dry_run: bool = False) -> Undone:
     if not dry_run and os.path.lexists(f"{root}/{layout.LOCAL}/{_NOTE}"):
         os.unlink(f"{root}/{layout.LOCAL}/{_NOTE}")
     if not dry_run:
+        _remove_empty_index(root)
         _remove_empty(f"{root}/{layout.KITTIFY}")
         if not os.path.lexists(f"{root}/{layout.KITTIFY}"):
             forget_accepted(project.git_dir, project.location.place)
+            _remove_cache(project.git_dir)
     taken_out = tuple(change.place.harness.title for change in changes if change.state != "absent")
     return Undone(root, tuple(removed), tuple(kept), taken_out, records)
 
@@ -257,6 +261,24 @@ def _encode(text: str) -> bytes:
 
 def _digest(text: str) -> str:
     return sha256(_encode(text)).hexdigest()
+
+
+def _remove_cache(git_dir: str | None) -> None:
+    """Remove what was kept of parsed rules, and our folder in the git directory where that was
+    all."""
+    if git_dir is not None:
+        with suppress(OSError):
+            os.unlink(cache_path(git_dir))
+        with suppress(OSError):
+            os.rmdir(f"{git_dir}/kittify")
+
+
+def _remove_empty_index(root: str) -> None:
+    """Remove an index that names no record, which every command that reads records writes."""
+    index, stamp = f"{root}/{layout.INDEX}", f"{root}/{layout.INDEX_STAMP}"
+    if os.path.isfile(index) and not os.path.getsize(index):
+        for path in filter(os.path.lexists, (index, stamp)):
+            os.unlink(path)
 
 
 def _remove_empty(folder: str) -> None:
