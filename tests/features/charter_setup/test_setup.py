@@ -110,6 +110,27 @@ def test_cursors_rules_of_a_folder_are_named(cli: Cli, project: Path) -> None:
     assert "web/.cursor/rules: not read" in cli("setup", "--yes", "--skip", "hooks", "--skip", "skills").err
 
 
+def test_rules_in_folders_below_the_one_for_rules_are_read(cli: Cli, project: Path) -> None:
+    for path in (".cursor/rules/web/api/style.mdc", ".claude/rules/db/tables.md"):
+        (project / path).parent.mkdir(parents=True)
+        (project / path).write_text(f"- Rule of {path}.\n")
+    (project / ".cursor/rules/more").symlink_to(project / ".claude/rules")
+    cli("setup", "--yes", "--skip", "hooks", "--skip", "skills")
+    charter = (project / ".kittify/charter/charter.md").read_text()
+
+    assert "(from .cursor/rules/web/api/style.mdc)\n- Rule of .cursor/rules/web/api/style.mdc." in charter
+    assert charter.count("Rule of .claude/rules/db/tables.md.") == 1
+
+
+def test_a_file_that_rules_bring_in_is_named_where_it_is_not_read(cli: Cli, project: Path) -> None:
+    (project / "AGENTS.md").write_text("- Use tabs.\n")
+    (project / "CLAUDE.md").write_text("@AGENTS.md\n@docs/rules.md\n@~/mine.md\n\n```\n@in/code.md\n```\n")
+    said = cli("setup", "--yes", "--skip", "hooks", "--skip", "skills").err
+
+    assert "warning: CLAUDE.md: brings in docs/rules.md, ~/mine.md: not read" in said
+    assert "brings in AGENTS.md" not in said and "code.md" not in said
+
+
 def test_rules_without_a_heading_stand_under_one(cli: Cli, project: Path) -> None:
     (project / "AGENTS.md").write_text("- Use tabs.\n")
     cli("setup", "--yes", "--skip", "hooks", "--skip", "skills")
@@ -274,6 +295,17 @@ def test_a_secret_in_a_rule_file_is_masked_and_what_is_not_read_is_named(cli: Cl
     for path in ("CLAUDE.md", "QWEN.md", ".cursor/rules/r19.mdc"):
         assert f"warning: {path}: not read: " in said, path
     assert "GEMINI.md" not in said and ".cursor/rules/r18.mdc: not" not in said
+
+
+def test_a_setup_behind_which_nothing_was_recorded_is_taken_back_whole(cli: Cli, project: Path) -> None:
+    (project / ".claude").mkdir()
+    (project / ".claude/settings.local.json").write_text("{}\n")
+    before = sorted(project.rglob("*"))
+    assert cli("setup", "--yes").code == 0
+    assert cli("doctor").code == cli("invocations", "list").code == cli("hooks", "status").code == 0
+    assert cli("setup", "--undo").code == 0
+
+    assert sorted(project.rglob("*")) == before
 
 
 def test_a_setup_is_taken_back_and_what_was_edited_or_recorded_stays(cli: Cli, project: Path) -> None:

@@ -125,6 +125,20 @@ def test_the_command_for_the_tests_is_found(tmp_path: Path, files: dict[str, str
     assert command == proposals(survey(plant(tmp_path, files))).test_command
 
 
+@pytest.mark.parametrize("files", [{"pyproject.toml": "[dependency-groups]\ndev = ['prek']\n"}, {"prek.toml": ""}])
+def test_hooks_before_a_commit_are_run_by_the_program_the_project_has_for_them(
+    tmp_path: Path, files: dict[str, str]
+) -> None:
+    found = survey(plant(tmp_path, {".pre-commit-config.yaml": "repos: []\n", "uv.lock": "", **files}))
+
+    assert Step("lint", "uv run prek run --all-files", "python") in found.steps
+
+
+@pytest.mark.parametrize(("name", "tests"), [("api-spec.yml", ()), ("api/a.proto", ()), ("a/b_spec.rb", ("spec",))])
+def test_spec_is_a_folder_of_tests_where_a_test_lies_in_it(tmp_path: Path, name: str, tests: tuple[str, ...]) -> None:
+    assert survey(plant(tmp_path, {f"spec/{name}": "", "src/a.ts": ""})).tests == tests
+
+
 def test_a_target_of_the_projects_own_stands_for_what_it_calls(tmp_path: Path) -> None:
     toml = "[tool.ruff.format]\n[tool.mypy]\n[tool.pytest.ini_options]\n"
     found = survey(plant(tmp_path, {"Makefile": "lint:\n\truff check\n", "pyproject.toml": toml}))

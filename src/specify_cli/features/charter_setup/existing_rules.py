@@ -58,6 +58,9 @@ _UNLESS = re.compile(r"(?i)\bunless\b|, (?:but|use|run)\b")
 _IN_CASES = re.compile(
     r"(?i)\b(?:if|when|while|in|on|for|from|with|without|before|after|until|except|twice|again)\b"
 )
+_IS_RULES = re.compile(r"\.mdc?\Z")
+# A line that brings in another file: `@docs/rules.md`.
+_IMPORT = re.compile(r"@(\S*[./]\S*)\s*\Z")
 _CODE = re.compile(r"`([^`\n]+)`")
 _MAX_FILES, _MAX_BYTES, _MAX_LINES = 20, 65_536, 120
 
@@ -99,7 +102,15 @@ def read_rule_files(root: str) -> tuple[RuleFile, ...]:
         elif source is not None:
             masked = redact(source.data.decode("utf-8", "replace"), shipped_rule_set())
             note = "what looks like a secret in it is masked in the charter; remove and revoke it"
-            found.append(RuleFile(path, masked.text, note if masked.counts else ""))
+            notes = [note] if masked.counts else []
+            folder = os.path.dirname(path)
+            more = [
+                name
+                for name in _list_imports(masked.text)
+                if os.path.normpath(f"{folder}/{name}" if folder else name) not in paths
+            ]
+            notes += [f"brings in {', '.join(more)}: not read"] if more else []
+            found.append(RuleFile(path, masked.text, "; ".join(notes)))
     return tuple(found)
 
 
@@ -148,11 +159,20 @@ def render_sections(sections: Iterable[RuleSection]) -> str:
 
 def _list_folders(root: str) -> Iterator[str]:
     for folder in _FOLDERS:
-        try:
-            names = sorted(os.listdir(f"{root}/{folder}"))
-        except OSError:
-            continue
-        yield from (f"{folder}/{name}" for name in names if name.endswith((".md", ".mdc")))
+        for parent, below, names in os.walk(f"{root}/{folder}"):
+            below.sort()
+            place = os.path.relpath(parent, root)
+            yield from (f"{place}/{name}" for name in sorted(names) if _IS_RULES.search(name))
+
+
+def _list_imports(text: str) -> list[str]:
+    """Return the files that the lines of a rule file bring in."""
+    fence, found = "", []
+    for line in _normalise(text).split("\n"):
+        outer, fence = fence, fence_after(fence, line)
+        named = None if outer or fence else _IMPORT.match(line)
+        found += [] if named is None else [named[1]]
+    return found
 
 
 def _find_files(file: RuleFile) -> str:
@@ -190,7 +210,7 @@ def _drop_known(lines: Sequence[str], known: set[str], heading: str) -> list[str
         opened = len(kept) if fence and not outer else opened
         folded = fold_line(line)
         # `@AGENTS.md` only brings in another file, which is read by itself.
-        is_import = (line.startswith("@") and " " not in line.strip()) or _GREETING.match(line)
+        is_import = _IMPORT.match(line) or _GREETING.match(line)
         key = f"{heading}\n{folded}"
         if not fence and line.startswith("#"):
             heading = folded
