@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from support import Cli, at_a_terminal, valid
+from support import Cli, at_a_terminal, git, valid
 
 GITHUB_TOKEN = "ghp_" + "aB3" * 12
 
@@ -439,6 +439,23 @@ def test_a_dry_run_of_taking_back_takes_nothing_back(cli: Cli, project: Path) ->
     assert before == after
     assert "removes   .kittify/config.yaml" in shown.out and "Claude Code: to be taken out" in shown.out
     assert foreseen["removed"] == done["removed"] and foreseen["hooks"] == done["hooks"]
+
+
+def test_a_setup_in_a_clone_of_a_project_with_hooks_says_that_no_prompt_begins_a_record_there(
+    cli: Cli, project: Path
+) -> None:
+    """Which clone records every session is no word of a branch; that it does not was said nowhere."""
+    (project / ".claude").mkdir()
+    said = "nothing but a do begins a record, in this clone (to switch that on: spec-kitty hooks install --open)"
+    first = cli("setup", "--yes").out
+    git(project, "add", "-A")
+    git(project, "commit", "-qm", "set up")
+    git(project, "clone", "-q", ".", "../clone")
+    clone = project.parent / "clone"
+
+    assert said not in first and said not in cli("setup", "--yes").out
+    assert said in cli("setup", "--yes", cwd=clone).out and said in cli("hooks", "install", cwd=clone).out
+    assert said not in cli("hooks", "install", "--open", cwd=clone).out + cli("setup", "--yes", cwd=clone).out
 
 
 def test_taking_back_leaves_what_another_clone_set_up_and_committed(cli: Cli, project: Path) -> None:

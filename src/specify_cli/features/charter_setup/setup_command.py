@@ -22,9 +22,9 @@ from specify_cli.features.charter_setup.undo import (
     undo,
 )
 from specify_cli.features.hooks.commands import (
-    OPENING,
     change_hooks,
     describe_change,
+    describe_opening,
     list_switched_off,
 )
 from specify_cli.features.hooks.conversation.session_record import set_mark
@@ -45,15 +45,15 @@ from specify_cli.room import Values
 
 
 class _SetupResult(NamedTuple):
-    """What each part did; `opening` is whether sessions begin records by themselves from now on;
-    warnings are for a person."""
+    """What each part did; `opening` says whether sessions begin records by themselves; warnings are
+    for a person."""
 
     config: dict[str, object]
     charter: list[str]
     hooks: list[Change]
     refused: list[tuple[Harness, InvocationError]]
     skills: tuple[SkillFile, ...]
-    opening: bool
+    opening: str
     warnings: list[str]
 
 
@@ -178,7 +178,8 @@ def _set_up(
             "no agent's harness is seen here, so no hook is installed; "
             "once one is: spec-kitty hooks install"
         )
-    return _SetupResult(config, sorted(written), done, refused, files, opening, warnings)
+    said = describe_opening(root, done)
+    return _SetupResult(config, sorted(written), done, refused, files, said, warnings)
 
 
 def _is_plain_file(path: str) -> bool:
@@ -200,8 +201,8 @@ def _render(done: _SetupResult) -> Iterator[str]:
             yield f"          {change.place.harness.note}"
     if not done.hooks:
         yield "hooks     none"
-    elif done.opening:
-        yield f"          {OPENING}"
+    else:
+        yield f"          {done.opening}"
     yield from (f"skills    {name_part(file.path)}: {file.state}" for file in done.skills)
     if not done.skills:
         yield "skills    none"

@@ -39,9 +39,13 @@ from specify_cli.redaction.json_values import ForeignError
 from specify_cli.room import Values
 
 _DETECTED = "all-detected"
-OPENING = (
+_OPENING = (
     "the first prompt of a session begins a record, in this clone (to switch that off: "
     "spec-kitty hooks install --no-open)"
+)
+_NO_OPENING = (
+    "nothing but a do begins a record, in this clone (to switch that on: "
+    "spec-kitty hooks install --open)"
 )
 
 
@@ -164,8 +168,8 @@ def _change_settings(values: Values, *, installing: bool) -> int:
         )
     else:
         _tell(done, dry=dry, installing=installing)
-        if not dry and any(opens_by_itself(root, change.place.harness.name) for change in done):
-            write_lines([OPENING])
+        if installing and done and not dry:
+            write_lines([describe_opening(root, done)])
         if installing:
             _warn(find_program(root))
             for warning in () if dry else list_switched_off(done, root, home):
@@ -181,6 +185,12 @@ def _choose_opening(values: Values, change: Change, *, installing: bool) -> bool
     if not installing or values["no_open"]:
         return False
     return True if values["open"] or change.state == "installed" else None
+
+
+def describe_opening(root: str, changes: Iterable[Change]) -> str:
+    """Return the sentence that says whether prompts begin records in this clone."""
+    opens = any(opens_by_itself(root, change.place.harness.name) for change in changes)
+    return _OPENING if opens else _NO_OPENING
 
 
 def change_hooks(
