@@ -43,6 +43,13 @@ def test_the_end_of_the_input_agrees_to_nothing(project: Path, home: Path) -> No
     assert not (project / ".claude/settings.json").exists()
 
 
+def test_what_is_neither_yes_nor_no_is_asked_again(project: Path, home: Path) -> None:
+    ran = at_a_terminal(project, home, "setup", typed=b"?\nno\nsure\nY\n\n\n")
+
+    assert ran.code == 0 and ran.err.count("Answer y or n.") == 2
+    assert "(trail: private)" in ran.out and (project / ".kittify/charter/charter.md").is_file()
+
+
 def test_with_yes_nothing_is_asked_and_twice_is_as_once(cli: Cli, project: Path) -> None:
     (project / ".claude").mkdir()
     first = valid(cli("setup", "--yes", "--json").json(), "set-up")

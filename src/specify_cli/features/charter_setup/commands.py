@@ -146,13 +146,17 @@ class Person:
         return data.decode("utf-8", "replace")
 
     def agrees(self, question: str, *, default: bool) -> bool:
-        """Ask a yes-or-no question and return the answer."""
-        _write_to_person(f"{question} [{'Y/n' if default else 'y/N'}] ")
-        line = self.line()
-        if line is None:
-            return False  # the end of the input agrees to nothing
-        answer = line.strip().lower()
-        return default if not answer else answer in ("y", "yes")
+        """Ask a yes-or-no question until it is answered, and return the answer."""
+        answers = {"": default, "y": True, "yes": True, "n": False, "no": False}
+        while True:
+            _write_to_person(f"{question} [{'Y/n' if default else 'y/N'}] ")
+            line = self.line()
+            if line is None:
+                return False  # the end of the input agrees to nothing
+            answer = answers.get(line.strip().lower())
+            if answer is not None:
+                return answer
+            _write_to_person("Answer y or n.\n")
 
 
 def is_at_terminal() -> bool:
