@@ -14,7 +14,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.metadata import Distribution, PackageNotFoundError, distribution
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 DISTRIBUTION = "spec-kitty-recorder"
@@ -35,10 +35,7 @@ def advise_install(extra: str) -> str:
     `extra` is a name under `optional-dependencies` of pyproject.toml. Extras that are installed
     already are named again, because pipx and uv make the environment anew.
     """
-    try:
-        where, is_editable = _find_source(distribution(DISTRIBUTION))
-    except PackageNotFoundError:  # run from its sources
-        where, is_editable = str(Path(__file__).parents[2]), True
+    where, is_editable = find_source()
     tool, extras = f"{shlex.quote(sys.executable)} -m pip install", extra
     for name, command, pattern in _NOTES:
         note = Path(sys.prefix) / name
@@ -85,10 +82,14 @@ def list_extras(package: str) -> list[str]:
     ]
 
 
-def _find_source(installed: Distribution) -> tuple[str, bool]:
-    """Return the URL a package was installed from, a folder's path where it is editable, or "" for
-    an index."""
-    stated = json.loads(installed.read_text("direct_url.json") or "{}")
+def find_source() -> tuple[str, bool]:
+    """Return the URL this program was installed from, a folder's path where it is editable, or ""
+    for an index."""
+    try:
+        text = distribution(DISTRIBUTION).read_text("direct_url.json")
+    except PackageNotFoundError:  # run from its sources
+        return str(Path(__file__).parents[2]), True
+    stated = json.loads(text or "{}")
     url = str(stated.get("url", ""))
     is_editable = bool(stated.get("dir_info", {}).get("editable"))
     return (url.removeprefix("file://") if is_editable else url), is_editable

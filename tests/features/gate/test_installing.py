@@ -12,6 +12,8 @@ import pytest
 from ruamel.yaml import YAML
 
 from gating import Shop
+from specify_cli.features.gate.installing import DEFAULT_PACKAGE
+from specify_cli.installation import find_source
 from specify_cli.invocation.executor import ProfileInvocationExecutor
 from support import SPEC_KITTY, accept, environment, git, run_main
 
@@ -296,3 +298,15 @@ def test_a_linter_of_workflows_finds_nothing(tmp_path: Path) -> None:
     )
 
     assert done.returncode == 0, done.stdout
+
+
+def test_a_program_from_no_registry_says_that_ci_installs_from_one(tmp_path: Path) -> None:
+    """This one is installed from its checkout."""
+    shop = Shop(tmp_path)
+    written = run_main(["gate", "install", "--gitlab"], cwd=shop.root, home=shop.home)
+    named = run_main(["gate", "install", "--github", "--package", "./x.whl"], cwd=shop.root, home=shop.home)
+    hook = run_main(["gate", "install", "--pre-push"], cwd=shop.root, home=shop.home)
+
+    assert written.code == 0 and f"CI installs {DEFAULT_PACKAGE} from the package registry" in written.err
+    assert "--package SPEC" in written.err and find_source()[0] in written.err
+    assert named.err == hook.err == ""

@@ -8,12 +8,19 @@ import time
 from doctrine.git import DEFAULT_BASES, read_git
 from doctrine.text import say
 from specify_cli.cli import shell
-from specify_cli.cli.terminal.output import plain, write_json, write_lines, write_text
+from specify_cli.cli.terminal.output import (
+    one_line,
+    plain,
+    write_json,
+    write_lines,
+    write_note,
+    write_text,
+)
 from specify_cli.durable import read_clock
 from specify_cli.errors import CallerError, InvocationError, StoredDataError
 from specify_cli.features.gate.evidence import GateRange, judge_project
 from specify_cli.features.gate.formats import make_junit, make_sarif
-from specify_cli.features.gate.installing import install_files
+from specify_cli.features.gate.installing import DEFAULT_PACKAGE, install_files
 from specify_cli.features.gate.judging import Judged
 from specify_cli.features.gate.rendering import make_comment, render_gate
 from specify_cli.features.gate.rules import Rules, render_defaults
@@ -158,9 +165,25 @@ def install(values: Values) -> int:
             "USAGE", "expected --github, --gitlab or --pre-push", "spec-kitty gate install --help"
         )
     project, _ = load_project(shell.here(), shell.home())
-    written = install_files(find_top(project), kinds, shell.get_text(values, "package"))
+    package = shell.get_text(values, "package")
+    written = install_files(find_top(project), kinds, package)
     if values["json"]:
         write_json({"files": [path for path, _ in written]})
     else:
         write_lines(f"{path}: {said}" for path, said in written)
+        if package is None and kinds != ["pre_push"]:
+            _warn_of_registry()
     return 0
+
+
+def _warn_of_registry() -> None:
+    """Say that CI installs from a registry, where this program is from elsewhere."""
+    from specify_cli.installation import find_source
+
+    source, _ = find_source()
+    if source:
+        write_note(
+            f"warning: CI installs {DEFAULT_PACKAGE} from the package registry, and this program "
+            f"is from {one_line(source)}; where the registry lacks it, remove the file and run "
+            "this again with --package SPEC"
+        )
