@@ -320,6 +320,19 @@ def test_each_package_of_a_repository_is_tested_in_its_own_folder(tmp_path: Path
     )
 
 
+def test_a_package_is_tested_with_the_manager_that_its_workspace_has_a_lock_of(tmp_path: Path) -> None:
+    """In a project of its own in that folder as well; a lock above the repository is not looked at."""
+    package = '{"scripts": {"test": "vitest run"}}'
+    plant(tmp_path, {"yarn.lock": "", "shop/.git/HEAD": "", "shop/pnpm-lock.yaml": "", "shop/go.mod": "module x\n"})
+    plant(tmp_path, {f"shop/packages/{name}/package.json": package for name in ("a", "b")})
+    plant(tmp_path, {"shop/packages/b/bun.lock": "", "alone/package.json": package})
+
+    found = survey(str(tmp_path / "shop"))
+    assert [each.test for each in found.packages] == ["go test ./...", "pnpm test", "bun run test"]
+    assert proposals(survey(str(tmp_path / "shop/packages/a"))).test_command == "pnpm test"
+    assert proposals(survey(str(tmp_path / "alone"))).test_command == "npm test"
+
+
 def test_a_script_that_would_watch_for_ever_is_told_to_run_once(tmp_path: Path) -> None:
     """`react-scripts test` watches where CI is not set, whether or not there is a terminal."""
     runs = {

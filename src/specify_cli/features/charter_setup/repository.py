@@ -14,6 +14,7 @@ import re
 import tomllib
 
 from doctrine import os
+from doctrine.git import find_worktree
 from doctrine.light_imports import NamedTuple
 from doctrine.load import SourceError, read_source
 
@@ -94,6 +95,16 @@ class Repository:
     def find_first(self, *paths: str) -> str:
         """Return the first of some plain files that is there; empty where none is."""
         return next(filter(self.has, paths), "")
+
+    def find_above(self, *names: str) -> str:
+        """Return the first of some plain files that is in this folder, else in the nearest one
+        above it that has one, within the same git worktree; empty where none has."""
+        here, top = self.root, find_worktree(self.root)
+        while True:
+            name = Repository(here).find_first(*names)
+            if name or top is None or here == top or os.path.dirname(here) == here:
+                return name
+            here = os.path.dirname(here)
 
     def text(self, path: str) -> str:
         """Return the text of a small file; empty where there is none that can be read."""

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 MAX_PACKAGES = 20
 _PLAIN = re.compile(r"[A-Za-z0-9_@+-][A-Za-z0-9_@+./-]{0,99}\Z")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,39}\Z")
+_LOCKS = ("pnpm-lock.yaml", "yarn.lock", "bun.lock", "bun.lockb", "package-lock.json")
 _TARGET = re.compile(r"^([A-Za-z0-9][\w.-]*)[^\S\n]*:(?![=:])", re.M)
 _RECIPE = re.compile(r"^@?([A-Za-z0-9][\w-]*)(?:[^\S\n][^\n:]*)?:(?!=)", re.M)
 _TASK = re.compile(r"^  ([A-Za-z0-9][\w-]*):", re.M)
@@ -422,8 +423,9 @@ def _find_package_steps(repository: Repository, manifests: Manifests) -> Iterato
     if not manifests.package:
         return
     scripts, needs = get_table(manifests.package, "scripts"), manifests.needs
-    lock = repository.find_first("pnpm-lock.yaml", "yarn.lock", "bun.lock", "bun.lockb")
-    runner = re.split("[-.]", lock)[0] or "npm"
+    # A workspace has one lock for its packages.
+    lock = repository.find_above(*_LOCKS)
+    runner = re.split("[-.]", lock.removeprefix("package"))[0] or "npm"
     kinds: set[str] = set()
     for purpose, name in _list_scripts(scripts):
         # The placeholder `npm init` writes fails by design.
