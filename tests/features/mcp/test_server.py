@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +89,9 @@ def test_a_refusal_is_an_error_with_the_next_step(project: Path, home: Path) -> 
         ("why", {"file": "a\0b"}, "cannot be asked: embedded null byte"),
         ("search", {"text": "x" * 3_000_000}, "cannot be asked: Argument list too long"),
         ("do", {}, "request"),
+        ("complete", {"invocation_id": "last", "result": "failed"}, "`invocation_id`, `outcome`, found 'result'"),
+        ("verify", {"id": "01JD4Q3S0000000000000000A1"}, "expected `invocation_id`, `start`, found 'id'"),
+        ("verify", {"start": 99_999_999}, "start: expected less than"),
         ("search", {"query": "login"}, "expected `text`"),
         ("do", {"request": "banana"}, "words.\n- {"),
         ("do", {"request": "banana"}, 'banana"}\nnext: '),
@@ -115,3 +119,29 @@ def test_words_that_look_like_options_are_words(chartered: Path, home: Path) -> 
     play_here(chartered, home, session)
 
     assert told[0]["invocation_id"] == told[1][0]["invocation_id"]
+
+
+def test_an_answer_that_is_long_comes_in_parts_that_make_the_whole(chartered: Path, home: Path, cli: Cli) -> None:
+    with open_invocation(chartered, "fix the login test") as run:
+        calls = (
+            {"event": "tool_call", "call_id": f"c{n}", "tool": "Bash", "args": {"command": f"make {n}"}}
+            for n in range(2000)
+        )
+        lines = "".join(f"{json.dumps(call_)}\n" for call_ in calls)
+        assert cli("profile-invocation", "record", run.invocation_id, stdin=lines.encode(), cwd=chartered).code == 0
+    parts: list[str] = []
+    told: list[str] = []
+
+    async def session(client: Client) -> None:
+        start: int | None = 0
+        while start is not None:
+            told.append(await call(client, "show", invocation_id="last", explain=True, start=start))
+            parts.append(recorded(told[-1]))
+            following = re.search(r"Ask again with start=(\d+) for the next", told[-1].split("\n", 1)[0])
+            start = int(following[1]) if following else None
+
+    play_here(chartered, home, session)
+
+    whole = cli("invocations", "show", "last", "--explain", cwd=chartered).out
+    assert len(parts) > 1 and max(map(len, parts)) == 80_000 and "".join(parts) == whole
+    assert f"Characters 0 to 80000 of {len(whole)}. Ask" in told[0] and f" to {len(whole)} of" in told[-1]
