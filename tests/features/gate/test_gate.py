@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import json
 import random
 import re
@@ -16,13 +15,19 @@ import pytest
 from approving import AGENT
 from gating import ADA, ALL_FAIL, GREEN, Shop, draw_clean_branch, read_record
 from keys import make_key
+from rendering_markdown import read_markdown, spell_plainly
 from specify_cli.features.approvals.approving import Wish
 from specify_cli.features.forget.erasing import begin, carry_out, write_journal
 from specify_cli.features.forget.finding import make_plan
 from specify_cli.features.forget.orders import Order
 from specify_cli.features.forget.targets import Query
 from specify_cli.features.gate import evidence
+from specify_cli.features.gate.findings import KINDS, GateFinding
+from specify_cli.features.gate.judging import Judged
+from specify_cli.features.gate.rendering import make_comment
+from specify_cli.features.gate.rules import Level
 from specify_cli.features.origin import git_range
+from specify_cli.features.origin.report import LineCounts, Origin
 from specify_cli.features.what_if.backtest import Answer, Skipped
 from specify_cli.invocation.caller import Actor, Caller
 from specify_cli.project.config import load_project
@@ -128,7 +133,7 @@ def test_a_comment_says_of_an_approval_what_the_keys_of_the_base_show(tmp_path: 
     shop.approve(invocation_id)
     shop.end(invocation_id)
     shop.commit()
-    comment = html.unescape(shop.gate("--format", "markdown").out).replace("@example.org", "")
+    comment = spell_plainly(shop.gate("--format", "markdown").out).replace("@example.org", "")
 
     assert f", {said}<br>" in comment
     assert "allowed by ada" in comment and ("signature not checked" in comment) == (not keys)
@@ -142,7 +147,7 @@ def test_a_comment_says_of_each_approval_for_itself_whether_its_signature_was_ch
     shop.approve(invocation_id, make_key(tmp_path, "mallory"), Wish(reason="(signature not checked)"))
     shop.end(invocation_id)
     shop.commit()
-    comment = html.unescape(shop.gate("--format", "markdown").out)
+    comment = spell_plainly(shop.gate("--format", "markdown").out)
 
     said = re.findall("allowed by ada@example.org ([^;\n]*)", comment)
     assert said == ["(signed by a trusted key)", "(signature not checked) (signature not checked)"]
@@ -159,7 +164,7 @@ def test_the_verdict_says_where_one_witness_alone_told_of_a_session(tmp_path: Pa
 
     assert shop.judge()["verdict"] == "pass"
     assert f"{said}, no transcript was held against them" in shop.gate().out
-    assert said in html.unescape(shop.gate("--format", "markdown").out)
+    assert said in spell_plainly(shop.gate("--format", "markdown").out)
     assert "told by: hooks told 1 call" in shop.origin()
 
 
@@ -693,7 +698,7 @@ def test_a_comment_tells_each_invocations_story_in_a_few_words(tmp_path: Path) -
     shop.end(invocation_id)
     shop.commit()
     (entry,) = [
-        html.unescape(line)
+        spell_plainly(line)
         for line in shop.gate("--format", "markdown").out.splitlines()
         if line.startswith(f"- `{invocation_id}`")
     ]
@@ -885,3 +890,31 @@ def test_an_erasure_in_spite_of_a_hold_is_damage_and_an_ordered_one_is_none(tmp_
 
     assert (ordered.code, hold.code) == (0, 0)
     assert ran.code == 3 and ran.json()["verdict"] == "damaged" and "HELD_ERASED" in ran.out
+
+
+def test_nothing_on_a_hostile_branch_makes_a_comment_that_links_or_tells_somebody(tmp_path: Path) -> None:
+    """Names, issues, addresses and signs of requests, paths, subjects, commands and reasons stay plain text."""
+    said = "ask @octocat of #12, GH-3, ada@e.vil, https://e.vil, www.e.vil, :shipit: | `x` <b>"
+    shop = Shop(tmp_path, "  records: {level: fail, of: all}\n  tests: fail\n  ended: fail")
+    invocation_id = shop.begin(said)
+    shop.edit(invocation_id, "src/@octocat/#12|`x`.py")
+    shop.test(invocation_id, "1 failed", command=f"pytest {said}", status="error")
+    shop.record(invocation_id, ("turn", {"text": said}))
+    shop.write("src/@ada/www.e.vil/:shipit:.py", "def by_hand_of_somebody(order):\n")
+    shop.commit(said)
+    reading = read_markdown(shop.gate("--format", "markdown").out)
+
+    assert reading.references == [] and set(reading.rows) == {4}
+    assert "ask @octocat of #12, GH-3" in reading.text and "src/@ada/www.e.vil/:shipit:.py" in reading.text
+    assert not {"a", "img", "b", "em", "pre"} & set(reading.tags)
+
+
+def test_a_comment_fits_however_long_the_places_are() -> None:
+    finding = GateFinding("", "", "fail", True, "`" * 200, None, None, None, "", "`" * 200, "do it", "")
+    levels: tuple[Level, ...] = ("fail", "warn")
+    findings = [finding._replace(code=code, level=level) for code in KINDS for level in levels for _ in range(9)]
+    origin = Origin("a" * 40, "b" * 40, LineCounts(0, 0, 0, 0), (), (), (), ())
+    judged = Judged("fail", "a" * 40, "b" * 40, "c" * 40, "the base", "", {}, tuple(findings), (), (), origin)
+    comment = make_comment(judged)
+
+    assert len(comment) <= 60_000 and all(code in comment for code in KINDS) and "| 9 places |" in comment

@@ -26,7 +26,10 @@ if TYPE_CHECKING:
 _PART = 1 << 16
 # Patterns are compiled where they are first asked for: `do --json` and the hooks load this module
 # and need none (`tests/benchmarks/test_bench.py`).
-_MARKDOWN = r"[\\`*_{}\[\]<>()#!|~@&]|:(?=//)|(?<=www)\."
+_MARKDOWN = (
+    r"([@#!~&$%](?=\w)|:(?=//|[\w+-]+:)|(?<=[wW]{3})\.|(?<=\b[gG][hH])-(?=\d))"
+    r"|[\\`*_{}\[\]<>()#!|~@&$^]"
+)
 _STYLED = r"\x1b\[[0-9;]+m"
 
 
@@ -50,8 +53,14 @@ def one_line(value: object, width: int = 0) -> str:
 
 
 def escape_markdown(text: str) -> str:
-    """Return a text in which no character means anything to Markdown or HTML."""
-    return re.sub(_MARKDOWN, lambda match: f"&#{ord(match[0])};", text)
+    """Return a text in which no character means anything to Markdown or HTML.
+
+    GitHub and GitLab look for @name, #1, GH-1 and :sign: after Markdown has read the entities
+    (github/cmark-gfm, issue 181), so an empty comment parts them: nobody sees or copies it.
+    """
+    return re.sub(
+        _MARKDOWN, lambda match: f"&#{ord(match[0])};{'<!---->' if match[1] else ''}", text
+    )
 
 
 def _spell_match(match: re.Match[str]) -> str:

@@ -25,8 +25,10 @@ _SAID = {
     "fail": "FAIL: this merge breaks a rule of the base",
     "damaged": "DAMAGED: a record of this range is not what was written",
 }
-# A comment has at most 60 lines beside what is folded.
-_MOST_SHOWN, _MOST_FOLDED, _MOST_LISTED = 5, (200, 50, 10, 0), 20
+_MOST_LISTED = 20
+# A comment has at most 60 lines beside what is folded: so many places of a finding, and so many
+# folded lines; the first of these that fits.
+_SIZES = ((5, 200), (5, 50), (5, 10), (5, 0), (0, 0))
 # GitHub takes 65,536 characters.
 _LONGEST = 60_000
 # Marks our comment, so that it is updated in place.
@@ -95,11 +97,11 @@ def _name_place(judged: Judged, item: GateFinding) -> str:
 
 def make_comment(judged: Judged) -> str:
     """Return the verdict as a comment of at most 60 lines, the rest folded, as far as it fits."""
-    comments = (_compose_comment(judged, most) for most in _MOST_FOLDED)
+    comments = (_compose_comment(judged, shown, most) for shown, most in _SIZES)
     return next(text for text in comments if len(text) <= _LONGEST)
 
 
-def _compose_comment(judged: Judged, most: int) -> str:
+def _compose_comment(judged: Judged, shown: int, most: int) -> str:
     signs = {"pass": "✅", "fail": "❌", "damaged": "❌"}
     lines = [MARK, f"### {signs[judged.verdict]} spec-kitty gate: {say_verdict(judged)}", ""]
     alone = say_witnesses(judged.origin.writers)
@@ -113,12 +115,12 @@ def _compose_comment(judged: Judged, most: int) -> str:
     groups = _group(item for item in judged.findings if item.waived_by is None)
     if groups:
         lines += ["| | what | where | what to do |", "|---|---|---|---|"]
-        lines += [_make_row(judged, group) for group in groups]
+        lines += [_make_row(judged, group, shown) for group in groups]
         lines.append("")
     rest = [
         f"- {item.code} {_say_place(judged, item, 200)}"
         for group in groups
-        for item in group[_MOST_SHOWN:]
+        for item in group[shown:]
     ]
     lines += _fold(count(len(rest), "more place"), rest, most)
     told = [_tell_work(writer) for writer in judged.origin.writers]
@@ -158,13 +160,14 @@ def _tell_work(writer: Writer) -> str:
     return f"- `{writer.invocation_id}` {text}"
 
 
-def _make_row(judged: Judged, group: Sequence[GateFinding]) -> str:
+def _make_row(judged: Judged, group: Sequence[GateFinding], shown: int) -> str:
     first = group[0]
     sign = "❌" if first.level == "fail" else "⚠️"
     size = 0 if len(group) == 1 else 80
-    places = [_say_place(judged, item, size) for item in group[:_MOST_SHOWN]]
-    more = [f"and {len(group) - _MOST_SHOWN} more"] if len(group) > _MOST_SHOWN else []
-    alone = len(group) == 1 and first.detail
+    places = [_say_place(judged, item, size) for item in group[:shown]]
+    rest = f"and {len(group) - shown} more" if shown else count(len(group), "place")
+    more = [rest] if len(group) > shown else []
+    alone = shown and len(group) == 1 and first.detail
     detail = f": {escape_markdown(one_line(first.detail, 120))}" if alone else ""
     what = f"**{first.code}**<br>{escape_markdown(KINDS[first.code].meaning)}{detail}"
     return f"| {sign} | {what} | {'<br>'.join([*places, *more])} | {escape_markdown(first.next)} |"
