@@ -234,6 +234,18 @@ def test_a_csv_names_every_stretch_and_no_cell_is_a_formula(cli: Cli, branch: st
     assert rows[1]["subject"] == "'=By hand"
 
 
+def test_no_cell_of_a_csv_is_a_formula_in_any_country(cli: Cli, project: Path, branch: str) -> None:
+    """Excel ends a cell at a semicolon where a comma parts whole numbers from fractions."""
+    for number, subject in enumerate(("a;=HYPERLINK(1)", "b; +1", "＝c", "@d", "-e;-f")):
+        (project / f"src/f{number}.py").write_text(f"value_{number} = compute_the_answer({number})\n")
+        git(project, "add", "src")
+        git(project, "commit", "-qm", subject)
+    rows = list(csv.DictReader(io.StringIO(cli("origin", "main..HEAD", "--format", "csv").out)))
+    subjects = [row["subject"] for row in rows if row["path"].startswith("src/f")]
+
+    assert branch and subjects == ["a;'=HYPERLINK(1)", "b; '+1", "'＝c", "'@d", "'-e;'-f"]
+
+
 def test_a_page_asks_nobody_for_anything_and_shows_markup_as_text(cli: Cli, project: Path, branch: str) -> None:
     with open_invocation(project, "<script>alert(1)</script> fix it") as run:
         run.patch("src/hostile.py", "create", after="value = compute_the_answer_of_everything(42)\n")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from doctrine.text import count
@@ -198,6 +199,11 @@ def _list_cells(part: Stretch, writers: Mapping[str, Writer]) -> list[object]:
 
 
 def _spell_cell(value: object) -> str:
-    """Return a cell that no spreadsheet takes for a formula."""
+    """Return a cell that no spreadsheet takes for a formula.
+
+    Some take a semicolon for the end of a cell, and some the wide forms of the signs for the signs.
+    """
     text = "" if value is None else one_line(str(value))
-    return f"'{text}" if text[:1] in tuple("=+-@\t") and not text.lstrip("-").isdecimal() else text
+    if re.fullmatch(r"-?\d+", text, re.ASCII):
+        return text
+    return re.sub(r"(^|; ?)(?=[=+@\-＝＋－＠])", r"\1'", text)
