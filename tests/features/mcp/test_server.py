@@ -145,3 +145,20 @@ def test_an_answer_that_is_long_comes_in_parts_that_make_the_whole(chartered: Pa
     whole = cli("invocations", "show", "last", "--explain", cwd=chartered).out
     assert len(parts) > 1 and max(map(len, parts)) == 80_000 and "".join(parts) == whole
     assert f"Characters 0 to 80000 of {len(whole)}. Ask" in told[0] and f" to {len(whole)} of" in told[-1]
+
+
+def test_an_answer_says_what_was_left_out_and_what_could_not_be_read(chartered: Path, home: Path, cli: Cli) -> None:
+    for _ in range(2):
+        cli("do", "fix the login test")
+    folder = chartered / ".kittify/events/profile-invocations"
+    for number in range(100, 130):
+        (folder / f"builder-bea-01JD4Q3S0000000000000{number}A1.jsonl").mkdir()
+    told: list[str] = []
+
+    async def session(client: Client) -> None:
+        told.append(recorded(await call(client, "search", text="login", limit=1)))
+
+    play_here(chartered, home, session)
+
+    assert "12 more warnings\nwarning: .kittify/events" in told[0] and "only a regular file is read" in told[0]
+    assert "note: the newest 1 line that fit; 1 more record holds what was looked for" in told[0]
