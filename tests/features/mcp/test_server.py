@@ -162,3 +162,20 @@ def test_an_answer_says_what_was_left_out_and_what_could_not_be_read(chartered: 
 
     assert "12 more warnings\nwarning: .kittify/events" in told[0] and "only a regular file is read" in told[0]
     assert "note: the newest 1 line that fit; 1 more record holds what was looked for" in told[0]
+
+
+def test_a_long_rule_comes_in_parts_too(chartered: Path, home: Path) -> None:
+    section = "Every change comes with a test. " * 4000
+    with (chartered / ".kittify/charter/charter.md").open("a") as file:
+        file.write(f"\n## Long\n\n{section}\n")
+    told: list[str] = []
+
+    async def session(client: Client) -> None:
+        for start in (0, 80_000):
+            told.append(await call(client, "rule", uri="charter://section/long", start=start))
+
+    play_here(chartered, home, session)
+    parts = [part.rsplit("\nCharacters ", 1) for part in told]
+
+    assert json.loads("".join(part for part, _ in parts))["text"] == section.strip()
+    assert "start=80000" in parts[0][1] and "start=" not in parts[1][1]
