@@ -179,3 +179,24 @@ def test_a_long_rule_comes_in_parts_too(chartered: Path, home: Path) -> None:
 
     assert json.loads("".join(part for part, _ in parts))["text"] == section.strip()
     assert "start=80000" in parts[0][1] and "start=" not in parts[1][1]
+
+
+def test_a_client_closes_a_record_by_its_whole_id_alone(chartered: Path, home: Path, cli: Cli) -> None:
+    """The last record may be another client's, and closing is final."""
+    refused: list[CallToolResult] = []
+
+    async def session(client: Client) -> None:
+        own = json.loads(await call(client, "do", request="fix the login test"))["invocation_id"]
+        other = cli("do", "fix the logout test", "--json", cwd=chartered).json()["invocation_id"]
+        for name in ("last", "@1", other[-6:]):
+            refused.append(await client.call_tool("complete", {"invocation_id": name}))
+        await call(client, "complete", invocation_id=own)
+
+    play_here(chartered, home, session)
+    rows = cli("invocations", "list", "--json", cwd=chartered).json()
+
+    assert all(result.is_error and "invocation_id" in text_of(result) for result in refused)
+    assert {row["request"]: row["outcome"] for row in rows} == {
+        "fix the login test": "done",
+        "fix the logout test": None,
+    }

@@ -108,7 +108,9 @@ async def rule(
 
 
 async def complete(
-    invocation_id: Id,
+    invocation_id: Annotated[
+        str, Field(pattern=r"^[A-Za-z0-9]{26}$", description="The whole id that `do` gave.")
+    ],
     ctx: Context[object, object],
     outcome: Literal["done", "failed", "abandoned"] = "done",
 ) -> str:
