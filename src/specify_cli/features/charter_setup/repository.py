@@ -20,12 +20,14 @@ from doctrine.load import SourceError, read_source
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
     Table = Mapping[str, Any]
 
 _REQUIREMENT = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)")
+# A test by its name, as RSpec, Busted and Vitest have it.
+_SPEC = re.compile(r"(?:[._-](?:spec|test)|Spec|Test)\.(?!ya?ml\Z|json\Z|md\Z)\w+\Z")
 MAX_ENTRIES = 20_000
 MAX_DEPTH = 6
 
@@ -105,6 +107,14 @@ class Repository:
             if name or top is None or here == top or os.path.dirname(here) == here:
                 return name
             here = os.path.dirname(here)
+
+    def list_test_folders(self) -> Iterator[str]:
+        """Yield the folders of tests. In `spec` may lie what an API promises, so a test must lie
+        there."""
+        for folder in ("tests", "test", "spec", "e2e"):
+            names = (path for path in self.files if path.startswith(f"{folder}/"))
+            if folder in self.folders and (folder != "spec" or any(map(_SPEC.search, names))):
+                yield folder
 
     def text(self, path: str) -> str:
         """Return the text of a small file; empty where there is none that can be read."""

@@ -59,8 +59,6 @@ _ON_PUSH = re.compile(
     r"""(?:push|pull_request)\b(?!:\s+tags:)""",
     re.M,
 )
-# A test by its name, as RSpec, Busted and Vitest have it.
-_SPEC = re.compile(r"(?:[._-](?:spec|test)|Spec|Test)\.(?!ya?ml\Z|json\Z|md\Z)\w+\Z")
 _NUMBERED = re.compile(r"[Vv]?\d+[_.-]")
 # Their migrations say themselves how they are undone.
 _UNDOING_TOOLS = ("alembic", "django", "rails", "knex")
@@ -133,7 +131,7 @@ def survey(root: str, *, root_languages: Iterable[str] = ()) -> Survey:
         frameworks=tuple(name for name in _KNOWN["frameworks"].split() if name in needs),
         steps=steps,
         sources=_find_sources(repository),
-        tests=tuple(_find_test_folders(repository)),
+        tests=tuple(repository.list_test_folders()),
         ci=_find_ci(repository),
         owners=repository.find_first(".github/CODEOWNERS", "CODEOWNERS", "docs/CODEOWNERS"),
         changelog=repository.find_first("CHANGELOG.md", "CHANGES.md", "CHANGELOG.rst"),
@@ -184,15 +182,6 @@ def _find_sources(repository: Repository) -> Names:
         counts["."] = in_root
     largest = sorted(packages or counts, key=lambda folder: (-counts[folder], folder))
     return tuple(largest[:3])
-
-
-def _find_test_folders(repository: Repository) -> Iterator[str]:
-    """Yield the folders of tests. In `spec` may lie what an API promises, so a test must lie
-    there."""
-    for folder in ("tests", "test", "spec", "e2e"):
-        names = (path for path in repository.files if path.startswith(f"{folder}/"))
-        if folder in repository.folders and (folder != "spec" or any(map(_SPEC.search, names))):
-            yield folder
 
 
 def _project_name(manifests: Manifests) -> str:

@@ -41,7 +41,7 @@ from specify_cli.features.sessions.reconciling import (
     SessionRecord,
     assign_events,
     compare_record,
-    find_beginnings,
+    group_calls,
     match_unnamed,
     sign_call,
 )
@@ -125,7 +125,7 @@ class SessionMerger:
                 owned: dict[int | None, list[ReportedEvent]] = defaultdict(list)
                 owners = assign_events(records, events, session.above, matched)
                 calls = {name: one.call_id for name, one in printed.items()}
-                begun = find_beginnings(records, calls, matched)
+                begun = _find_beginnings(records, calls, matched)
                 for item, owner in zip(events, owners, strict=True):
                     owned[owner].append(item)
                     also = begun.get(item.call_id)
@@ -294,6 +294,25 @@ class SessionMerger:
             return dedupe_key(session.harness, session.session_id, event)
 
         return compare_record(record.lines, events, partial(_compose, recorder), name, matched)
+
+
+def _find_beginnings(
+    records: Sequence[SessionRecord], calls: Mapping[str, str], matched: Mapping[str, Match]
+) -> dict[str, Match]:
+    """Return, by the transcript's ids, the calls that began a record, as that record holds them.
+    The record that was open before holds such a call as well.
+
+    `calls` names by the ids of records the call that began each.
+    """
+    found: dict[str, Match] = {}
+    for place, record in enumerate(records):
+        call_id = calls.get(record.invocation_id, "")
+        other = matched.get(call_id)
+        name = call_id if other is None else str(other.lines[0].get("call_id"))
+        lines = next(iter(group_calls(record.lines).get(name, ())), ())
+        if any(line.get("event") == "tool_call" for line in lines):
+            found[call_id] = Match(place, lines)
+    return found
 
 
 def _compose(recorder: Recorder, event: HookEvent) -> Composed:

@@ -129,7 +129,7 @@ def match_unnamed(
     first = min((item.at if item.is_dated else 0 for item in events), default=0)
     unnamed: dict[tuple[int, object], list[Match]] = defaultdict(list)
     for place, record in enumerate(records):
-        for call_id, equal in _group_calls(record.lines).items():
+        for call_id, equal in group_calls(record.lines).items():
             if call_id in ids:
                 calls.pop(call_id, None)
                 continue
@@ -162,7 +162,7 @@ def match_unnamed(
     return found
 
 
-def _group_calls(lines: Iterable[Fields]) -> dict[str, list[list[Fields]]]:
+def group_calls(lines: Iterable[Fields]) -> dict[str, list[list[Fields]]]:
     """Return the lines of calls by their ids. Equal calls that stand-ins name have one id: each
     that begins is a call of its own."""
     calls: dict[str, list[list[Fields]]] = defaultdict(list)
@@ -265,25 +265,6 @@ def _find_by_time(
     return None if last is None or is_asked_between(ended, item.at) else -last
 
 
-def find_beginnings(
-    records: Sequence[SessionRecord], calls: Mapping[str, str], matched: Mapping[str, Match]
-) -> dict[str, Match]:
-    """Return, by the transcript's ids, the calls that began a record, as that record holds them.
-    The record that was open before holds such a call as well.
-
-    `calls` names by the ids of records the call that began each.
-    """
-    found: dict[str, Match] = {}
-    for place, record in enumerate(records):
-        call_id = calls.get(record.invocation_id, "")
-        other = matched.get(call_id)
-        name = call_id if other is None else str(other.lines[0].get("call_id"))
-        lines = next(iter(_group_calls(record.lines).get(name, ())), ())
-        if _find(lines, "tool_call") is not None:
-            found[call_id] = Match(place, lines)
-    return found
-
-
 def compare_record(
     lines: Sequence[Fields],
     events: Sequence[ReportedEvent],
@@ -333,7 +314,7 @@ class _Comparison:
         self._compose, self._key_of, self._matched = compose, key_of, matched
         self._bodies = bodies
         self._words = {body.get("text_hash") for body in bodies.values()} - {None}
-        self._calls = _group_calls(lines)
+        self._calls = group_calls(lines)
         self._moments: list[Fields] = []
         self._since = 0
         for line in lines:
