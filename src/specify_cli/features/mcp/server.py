@@ -237,7 +237,7 @@ def _cut(text: str, start: int) -> tuple[str, str]:
     next; nothing of that for the whole. Raises ToolError."""
     part = text[start : start + _MAX_PART]
     stop = start + len(part)
-    if not part:
+    if start and not part:
         raise ToolError(f"start: expected less than {len(text)}, found {start}")
     said = f"Characters {start} to {stop} of {len(text)}." if len(part) < len(text) else ""
     return part, said + (f" Ask again with start={stop} for the next." if stop < len(text) else "")
