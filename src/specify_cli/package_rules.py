@@ -129,7 +129,11 @@ def _is_brought(stamp: list[list[object]]) -> bool:
 
 def read_cache(path: str | None, stamp: list[list[object]]) -> dict[str, Any] | None:
     """Return what a cache file holds of these installed packages; None for nothing, or for a file
-    that is not ours."""
+    that is not ours.
+
+    `path` is that of `_find_cache`. A file that others may write is not ours: its rules could be
+    patterns that mask nothing.
+    """
     if path is None:
         return None
     try:

@@ -203,9 +203,7 @@ class Index:
                 file.seek(start)
                 data = file.read()
                 end = start + data.rfind(b"\n") + 1
-                return map(
-                    _make_key, re.compile(_LINE).finditer(data)
-                ), f"{state.st_ino}:{end}:{_read_ending(file, end)}"
+                return _parse_keys(data), f"{state.st_ino}:{end}:{_read_ending(file, end)}"
         except FileNotFoundError:
             return listed, ""
 
@@ -432,9 +430,9 @@ class Index:
             return False
         if len(data) > size + _APPENDED or _compute_sha256(data[:size]) != stamp.get("sha256"):
             return False
-        last = re.compile(_LINE).search(data, max(0, data.rfind(b"\n", 0, size - 1) + 1), size)
-        fresh = [_make_key(row) for row in re.compile(_LINE).finditer(data, size)]
-        rows = [*([] if last is None else [_make_key(last)]), *fresh]
+        begin = max(0, data.rfind(b"\n", 0, size - 1) + 1)
+        fresh = list(_parse_keys(data[size:]))
+        rows = [*_parse_keys(data[begin:size]), *fresh]  # the last row before, and what came since
         if rows != sorted(set(rows)) or sum(len(key.line()) for key in fresh) != len(data) - size:
             return False
         listed = self._list()
@@ -638,9 +636,7 @@ class Index:
                     block = file.read(end - start) + rest
                     cut = 0 if start == 0 else block.find(b"\n") + 1
                     rest, end = block[:cut], start
-                    yield from map(
-                        _make_key, reversed(list(re.compile(_LINE).finditer(block, cut)))
-                    )
+                    yield from reversed(list(_parse_keys(block[cut:])))
         except FileNotFoundError:
             return
 
@@ -650,7 +646,7 @@ class Index:
             with self._open() as file:
                 end = file.seek(0, os.SEEK_END)
                 file.seek(max(0, end - _BLOCK))
-                return [_make_key(row) for row in re.compile(_LINE).finditer(file.read())]
+                return list(_parse_keys(file.read()))
         except (OSError, InvocationError):
             return []
 
@@ -664,7 +660,7 @@ class Index:
                     file.seek(middle)
                     if middle:
                         file.readline()
-                    row = re.compile(_LINE).match(file.readline())
+                    row = re.match(_LINE, file.readline())
                     if row is not None and row.group(1).decode("ascii") < prefix:
                         low = middle + 1
                     else:
@@ -673,12 +669,17 @@ class Index:
                 if low:
                     file.readline()
                 for raw in file:
-                    row = re.compile(_LINE).match(raw)
+                    row = re.match(_LINE, raw)
                     if row is None or not row.group(1).decode("ascii").startswith(prefix):
                         return
                     yield _make_key(row)
         except FileNotFoundError:
             return
+
+
+def _parse_keys(data: bytes) -> Iterator[Key]:
+    """Yield the keys of the rows in a part of the index, in order."""
+    return map(_make_key, re.finditer(_LINE, data))
 
 
 def _make_key(row: re.Match[bytes]) -> Key:

@@ -339,15 +339,21 @@ def test_an_erasure_in_spite_of_a_hold_is_found(cli: Cli, tmp_path: Path) -> Non
     assert "HELD_ERASED" in codes(verify(root))
 
 
-def test_verify_reads_a_record_as_often_for_many_lines_another_clone_erased_as_for_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    root, clone = tmp_path / "p", tmp_path / "clone"
+def plant_clones(folder: Path) -> tuple[Path, Path, str]:
+    """Return a project whose trail is committed, a clone of it, and the id of its first record."""
+    root, clone = folder / "p", folder / "clone"
     one, _ = plant(root, trail="committed")
     git(root, "add", "-A")
     git(root, "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "one")
-    git(tmp_path, "clone", "-q", str(root), str(clone))
+    git(folder, "clone", "-q", str(root), str(clone))
     accept(clone)
+    return root, clone, one
+
+
+def test_verify_reads_a_record_as_often_for_many_lines_another_clone_erased_as_for_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root, clone, one = plant_clones(tmp_path)
     read, paths = FileRecordStore.read, list[str]()
 
     def read_counted(store: FileRecordStore, place: Place) -> bytes:
@@ -375,12 +381,7 @@ def test_verify_reads_a_record_as_often_for_many_lines_another_clone_erased_as_f
 
 def test_two_clones_erase_different_parts_and_merge(cli: Cli, tmp_path: Path) -> None:
     """The annexes merge as files; of the record either side is taken, and --resume makes both alike."""
-    root, clone = tmp_path / "p", tmp_path / "clone"
-    one, _ = plant(root, trail="committed")
-    git(root, "add", "-A")
-    git(root, "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "one")
-    git(tmp_path, "clone", "-q", str(root), str(clone))
-    accept(clone)
+    root, clone, one = plant_clones(tmp_path)
     forget(root, Query(invocation_id=one, members=("output",)))
     forget(clone, Query(invocation_id=one, members=("args",)))
     for name in (clone / ".kittify/events/annexes" / one).iterdir():

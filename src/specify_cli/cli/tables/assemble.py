@@ -199,6 +199,7 @@ def _make_row(
     at = examples.index(EXAMPLES_OF_FORMS) if EXAMPLES_OF_FORMS in examples else len(examples)
     examples[at : at + 1] = []
     runs = []
+    words = " ".join(command.path)
     for of, form in sorted(forms, key=lambda pair: pair[1].rank):
         place = next(
             (i + 1 for i, param in enumerate(params) if param.name == form.after), len(params)
@@ -208,10 +209,8 @@ def _make_row(
             name, equals, value = by.partition("=")
             if equals:
                 if name not in {param.name for param in params}:
-                    words = " ".join(command.path)
                     raise ValueError(f"`{words}` has no option {name!r}, for which a form runs")
                 if not next(param.choices for param in params if param.name == name):
-                    words = " ".join(command.path)
                     raise ValueError(f"`{words}` takes any --{name}: a form cannot add a value")
                 params = [
                     _add_choice(param, value, form.about) if param.name == name else param

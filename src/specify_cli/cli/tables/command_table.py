@@ -40,7 +40,7 @@ def list_commands() -> Iterator[Command]:
 
 
 def list_groups() -> dict[str, str]:
-    """Return the words that commands stand behind, each with what it is for."""
+    """Return the words that commands stand after, each with what it is for."""
     return dict(read_tables("commands")["GROUPS"])
 
 
@@ -84,7 +84,10 @@ def choose_run(command: Command, values: Values) -> str:
 
 
 def find_command(argv: list[str]) -> tuple[Command, list[str]] | None:
-    """Return the command these words name and the words after it."""
+    """Return the command these words name and the words after it.
+
+    `argv` are the words after the program's name.
+    """
     for row in read_tables("commands")["COMMANDS"]:
         if argv[: len(row[0])] == list(row[0]):
             return _make_command(row), argv[len(row[0]) :]

@@ -92,7 +92,10 @@ def _make_anew(name: str) -> dict[str, Any]:
 
 
 def read_tables(name: str) -> Mapping[str, Any]:
-    """Return the tables `commands` or `points`, with what other installed packages bring."""
+    """Return the tables `commands` or `points`, with what other installed packages bring.
+
+    `name` is that of the file.
+    """
     tables: Mapping[str, Any] | None = read_found()["tables"]
     return load_compiled(name) if tables is None else tables[name]
 

@@ -58,7 +58,6 @@ _UNLESS = re.compile(r"(?i)\bunless\b|, (?:but|use|run)\b")
 _IN_CASES = re.compile(
     r"(?i)\b(?:if|when|while|in|on|for|from|with|without|before|after|until|except|twice|again)\b"
 )
-_IS_RULES = re.compile(r"\.mdc?\Z")
 # A line that brings in another file: `@docs/rules.md`.
 _IMPORT = re.compile(r"@(\S*[./]\S*)\s*\Z")
 _CODE = re.compile(r"`([^`\n]+)`")
@@ -162,7 +161,9 @@ def _list_folders(root: str) -> Iterator[str]:
         for parent, below, names in os.walk(f"{root}/{folder}"):
             below.sort()
             place = os.path.relpath(parent, root)
-            yield from (f"{place}/{name}" for name in sorted(names) if _IS_RULES.search(name))
+            yield from (
+                f"{place}/{name}" for name in sorted(names) if name.endswith((".md", ".mdc"))
+            )
 
 
 def _list_imports(text: str) -> list[str]:

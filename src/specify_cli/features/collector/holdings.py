@@ -53,7 +53,7 @@ from specify_cli.record.record import ULID_PATTERN, is_stand_in, lines_in_force,
 from specify_cli.record.seal import is_digest, open_line
 from specify_cli.record.verify import verify_record
 from specify_cli.record.verifying.annexes import add_annexes
-from specify_cli.trail.log.leaves import GENERATION_NAME, LEAF_BYTES, LogDamagedError, parse_leaf
+from specify_cli.trail.log.leaves import LEAF_BYTES, LogDamagedError, is_generation, parse_leaf
 from specify_cli.trail.log.notes import (
     Checkpoint,
     NoteError,
@@ -250,7 +250,7 @@ def read_log(body: bytes, name: str) -> LogPiece:
     start, leaves = value["start"], value["leaves"]
     try:
         if (
-            re.fullmatch(GENERATION_NAME, name) is None
+            not is_generation(name)
             or type(start) is not int
             or start < 0
             or not isinstance(leaves, str)

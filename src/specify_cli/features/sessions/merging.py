@@ -124,8 +124,7 @@ class SessionMerger:
                 matched = self._match_unnamed(session, records, events, recorders)
                 owned: dict[int | None, list[ReportedEvent]] = defaultdict(list)
                 owners = assign_events(records, events, session.above, matched)
-                calls = {name: one.call_id for name, one in printed.items()}
-                begun = _find_beginnings(records, calls, matched)
+                begun = _find_beginnings(records, printed, matched)
                 for item, owner in zip(events, owners, strict=True):
                     owned[owner].append(item)
                     also = begun.get(item.call_id)
@@ -297,16 +296,20 @@ class SessionMerger:
 
 
 def _find_beginnings(
-    records: Sequence[SessionRecord], calls: Mapping[str, str], matched: Mapping[str, Match]
+    records: Sequence[SessionRecord],
+    printed: Mapping[str, _Beginning],
+    matched: Mapping[str, Match],
 ) -> dict[str, Match]:
     """Return, by the transcript's ids, the calls that began a record, as that record holds them.
     The record that was open before holds such a call as well.
 
-    `calls` names by the ids of records the call that began each.
+    `printed` has, by the ids of records, the call that began each.
     """
     found: dict[str, Match] = {}
     for place, record in enumerate(records):
-        call_id = calls.get(record.invocation_id, "")
+        if record.invocation_id not in printed:
+            continue
+        call_id = printed[record.invocation_id].call_id
         other = matched.get(call_id)
         name = call_id if other is None else str(other.lines[0].get("call_id"))
         lines = next(iter(group_calls(record.lines).get(name, ())), ())

@@ -8,7 +8,6 @@ A checkpoint counts as far as a trusted key signed it; whom to trust the caller 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple
@@ -27,10 +26,10 @@ from specify_cli.record.findings import (
     Finding,
 )
 from specify_cli.trail.log.leaves import (
-    GENERATION_NAME,
     LEAF_BYTES,
     Generation,
     LogDamagedError,
+    is_generation,
     list_names,
     parse_leaf,
 )
@@ -74,11 +73,7 @@ class Logs:
         views = [self._view_own(generation) for generation in generations]
         own = {view.name for view in views}
         others = set(list_names(f"{project.root}/{layout.TRAIL_LOG}")) - own
-        views += [
-            self._view_published(name)
-            for name in sorted(others)
-            if re.fullmatch(GENERATION_NAME, name)
-        ]
+        views += [self._view_published(name) for name in sorted(others) if is_generation(name)]
         self.views = views
         self._note_rolled_back(own)
 

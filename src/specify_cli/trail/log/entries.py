@@ -32,7 +32,6 @@ from __future__ import annotations
 
 import errno
 import json
-import re
 
 from doctrine import os
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple, sha256
@@ -47,12 +46,12 @@ from specify_cli.trail.log.leaves import (
     ANNEX,
     CLOSE,
     FIXED,
-    GENERATION_NAME,
     LEAF_BYTES,
     START,
     Generation,
     Leaf,
     LogDamagedError,
+    is_generation,
     list_generations,
     list_names,
     measure_leaves,
@@ -299,7 +298,7 @@ class TrailLog:
         own = {item.name for item in self.generations()}
         for name in list_names(f"{self.root}/{layout.TRAIL_LOG}"):
             folder = f"{layout.TRAIL_LOG}/{name}"
-            if name in own or re.fullmatch(GENERATION_NAME, name) is None:
+            if name in own or not is_generation(name):
                 continue
             changed = os.stat(f"{self.root}/{folder}").st_mtime_ns
             if changed == merged.get(name):

@@ -25,7 +25,7 @@ START, CLOSE, ANNEX, FIXED = "start", "close", "annex", "fixed"
 LEAF_BYTES = 98
 # Where in a leaf's line its invocation stands.
 OF_INVOCATION = slice(6, 32)
-GENERATION_NAME = r"([1-9][0-9]{0,8})-[0-9a-f]{8}"
+_GENERATION = r"([1-9][0-9]{0,8})-[0-9a-f]{8}"
 
 _KINDS = (START, CLOSE, ANNEX, FIXED)
 # How many leaves are read at a time.
@@ -175,6 +175,11 @@ def list_names(folder: str) -> list[str]:
         return []
 
 
+def is_generation(name: str) -> bool:
+    """Return whether a folder is named as a log is: a number and random hex, `1-0a1b2c3d`."""
+    return re.fullmatch(_GENERATION, name) is not None
+
+
 def list_generations(home: str) -> list[str]:
     """Return the names of the logs in a folder, the oldest first.
 
@@ -183,6 +188,6 @@ def list_generations(home: str) -> list[str]:
     numbered = [
         (int(match.group(1)), name)
         for name in list_names(home)
-        if (match := re.fullmatch(GENERATION_NAME, name))
+        if (match := re.fullmatch(_GENERATION, name))
     ]
     return [name for _, name in sorted(numbered)]
