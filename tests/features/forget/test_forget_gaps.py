@@ -340,6 +340,18 @@ def test_a_name_goes_however_it_is_capitalised(site: Path) -> None:
     assert b"wombat" not in file_of(site, one).read_bytes().lower()
 
 
+def test_an_address_goes_whichever_of_its_letters_are_capitals(site: Path) -> None:
+    one = begin(site)
+    record(site, one, "error", error_code="E1", message="Ada.Wombat@Example.org and adA.wombat@eXample.ORG")
+    cut = "x" * 385 + "Ada.Wombat@Example.org" + "y" * 300
+    record(site, one, "tool_result", call_id="c1", status="ok", output=cut)
+
+    done = run("forget", "--subject", "ada.wombat@example.org", "--yes", cwd=site)
+
+    assert done.code == 0
+    assert b"wombat" not in file_of(site, one).read_bytes().lower()
+
+
 def test_git_is_not_started_once_for_each_record_to_read_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = make_repository(tmp_path / "p", "committed")
     (tmp_path / "home").mkdir()

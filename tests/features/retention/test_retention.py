@@ -57,6 +57,18 @@ def test_rules_that_contradict_each_other_are_said_first() -> None:
     assert not find_contradictions([short._replace(keep=("files",)), long._replace(keep=("prompt",))])
 
 
+def test_the_rules_of_the_page_can_be_followed_together(cli: Cli, tmp_path: Path) -> None:
+    root = make_repository(tmp_path / "p")
+    page = Path(__file__).parents[3] / "docs/retention.md"
+    with (root / ".kittify/config.yaml").open("a") as file:
+        file.write(page.read_text().split("```yaml\n")[1].split("```")[0])
+    assert cli("config", "accept", "--yes", cwd=root).code == 0
+
+    planned = cli("retention", "plan", "--json", cwd=root)
+
+    assert (planned.code, planned.json()["contradictions"]) == (0, [])
+
+
 def test_what_another_rule_keeps_is_not_due() -> None:
     short, long = Rule("short", ("tool_output",), at_most=30), Rule("long", ("all",), at_least=180)
     facts = Facts("implementer", "done", 0)

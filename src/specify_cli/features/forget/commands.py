@@ -63,7 +63,7 @@ def forget(values: Values) -> int:
     if not plan.records:
         plan, waiting = plan._replace(held=tuple(waiting)), []
     for one in waiting:
-        write_note(f"{one} is held: what was ordered of it waits for spec-kitty hold release {one}")
+        write_note(f"{one} is held: what was ordered of it waits until somebody releases it")
     return show_and_erase(project, plan, values, order) or int(bool(waiting))
 
 
@@ -94,7 +94,7 @@ def _read_query(project: Project, values: Values) -> Query | None:
         forms = (name, name.lower(), name.upper(), name.title(), name.capitalize())
         subject = name_subject(name)
         of_subject = frozenset(keys.list_subjects().get(subject, ()))
-        query = Query(tuple(dict.fromkeys(forms)), None, None, (), of_subject, keys.locate(subject))
+        query = Query(forms, of_subject=of_subject, key=keys.locate(subject), folded=True)
     if len(query.texts[0].encode("utf-8", "surrogatepass")) >= SHORTEST:
         return query
     if query.key is None:

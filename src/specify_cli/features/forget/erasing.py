@@ -78,7 +78,7 @@ def refuse_held(project: Project, held: Sequence[str], order: Order, now: int) -
     return CallerError(
         "HELD",
         f"nothing was erased: {', '.join(held)} is held",
-        "spec-kitty hold list; a person can release it: spec-kitty hold release ID",
+        "spec-kitty hold list; a person can release it: spec-kitty hold release ID --reason …",
     )
 
 
@@ -366,7 +366,7 @@ NOT_REACHED = (
     "other clones: spec-kitty forget --resume there, once the annexes have arrived",
     "a collector, until spec-kitty sync push reached it; its backups, and PostgreSQL's own log",
     "archives and exports that were handed out: tell whoever has them, unless they left encrypted "
-    "(capture.sealed): their key was destroyed here",
+    "(capture.sealed): their key is destroyed with what is erased here",
     "what agents' programs keep of their sessions (transcripts in the home folder)",
     "backups, snapshots of the file system, and blocks that a disk has not overwritten",
 )

@@ -22,7 +22,8 @@ _PART = 8
 
 class Query(NamedTuple):
     """What is to be forgotten: texts wherever they stand, what is about files, members of one
-    record; with a subject what the records say whose keys hang on its key, and that key's file."""
+    record; with a subject what the records say whose keys hang on its key, and that key's file.
+    With `folded` a text is found whatever the case of its ASCII letters."""
 
     texts: tuple[str, ...] = ()
     path: str | None = None
@@ -30,15 +31,20 @@ class Query(NamedTuple):
     members: tuple[str, ...] = ()
     of_subject: frozenset[str] = frozenset()
     key: str | None = None
+    folded: bool = False
 
     @property
     def needles(self) -> tuple[bytes, ...]:
         """Return the forms in which the texts stand in files: plain, and as JSON in JSON."""
-        return _spell_forms(self.texts)
+        return _spell_forms(self.texts, self.folded)
+
+
+class Folded(tuple[bytes, ...]):
+    """Needles in lower case, for data in any."""
 
 
 @lru_cache(maxsize=8)
-def _spell_forms(texts: tuple[str, ...]) -> tuple[bytes, ...]:
+def _spell_forms(texts: tuple[str, ...], folded: bool) -> tuple[bytes, ...]:
     forms: dict[bytes, None] = {}
     for text in texts:
         for level in range(3):
@@ -47,11 +53,12 @@ def _spell_forms(texts: tuple[str, ...]) -> tuple[bytes, ...]:
                 for _ in range(level):
                     form = json.dumps(form, ensure_ascii=plain)[1:-1]
                 forms[form.encode("utf-8", "surrogatepass")] = None
-    return tuple(forms)
+    return Folded(dict.fromkeys(map(bytes.lower, forms))) if folded else tuple(forms)
 
 
 def holds_any(data: bytes, needles: tuple[bytes, ...]) -> bool:
     """Return whether bytes hold one of these."""
+    data = data.lower() if isinstance(needles, Folded) else data
     return any(needle in data for needle in needles)
 
 
@@ -99,6 +106,7 @@ def _is_cut(capture: Mapping[str, object], query: Query) -> bool:
     if not isinstance(head, str) or not isinstance(tail, str) or not (tail or "object" in capture):
         return False
     forms = {form.decode("utf-8", "surrogatepass") for form in query.needles}
+    head, tail = (head.lower(), tail.lower()) if query.folded else (head, tail)
     return any(
         head.endswith(form[:size]) or (tail and tail.startswith(form[-size:]))
         for form in forms
