@@ -252,6 +252,7 @@ def test_a_token_made_at_the_command_line_works_and_is_never_shown_again(tmp_pat
     assert (200, 403) == (read.status, sent.status)
     assert plain.out.startswith("skc_") and plain.out.count("\n") == 1
     assert "shown this once" in plain.err
+    assert 0 == cli(*plain.err.partition("to end it: spec-kitty ")[2].split()).code
     assert made.json()["token"] not in listed.out and plain.out.strip() not in listed.out
     assert f"ada  read  {PROJECT}" in listed.out
     assert "bob  send  all projects, 90 requests a minute, never used" in listed.out

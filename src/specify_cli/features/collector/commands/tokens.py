@@ -56,8 +56,8 @@ def create_token(values: Values) -> int:
         return 0
     write_text(secret)
     write_note(
-        f"token {token.id} of {name} is shown this once; `spec-kitty collector token revoke "
-        f"{token.id}` ends it"
+        f"token {token.id} of {name} is shown this once; to end it: "
+        f"spec-kitty collector token revoke {token.id} --db {values['db']}"
     )
     return 0
 
