@@ -81,6 +81,21 @@ def test_a_branch_with_a_sealed_trail_is_judged_where_the_keys_are(tmp_path: Pat
     assert 1 == len(found)
 
 
+def test_a_clone_in_which_nobody_accepted_anything_takes_a_sealed_trail_in(tmp_path: Path) -> None:
+    team = Team(tmp_path, "committed\ncapture: {sealed: per-record}")
+    writer = team.shop.work()
+    team.run(team.shop.root, "trail", "push")
+    team.shop.commit("the trail")
+    git(team.shop.root, "push", "-q", "origin", "topic")
+    git(team.folder, "clone", "-q", "-b", "topic", str(team.remote), "fresh")
+    fetched = team.run(team.folder / "fresh", "trail", "fetch", "--json")
+    refused = team.run(team.folder / "fresh", "trail", "push", "--json")
+
+    assert (fetched.code, fetched.json()["records"]) == (0, [writer])
+    assert refused.error()["error_code"] == "TRAIL_NOT_ACCEPTED"
+    assert "`trail: committed` is set and not accepted here" in refused.error()["suggestion"]
+
+
 def test_nothing_is_pushed_unless_a_person_accepted_it(tmp_path: Path) -> None:
     team = Team(tmp_path, "committed")
     team.shop.work()

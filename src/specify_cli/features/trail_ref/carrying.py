@@ -92,13 +92,14 @@ def push_trail(project: Project, remote: str, progress: Progress | None = None) 
     """
     in_branch = project.config.trail == COMMITTED_SEALED
     if project.config.trail != "ref" and not in_branch:
-        is_set = project.config.stated.trail == "ref"
+        stated = project.config.stated.trail
         raise CallerError(
             "TRAIL_NOT_ACCEPTED",
             f"trail is {project.config.trail}: records leave in a git ref only with `trail: ref`, "
             "and sealed in a branch with `trail: committed` and `capture.sealed`",
-            "a person runs spec-kitty config accept: `trail: ref` is set and not accepted here"
-            if is_set
+            "a person runs spec-kitty config accept: "
+            f"`trail: {stated}` is set and not accepted here"
+            if stated == "ref" or _states_branch(project)
             else "set `trail: ref` in .kittify/config.yaml, then spec-kitty config accept",
         )
     top = require_worktree(project.root, _WHY)
@@ -133,6 +134,11 @@ def push_trail(project: Project, remote: str, progress: Progress | None = None) 
     return RefPush(tuple(sorted(added)), len(state.files), tuple(left_out))
 
 
+def _states_branch(project: Project) -> bool:
+    """Return whether the config carries records sealed in the branch, accepted here or not."""
+    return project.config.stated.trail == "committed" and project.config.is_sealed
+
+
 def _list_branch(project: Project) -> Fetched:
     """Return the archives in the folder that git tracks; each name stands for one content."""
     names = (
@@ -163,7 +169,7 @@ def _write_files(project: Project, files: Iterable[tuple[str, bytes]]) -> None:
 def fetch_trail(project: Project, remote: str, progress: Progress | None = None) -> RefFetch:
     """Bring in every record of the remote's ref, or of the branch, that is not here; `progress` is
     told how many archives were, of how many. Raises EnvironmentFault REMOTE_FAILED."""
-    if project.config.trail == COMMITTED_SEALED:
+    if _states_branch(project):
         found, read = _list_branch(project), partial(_read_branch, project)
         return _take_in(project, found, lambda names: map(read, names), progress)
     top = require_worktree(project.root, _WHY)
