@@ -312,6 +312,25 @@ def test_a_payload_shows_what_it_would_record_and_writes_nothing(cli: Cli, proje
     assert not (project / ".kittify").exists()
 
 
+@pytest.mark.parametrize(
+    ("hook", "event", "told"),
+    [
+        ({"hook_event_name": "UserPromptSubmit", "prompt": f"fix it {SECRET}"}, "prompt", '"fix it ⟦'),
+        ({"hook_event_name": "Stop", "last_assistant_message": "the end"}, "turn", '"the end"'),
+        ({"hook_event_name": "SessionEnd", "reason": "exit"}, "session_change", '"ended"'),
+    ],
+)
+def test_what_a_payload_tells_of_the_conversation_is_shown_too(
+    cli: Cli, hook: dict[str, object], event: str, told: str
+) -> None:
+    data = json.dumps({"session_id": "s1", "cwd": "/x", **hook}).encode()
+    done = cli("hooks", "test", "--harness", "claude-code", "--json", stdin=data)
+    shown = [row["body"] for row in valid(done.json(), "hooks-test")["events"]]
+
+    assert [event] == [body["event"] for body in shown]
+    assert told in json.dumps(shown, ensure_ascii=False) and SECRET not in done.out
+
+
 def test_secrets_in_a_payload_are_shown_masked_only(cli: Cli, project: Path) -> None:
     (project / ".kittify").mkdir()
     (project / ".kittify/config.yaml").write_text("redaction: {rules: {ticket: 'TICKET-[0-9]+'}}\n")
