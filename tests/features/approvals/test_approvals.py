@@ -17,7 +17,7 @@ from specify_cli.errors import InvocationError
 from specify_cli.features.approvals.approving import Wish, approve
 from specify_cli.invocation.caller import Actor, Caller
 from specify_cli.libraries.ssh.signatures import was_touched
-from support import valid
+from support import run_main, valid
 from trails import load
 
 
@@ -68,6 +68,14 @@ def test_who_is_no_person_approves_nothing(project: Project, caller: Caller, why
 
     assert refused.value.code == "APPROVAL_REFUSED"
     assert project.file.read_bytes() == before
+
+
+def test_what_a_person_is_told_to_run_is_about_the_same_call(project: Project) -> None:
+    argv = ["approve", project.id, "--call", "c1", "--deny", "--json"]
+    refused = run_main(argv, cwd=project.root, home=project.home, env={"CLAUDECODE": "1"})
+
+    assert refused.error()["error_code"] == "ACCEPT_NEEDS_PERSON"
+    assert refused.error()["suggestion"].endswith(f": spec-kitty approve {project.id} --call c1 --deny")
 
 
 def test_whoever_proposed_it_cannot_approve(project: Project) -> None:

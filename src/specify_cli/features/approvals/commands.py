@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 from specify_cli.cli import shell
 from specify_cli.cli.commands.record import write_batch
 from specify_cli.cli.terminal.person import require_person
@@ -27,9 +29,10 @@ def approve(values: Values) -> int:
         minutes,
         None if values["unsigned"] else str(values["key"]),
     )
-    require_person(
-        shell.caller().actor, "an approval", f"spec-kitty approve {values['invocation_id']}"
-    )
+    words = ["spec-kitty", "approve", str(values["invocation_id"])]
+    words += [] if call is None else ["--call", call]
+    words += ["--deny"] if values["deny"] else []
+    require_person(shell.caller().actor, "an approval", shlex.join(words))
     project, _ = load_project(shell.here(), shell.home())
     batch = append_approval(project, str(values["invocation_id"]), shell.caller(), wish)
     write_batch(batch, as_json=bool(values["json"]), dry_run=False)
