@@ -120,6 +120,14 @@ def test_a_catch_all_allow_pattern_is_refused(cli: Cli, chartered: Path) -> None
     assert cli("do", "implement it", "--json").error()["error_code"] == "CONFIG_INVALID"
 
 
+def test_init_by_an_agent_does_not_say_that_records_are_published(cli: Cli, chartered: Path) -> None:
+    assert chartered and cli("do", "fix the login test").code == 0
+
+    done = cli("init", "--trail", "committed", env={"CLAUDECODE": "1"})
+
+    assert "(trail: private)" in done.out and "published" not in done.out
+
+
 def test_an_agent_leaves_no_trail_only_where_a_person_allowed_it(cli: Cli, chartered: Path) -> None:
     _configure(chartered, "audit: {no_trail: anyone}\n")
     refused = cli("do", "--no-trail", "implement it", "--json", env=AGENT)

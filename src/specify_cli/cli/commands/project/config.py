@@ -72,7 +72,7 @@ def init(values: Values) -> int:
     created, changed = value["created"], value["changed"]
     state = "initialised" if created else "config changed" if changed else "already initialised"
     lines = [f"{state}: {os.path.join(root, layout.CONFIG)} (trail: {value['trail']})"]
-    if trail == "committed" and (created or changed) and had_records:
+    if value["trail"] == "committed" and (created or changed) and had_records:
         lines.append(
             "records closed before this stay private; those closed from now on are published"
         )
