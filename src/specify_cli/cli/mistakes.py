@@ -47,6 +47,8 @@ def find_meant(argv: list[str]) -> tuple[list[str], list[str] | None]:
         words = [*command.path, *_correct_rest(command, rest)]
         if parse_plain(words) is not None:
             return guessed, words
+        if names[:count] == [*command.path]:
+            return guessed, None  # what is wrong stands behind the command's name
     heads = {command.path[0] for command in list_commands()}
     request = " ".join(argv)
     if names == argv and names[:1] and names[0] not in heads and _is_request(request.split()):

@@ -430,3 +430,8 @@ def test_a_session_without_times_is_as_old_as_its_file(chartered: Path, cli: Cli
     cli("import", "sessions", "--harness", "claude-code")
 
     assert read_lines(chartered, layout.IMPORTED)[0]["started_at"] == "2020-09-13T12:26:40.000Z"
+
+
+def test_without_a_harness_it_is_not_taken_for_the_import_of_an_archive(cli: Cli) -> None:
+    for argv in (("import", "sessions"), ("import", "sessions", "--hurness", "codex")):
+        assert "invocations" not in cli(*argv, "--json").error()["suggestion"]
