@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import time
 from pathlib import Path
 from typing import Any
@@ -335,6 +336,20 @@ def test_the_report_says_which_duty_is_met_by_the_rules_in_force(cli: Cli, tmp_p
     assert (long["ISA 500 and ISA 530"], altered["ISA 500 and ISA 530"]) == ("met", "not met")
     assert "no legal advice" in text and max(map(len, text.splitlines())) < 400
     assert os.path.exists(root / ".kittify")
+
+
+def test_the_command_that_the_report_names_lists_every_record(cli: Cli, tmp_path: Path) -> None:
+    root = tmp_path / "p"
+    one, _ = plant(root)
+    assert (
+        cli("do", "fix the login test", cwd=root).code == cli("replay", one, "--against", "current", cwd=root).code == 0
+    )
+    told = cli("retention", "report", cwd=root).out
+    command = re.findall("spec-kitty (.*) is the population", told)[0].split()
+
+    listed = cli(*command, cwd=root).json()
+
+    assert f"- {len(listed)} records: intact" in told and len(listed) > 2
 
 
 def test_an_erasure_that_was_not_carried_out_here_is_no_duty_met(cli: Cli, tmp_path: Path) -> None:

@@ -181,6 +181,6 @@ def _judge_sampling(facts: ProjectFacts) -> Duty:
         (
             f"{count(facts.records, 'record')}: {facts.verdict}, {facts.level}",
             *(f"not proven: {what}" for what in facts.not_proven),
-            "spec-kitty invocations list --all --limit 0 --json is the population",
+            f"spec-kitty invocations list --all --limit {facts.records} --json is the population",
         ),
     )
