@@ -285,7 +285,7 @@ class Recorder:
                 "--label: expected a name such as after-review (letters, digits, '.', '_', "
                 "'-'; not only digits, "
                 f"not start), found {label!r}",
-                "spec-kitty profile-invocation commit --label after-review",
+                f"spec-kitty profile-invocation commit {self.invocation_id} --label after-review",
             )
         if self.tombstone:
             return self._count_swallowed(["checkpoint"])

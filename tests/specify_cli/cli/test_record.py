@@ -118,6 +118,13 @@ def test_a_dry_run_shows_the_masks(cli: Cli, run: str, records: Found) -> None:
     assert len(events(records)) == 4
 
 
+def test_the_command_that_a_wrong_label_is_answered_with_can_be_run(cli: Cli, run: str) -> None:
+    refused = cli("profile-invocation", "commit", run, "--label", "5", "--json").error()
+    done = cli(*refused["suggestion"].split()[1:])
+
+    assert (refused["error_code"], done.code) == ("INVALID_VALUE", 0), done.err
+
+
 def test_commit_writes_a_checkpoint_and_refuses_a_label_twice(cli: Cli, run: str, records: Found) -> None:
     one = cli("profile-invocation", "commit", "--invocation-id", run, "--label", "ready", "--json")
     two = cli("profile-invocation", "commit", "--invocation-id", run, "--label", "ready", "--json")
