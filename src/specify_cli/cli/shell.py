@@ -102,6 +102,12 @@ def get_text(values: Values, key: str) -> str | None:
     return None if value is None else str(value)
 
 
+def get_texts(values: Values, key: str) -> list[str]:
+    """Return the texts of an option or argument that can be given repeatedly."""
+    value = values[key]
+    return [*map(str, value)] if isinstance(value, list) else []
+
+
 def request_text(words: object) -> str:
     """Return the request from the words of the command line, or from stdin if that is `-`.
 

@@ -65,8 +65,7 @@ def setup(values: Values) -> int:
         undone = undo(root, dry_run=dry_run)
         _write(undone, render_undone(undone, dry_run=dry_run), values)
         return 0
-    skip = values["skip"] if isinstance(values["skip"], list) else []
-    blocks = list(map(str, values["block"])) if isinstance(values["block"], list) else []
+    skip, blocks = shell.get_texts(values, "skip"), shell.get_texts(values, "block")
     foreseen = foresee(root, skip, blocks)
     if values["dry_run"]:
         _write(foreseen, render_foreseen(foreseen), values)

@@ -79,8 +79,7 @@ def _read_query(project: Project, values: Values) -> Query | None:
         )
     if values["resume"]:
         return None
-    members = values["member"]
-    member_names = tuple(map(str, members)) if isinstance(members, list) else ()
+    member_names = tuple(shell.get_texts(values, "member"))
     if values["invocation_id"] is not None:
         place = Index(project.root).resolve(str(values["invocation_id"]))
         return Query(invocation_id=place.invocation_id, members=member_names)

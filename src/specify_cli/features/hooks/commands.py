@@ -136,9 +136,8 @@ def _change_settings(values: Values, *, installing: bool) -> int:
         raise CallerError(
             "USAGE", "--open and --no-open exclude each other", "spec-kitty hooks install --help"
         )
-    option = values["harness"]
-    named = list(dict.fromkeys(map(str, option))) if isinstance(option, list) else []
-    selected = [name for name in named if name != _DETECTED] if _DETECTED not in named else []
+    named = list(dict.fromkeys(shell.get_texts(values, "harness")))
+    selected = [] if _DETECTED in named else named
     chosen = [find_harness(name) for name in selected] or list_in_use(
         root, home, scope, installing=installing
     )

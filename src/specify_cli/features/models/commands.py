@@ -53,9 +53,7 @@ def ask_other(values: Values) -> int:
         str(values["ab"]),
         endpoint,
         lambda body: post_json(endpoint, headers, body, seconds=_ANSWER_SECONDS),
-        events=[int(str(item)) for item in values["event"]]
-        if isinstance(values["event"], list)
-        else (),
+        events=[*map(int, shell.get_texts(values, "event"))],
         home=shell.home(),
         caller=shell.caller(),
     )

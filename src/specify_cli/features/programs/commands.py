@@ -51,7 +51,7 @@ def resume(values: Values) -> int:
             shell.here(),
             invocation_id,
             program,
-            rerun=_list_texts(values["rerun"]),
+            rerun=shell.get_texts(values, "rerun"),
             home=shell.home(),
             caller=shell.caller(),
         )
@@ -60,10 +60,6 @@ def resume(values: Values) -> int:
     else:
         write_text(f"{done} was resumed and closed\nlook at it: spec-kitty invocations show {done}")
     return 0
-
-
-def _list_texts(option: object) -> list[str]:
-    return [str(item) for item in option] if isinstance(option, list) else []
 
 
 @contextmanager
@@ -81,7 +77,7 @@ def _explain_failure(name: object, what: str, look: str) -> Iterator[None]:
 def reexecute(values: Values) -> int:
     """Run a recorded run's program again; 1 where the comparison differs."""
     models = {}
-    for item in _list_texts(values["model"]):
+    for item in shell.get_texts(values, "model"):
         model, separator, function = item.partition("=")
         if not separator or not model:
             raise CallerError(

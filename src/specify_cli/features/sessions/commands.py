@@ -48,8 +48,7 @@ def import_sessions(values: Values) -> int:
     refuse_tracked_private(project.root)
     since = shell.get_text(values, "since")
     importer = SessionImporter(project, cache, since=0 if since is None else parse_moment(since))
-    option = values["harness"]
-    named = list(dict.fromkeys(map(str, option))) if isinstance(option, list) else [str(option)]
+    named = list(dict.fromkeys(shell.get_texts(values, "harness")))
     done: list[tuple[str, ImportResult]] = []
     with progress_at_terminal("importing sessions", quiet=bool(values["json"])) as progress:
         for harness in named:

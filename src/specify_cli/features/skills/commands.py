@@ -23,10 +23,9 @@ from specify_cli.room import Values
 def install(values: Values) -> int:
     """Write agent skills and the replay command, and the blocks asked for; what was edited is
     kept."""
-    option = values["block"]
     root, home = find_root(shell.here(), shell.home())[0], shell.home()
     used = [harness.name for harness in list_harnesses() if is_detected(harness, root, home)]
-    blocks = list(map(str, option)) if isinstance(option, list) else []
+    blocks = shell.get_texts(values, "block")
     force, dry = bool(values["force"]), bool(values["dry_run"])
     return _tell(install_skills(root, used, blocks, force=force, dry_run=dry), values)
 
