@@ -17,9 +17,8 @@ FEATURE = Feature(
         Command(
             ("mcp", "serve"),
             "commands:serve",
-            "Answer an agent's client on stdin and stdout: tools to advise, do, complete, "
-            "search, show, verify "
-            "and why.",
+            "Answer an agent's client on stdin and stdout with the tools advise, complete, do, "
+            "rule, search, show, verify and why.",
             (),
             ("spec-kitty mcp serve",),
             "0 the client went away · 1 refused · 2 usage",
