@@ -208,6 +208,14 @@ def as_line(text: str) -> str:
     return escape(text).replace("\n", "\\x0a")
 
 
+def write_answer(values: Mapping[str, object], value: object, lines: Iterable[str]) -> None:
+    """Write what a command found: as JSON where the user asked for it, else as lines.
+
+    Raises EnvironmentFault ACCESS_FAILED, BrokenPipeError.
+    """
+    write_json(value) if values["json"] else write_lines(lines)
+
+
 def write_note(text: str) -> None:
     """Write a line for people to stderr.
 

@@ -29,10 +29,10 @@ def approve(values: Values) -> int:
         minutes,
         None if values["unsigned"] else str(values["key"]),
     )
-    words = ["spec-kitty", "approve", str(values["invocation_id"])]
-    words += [] if call is None else ["--call", call]
-    words += ["--deny"] if values["deny"] else []
-    require_person(shell.caller().actor, "an approval", shlex.join(words))
+    about = f" --call {shlex.quote(call)}" if call else ""
+    about += " --deny" if values["deny"] else ""
+    command = f"spec-kitty approve {values['invocation_id']}{about}"
+    require_person(shell.caller().actor, "an approval", command)
     project, _ = load_project(shell.here(), shell.home())
     batch = append_approval(project, str(values["invocation_id"]), shell.caller(), wish)
     write_batch(batch, as_json=bool(values["json"]), dry_run=False)

@@ -10,7 +10,7 @@ from typing import Any, cast
 from doctrine.text import count
 from specify_cli.cli import shell
 from specify_cli.cli.tables.points import list_fills, load
-from specify_cli.cli.terminal.output import one_line, write_json, write_json_pieces, write_lines
+from specify_cli.cli.terminal.output import one_line, write_answer, write_json_pieces, write_lines
 from specify_cli.errors import CallerError
 from specify_cli.features.archives.many import archive_each
 from specify_cli.libraries.archive import archive
@@ -65,15 +65,12 @@ def export_each(values: Values) -> int:
         safe = bool(values["safe"])
         rows = list(archive_each(list_sources(values, project.root), folder, engine, safe=safe))
     refused = [row for row in rows if row.archive is None]
-    if values["json"]:
-        write_json(rows)
-    else:
-        lines = [f"{one_line(folder)}: {count(len(rows) - len(refused), 'archive')}"]
-        lines += [
-            f"left out: {row.source} {row.invocation_id or ''}: {row.code}: {row.message}"
-            for row in refused
-        ]
-        write_lines(map(one_line, lines))
+    lines = [f"{folder}: {count(len(rows) - len(refused), 'archive')}"]
+    lines += [
+        f"left out: {row.source} {row.invocation_id or ''}: {row.code}: {row.message}"
+        for row in refused
+    ]
+    write_answer(values, rows, map(one_line, lines))
     return 1 if refused else 0
 
 
@@ -81,11 +78,8 @@ def import_(values: Values) -> int:
     """Bring the records of an export in."""
     project, _ = load_project(shell.here(), shell.home())
     done = import_file(project, str(values["file"]))
-    if values["json"]:
-        write_json(done)
-        return 0
     lines = [f"imported: {name}" for name in done.records] + [
         f"here already: {name}" for name in done.present
     ]
-    write_lines([*lines, count(done.objects, "object")])
+    write_answer(values, done, [*lines, count(done.objects, "object")])
     return 0

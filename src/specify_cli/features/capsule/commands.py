@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from doctrine.text import count
 from specify_cli.cli import shell
-from specify_cli.cli.terminal.output import one_line, write_json, write_lines
+from specify_cli.cli.terminal.output import one_line, write_answer
 from specify_cli.cli.terminal.render import bar_when_long
 from specify_cli.features.capsule import filling
 from specify_cli.room import Values
@@ -19,10 +19,7 @@ def capsule(values: Values) -> int:
     with bar_when_long("filling the capsule") as tell:
         filled = filling.fill_capsule(project, tell)
     found = filling.Capsule(filled, filling.check_capsule(project) if values["check"] else None)
-    if values["json"]:
-        write_json(found)
-    else:
-        write_lines(_render(found))
+    write_answer(values, found, _render(found))
     return 1 if found.parity is not None and not found.parity.match else 0
 
 

@@ -8,7 +8,13 @@ from typing import NamedTuple
 
 from specify_cli.cli import shell
 from specify_cli.cli.commands.project.config import initialise
-from specify_cli.cli.terminal.output import one_line, write_json, write_lines, write_note
+from specify_cli.cli.terminal.output import (
+    one_line,
+    write_answer,
+    write_json,
+    write_lines,
+    write_note,
+)
 from specify_cli.errors import CallerError, InvocationError
 from specify_cli.features.charter_setup.commands import Person, is_at_terminal, write_defaults
 from specify_cli.features.charter_setup.undo import (
@@ -63,12 +69,12 @@ def setup(values: Values) -> int:
     if values["undo"]:
         dry_run = bool(values["dry_run"])
         undone = undo(root, dry_run=dry_run)
-        _write(undone, render_undone(undone, dry_run=dry_run), values)
+        write_answer(values, undone, render_undone(undone, dry_run=dry_run))
         return 0
     skip, blocks = shell.get_texts(values, "skip"), shell.get_texts(values, "block")
     foreseen = foresee(root, skip, blocks)
     if values["dry_run"]:
-        _write(foreseen, render_foreseen(foreseen), values)
+        write_answer(values, foreseen, render_foreseen(foreseen))
         return 0
     person = None if values["yes"] else Person()
     if person is not None and not is_at_terminal():
@@ -111,13 +117,6 @@ def setup(values: Values) -> int:
             if warning not in foreseen.notes:
                 write_note(f"warning: {one_line(warning)}")
     return 1 if done.refused else 0
-
-
-def _write(value: object, lines: Iterator[str], values: Values) -> None:
-    if values["json"]:
-        write_json(value)
-    else:
-        write_lines(lines)
 
 
 def _set_up(

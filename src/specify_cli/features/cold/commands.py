@@ -7,7 +7,13 @@ from collections.abc import Sequence
 
 from doctrine.text import count
 from specify_cli.cli import shell
-from specify_cli.cli.terminal.output import one_line, write_json, write_lines, write_text
+from specify_cli.cli.terminal.output import (
+    one_line,
+    write_answer,
+    write_json,
+    write_lines,
+    write_text,
+)
 from specify_cli.durable import read_clock
 from specify_cli.errors import CallerError
 from specify_cli.features.cold.packing import (
@@ -55,13 +61,12 @@ def unpack(values: Values) -> int:
     if not _read_names(values):
         raise CallerError("USAGE", "no month is named", "spec-kitty cold unpack 2026-10")
     counts = {month: unpack_month(project, month) for month in _read_names(values)}
-    if values["json"]:
-        write_json([{"month": month, "records": number} for month, number in counts.items()])
-        return 0
-    write_lines(
+    rows = [{"month": month, "records": number} for month, number in counts.items()]
+    lines = (
         f"{month}: {count(number, 'record lies', 'records lie')} loose"
         for month, number in counts.items()
     )
+    write_answer(values, rows, lines)
     return 0
 
 

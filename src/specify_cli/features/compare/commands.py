@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from specify_cli.cli import shell
-from specify_cli.cli.terminal.output import one_line, write_json, write_lines
+from specify_cli.cli.terminal.output import one_line, write_answer
 from specify_cli.errors import CallerError
 from specify_cli.libraries.comparison.chains import run_chain
 from specify_cli.libraries.comparison.compare import verify_replay
@@ -33,10 +33,7 @@ def compare(values: Values) -> int:
         )
     tolerance = values["tolerance_ms"]
     result = verify_replay(one, two, tolerance if isinstance(tolerance, int) else None)
-    if values["json"]:
-        write_json(result.as_value())
-    else:
-        write_lines(render_comparison(result))
+    write_answer(values, result.as_value(), render_comparison(result))
     return shell.judge_exit(result.match, values)
 
 

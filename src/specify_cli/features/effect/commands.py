@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from doctrine.text import count
 from specify_cli.cli import shell
-from specify_cli.cli.terminal.output import one_line, write_json, write_lines
+from specify_cli.cli.terminal.output import one_line, write_answer
 from specify_cli.features.effect.facts import Effect, Fate, Pair, RuleFacts
 from specify_cli.features.effect.reading import judge_in_force, read_uses
 from specify_cli.room import Values
@@ -30,10 +30,7 @@ def effect(values: Values) -> int:
     unread: list[str] = []
     uses = list(read_uses(project, None if since is None else parse_moment(since), unread))
     told = EffectReport(judge_in_force(project, cache, uses), tuple(unread))
-    if values["json"]:
-        write_json(told)
-    else:
-        write_lines(_render(told, every=bool(values["all"])))
+    write_answer(values, told, _render(told, every=bool(values["all"])))
     return 1 if unread else 0
 
 

@@ -13,7 +13,7 @@ import pyarrow  # type: ignore[import-untyped]
 from pyarrow import parquet
 
 from doctrine.text import count
-from specify_cli.cli.terminal.output import one_line, write_json, write_lines
+from specify_cli.cli.terminal.output import one_line, write_answer
 from specify_cli.errors import CallerError, EnvironmentFault, InvocationError
 from specify_cli.features.exports.tables import FLAG, FRACTION, NUMBER, TABLES, Row, make_tables
 from specify_cli.libraries.archive.archive import require_whole
@@ -122,13 +122,10 @@ def export_tables(values: Values) -> int:
             flush(_AT_ONCE)
         flush(1)
     value = {"path": folder, "tables": counts, "left_out": left_out}
-    if values["json"]:
-        write_json(value)
-    else:
-        lines = [f"{one_line(folder)}: {count(counts['runs'], 'record')} as tables"]
-        lines += [f"{name}.parquet: {count(number, 'row')}" for name, number in counts.items()]
-        lines += [f"left out: {one['invocation_id']} {one['why']}" for one in left_out]
-        write_lines(lines)
+    lines = [f"{one_line(folder)}: {count(counts['runs'], 'record')} as tables"]
+    lines += [f"{name}.parquet: {count(number, 'row')}" for name, number in counts.items()]
+    lines += [f"left out: {one['invocation_id']} {one['why']}" for one in left_out]
+    write_answer(values, value, lines)
     return 1 if left_out else 0
 
 

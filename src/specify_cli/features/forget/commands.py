@@ -12,6 +12,7 @@ from specify_cli.cli import shell
 from specify_cli.cli.filters import read_filters
 from specify_cli.cli.terminal.output import (
     one_line,
+    write_answer,
     write_json,
     write_lines,
     write_note,
@@ -251,7 +252,7 @@ def _order_each(values: Values, event: str) -> int:
     lines = [f"{row['invocation_id']} {event} {_say_row(row)}" for row in rows[:_LINES_SHOWN]]
     if more := len(rows) - len(lines):
         lines.append(f"and {more} more ({len(rows)} in all): spec-kitty hold list")
-    _print_holds(rows, lines or [f"nothing changed: {why}"], values)
+    write_answer(values, rows, lines or [f"nothing changed: {why}"])
     return 0
 
 
@@ -304,16 +305,9 @@ def list_holds(values: Values) -> int:
             over = ", released " + _say_row(_describe_hold(one, seal, end, False)) if end else ""
             rows.append(row)
             lines.append(f"{one} held {_say_row(row)}{over}")
-    _print_holds(rows, lines or ["nothing was ever held here"], values)
+    write_answer(values, rows, lines or ["nothing was ever held here"])
     return 0
 
 
 def _say_row(row: Mapping[str, object]) -> str:
     return f"{row['at']} by {row['ordered_by']}: {row['reason']}"
-
-
-def _print_holds(rows: list[dict[str, object]], lines: list[str], values: Values) -> None:
-    if values["json"]:
-        write_json(rows)
-    else:
-        write_lines(lines)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from doctrine.text import count
 from specify_cli.cli import shell
-from specify_cli.cli.terminal.output import one_line, write_json, write_lines
+from specify_cli.cli.terminal.output import one_line, write_answer
 from specify_cli.features.from_spec_kitty.bringing import BroughtOver, bring_over
 from specify_cli.project.config import load_project
 from specify_cli.room import Values
@@ -19,10 +19,7 @@ def import_spec_kitty(values: Values) -> int:
     root = load_project(shell.here(), shell.home())[0].root
     source = os.path.abspath(str(values["folder"])) if values["folder"] else root
     found = bring_over(root, source, Index(root))
-    if values["json"]:
-        write_json(found)
-    else:
-        write_lines(_render(found))
+    write_answer(values, found, _render(found))
     return 1 if found.different else 0
 
 

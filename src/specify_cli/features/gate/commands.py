@@ -11,6 +11,7 @@ from specify_cli.cli import shell
 from specify_cli.cli.terminal.output import (
     one_line,
     plain,
+    write_answer,
     write_json,
     write_lines,
     write_note,
@@ -150,10 +151,8 @@ def waive(values: Values) -> int:
                 ) from error
     waiver = Waiver(rule, subject, str(values["reason"]), str(values["until"]))
     path = write_waiver(project, waiver, str(values["key"]))
-    if values["json"]:
-        write_json({"files": [path]})
-    else:
-        write_lines([f"{path}: {rule} for {subject} until {waiver.until}", f"git add {path}"])
+    said = [f"{path}: {rule} for {subject} until {waiver.until}", f"git add {path}"]
+    write_answer(values, {"files": [path]}, said)
     return 0
 
 

@@ -9,7 +9,7 @@ from difflib import unified_diff
 
 from doctrine.text import count
 from specify_cli.cli import shell
-from specify_cli.cli.terminal.output import one_line, write_json, write_lines
+from specify_cli.cli.terminal.output import one_line, write_answer
 from specify_cli.errors import CallerError
 from specify_cli.features.models.dialects import MESSAGES, find_dialect
 from specify_cli.features.models.other_model import AnswerDiff, ModelReplay, ask_other_model
@@ -57,10 +57,7 @@ def ask_other(values: Values) -> int:
         home=shell.home(),
         caller=shell.caller(),
     )
-    if values["json"]:
-        write_json(replayed)
-    else:
-        write_lines(_render_answers(replayed))
+    write_answer(values, replayed, _render_answers(replayed))
     return shell.judge_exit(replayed.match, values)
 
 

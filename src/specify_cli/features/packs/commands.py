@@ -12,7 +12,13 @@ from doctrine.load import ShippedBundle, read_folder, replace_file, shipped_bund
 from doctrine.packs import LOCK_PATH, MANIFEST, PACKS_FOLDER, SIGNATURE, Pack
 from doctrine.text import count, make_encodable
 from specify_cli.cli import shell
-from specify_cli.cli.terminal.output import one_line, write_json, write_lines, write_note
+from specify_cli.cli.terminal.output import (
+    one_line,
+    write_answer,
+    write_json,
+    write_lines,
+    write_note,
+)
 from specify_cli.durable import write_failed
 from specify_cli.errors import CallerError
 from specify_cli.features.packs.content import (
@@ -128,7 +134,7 @@ def add(values: Values) -> int:
     if not values["dry_run"]:
         write_pack(root, pinned, content.pack, fetched.files)
         taken = taken._replace(written=True)
-    _write_taken(taken, values)
+    write_answer(values, taken, _render_taken(taken))
     return 0
 
 
@@ -168,7 +174,7 @@ def update(values: Values) -> int:
         else f"Take {pack.id} {one_line(taken.version, 40)}?"
     )
     if asked and not values["json"]:
-        _write_taken(taken, values)
+        write_answer(values, taken, _render_taken(taken))
     agreed = not values["dry_run"] and (
         bool(values["yes"]) or shell.asks_yes(asked, as_json=bool(values["json"]))
     )
@@ -176,7 +182,7 @@ def update(values: Values) -> int:
         write_pack(project.root, pinned, content.pack, fetched.files)
         taken = taken._replace(written=True)
     if not asked or values["json"]:
-        _write_taken(taken, values)
+        write_answer(values, taken, _render_taken(taken))
     elif not agreed:
         write_lines(["nothing was changed: answer y, or give --yes"])
     return 0 if agreed or values["dry_run"] else 1
@@ -203,10 +209,8 @@ def list_packs(values: Values) -> int:
                 problems[0] if problems else None,
             )
         )
-    if values["json"]:
-        write_json(PackList(tuple(views)))
-    else:
-        write_lines(_render_list(views, every=bool(values["rules"])))
+    lines = _render_list(views, every=bool(values["rules"]))
+    write_answer(values, PackList(tuple(views)), lines)
     return 0
 
 
@@ -218,11 +222,9 @@ def remove(values: Values) -> int:
     rules = list_rules(pack, _read_files(root, pack), shipped_bundle())
     drop_pack(root, pinned, pack)
     removed = Removed(pack.id, rules)
-    if values["json"]:
-        write_json(removed)
-    else:
-        went = f"{count(len(rules), 'rule')}, {sum(rule.binding for rule in rules)} binding"
-        write_lines([f"{pack.id}: removed, with {went if rules else 'no rule that was in use'}"])
+    went = f"{count(len(rules), 'rule')}, {sum(rule.binding for rule in rules)} binding"
+    said = f"{pack.id}: removed, with {went if rules else 'no rule that was in use'}"
+    write_answer(values, removed, [said])
     return 0
 
 
@@ -235,10 +237,8 @@ def verify(values: Values) -> int:
         state.problems or state.signature == "invalid" or (signers and state.signature != "valid")
         for state in states
     )
-    if values["json"]:
-        write_json(PackStates(not wrong, states))
-    else:
-        write_lines(_render_states(states) if states else ["no packs are pinned"])
+    lines = _render_states(states) if states else ["no packs are pinned"]
+    write_answer(values, PackStates(not wrong, states), lines)
     return 1 if wrong else 0
 
 
@@ -260,11 +260,8 @@ def build(values: Values) -> int:
     except OSError as error:
         raise write_failed(folder, error) from error
     built = Built(MANIFEST, len(fetched.files), signature is not None)
-    if values["json"]:
-        write_json(built)
-    else:
-        signed = ", signed" if built.signed else ", not signed: --key signs it"
-        write_lines([f"{MANIFEST} of {count(built.files, 'file')}{signed}"])
+    signed = ", signed" if built.signed else ", not signed: --key signs it"
+    write_answer(values, built, [f"{MANIFEST} of {count(built.files, 'file')}{signed}"])
     return 0
 
 
@@ -335,13 +332,6 @@ def _copy_rules(root: str, folder: str) -> None:
 
 
 # --- what a person reads
-
-
-def _write_taken(taken: PackChange, values: Values) -> None:
-    if values["json"]:
-        write_json(taken)
-    else:
-        write_lines(_render_taken(taken))
 
 
 def _render_taken(taken: PackChange) -> Iterator[str]:

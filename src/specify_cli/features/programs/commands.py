@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from doctrine.text import count
 from specify_cli.cli import shell
-from specify_cli.cli.terminal.output import one_line, write_json, write_lines, write_text
+from specify_cli.cli.terminal.output import one_line, write_answer
 from specify_cli.errors import CallerError, InvocationError
 from specify_cli.features.programs import resume as resuming
 from specify_cli.features.programs.identity import load_program
@@ -23,10 +23,8 @@ def state(values: Values) -> int:
     run_state = resuming.state_of(
         project, str(values["invocation_id"]), at if isinstance(at, int) else None
     )
-    if values["json"]:
-        write_json({**run_state.as_value(), "state_hash": run_state.state_hash})
-    else:
-        write_lines(_render_state(run_state))
+    value = {**run_state.as_value(), "state_hash": run_state.state_hash}
+    write_answer(values, value, _render_state(run_state))
     return 0
 
 
@@ -38,10 +36,7 @@ def resume(values: Values) -> int:
         raise CallerError("USAGE", "--rerun needs --program", "spec-kitty resume --help")
     if name is None:
         plan = resuming.plan_resume(shell.here(), invocation_id, home=shell.home())
-        if values["json"]:
-            write_json(plan.as_value())
-        else:
-            write_lines(_render_plan(plan))
+        write_answer(values, plan.as_value(), _render_plan(plan))
         return 0 if plan.resumable else 1
     program = load_program(str(name))
     look = f"spec-kitty invocations show {invocation_id}"
@@ -55,10 +50,8 @@ def resume(values: Values) -> int:
             home=shell.home(),
             caller=shell.caller(),
         )
-    if values["json"]:
-        write_json({"invocation_id": done, "resumed": True})
-    else:
-        write_text(f"{done} was resumed and closed\nlook at it: spec-kitty invocations show {done}")
+    said = [f"{done} was resumed and closed", f"look at it: spec-kitty invocations show {done}"]
+    write_answer(values, {"invocation_id": done, "resumed": True}, said)
     return 0
 
 
@@ -101,11 +94,8 @@ def reexecute(values: Values) -> int:
             home=shell.home(),
             caller=shell.caller(),
         )
-    if values["json"]:
-        write_json(done.as_value())
-    else:
-        write_text(f"re-executed as {done.invocation_id}")
-        write_lines(render_comparison(done.comparison))
+    said = f"re-executed as {done.invocation_id}"
+    write_answer(values, done.as_value(), [said, *render_comparison(done.comparison)])
     return shell.judge_exit(done.comparison.match, values)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from specify_cli.cli import shell
-from specify_cli.cli.terminal.output import one_line, write_json, write_lines, write_note
+from specify_cli.cli.terminal.output import one_line, write_answer, write_note
 from specify_cli.features.report.reading import read_runs
 from specify_cli.features.report.rendering import render_markdown, render_report
 from specify_cli.features.report.summing import Report, add_up_runs
@@ -24,11 +24,8 @@ class RunsReport(NamedTuple):
 def report(values: Values) -> int:
     """Tell of the runs since a moment; 1 where a record could not be read."""
     told = gather_runs(values)
-    if values["json"]:
-        write_json(told)
-    else:
-        render = render_markdown if values["format"] == "markdown" else render_report
-        write_lines(render(told.report, told.since))
+    render = render_markdown if values["format"] == "markdown" else render_report
+    write_answer(values, told, render(told.report, told.since))
     return name_unread(told)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from doctrine.text import count
-from specify_cli.cli.terminal.output import one_line, write_json, write_text
+from specify_cli.cli.terminal.output import one_line, write_answer
 from specify_cli.features.report.commands import gather_runs, name_unread
 from specify_cli.features.report.page import make_page
 from specify_cli.libraries.archive.archive import create_file
@@ -15,8 +15,6 @@ def write_page(values: Values) -> int:
     told, output = gather_runs(values), str(values["html"])
     page = make_page(told.report, told.since, told.unread).encode("utf-8", "surrogateescape")
     create_file(output, page)
-    if values["json"]:
-        write_json(told)
-    else:
-        write_text(f"{one_line(output)}: {count(len(told.report.runs), 'run')}, {len(page)} bytes")
+    said = f"{one_line(output)}: {count(len(told.report.runs), 'run')}, {len(page)} bytes"
+    write_answer(values, told, [said])
     return name_unread(told)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from specify_cli.cli import shell
-from specify_cli.cli.terminal.output import write_json, write_lines
+from specify_cli.cli.terminal.output import write_answer
 from specify_cli.features.hooks.settings.detection import is_detected
 from specify_cli.features.hooks.settings.known import list_harnesses
 from specify_cli.features.skills.skills import (
@@ -45,9 +45,6 @@ def uninstall(values: Values) -> int:
 
 def _tell(files: Sequence[SkillFile], values: Values) -> int:
     changes, dry = "dry_run" in values, bool(values.get("dry_run"))
-    if values["json"]:
-        write_json(describe_installed(files, dry_run=dry))
-        return 0
     lines = []
     for file in files:
         lines.append(f"{file.state:<9} {name_part(file.path)}")
@@ -59,5 +56,5 @@ def _tell(files: Sequence[SkillFile], values: Values) -> int:
         )
     if dry:
         lines.append("nothing was written")
-    write_lines(lines)
+    write_answer(values, describe_installed(files, dry_run=dry), lines)
     return 0

@@ -16,6 +16,7 @@ from doctrine.text import count
 from specify_cli.cli import shell
 from specify_cli.cli.terminal.output import (
     one_line,
+    write_answer,
     write_error,
     write_json,
     write_lines,
@@ -118,10 +119,8 @@ def disable(values: Values) -> int:
     # Whatever the project's files say by now: what was agreed to can be withdrawn.
     folder = sync_folder(find_root(shell.here(), shell.home())[0])
     was = folder is not None and consents.withdraw(folder)
-    if values["json"]:
-        write_json({"enabled": False, "was_enabled": was})
-    else:
-        write_text("disabled: nothing leaves this project" if was else "sync was not enabled")
+    said = "disabled: nothing leaves this project" if was else "sync was not enabled"
+    write_answer(values, {"enabled": False, "was_enabled": was}, [said])
     return 0
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from doctrine.text import count
 from specify_cli.cli import shell
-from specify_cli.cli.terminal.output import one_line, write_json, write_lines
+from specify_cli.cli.terminal.output import one_line, write_answer
 from specify_cli.cli.terminal.render import bar_when_long
 from specify_cli.features.trail_ref.carrying import (
     RefFetch,
@@ -24,11 +24,9 @@ def push(values: Values) -> int:
     project, _ = load_project(shell.here(), shell.home())
     with bar_when_long("pushing records") as tell:
         done = push_trail(project, str(values["remote"]), tell)
-    if values["json"]:
-        write_json(done)
-    else:
-        added = f"{count(len(done.added), 'record')} added, {count(done.files, 'archive')} in all"
-        write_lines([added, *(f"left out: {one_line(text)}" for text in done.left_out)])
+    added = f"{count(len(done.added), 'record')} added, {count(done.files, 'archive')} in all"
+    left_out = (f"left out: {one_line(text)}" for text in done.left_out)
+    write_answer(values, done, [added, *left_out])
     return 1 if done.left_out else 0
 
 
@@ -40,10 +38,7 @@ def fetch(values: Values) -> int:
     else:
         with bar_when_long("taking records in") as tell:
             done = fetch_trail(project, str(values["remote"]), tell)
-    if values["json"]:
-        write_json(done)
-    else:
-        write_lines(_render(done))
+    write_answer(values, done, _render(done))
     return 1 if done.refused or done.lost or done.rewritten else 0
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from specify_cli.cli import shell
-from specify_cli.cli.terminal.output import one_line, write_json, write_lines, write_note
+from specify_cli.cli.terminal.output import one_line, write_answer, write_note
 from specify_cli.errors import CallerError
 from specify_cli.features.replay.commands.options import EXACT_ONLY, require_one_record
 from specify_cli.features.what_if.current import replay_against
@@ -45,10 +45,7 @@ def run_against(values: Values) -> int:
         trail=shell.trail(),
     )
     cache.save()
-    if values["json"]:
-        write_json(value)
-    else:
-        write_lines(_diff_lines(value))
+    write_answer(values, value, _diff_lines(value))
     if not value["recorded"]:
         failed = "could not be" if shell.trail() else "was not"
         write_note(f"warning: the child record {failed} written: {value['reason']}")

@@ -7,7 +7,14 @@ from collections.abc import Iterator, Sequence
 
 from doctrine.text import count
 from specify_cli.cli import shell
-from specify_cli.cli.terminal.output import one_line, paint, write_json, write_lines, write_text
+from specify_cli.cli.terminal.output import (
+    one_line,
+    paint,
+    write_answer,
+    write_json,
+    write_lines,
+    write_text,
+)
 from specify_cli.features.what_if import bisect as bisecting
 from specify_cli.features.what_if.backtest import (
     Backtest,
@@ -38,10 +45,7 @@ def backtest(values: Values) -> int:
             return _backtest_sources(values, candidate, moment, rules, engine)
         project = shell.read_project()
         report = run_backtest(project, candidate, since=moment, rules=rules, engine=engine)
-    if values["json"]:
-        write_json(report)
-    else:
-        write_lines(_render(report))
+    write_answer(values, report, _render(report))
     return 1 if _fails(report, values) else 0
 
 
@@ -146,10 +150,7 @@ def bisect(values: Values) -> int:
     """Print which commit first changes a record's decision; 1 where one does."""
     project = shell.read_project()
     culprit = bisecting.find_culprit(project, str(values["invocation_id"]))
-    if values["json"]:
-        write_json(culprit)
-    else:
-        write_lines(_render_culprit(culprit))
+    write_answer(values, culprit, _render_culprit(culprit))
     return 0 if culprit.cause == "none" else 1
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 
 from specify_cli.cli.schemas import DOCUMENTS, list_schemas
-from specify_cli.cli.terminal.output import write_json, write_lines
+from specify_cli.cli.terminal.output import write_answer, write_json
 from specify_cli.errors import CallerError
 from specify_cli.room import Values
 
@@ -23,10 +23,7 @@ def schema(values: Values) -> int:
     """
     names = list_schemas()
     if values["name"] is None:
-        if values["json"]:
-            write_json(names)
-        else:
-            write_lines(names)
+        write_answer(values, names, names)
         return 0
     name = str(values["name"])
     if name in names:

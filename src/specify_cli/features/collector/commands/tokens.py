@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 
-from specify_cli.cli.terminal.output import write_json, write_note, write_text
+from specify_cli.cli.terminal.output import write_answer, write_json, write_note, write_text
 from specify_cli.errors import CallerError, EnvironmentFault
 from specify_cli.features.collector.engines.ledger import open_database, read_now
 from specify_cli.features.collector.reading import explained, require_made
@@ -97,10 +97,8 @@ def revoke_token(values: Values) -> int:
             f"there is no token with the id {str(values['id'])[:80]!r}",
             f"spec-kitty collector token list --db {values['db']}",
         )
-    if values["json"]:
-        write_json(_describe_token(token))
-    else:
-        write_text(f"revoked {token.id} of {token.name}: the next request with it is refused")
+    said = f"revoked {token.id} of {token.name}: the next request with it is refused"
+    write_answer(values, _describe_token(token), [said])
     return 0
 
 

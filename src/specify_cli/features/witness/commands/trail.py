@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from doctrine.text import count
 from specify_cli.cli import shell
-from specify_cli.cli.terminal.output import write_json, write_lines, write_text
+from specify_cli.cli.terminal.output import write_answer, write_json, write_text
 from specify_cli.errors import CallerError
 from specify_cli.features.witness import enrollment
 from specify_cli.features.witness.log.tiles import export_tiles
@@ -22,21 +22,17 @@ def checkpoint(values: Values) -> int:
     project = _load()
     signed = make_checkpoint(project)
     keys = [str(key) for key, _ in read_keys(find_signed(project, signed))]
-    if values["json"]:
-        write_json({**_describe(signed), "keys": keys, "checkpoint": str(signed)})
-    else:
-        lines = [f"log: {signed.origin}", f"leaves: {signed.size}", f"root: {encode(signed.root)}"]
-        write_lines([*lines, f"verifier key: {keys[0]}"])
+    value = {**_describe(signed), "keys": keys, "checkpoint": str(signed)}
+    lines = [f"log: {signed.origin}", f"leaves: {signed.size}", f"root: {encode(signed.root)}"]
+    write_answer(values, value, [*lines, f"verifier key: {keys[0]}"])
     return 0
 
 
 def enroll(values: Values) -> int:
     """Have a person's SSH key vouch for the keys of the log."""
     enrolled = enrollment.enroll(_load(), str(values["key"]))
-    if values["json"]:
-        write_json({"keys": [str(key) for key in enrolled.keys], "enrollment": str(enrolled)})
-    else:
-        write_text(f"{values['key']} vouches for {enrolled.keys[0].name}")
+    value = {"keys": [str(key) for key in enrolled.keys], "enrollment": str(enrolled)}
+    write_answer(values, value, [f"{values['key']} vouches for {enrolled.keys[0].name}"])
     return 0
 
 
@@ -84,11 +80,9 @@ def export(values: Values) -> int:
     signed = make_checkpoint(project)
     folder = str(values["folder"])
     files = export_tiles(find_signed(project, signed), signed, folder)
-    if values["json"]:
-        write_json({**_describe(signed), "folder": folder, "files": files})
-    else:
-        leaves = count(signed.size, "leaf", "leaves")
-        write_text(f"{leaves} of {signed.origin} in {folder}, {count(files, 'file')}")
+    leaves = count(signed.size, "leaf", "leaves")
+    said = f"{leaves} of {signed.origin} in {folder}, {count(files, 'file')}"
+    write_answer(values, {**_describe(signed), "folder": folder, "files": files}, [said])
     return 0
 
 
