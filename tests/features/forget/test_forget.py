@@ -249,6 +249,23 @@ def test_an_object_that_another_record_names_stays(tmp_path: Path) -> None:
     assert codes(verify(root)) == set()
 
 
+def test_a_member_that_no_line_can_lose_is_refused_and_nothing_goes(cli: Cli, tmp_path: Path) -> None:
+    root = tmp_path / "p"
+    one, _ = plant(root)
+    before = holding(root)
+
+    for member in ("outpt", "seq"):
+        argv = ("forget", "--invocation-id", one, "--member", "output", "--member", member, "--yes", "--json")
+        refused = cli(*argv, cwd=root)
+
+        assert (refused.code, refused.error()["error_code"]) == (1, "INVALID_VALUE")
+        assert repr(member) in refused.error()["message"]
+    for words in (("--subject", NAME), ("--path", "src/*")):
+        wider = cli("forget", *words, "--member", "output", "--yes", "--json", cwd=root)
+        assert (wider.code, wider.error()["error_code"]) == (2, "USAGE")
+    assert holding(root) == before
+
+
 def test_a_held_record_is_erased_by_nothing(cli: Cli, tmp_path: Path) -> None:
     root = tmp_path / "p"
     one, _ = plant(root)

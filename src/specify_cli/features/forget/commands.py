@@ -31,6 +31,7 @@ from specify_cli.features.forget.orders import (
 from specify_cli.features.forget.pending import plan_pending
 from specify_cli.features.forget.targets import SHORTEST, Query
 from specify_cli.libraries.archive.sealing import Keys, name_subject
+from specify_cli.libraries.words.content_members import list_losable
 from specify_cli.project.config import Project, load_project
 from specify_cli.record.ids import new_ulid
 from specify_cli.record.seal import open_line
@@ -72,16 +73,24 @@ def _read_query(project: Project, values: Values) -> Query | None:
     """Return what is asked for; None: carry out what is pending. Raises CallerError."""
     names = ("text_file", "subject", "path", "invocation_id")
     given = [name for name in names if values[name] is not None]
-    if len(given) + bool(values["resume"]) != 1:
+    is_of_record = given == ["invocation_id"]
+    if len(given) + bool(values["resume"]) != 1 or (values["member"] and not is_of_record):
         raise CallerError(
             "USAGE",
-            "forget takes one of --text-file, --subject, --path, --invocation-id and --resume",
+            "forget takes one of --text-file, --subject, --path, --invocation-id and --resume, "
+            "and --member with --invocation-id alone",
             "spec-kitty forget --subject ada@example.org --reason TEXT",
         )
     if values["resume"]:
         return None
     member_names = tuple(shell.get_texts(values, "member"))
-    if values["invocation_id"] is not None:
+    if unknown := {*member_names} - list_losable():
+        raise CallerError(
+            "INVALID_VALUE",
+            f"--member: expected a member that a line can lose, found {min(unknown)!r}",
+            "spec-kitty show-uri inv://ID/event/SEQ shows the members of a line",
+        )
+    if is_of_record:
         place = Index(project.root).resolve(str(values["invocation_id"]))
         return Query(invocation_id=place.invocation_id, members=member_names)
     if values["path"] is not None:

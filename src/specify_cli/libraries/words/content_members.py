@@ -65,6 +65,16 @@ def list_said(fields: Mapping[str, object], sides: Set[str] | None = None) -> se
     return add_derived(fields, stems & fields.keys())
 
 
+def list_losable() -> set[str]:
+    """Return the members that an erasure can take from some line."""
+    return {
+        f"{stem}{end}"
+        for event, known in EVENTS.items()
+        for stem in known.members.keys() - _KEPT[event]
+        for end in ("", "_hash", "_size")
+    }
+
+
 def list_unknown(fields: Mapping[str, object]) -> set[str]:
     """Return the members of a line that this version does not know: they can hold anything."""
     event = EVENTS.get(str(fields.get("event")))
