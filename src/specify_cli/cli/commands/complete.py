@@ -6,7 +6,7 @@ complete({"invocation_id": "last", "outcome": "done", "evidence": None, "artifac
 from __future__ import annotations
 
 from specify_cli.cli import shell
-from specify_cli.cli.terminal.output import one_line, write_json, write_lines, write_note
+from specify_cli.cli.terminal.output import one_line, write_answer, write_note
 from specify_cli.invocation.executor import ProfileInvocationExecutor
 from specify_cli.room import Values
 
@@ -34,21 +34,18 @@ def complete(values: Values) -> int:
     end = end._replace(
         warnings=(*end.warnings, *shell.warn_closed(caller, end.profile_id, end.invocation_id))
     )
-    if values["json"]:
-        write_json(end.as_value())
-    else:
-        lines = [f"{end.invocation_id} closed as {end.outcome} at {end.completed_at}"]
-        if end.evidence_ref is not None:
-            lines.append(
-                f"evidence: .kittify/evidence/{end.invocation_id}/ (SHA-256 {end.evidence_ref})"
-            )
-        lines += [f"artifact: {one_line(path)}" for path in end.artifacts]
-        if end.commit is not None:
-            lines.append(f"commit: {end.commit}")
-        if end.published is not None:
-            lines.append(f"published: {end.published}")
-        lines += [f"note: {one_line(remark.line, 400)}" for remark in end.note]
-        write_lines(lines)
+    lines = [f"{end.invocation_id} closed as {end.outcome} at {end.completed_at}"]
+    if end.evidence_ref is not None:
+        lines.append(
+            f"evidence: .kittify/evidence/{end.invocation_id}/ (SHA-256 {end.evidence_ref})"
+        )
+    lines += [f"artifact: {one_line(path)}" for path in end.artifacts]
+    if end.commit is not None:
+        lines.append(f"commit: {end.commit}")
+    if end.published is not None:
+        lines.append(f"published: {end.published}")
+    lines += [f"note: {one_line(remark.line, 400)}" for remark in end.note]
+    write_answer(values, end.as_value(), lines)
     for warning in end.warnings:
         write_note(f"warning: {warning}")
     shell.deliver()

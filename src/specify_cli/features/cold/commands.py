@@ -7,13 +7,7 @@ from collections.abc import Sequence
 
 from doctrine.text import count
 from specify_cli.cli import shell
-from specify_cli.cli.terminal.output import (
-    one_line,
-    write_answer,
-    write_json,
-    write_lines,
-    write_text,
-)
+from specify_cli.cli.terminal.output import one_line, write_answer
 from specify_cli.durable import read_clock
 from specify_cli.errors import CallerError
 from specify_cli.features.cold.packing import (
@@ -30,13 +24,10 @@ from specify_cli.room import Values
 def show_status(values: Values) -> int:
     """Print the months of this project, and where each lies."""
     months = _survey(shell.read_project())
-    if values["json"]:
-        counts = ({"loose": len(one.loose), "annexed": len(one.annexed)} for one in months)
-        write_json([{**one._asdict(), **of} for one, of in zip(months, counts, strict=True)])
-        return 0
-    if not months:
-        write_text("no record is here yet")
-    write_lines([_say_month(month) for month in months])
+    rows = [
+        {**one._asdict(), "loose": len(one.loose), "annexed": len(one.annexed)} for one in months
+    ]
+    write_answer(values, rows, list(map(_say_month, months)) or ["no record is here yet"])
     return 0
 
 
@@ -45,13 +36,10 @@ def pack(values: Values) -> int:
     project = shell.read_project()
     months = _choose(_survey(project), values)
     packed = pack_months(project, [month for month in months if month.loose or month.annexed])
-    if values["json"]:
-        write_json([one._asdict() for one in packed])
-        return 0
-    for one in packed:
-        write_lines(_say_packed(one))
+    lines = [line for one in packed for line in _say_packed(one)]
     if not any(one.before for one in packed):
-        write_text("nothing was moved: no finished month has a closed record that lies loose")
+        lines.append("nothing was moved: no finished month has a closed record that lies loose")
+    write_answer(values, [one._asdict() for one in packed], lines)
     return 0
 
 

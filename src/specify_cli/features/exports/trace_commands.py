@@ -11,7 +11,7 @@ from doctrine.git import ask_git, find_worktree
 from doctrine.text import count
 from specify_cli.cli import shell
 from specify_cli.cli.tables.points import list_fills, load
-from specify_cli.cli.terminal.output import one_line, write_json, write_lines
+from specify_cli.cli.terminal.output import one_line, write_answer
 from specify_cli.cli.terminal.person import require_person
 from specify_cli.errors import CallerError, InvocationError
 from specify_cli.features.exports import agent_trace, otlp, perfetto
@@ -80,9 +80,6 @@ def export_trace(values: Values) -> int:
         "not_seen": {run.invocation_id: run.not_seen for run in runs},
         "withheld_lines": withheld,
     }
-    if values["json"]:
-        write_json(value)
-        return 0
     done = f"{one_line(output or '')}: written" if endpoint is None else f"{endpoint}: sent"
     lines = [f"{done}, {count(len(runs), 'record')} as {form}, {len(data)} bytes"]
     lines += [f"not carried: {what}" for what in chosen.not_carried]
@@ -93,7 +90,7 @@ def export_trace(values: Values) -> int:
     ]
     if withheld:
         lines.append(f"withheld: {count(withheld, 'line')}")
-    write_lines(lines)
+    write_answer(values, value, lines)
     return 0
 
 

@@ -10,7 +10,7 @@ from ulid import ULID
 from doctrine import os
 from specify_cli import durable
 from specify_cli.cli import shell
-from specify_cli.cli.terminal.output import write_json, write_note, write_text
+from specify_cli.cli.terminal.output import write_answer, write_note
 from specify_cli.durable import read_clock
 from specify_cli.errors import CallerError
 from specify_cli.project.config import load_project, valid_request
@@ -42,13 +42,8 @@ def intake(values: Values) -> int:
         "bytes": len(data),
         "sha256": hashlib.sha256(data).hexdigest(),
     }
-    if values["json"]:
-        write_json(value)
-    else:
-        write_text(
-            f"kept: {value['path']} ({value['bytes']} bytes)\nstart on it with: spec-kitty do - "
-            f"< {value['path']}"
-        )
+    said = f"kept: {value['path']} ({value['bytes']} bytes)"
+    write_answer(values, value, [said, f"start on it with: spec-kitty do - < {value['path']}"])
     for rule, count in masked.counts.items():
         write_note(
             f"warning: {count} masked by rule {rule}; take the secret out of the brief itself too"

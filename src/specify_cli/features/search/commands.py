@@ -8,14 +8,7 @@ from contextlib import contextmanager
 from doctrine.text import count
 from specify_cli.cli import shell
 from specify_cli.cli.filters import read_filters, say_number
-from specify_cli.cli.terminal.output import (
-    one_line,
-    paint,
-    write_json,
-    write_lines,
-    write_note,
-    write_text,
-)
+from specify_cli.cli.terminal.output import one_line, paint, write_answer, write_note
 from specify_cli.cli.terminal.render import bar_when_long, local_time, shown_width
 from specify_cli.features.search.database import Hit, Query, SearchIndex
 from specify_cli.project.config import Project
@@ -64,13 +57,8 @@ def search(values: Values) -> int:
             f"{'record holds' if unread == 1 else 'records hold'} what was looked for: --limit, "
             "--until"
         )
-    if values["json"]:
-        write_json(hits)
-        return 0
-    if not hits:
-        write_text("--limit 0 shows nothing" if limit == 0 else "nothing was found")
-        return 0
-    write_lines(_render_hits(hits))
+    none = "--limit 0 shows nothing" if limit == 0 else "nothing was found"
+    write_answer(values, hits, _render_hits(hits) if hits else [none])
     return 0
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from specify_cli.cli.terminal.output import one_line, write_json, write_lines
+from specify_cli.cli.terminal.output import one_line, write_answer
 from specify_cli.errors import CallerError
 from specify_cli.features.view.page import write_page
 from specify_cli.libraries.archive.options import open_export
@@ -19,15 +19,11 @@ def export_page(values: Values) -> int:
         )
     place = Index(project.root).resolve(ids[0])
     page = write_page(project, place, str(values["html"]), proofs=bool(values.get("proofs")))
-    if values["json"]:
-        write_json(page)
-        return 0
     lines = [
         f"{one_line(page.path)}: the page of {page.invocation_id}, {page.size} bytes",
         f"SHA-256 {page.sha256}",
+        f"its script: SHA-256 {page.script_sha256}, the same in every page of this version",
     ]
-    lines.append(
-        f"its script: SHA-256 {page.script_sha256}, the same in every page of this version"
-    )
-    write_lines([*lines, *(f"left out: object {one_line(item)}" for item in page.left_out)])
+    left_out = (f"left out: object {one_line(item)}" for item in page.left_out)
+    write_answer(values, page, [*lines, *left_out])
     return 0

@@ -18,12 +18,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from doctrine.text import count
 from specify_cli.cli import shell
 from specify_cli.cli.terminal.output import (
+    write_answer,
     write_json,
     write_json_lines,
     write_json_pieces,
     write_lines,
     write_note,
-    write_text,
 )
 from specify_cli.cli.terminal.pager import write_pages
 from specify_cli.cli.terminal.render import invocation_page, render_findings
@@ -236,12 +236,9 @@ def reindex(values: Values) -> int:
     rows = len(index.reconcile())
     for problem in dict.fromkeys(index.problems):
         write_note(f"warning: {problem}")
-    if values["json"]:
-        write_json({"rows": rows, "index": layout.INDEX, "taken_in": adopted})
-    else:
-        for path in adopted:
-            write_text(f"taken in from a removed worktree: {path}")
-        write_text(f"{count(rows, 'row')} in {layout.INDEX}")
+    taken = [f"taken in from a removed worktree: {path}" for path in adopted]
+    value = {"rows": rows, "index": layout.INDEX, "taken_in": adopted}
+    write_answer(values, value, [*taken, f"{count(rows, 'row')} in {layout.INDEX}"])
     return 0
 
 
