@@ -215,7 +215,7 @@ def test_the_advice_is_the_command_that_was_meant(site: Path, verb: str) -> None
     for words in ([one], ["--reason", "case 1"]):
         refused = run("hold", verb, *words, "--json", cwd=site).error()
 
-        assert refused["suggestion"].startswith(f"spec-kitty hold {verb} ID")
+        assert refused["suggestion"] == f'spec-kitty hold {verb} ID --reason "…"'
 
 
 def test_the_list_says_who_released_a_hold_and_when(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:

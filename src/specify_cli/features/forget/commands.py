@@ -234,11 +234,11 @@ def release_hold(values: Values) -> int:
 
 def _order_each(values: Values, event: str) -> int:
     project, _ = load_project(shell.here(), shell.home())
-    command = f"spec-kitty hold {_COMMANDS[event]} ID"
-    require_person(shell.caller().actor, "a hold", f'{command} --reason "…"')
+    command = f'spec-kitty hold {_COMMANDS[event]} ID --reason "…"'
+    require_person(shell.caller().actor, "a hold", command)
     order = _read_order(project, values)
     if values["reason"] is None:
-        raise CallerError("USAGE", "--reason is missing", f'{command} --reason "…"')
+        raise CallerError("USAGE", "--reason is missing", command)
     index, records = Index(project.root), FileRecordStore(project.root, project.config.trail)
     rows: list[dict[str, object]] = []
     roots, away = finding.list_roots(project), finding.read_away(project)
