@@ -374,6 +374,8 @@ def test_what_was_not_taken_is_said(worked: str, cli: Cli, status: int, body: by
     ("argv", "code"),
     [
         (["--format", "perfetto", "--endpoint", "http://127.0.0.1:1"], "USAGE"),
+        (["--endpoint", "http://127.0.0.1:1"], "USAGE"),
+        (["-o", "a.tar", "--endpoint", "http://127.0.0.1:1"], "USAGE"),
         (["--format", "otlp", "-o", "a.json", "--endpoint", "http://127.0.0.1:1"], "USAGE"),
         (["--format", "otlp", "--endpoint", "http://collector.example.org"], "ENDPOINT_INVALID"),
         (["--format", "otlp", "--endpoint", "http://127.0.0.1:9"], "DELIVERY_FAILED"),

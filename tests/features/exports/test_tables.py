@@ -19,3 +19,13 @@ def test_the_tables_hold_one_row_for_each_run_and_call(cli: Cli, chartered: Path
     assert [run.invocation_id] == [row["invocation_id"] for row in runs]
     assert [(run.invocation_id, "Bash")] == [(row["invocation_id"], row["tool"]) for row in calls]
     assert "INVALID_VALUE" in cli("invocations", "export", "--parquet", "tables").err  # never over another
+
+
+def test_tables_are_not_written_where_a_safe_export_is_asked_for(cli: Cli, chartered: Path) -> None:
+    """They hold every line, so who asks for a safe export is refused and not handed all of it."""
+    with open_invocation(chartered, "fix the login test"):
+        pass
+    refused = cli("invocations", "export", "--parquet", "tables", "--safe", "--json")
+
+    assert (refused.code, refused.error()["error_code"]) == (2, "USAGE")
+    assert not (chartered / "tables").exists()

@@ -93,6 +93,8 @@ class ParquetFolder:
 
 def export_tables(values: Values) -> int:
     """Write the records that are named, or all, as tables; name each that could not be read."""
+    if values["safe"] or values.get("proofs"):
+        raise CallerError("USAGE", "--parquet takes no --safe and no --proofs", "leave it out")
     project, ids = open_export(values, "parquet", of_all=True, in_clear=True)
     folder = str(values["parquet"])
     index = Index(project.root)

@@ -42,13 +42,13 @@ class _Format(NamedTuple):
 def export_trace(values: Values) -> int:
     """Write records in a form of others, or send them; say what it cannot carry."""
     form, endpoint = str(values["format"]), shell.get_text(values, "endpoint")
-    chosen = _FORMATS[form]
-    target = "output" if endpoint is None else "endpoint"
-    project, ids = open_export(values, target, in_clear=True)
     if endpoint is not None and form != "otlp":
         raise CallerError(
             "USAGE", "--endpoint goes with --format otlp", "spec-kitty invocations export --help"
         )
+    chosen = _FORMATS[form]
+    target = "output" if endpoint is None else "endpoint"
+    project, ids = open_export(values, target, in_clear=True)
     if values.get("proofs"):
         raise CallerError("USAGE", f"--format {form} takes no --proofs", "leave it out")
     if chosen.of_one and len(ids) != 1:
