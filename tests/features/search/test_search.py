@@ -90,6 +90,12 @@ def test_a_filter_narrows_the_search_and_the_list_alike(
     assert {row["invocation_id"] for row in cli("invocations", "list", option, value, "--json").json()} == wanted
 
 
+@pytest.mark.usefixtures("worked")
+def test_a_list_in_which_none_fits_does_not_say_that_there_is_none(cli: Cli) -> None:
+    for option in ("--tool", "--rule", "--path"):
+        assert "no invocation fits" in cli("invocations", "list", option, "absent").out, option
+
+
 def test_a_rule_and_a_commit_find_the_work_they_belong_to(cli: Cli, chartered: Path) -> None:
     (chartered / "a").write_text("a")
     git(chartered, "add", "-A")

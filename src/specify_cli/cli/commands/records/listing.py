@@ -73,18 +73,15 @@ def list_rows(values: Values) -> int:
     else:
         for name in ("profile", "action"):
             _note_unknown(name, shell.get_text(values, name), project, cache)
-        is_narrowed = filters._replace(replays=True) != invocations.Filters()
-        write_text(_say_none(project, listing, is_narrowed or values.get("path") is not None))
+        write_text(_say_none(project, listing))
     return 0
 
 
-def _say_none(project: Project, listing: invocations.Listing, is_narrowed: bool) -> str:
-    """Return why a list has no rows: none can be read, none fits, or there is none."""
-    if listing.problems and next(Index(project.root).newest(), None) is not None:
-        return "none of the records could be read"
-    if is_narrowed:
-        return "no invocation fits"
-    return 'no invocations yet; start with: spec-kitty do "…"'
+def _say_none(project: Project, listing: invocations.Listing) -> str:
+    """Return why a list has no rows: there is none, none can be read, or none fits."""
+    if next(Index(project.root).newest(), None) is None:
+        return 'no invocations yet; start with: spec-kitty do "…"'
+    return "none of the records could be read" if listing.problems else "no invocation fits"
 
 
 def _print_ledger(rows: Sequence[invocations.Row]) -> None:
