@@ -70,6 +70,12 @@ def test_a_revoked_key_vouches_for_nothing(root: Path, home: Path, tmp_path: Pat
     assert "beyond the word of" in run_main([*argv, revoke(tmp_path, other)], cwd=root, home=home).out
 
 
+def test_revoked_keys_are_not_passed_over_where_no_signers_are_named(root: Path, home: Path) -> None:
+    ran = run_main(["invocations", "verify", "--all", "--revoked", "revoked", "--json"], cwd=root, home=home)
+
+    assert (ran.code, ran.error()["error_code"]) == (2, "USAGE")
+
+
 def test_a_statement_that_was_changed_vouches_for_nothing(root: Path, tmp_path: Path) -> None:
     key = make_key(tmp_path, "ada")
     made = enroll(load(root), str(key))
