@@ -50,6 +50,17 @@ def test_stories_that_do_not_part_say_so_and_one_id_is_refused(
     assert (refused.code, refused.error()["error_code"]) == (2, "USAGE")
 
 
+def test_runs_in_which_nothing_was_done_match_and_are_not_called_unlike(
+    project: Path, chartered: Path, cli: Cli, tmp_path: Path
+) -> None:
+    with open_invocation(project, "fix the login test") as run:
+        pass
+    one = str(run.invocation_id)
+    said = cli("invocations", "compare", one, one, "--html", str(tmp_path / "two.html"), cwd=chartered)
+
+    assert said.out.endswith(": Replay matches original; 0 groups alike\n")
+
+
 def test_stories_part_at_the_first_deed_that_differs_and_not_at_tokens() -> None:
     def tell(tokens: int, file: str) -> list[dict[str, object]]:
         calls = [(2, "a.py"), (4, file)]

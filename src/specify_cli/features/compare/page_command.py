@@ -44,7 +44,7 @@ def write_page(values: Values) -> int:
     if values["json"]:
         write_json(result.as_value())
     else:
-        alike = f"{count(len(parted.alike), 'group')} alike" if parted.alike else "nothing alike"
+        alike = f"{count(len(parted.alike), 'group')} alike"
         if parted.one or parted.two:
             one_side, other = len(parted.one), len(parted.two)
             alike += f", then {one_side} in the first run and {other} in the second"
