@@ -196,6 +196,7 @@ def test_what_cannot_be_shared_out_is_refused(cli: Cli, chartered: Path, tmp_pat
     (tmp_path / "empty").mkdir()
     for argv, code in (
         (("--workers", "0"), "INVALID_VALUE"),
+        (("--workers", "99999999999999999999"), "INVALID_VALUE"),
         (("--workers", "2", "--engine", "dask://127.0.0.1:1"), "USAGE"),
         (("--engine", "http://127.0.0.1:1"), "INVALID_VALUE"),
         (("--source", str(tmp_path / "empty")), "INVALID_VALUE"),

@@ -24,9 +24,9 @@ def open_engine(values: Values, what: str) -> Iterator[Engine]:
     """
     workers, address = values["workers"], shell.get_text(values, "engine")
     assert isinstance(workers, int)
-    if workers < 1:
+    if not 1 <= workers <= 1024:
         raise CallerError(
-            "INVALID_VALUE", f"--workers: expected 1 or more, found {workers}", "--workers 2"
+            "INVALID_VALUE", f"--workers: expected 1 to 1024, found {workers}", "--workers 2"
         )
     if address is not None and workers > 1:
         raise CallerError(
