@@ -205,6 +205,8 @@ def test_what_cannot_be_shared_out_is_refused(cli: Cli, chartered: Path, tmp_pat
     ):
         found = cli("invocations", "verify", *argv, "--json")
         assert found.error()["error_code"] == code, (argv, found.err)
+    nowhere = cli("invocations", "verify", "--source", str(tmp_path / "nowhere"), "--json").error()
+    assert nowhere["suggestion"].startswith("name a project")
     assert json.loads(cli("invocations", "verify", "--all", "--json").out)["records"] == 0
 
 

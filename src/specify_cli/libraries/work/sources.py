@@ -120,7 +120,7 @@ def find_sources(folder: str) -> list[Source]:
         raise CallerError(
             "INVALID_VALUE",
             f"--source {folder}: {error.filename}: {error.strerror}",
-            "make it readable",
+            "name a project, an archive, a folder or a database that can be read",
         )
 
     for path, folders, files in os.walk(top, onerror=refuse):
