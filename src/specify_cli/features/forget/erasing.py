@@ -361,8 +361,8 @@ def _drop_lines(path: str, digests: frozenset[str]) -> None:
 
 
 NOT_REACHED = (
-    "git objects and remotes, where a file was committed: git filter-repo --invert-paths --path "
-    "FILE, then git push --force, and every clone anew",
+    "git objects and remotes, where it was committed (git log --all -S TEXT names the commits): "
+    "git filter-repo --replace-text FILE, then git push --force, and every clone anew",
     "other clones: spec-kitty forget --resume there, once the annexes have arrived",
     "a collector, until spec-kitty sync push reached it; its backups, and PostgreSQL's own log",
     "archives and exports that were handed out: tell whoever has them, unless they left encrypted "

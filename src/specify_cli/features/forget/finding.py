@@ -407,14 +407,36 @@ def find_left(project: Project, needles: tuple[bytes, ...]) -> list[str]:
     return sorted(path for path in paths if contains(path, needles))
 
 
-def _walk(folder: str) -> Iterator[str]:
+def find_in_work_trees(project: Project, needles: tuple[bytes, ...]) -> list[str]:
+    """Return the files of people, in every work tree, that hold one of these or cannot be read;
+    nothing erases them: sources, and exports that were written there."""
+    tops = [root for root in list_roots(project) if "/kittify/worktrees/" not in root]
+    paths = {os.path.realpath(path) for top in tops for path in _walk(top, _NOT_PEOPLES)}
+    return sorted(path for path in paths if _may_contain(path, needles))
+
+
+_NOT_PEOPLES = (layout.KITTIFY, ".git")
+
+
+def _may_contain(path: str, needles: tuple[bytes, ...]) -> bool:
+    try:
+        return contains(path, needles)
+    except OSError:
+        return True
+
+
+def _walk(folder: str, without: Sequence[str] = ()) -> Iterator[str]:
     if os.path.isfile(folder) and not os.path.islink(folder):
         yield folder
     for top, folders, names in os.walk(folder):
-        folders.sort()
+        folders[:] = sorted(name for name in folders if name not in without)
         for name in sorted(names):
             path = f"{top}/{name}"
-            if stat.S_ISREG(os.lstat(path).st_mode):
+            try:
+                is_file = stat.S_ISREG(os.lstat(path).st_mode)
+            except FileNotFoundError:
+                continue
+            if is_file:
                 yield path
 
 
