@@ -163,9 +163,11 @@ def _write_files(project: Project, files: Iterable[tuple[str, bytes]]) -> None:
 def fetch_trail(project: Project, remote: str, progress: Progress | None = None) -> RefFetch:
     """Bring in every record of the remote's ref, or of the branch, that is not here; `progress` is
     told how many archives were, of how many. Raises EnvironmentFault REMOTE_FAILED."""
-    if project.config.trail == COMMITTED_SEALED:
-        found, read = _list_branch(project), partial(_read_branch, project)
-        return _take_in(project, found, lambda names: map(read, names), progress)
+    in_branch = _list_branch(project)
+    trail = project.config.trail
+    if trail == COMMITTED_SEALED or (in_branch.files and trail != "ref"):
+        read = partial(_read_branch, project)
+        return _take_in(project, in_branch, lambda names: map(read, names), progress)
     top = require_worktree(project.root, _WHY)
     ref = name_ref(top, project.root)
     found = fetch_ref(top, ref, remote)
