@@ -279,7 +279,11 @@ def test_why_names_who_edited_a_file_of_more_lines_than_are_compared_whole(proje
     assert [part["first"] for part in told if part["invocation_id"] == run.invocation_id] == [3001, 5101]
 
 
-def test_what_was_erased_is_said_where_a_line_a_range_or_a_search_may_miss_it(cli: Cli, project: Path) -> None:
+def test_what_was_erased_is_said_where_a_line_a_range_or_a_search_may_miss_it(
+    cli: Cli, project: Path, home: Path
+) -> None:
+    from specify_cli.features.view.content import show_list
+
     with open_invocation(project, "implement the export") as run:
         (project / "export.py").write_text("total = 1\n")
         run.patch("export.py", "create", after="total = 1\n")
@@ -297,3 +301,5 @@ def test_what_was_erased_is_said_where_a_line_a_range_or_a_search_may_miss_it(cl
     found = cli("invocations", "search", "total")
     assert (found.code, found.out) == (0, "nothing was found\n")
     assert f"note: values of {one} were erased; no search finds them" in found.err
+    page = show_list(load_project(str(project), str(home))[0], {"q": "total"})
+    assert f"Values of {one} were erased; no search finds them." in page
