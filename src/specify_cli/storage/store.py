@@ -462,20 +462,23 @@ class FileRecordStore:
             raise refused(place, Refusal("RECORD_IMPORTED", "it was imported and is read-only"))
         return RecordWriter(self.root, place)
 
-    def annex(self, invocation_id: str, name: str, line: bytes) -> str:
+    def annex(
+        self, invocation_id: str, name: str, line: bytes, *, with_record: bool = False
+    ) -> str:
         """Write a new annex file, durable on return, and return its path below the root.
 
         `name` is a new ULID, and `line` one sealed line with its LF (docs/format.md §4, Annexes).
+        With `with_record` it goes with the published record also where the trail is not committed.
         Raises FileExistsError, EnvironmentFault WRITE_FAILED.
 
         The record itself is not read: whether the annex fits, the caller has checked, and
         `verify` checks again. A crash leaves no annex, or the whole one.
         """
         folder = layout.annex_folder(invocation_id)
-        mode = durable.SHARED if self.trail == "committed" else durable.PRIVATE
+        mode = durable.SHARED if self.trail == "committed" or with_record else durable.PRIVATE
         try:
             self.prepare()
-            self.hide_annexes(invocation_id)
+            self.hide_annexes(invocation_id, with_record=with_record)
             with durable.folder(self.root, folder, create=True) as fd:
                 durable.create_exclusive(fd, f"{name}.jsonl", line, mode)
         except FileExistsError:
@@ -485,19 +488,25 @@ class FileRecordStore:
         keep(self.root, [f"{folder}/{name}.jsonl"])
         return f"{folder}/{name}.jsonl"
 
-    def hide_annexes(self, invocation_id: str) -> None:
+    def hide_annexes(self, invocation_id: str, *, with_record: bool = False) -> None:
         """Hide the annexes of a record that is not published from git, also after a later change of
         the mode.
 
-        An annex without its record is of no use.
+        An annex without its record is of no use. Of a published record those stay hidden that were,
+        and the next ones are not: where the trail is committed, and with `with_record`.
 
         `invocation_id` is the record's. Raises OSError, StoredDataError UNSAFE_PATH.
         """
-        published = places(
-            self.root, [layout.trail_folder(invocation_id)] if self.trail == "committed" else []
-        )
+        folder = layout.annex_folder(invocation_id)
+        leaves = with_record or self.trail == "committed"
+        published = places(self.root, [layout.trail_folder(invocation_id)] if leaves else [])
         if all(place.invocation_id != invocation_id for place in published):
-            self.hide_folder(layout.annex_folder(invocation_id))
+            self.hide_folder(folder)
+        elif os.path.lexists(f"{self.root}/{folder}/.gitignore"):
+            with durable.folder(self.root, folder) as fd:
+                if small_file(fd, ".gitignore") == _IGNORE_ALL:
+                    hidden = "".join(f"/{name}\n" for name in sorted(os.listdir(fd)))
+                    durable.replace(fd, ".gitignore", hidden.encode(), durable.SHARED)
 
     def publish(self, place: Place) -> str | None:
         """Copy a finished record to the trail, and return the path of the copy. Return None if the

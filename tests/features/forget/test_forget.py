@@ -414,6 +414,66 @@ def test_two_clones_erase_different_parts_and_merge(cli: Cli, tmp_path: Path) ->
     assert not any({"args", "output"} & line.keys() for line in lines)
 
 
+@pytest.mark.parametrize("held_before", [False, True])
+@pytest.mark.parametrize("accepts", [False, True])
+def test_what_a_clone_erased_of_published_records_arrives_in_all_others_with_its_orders(
+    cli: Cli, tmp_path: Path, accepts: bool, held_before: bool
+) -> None:
+    """A clone that accepted no trail changes tracked files all the same, so their annexes go with them."""
+    root, _, one = plant_clones(tmp_path)
+    fresh, third = tmp_path / "fresh", tmp_path / "third"
+    git(tmp_path, "clone", "-q", str(root), str(fresh))
+    if held_before:
+        assert cli("hold", "add", one, "--reason", "case 7", cwd=fresh).code == 0
+        assert cli("hold", "release", one, "--reason", "over", cwd=fresh).code == 0
+        assert git(fresh, "status", "--porcelain") == "", "what a clone says without a trail stays in it"
+    if accepts:
+        accept(fresh)
+
+    assert cli("forget", "--subject", NAME, "--reason", "asked", "--yes", cwd=fresh).code == 0
+    git(fresh, "add", "-A")
+    git(fresh, "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "forget")
+    git(tmp_path, "clone", "-q", str(fresh), str(third))
+    git(root, "pull", "-q", str(fresh), "main")
+
+    assert cli("forget", "--resume", "--yes", cwd=root).code == 0
+    assert (holding(root / ".kittify"), holding(third / ".kittify")) == ([], [])
+    for place in (third, root, fresh):
+        found = cli("invocations", "verify", one, "--json", cwd=place)
+        assert (found.code, {item["code"] for item in found.json()["findings"]}) == (0, {"ERASED"}), place.name
+
+
+@pytest.mark.parametrize("request_text", ["fix the tests", f"fix the tests of {NAME}"])
+def test_a_file_of_the_charter_that_holds_a_text_goes_from_the_objects_of_every_clone(
+    cli: Cli, tmp_path: Path, request_text: str
+) -> None:
+    """Records lead to it by way of their snapshots alone, and go on doing so."""
+    root, fresh, third = make_repository(tmp_path / "p", "committed"), tmp_path / "fresh", tmp_path / "third"
+    accept(root)
+    charter = root / ".kittify/charter/charter.md"
+    charter.parent.mkdir()
+    charter.write_text(f"# Charter\n\n## Testing\n\nAsk {NAME} before you skip tests.\n")
+    for _ in range(2):
+        assert cli("do", request_text, cwd=root).code == 0
+        assert cli("profile-invocation", "complete", "last", cwd=root).code == 0
+    charter.write_text("# Charter\n\n## Testing\n\nSkip no tests.\n")
+    git(root, "add", "-A")
+    git(root, "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "one")
+    git(tmp_path, "clone", "-q", str(root), str(fresh))
+
+    assert cli("forget", "--subject", NAME, "--reason", "asked", "--yes", cwd=fresh).code == 0
+    git(fresh, "add", "-A")
+    git(fresh, "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "forget")
+    git(tmp_path, "clone", "-q", str(fresh), str(third))
+    git(root, "pull", "-q", str(fresh), "main")
+    assert cli("forget", "--resume", "--yes", cwd=root).code == 0
+
+    assert [holding(place / ".kittify") for place in (fresh, third, root)] == [[], [], []]
+    for place in (fresh, third, root):
+        assert cli("invocations", "verify", cwd=place).code == 0, place.name
+    assert "nothing" in cli("forget", "--resume", "--yes", cwd=root).out
+
+
 def test_an_imported_archive_is_erased_where_it_was_taken_in(cli: Cli, tmp_path: Path) -> None:
     root, other, archive = tmp_path / "p", make_repository(tmp_path / "other"), str(tmp_path / "one.tar")
     one, _ = plant(root)

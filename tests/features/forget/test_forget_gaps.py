@@ -373,3 +373,23 @@ def test_git_is_not_started_once_for_each_record_to_read_holds(tmp_path: Path, m
 
     assert sorted(held) == sorted(ids)
     assert len(started) < len(ids)
+
+
+def test_files_of_the_work_tree_that_hold_a_text_are_named_and_stay_as_they_are(site: Path) -> None:
+    one = begin(site)
+    record(site, one, "tool_call", call_id="c", tool="Bash", args={"to": NAME})
+    ProfileInvocationExecutor(site).complete(one, outcome="done")
+    assert run("invocations", "export", one, "-o", "run.tar", cwd=site).code == 0
+    (site / "notes.md").write_text(f"for {NAME}\n")
+    (site / "link.md").symlink_to("notes.md")
+    other, _ = begin_elsewhere(site)
+    (other / "there.md").write_text(NAME)
+    before = {name: (site / name).read_bytes() for name in ("run.tar", "notes.md")}
+
+    ran = run("forget", "--subject", NAME, "--reason", "asked", "--yes", "--json", cwd=site)
+
+    expected = [str(other / "there.md"), *(str(site / name) for name in ("notes.md", "run.tar"))]
+    assert (ran.code, sorted(ran.json()["work_tree"])) == (0, sorted(expected))
+    assert {name: (site / name).read_bytes() for name in before} == before
+    said = run("forget", "--subject", NAME, "--reason", "asked", cwd=site).out
+    assert f"  file of the work tree: {site / 'run.tar'}" in said

@@ -14,7 +14,7 @@ from specify_cli.features.search.database import SearchIndex
 from specify_cli.features.search.why import explain_file, find_checks
 from specify_cli.project.config import load_project
 from specify_cli.record.reading.timeline import make_timeline
-from support import FULL, Cli, valid
+from support import FULL, Cli, git, valid
 
 # `make stress` plays 1,000.
 HISTORIES = 1000 if FULL else 5
@@ -277,3 +277,29 @@ def test_why_names_who_edited_a_file_of_more_lines_than_are_compared_whole(proje
 
     told = cli("why", "big.py", "--json").json()["ranges"]
     assert [part["first"] for part in told if part["invocation_id"] == run.invocation_id] == [3001, 5101]
+
+
+def test_what_was_erased_is_said_where_a_line_a_range_or_a_search_may_miss_it(
+    cli: Cli, project: Path, home: Path
+) -> None:
+    from specify_cli.features.view.content import show_list
+
+    with open_invocation(project, "implement the export") as run:
+        (project / "export.py").write_text("total = 1\n")
+        run.patch("export.py", "create", after="total = 1\n")
+    git(project, "add", "-A")
+    git(project, "-c", "user.name=a", "-c", "user.email=a@b.c", "commit", "-qm", "export")
+    assert "unknown" not in cli("why", "export.py").out
+    assert "erased" not in cli("invocations", "search", "total").err
+
+    assert cli("forget", "--path", "export.py", "--reason", "asked", "--yes").code == 0
+
+    one = f"1 record ({run.invocation_id})"
+    said = f"what {one} said of changed files before that was erased"
+    assert f"not known: {said}" in cli("why", "export.py").out
+    assert said in cli("origin", "HEAD", "--json").out
+    found = cli("invocations", "search", "total")
+    assert (found.code, found.out) == (0, "nothing was found\n")
+    assert f"note: values of {one} were erased; no search finds them" in found.err
+    page = show_list(load_project(str(project), str(home))[0], {"q": "total"})
+    assert f"Values of {one} were erased; no search finds them." in page

@@ -74,11 +74,14 @@ def test_a_branch_with_a_sealed_trail_is_judged_where_the_keys_are(tmp_path: Pat
     fetched = team.run(clone, "trail", "fetch", "--json").json()
     ran = team.run(clone, "gate", "--base", "origin/main", "--json")
     found = list(find_archive(load_project(str(clone), str(team.home))[0], str(clone), writer))
+    git(team.folder, "clone", "-q", "-b", "topic", str(team.remote), "reader")
+    read = team.run(team.folder / "reader", "trail", "fetch", "--json").json()["records"]
 
     assert [writer] == pushed["added"] == fetched["records"]
     assert ran.code == 0, ran.out
     assert ran.json()["origin"]["lines"]["recorded"] == 3
     assert 1 == len(found)
+    assert read == [writer], "who accepted no trail here sends nothing, and reads what is in the branch"
 
 
 def test_a_clone_in_which_nobody_accepted_anything_takes_a_sealed_trail_in(tmp_path: Path) -> None:

@@ -81,6 +81,27 @@ def test_work_in_a_clone_of_a_committed_trail_that_nobody_accepted_leaves_git_no
     assert cli("invocations", "verify", "--all", cwd=clone).code == 0
 
 
+def test_what_is_closed_once_the_trail_is_accepted_leaves_with_all_it_names(
+    cli: Cli, chartered: Path, tmp_path: Path
+) -> None:
+    cli("init", "--trail", "committed")
+    git(chartered, "add", "-A")
+    git(chartered, "commit", "-qm", "trail")
+    clone, other = tmp_path / "clone", tmp_path / "other"
+    git(tmp_path, "clone", "-q", str(chartered), str(clone))
+    before = cli("do", "implement it", "--json", cwd=clone).json()["invocation_id"]
+    assert cli("profile-invocation", "complete", before, cwd=clone).code == 0
+    one = cli("do", "implement the other", "--json", cwd=clone).json()["invocation_id"]
+    assert cli("config", "accept", "--yes", cwd=clone).code == 0
+    assert cli("profile-invocation", "complete", one, cwd=clone).code == 0
+    git(clone, "add", "-A")
+    git(clone, "commit", "-qm", "one")
+    git(tmp_path, "clone", "-q", str(clone), str(other))
+
+    assert before not in git(clone, "ls-files")
+    assert cli("invocations", "verify", one, cwd=other).code == 0
+
+
 def test_an_agent_a_pipe_or_nobody_accepts_nothing(cli: Cli, chartered: Path) -> None:
     _configure(chartered, WEAK)
 

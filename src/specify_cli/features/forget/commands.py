@@ -44,6 +44,7 @@ from specify_cli.trail.log.entries import write_annex
 
 _MAX_TEXT = 1 << 20
 _LINES_SHOWN = 12
+_FILES_SHOWN = 20
 _ALL = 2**31
 # By what it writes.
 _COMMANDS = {"held": "add", "released": "release"}
@@ -146,8 +147,10 @@ def show_and_erase(
     Raises CallerError HELD, and what an erasure raises.
     """
     as_json, result = bool(values["json"]), _describe_plan(plan)
+    in_work_trees = finding.find_in_work_trees(project, needles) if needles else []
+    result["work_tree"] = in_work_trees
     if not as_json:
-        write_lines(_render_plan(plan))
+        write_lines(_render_plan(plan, in_work_trees))
     wanted = bool(plan.records or plan.objects or plan.files)
     is_meant = bool(plan.held) or not wanted or bool(values["yes"])
     is_meant = is_meant or shell.asks_yes("Erase this for good?", as_json=as_json)
@@ -203,7 +206,7 @@ def _describe_plan(plan: finding.Plan) -> dict[str, object]:
     }
 
 
-def _render_plan(plan: finding.Plan) -> Iterator[str]:
+def _render_plan(plan: finding.Plan, in_work_trees: Sequence[str]) -> Iterator[str]:
     """Yield what goes of each record: how many values, and of which lines which members. Then the
     objects and files that go whole, and what stays out of reach, where one decides."""
     for one in plan.records:
@@ -211,11 +214,14 @@ def _render_plan(plan: finding.Plan) -> Iterator[str]:
         for seq, members in sorted(one.lines.values())[:_LINES_SHOWN]:
             yield f"  line {seq}: {', '.join(map(one_line, members))}"
         if len(one.lines) > _LINES_SHOWN:
-            yield f"  and {len(one.lines) - _LINES_SHOWN} more lines: --json names the files"
+            yield f"  and {len(one.lines) - _LINES_SHOWN} more lines"
     yield from (f"object {digest}" for digest in plan.objects)
     yield from (f"file {path}" for path in plan.files)
-    if plan.records or plan.objects or plan.files:
+    if plan.records or plan.objects or plan.files or in_work_trees:
         yield "not reached:"
+        yield from (f"  file of the work tree: {path}" for path in in_work_trees[:_FILES_SHOWN])
+        if len(in_work_trees) > _FILES_SHOWN:
+            yield f"  and {len(in_work_trees) - _FILES_SHOWN} more files: --json names them"
         yield from (f"  {what}" for what in erasing.NOT_REACHED)
 
 

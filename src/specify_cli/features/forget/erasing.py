@@ -233,16 +233,17 @@ def carry_out(project: Project, journal: Journal) -> str:
 
 def _write_annex(project: Project, store: FileRecordStore, record: Journal) -> None:
     """Write the annex here, where it becomes a leaf, and in every other worktree with the record:
-    each vouches for its own files."""
+    each vouches for its own files. It leaves with a published copy, which the erasure changes."""
     invocation_id, name = str(record["invocation_id"]), str(record["annex"])
     line, seconds = str(record["line"]).encode(), f"{project.git_dir}/kittify/worktrees/"
     others = {str(root) for root, *_ in record["paths"] if not str(root).startswith(seconds)}
     for root in (project.root, *sorted(others - {project.root})):
         try:
             if root == project.root:
-                write_annex(project, store, invocation_id, name, line)
+                write_annex(project, store, invocation_id, name, line, with_record=True)
             elif os.path.isdir(root):
-                FileRecordStore(root, project.config.trail).annex(invocation_id, name, line)
+                elsewhere = FileRecordStore(root, project.config.trail)
+                elsewhere.annex(invocation_id, name, line, with_record=True)
         except FileExistsError:
             path = f"{layout.annex_folder(invocation_id)}/{name}.jsonl"
             if durable.read_below(root, path) != line:
@@ -296,7 +297,9 @@ def _remove_objects(project: Project, journal: Journal) -> None:
     note = dict.fromkeys(_list_named(journal), why[:900])
     store = FileObjectStore(project.root)
     store.withhold(note, tracked=False)
-    if project.config.trail == "committed":
+    places = [Place(*parts) for record in journal["records"] for _, *parts in record["paths"]]
+    published = any(place.folder.startswith(f"{layout.TRAIL}/") for place in places)
+    if published or project.config.trail == "committed":
         store.withhold(note, tracked=True)
     for root in list_roots(project):
         for digest in objects:
@@ -361,8 +364,8 @@ def _drop_lines(path: str, digests: frozenset[str]) -> None:
 
 
 NOT_REACHED = (
-    "git objects and remotes, where a file was committed: git filter-repo --invert-paths --path "
-    "FILE, then git push --force, and every clone anew",
+    "git objects and remotes, where it was committed (git log --all -S TEXT names the commits): "
+    "git filter-repo --replace-text FILE, then git push --force, and every clone anew",
     "other clones: spec-kitty forget --resume there, once the annexes have arrived",
     "a collector, until spec-kitty sync push reached it; its backups, and PostgreSQL's own log",
     "archives and exports that were handed out: tell whoever has them, unless they left encrypted "

@@ -188,18 +188,13 @@ def make_plan(project: Project, query: Query) -> Plan:
             "spec-kitty invocations list",
         )
     reaches: dict[str, Reach] = {}
-    records = [
-        plan
+    choose = choose_members(query, objects)
+    plans = [
+        _plan_record(files, choose, objects, reaches, query.needles)
         for invocation_id, files in sorted(copies.items())
         if query.invocation_id in (None, invocation_id)
-        for plan in _plan_record(
-            files,
-            choose_members(query, objects),
-            objects,
-            reaches,
-            query.needles,
-        )
     ]
+    records = [plan for plan in plans if plan is not None]
     plan = complete_plan(project, copies, records, objects, query.needles)
     held = find_holds(project, query.of_subject)
     files = plan.files if query.key is None else (*plan.files, query.key)
@@ -227,6 +222,7 @@ def complete_plan(
         plan._replace(objects=tuple(name for name in plan.objects if name in going))
         for plan in records
     ]
+    records = [plan for plan in records if plan.lines or plan.tails or plan.objects]
     held = find_holds(project, copies)
     kept_for_holds = {
         item.digest
@@ -276,10 +272,11 @@ def _plan_record(
     objects: frozenset[str],
     reaches: dict[str, Reach],
     needles: tuple[bytes, ...] = (),
-) -> Iterator[RecordPlan]:
-    """Yield the plan of a record, if anything of it goes; its copies end up alike."""
+) -> RecordPlan | None:
+    """Return the plan of a record, None if nothing of it goes; its copies end up alike. Of
+    `objects` it names all that the record leads to."""
     lines: dict[str, tuple[int, set[str]]] = {}
-    named: set[str] = set()
+    every: list[NamedObject] = []
     led: list[NamedObject] = []
     tails: set[str] = set()
     states: dict[str, object] = {}
@@ -296,8 +293,7 @@ def _plan_record(
             members = choose(line.fields) if line.fields.get("event") not in ORDERS else set()
             if passed and needles and holds_any(passed, needles):
                 members = members | PASSING
-            inside = {item.digest for item in named_objects(line.fields, None, 0)} & objects
-            named |= inside
+            every += named_objects(line.fields, None, 0) if objects else ()
             if "state_hash" in line.fields:
                 states[line.seal] = line.fields.get("seq")
             if "args_hash" in line.fields:
@@ -318,12 +314,14 @@ def _plan_record(
         if type(seq) is int and "args_hash" in lines.get(str(of), (0, set[str]()))[1]:
             lines.setdefault(seal, (seq, set()))[1].add("args_hash")
     reach = reaches.setdefault(files[0].root, Reach(FileObjectStore(files[0].root)))
-    named |= {item.digest for item in reach.of(led) if item.code is None}
-    if lines or named or tails:
-        (invocation_id,) = {copy.place.invocation_id for copy in files}
-        rows = {seal: (seq, tuple(sorted(members))) for seal, (seq, members) in lines.items()}
-        objects_named, ends = tuple(sorted(named)), tuple(sorted(tails))
-        yield RecordPlan(invocation_id, tuple(files), rows, objects_named, ends, tuple(annexes))
+    named = {item.digest for item in reach.of(led) if item.code is None}
+    named |= {item.digest for item in reach.of(every)} & objects
+    if not (lines or named or tails):
+        return None
+    (invocation_id,) = {copy.place.invocation_id for copy in files}
+    rows = {seal: (seq, tuple(sorted(members))) for seal, (seq, members) in lines.items()}
+    objects_named, ends = tuple(sorted(named)), tuple(sorted(tails))
+    return RecordPlan(invocation_id, tuple(files), rows, objects_named, ends, tuple(annexes))
 
 
 def read_annexes(files: Sequence[Copy]) -> dict[Copy, bytes]:
@@ -355,25 +353,28 @@ def plan_records(
 ) -> list[RecordPlan]:
     """Return what goes of each of these records, by what is chosen of its lines."""
     reaches: dict[str, Reach] = {}
-    return [
-        plan
-        for one, pick in choose.items()
-        for plan in _plan_record(copies[one], pick, frozenset(), reaches)
-    ]
+    plans = (_plan_record(copies[one], pick, frozenset(), reaches) for one, pick in choose.items())
+    return [plan for plan in plans if plan is not None]
 
 
 def _find_objects(project: Project, needles: tuple[bytes, ...]) -> Iterator[str]:
     """Yield the objects that hold one of these, wherever they lie."""
+    yield from (name for name, path in list_objects(project) if contains(path, needles))
     for root in list_roots(project):
-        for folder in (layout.OBJECTS, layout.LOCAL_OBJECTS):
-            for path in _walk(f"{root}/{folder}"):
-                name = path[-65:].replace("/", "")
-                if len(name) == 64 and contains(path, needles):
-                    yield name
         for archive in open_each(root):
             for digest in archive.list_keys("object"):
                 if holds_any(archive.read("object", digest) or b"", needles):
                     yield digest
+
+
+def list_objects(project: Project) -> Iterator[tuple[str, str]]:
+    """Yield the digest and the path of each object that lies on disk, in every work tree."""
+    for root in list_roots(project):
+        for folder in (layout.OBJECTS, layout.LOCAL_OBJECTS):
+            for path in _walk(f"{root}/{folder}"):
+                name = path[-65:].replace("/", "")
+                if len(name) == 64:
+                    yield name, path
 
 
 def _find_files(project: Project, needles: tuple[bytes, ...]) -> Iterator[str]:
@@ -407,14 +408,36 @@ def find_left(project: Project, needles: tuple[bytes, ...]) -> list[str]:
     return sorted(path for path in paths if contains(path, needles))
 
 
-def _walk(folder: str) -> Iterator[str]:
+def find_in_work_trees(project: Project, needles: tuple[bytes, ...]) -> list[str]:
+    """Return the files of people, in every work tree, that hold one of these or cannot be read;
+    nothing erases them: sources, and exports that were written there."""
+    tops = [root for root in list_roots(project) if "/kittify/worktrees/" not in root]
+    paths = {os.path.realpath(path) for top in tops for path in _walk(top, _NOT_PEOPLES)}
+    return sorted(path for path in paths if _may_contain(path, needles))
+
+
+_NOT_PEOPLES = (layout.KITTIFY, ".git")
+
+
+def _may_contain(path: str, needles: tuple[bytes, ...]) -> bool:
+    try:
+        return contains(path, needles)
+    except OSError:
+        return True
+
+
+def _walk(folder: str, without: Sequence[str] = ()) -> Iterator[str]:
     if os.path.isfile(folder) and not os.path.islink(folder):
         yield folder
     for top, folders, names in os.walk(folder):
-        folders.sort()
+        folders[:] = sorted(name for name in folders if name not in without)
         for name in sorted(names):
             path = f"{top}/{name}"
-            if stat.S_ISREG(os.lstat(path).st_mode):
+            try:
+                is_file = stat.S_ISREG(os.lstat(path).st_mode)
+            except FileNotFoundError:
+                continue
+            if is_file:
                 yield path
 
 

@@ -12,6 +12,7 @@ from specify_cli.features.forget.finding import (
     complete_plan,
     find_holds,
     list_copies,
+    list_objects,
     plan_records,
 )
 from specify_cli.features.forget.orders import read_orders
@@ -29,17 +30,19 @@ def plan_pending(project: Project) -> tuple[Plan, list[str]]:
     chosen, held = {}, find_holds(project, copies)
     waiting: list[str] = []
     objects: set[str] = set()
+    here = {name for name, _ in list_objects(project)}
     for invocation_id, files in copies.items():
         orders = [o for o in read_orders([project.root], invocation_id) if o["event"] == "erased"]
-        if not orders or not _is_due(project, [copy.place for copy in files]):
+        named = {str(one) for order in orders for one in _list_named(order)}
+        is_due = bool(named & here) or _is_due(project, [copy.place for copy in files])
+        if not orders or not is_due:
             continue
         if invocation_id in held:
             waiting.append(invocation_id)
             continue
         members: dict[tuple[object, object], set[str]] = {}
+        objects |= named
         for order in orders:
-            named = order.get("objects")
-            objects |= set(map(str, named)) if isinstance(named, list) else set()
             for row in read_rows(order) or ():
                 members.setdefault((row.seq, None), set()).update(row.members)
 
@@ -52,6 +55,12 @@ def plan_pending(project: Project) -> tuple[Plan, list[str]]:
 
         chosen[invocation_id] = choose
     return complete_plan(project, copies, plan_records(copies, chosen), objects), waiting
+
+
+def _list_named(order: Mapping[str, object]) -> list[object]:
+    """Return the objects that an order says went whole."""
+    named = order.get("objects")
+    return named if isinstance(named, list) else []
 
 
 def _is_due(project: Project, places: list[Place]) -> bool:

@@ -17,7 +17,8 @@ class ForgetRow(Shape):
 
 
 class Forgotten(Shape):
-    """Printed by forget and retention run; `left` names files that hold it still."""
+    """Printed by forget and retention run; `left` names files of ours that hold it still, and
+    `work_tree` files of people that do, or cannot be read, and stay as they are."""
 
     done: bool
     records: list[ForgetRow]
@@ -26,6 +27,7 @@ class Forgotten(Shape):
     held: list[str]
     certificate: str | None
     left: list[str]
+    work_tree: list[str]
     not_reached: list[str]
 
 

@@ -29,7 +29,7 @@ from specify_cli.features.origin.session import find_tests
 from specify_cli.features.origin.writers import ApprovedBy, Writer, describe_writer
 from specify_cli.features.search.blame import Edit
 from specify_cli.features.search.database import SearchIndex
-from specify_cli.features.search.why import find_edits, list_elsewhere
+from specify_cli.features.search.why import find_edits, list_gaps
 from specify_cli.libraries.ssh.signatures import Signers
 from specify_cli.project.config import Project
 from specify_cli.record.reading.checks import read_commands
@@ -95,7 +95,7 @@ def trace_range(
         files.append(traced)
     every = [part for file in files for part in file.stretches]
     if any(not part.invocation_ids and not part.blank for part in every):
-        problems += list_elsewhere(project.root)
+        problems += list_gaps(index)
     writers: list[Writer] = []
     named = {name for part in every for name in part.invocation_ids}
     for invocation_id in sorted(named.union(*(file.removed_by for file in files))):

@@ -24,6 +24,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import orjson
 
+from doctrine.text import count
 from specify_cli.errors import EnvironmentFault, InvocationError
 from specify_cli.libraries.words.words import cut_snippet, marks_of, match_query, text_of
 from specify_cli.project.config import Project
@@ -46,7 +47,7 @@ from specify_cli.storage.queries import (
 from specify_cli.storage.store import FileRecordStore, Place
 
 T = TypeVar("T")
-_VERSION = 7
+_VERSION = 8
 # How many bytes of records are indexed between two commits, each of which merges words on disk, and
 # after how many records a bar moves on.
 _BATCH_BYTES = 32 * 1024 * 1024
@@ -60,6 +61,8 @@ _NO_WRITE = (
 MAX_RECORD = 256 * 1024 * 1024
 # In how many patches a line may stand to say something of one.
 _MANY = 200
+# How many records a sentence names.
+_NAMED = 3
 _TABLES = """
 CREATE TABLE record (
   id INTEGER PRIMARY KEY, invocation_id TEXT NOT NULL, folder TEXT NOT NULL, name TEXT NOT NULL, size INTEGER NOT NULL,
@@ -473,6 +476,17 @@ class SearchIndex:
             fields = self.read_line(place, start)
             if fields is not None and fields.get("event") == "patch_apply":
                 yield place, fields
+
+    def describe_erased(self, event: str | None = None) -> str | None:
+        """Return of which records values were erased, or of which lines of this event lost some;
+        None if there is no such record."""
+        rows = self._base.execute(
+            "SELECT DISTINCT invocation_id FROM mark JOIN record ON record.id = mark.record "
+            "WHERE kind = 'erased' AND value = ifnull(?, value) ORDER BY invocation_id DESC",
+            (event,),
+        ).fetchall()
+        named = [*(one for (one,) in rows[:_NAMED]), *["…"] * (len(rows) > _NAMED)]
+        return f"{count(len(rows), 'record')} ({', '.join(named)})" if rows else None
 
     def _locate(self, folder: str, name: str, invocation_id: str) -> Place:
         """Return where a record lies that was indexed in a folder; its month may have been moved

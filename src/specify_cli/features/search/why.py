@@ -86,9 +86,12 @@ class Explanation(NamedTuple):
     origins: tuple[Origin, ...]
 
 
-def list_elsewhere(root: str) -> Iterator[str]:
-    """Yield where records lie that can tell of lines and are not asked: those of other worktrees of
-    the repository. `root` is the project's folder."""
+def list_gaps(index: SearchIndex) -> Iterator[str]:
+    """Yield why it may not be known who wrote a line: what a record said of it was erased, or the
+    record lies in another worktree of the repository, which is not asked."""
+    root = index.project.root
+    if erased := index.describe_erased("patch_apply"):
+        yield f"what {erased} said of changed files before that was erased"
     if behind := find_left_behind(root):
         yield (
             f"{count(len(behind), 'record')} that removed worktrees left: "

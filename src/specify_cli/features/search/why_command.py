@@ -13,7 +13,7 @@ from specify_cli.features.search.why import (
     Explanation,
     Origin,
     explain_file,
-    list_elsewhere,
+    list_gaps,
     split_place,
 )
 from specify_cli.room import Values
@@ -27,12 +27,12 @@ def why(values: Values) -> int:
     path, line = split_place(str(values["place"]), shell.here())
     with open_index(project) as index:
         explanation = explain_file(project, index, path, line)
+        gaps = list(list_gaps(index)) if explanation.unknown else []
     if values["json"]:
         write_json(explanation)
         return 0
     write_lines(_render(explanation, whole=line is None))
-    if explanation.unknown:
-        write_lines(f"not known: {one_line(text)}" for text in list_elsewhere(project.root))
+    write_lines(f"not known: {one_line(text)}" for text in gaps)
     return 0
 
 

@@ -99,7 +99,7 @@ def push_trail(project: Project, remote: str, progress: Progress | None = None) 
             "and sealed in a branch with `trail: committed` and `capture.sealed`",
             "a person runs spec-kitty config accept: "
             f"`trail: {stated}` is set and not accepted here"
-            if stated == "ref" or _states_branch(project)
+            if stated == "ref" or (stated == "committed" and project.config.is_sealed)
             else "set `trail: ref` in .kittify/config.yaml, then spec-kitty config accept",
         )
     top = require_worktree(project.root, _WHY)
@@ -134,11 +134,6 @@ def push_trail(project: Project, remote: str, progress: Progress | None = None) 
     return RefPush(tuple(sorted(added)), len(state.files), tuple(left_out))
 
 
-def _states_branch(project: Project) -> bool:
-    """Return whether the config carries records sealed in the branch, accepted here or not."""
-    return project.config.stated.trail == "committed" and project.config.is_sealed
-
-
 def _list_branch(project: Project) -> Fetched:
     """Return the archives in the folder that git tracks; each name stands for one content."""
     names = (
@@ -169,9 +164,11 @@ def _write_files(project: Project, files: Iterable[tuple[str, bytes]]) -> None:
 def fetch_trail(project: Project, remote: str, progress: Progress | None = None) -> RefFetch:
     """Bring in every record of the remote's ref, or of the branch, that is not here; `progress` is
     told how many archives were, of how many. Raises EnvironmentFault REMOTE_FAILED."""
-    if _states_branch(project):
-        found, read = _list_branch(project), partial(_read_branch, project)
-        return _take_in(project, found, lambda names: map(read, names), progress)
+    in_branch = _list_branch(project)
+    trail = project.config.trail
+    if trail == COMMITTED_SEALED or (in_branch.files and trail != "ref"):
+        read = partial(_read_branch, project)
+        return _take_in(project, in_branch, lambda names: map(read, names), progress)
     top = require_worktree(project.root, _WHY)
     ref = name_ref(top, project.root)
     found = fetch_ref(top, ref, remote)

@@ -24,6 +24,7 @@ from specify_cli.storage.publishing import (
     find_never_published,
     find_unpublished,
     note_published,
+    prepare,
 )
 from specify_cli.storage.reachability import Reach, policy_withholds
 from specify_cli.storage.store import FileRecordStore, Place
@@ -47,6 +48,7 @@ def publish_record(
     `records` and `objects` are those of the project, in committed mode; `place` is that of the
     record.
     """
+    prepare(records)  # a person may have accepted the trail after the record was begun
     published, warnings = _publish_one(project, records, objects, place)
     for invocation_id in find_unpublished(project.root, project.git_dir):
         warnings += _publish_one(

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from doctrine.text import say
+from specify_cli.record.seal import erased_members
 
 # Members nobody looks for: order, links between lines, and what another column of the index holds.
 _UNSEARCHED = frozenset(
@@ -76,8 +77,9 @@ def _find_texts(fields: Mapping[str, object]) -> Iterator[str]:
 
 
 def marks_of(fields: Mapping[str, object]) -> Iterator[tuple[str, str]]:
-    """Yield what a filter can ask for: paths, tools, commits and rules; and which of the rules
-    stood in front of the agent, not offered by their titles alone (`front`)."""
+    """Yield what a filter can ask for: paths, tools, commits and rules; which of the rules stood in
+    front of the agent, not offered by their titles alone (`front`); and of which events values were
+    erased."""
     for key, kind in _MARKS.items():
         value = fields.get(key)
         if isinstance(value, str):
@@ -96,6 +98,8 @@ def marks_of(fields: Mapping[str, object]) -> Iterator[tuple[str, str]]:
                     yield "front", hit["uri"]
     if fields.get("event") == "commit_link" and isinstance(fields.get("sha"), str):
         yield "commit", say(fields["sha"])
+    if erased_members(fields):
+        yield "erased", say(fields.get("event"))
 
 
 def match_query(text: str) -> str | None:

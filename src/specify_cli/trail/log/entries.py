@@ -430,18 +430,24 @@ def open_log(project: Project) -> TrailLog:
 
 
 def write_annex(
-    project: Project, records: FileRecordStore, invocation_id: str, name: str, line: bytes
+    project: Project,
+    records: FileRecordStore,
+    invocation_id: str,
+    name: str,
+    line: bytes,
+    *,
+    with_record: bool = False,
 ) -> str:
     """Write a new annex file with its one line and its leaf, both durable, and return its path.
 
-    `name` is a new ULID and `line` the sealed line with its LF. Raises FileExistsError,
-    EnvironmentFault WRITE_FAILED.
+    `name` is a new ULID, `line` the sealed line with its LF, and `with_record` as of
+    `FileRecordStore.annex`. Raises FileExistsError, EnvironmentFault WRITE_FAILED.
 
     `invocation_id` is the record's. A crash between the two leaves an annex whose leaf the next
     command adds.
     """
     with open_log(project).announce(ANNEX, invocation_id, name) as entry:
-        path = records.annex(invocation_id, name, line)
+        path = records.annex(invocation_id, name, line, with_record=with_record)
         entry.commit(str(seal_at_end(line)), path)
     return path
 
