@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import time
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -227,6 +228,19 @@ def test_the_command_shows_asks_acts_and_every_reader_goes_on(cli: Cli, tmp_path
     refused = cli("replay", one, "--json", cwd=root)
     assert (refused.code, refused.error()["error_code"]) == (1, "unreplayable.missing_input")
     assert cli("replay", other, cwd=root).code == 0
+
+
+def test_what_no_search_finds_in_a_store_of_another_package_is_named(cli: Cli, tmp_path: Path) -> None:
+    root = tmp_path / "p"
+    plant(root)
+    store = root / ".git/kittify/vault/all.z"
+    store.parent.mkdir()
+    store.write_bytes(zlib.compress(NAME.encode()))
+
+    done = cli("forget", "--subject", NAME, "--yes", cwd=root)
+
+    assert (done.code, NAME in zlib.decompress(store.read_bytes()).decode()) == (0, True)
+    assert "stores of other packages (memory_backend) that compress what they hold" in done.out
 
 
 def test_an_open_record_is_erased_and_goes_on(cli: Cli, tmp_path: Path) -> None:

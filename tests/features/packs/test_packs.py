@@ -320,6 +320,15 @@ def test_a_pack_is_not_added_over_files_that_nothing_pins(house: House) -> None:
     assert house.run("packs", "add", "../house-rules").code == 0
 
 
+def test_a_pack_that_binds_what_it_does_not_have_is_told_what_it_has(house: House) -> None:
+    about = "id: odd\nversion: '1'\nbinding: ['directive://pay']\n"
+    only = dict.fromkeys(FILES) | {"pack.yaml": about, "directives/pay.yaml": "title: Pay\nbody: Pay.\n"}
+
+    error = house.run("packs", "add", str(write_pack(house.folder / "odd", **only)), "--json").error()
+
+    assert error["message"].endswith("no directive://pay in the pack (there are: doctrine://directive/pay)")
+
+
 def test_a_rule_that_two_packs_bind_is_the_first_ones_and_the_other_is_named(house: House) -> None:
     for name in ("first", "second"):
         about = f"id: {name}\nversion: '1'\nbinding: ['doctrine://directive/pay']\n"

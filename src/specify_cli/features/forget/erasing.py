@@ -370,6 +370,7 @@ NOT_REACHED = (
     "a collector, until spec-kitty sync push reached it; its backups, and PostgreSQL's own log",
     "archives and exports that were handed out: tell whoever has them, unless they left encrypted "
     "(capture.sealed): their key is destroyed with what is erased here",
+    "stores of other packages (memory_backend) that compress what they hold, or lie elsewhere",
     "what agents' programs keep of their sessions (transcripts in the home folder)",
     "backups, snapshots of the file system, and blocks that a disk has not overwritten",
 )

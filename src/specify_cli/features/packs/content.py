@@ -217,6 +217,6 @@ def _check_binding(about: Mapping[str, Any], rules: Iterable[Rule], pack: str) -
              for rule in rules}  # fmt: skip
     for uri in about.get("binding") or ():
         if uri not in known:
-            raise CallerError(
-                "PACK_INVALID", f"{ABOUT}: binding: there is no {uri} in the pack", _AUTHOR
-            )
+            there = ", ".join(sorted(known))[:300]
+            what = f"there is no {uri} in the pack (there are: {there or '-'})"
+            raise CallerError("PACK_INVALID", f"{ABOUT}: binding: {what}", _AUTHOR)
