@@ -412,6 +412,8 @@ COUNT = "commands=(Command(('count',), 'work:count', 'Count.', ({}), (), '0'),)"
         ("leads", "groups=(Group('do', 'Mine.'),)", "declared twice: do"),
         ("direct", COUNT.format("").replace("'count'", "'hook'"), "declared twice: hook"),
         ("marks", "harnesses={'crow': {'session': ('CROW',)}}", "Feature.harnesses: expected Mapping"),
+        ("every", "harnesses={'crow': Marks(session=('PATH',))}", "the marks of crow: expected a variable"),
+        ("name", "harnesses={'crow': Marks(programs=('node',))}", "the marks of crow: expected a program"),
         ("over", "forms=(Form(('do',), ('',), 'work:do'),)", "`do` runs a form for 'everything'"),
         ("point", "fills=(Fill('check', 'work:look'),)", "nothing asks the point 'check'"),
         ("stream", "fills=(Fill('record_streams', 'work:look'),)", "`record_streams` is for rooms of spec-kitty alone"),

@@ -34,6 +34,11 @@ if TYPE_CHECKING:
 _NAMED = frozenset((
     "api", "config_keys", "harness", "list_filters", "merge_rules", "page_rows", "transcripts",
 ))  # fmt: skip
+# Programs that people's own commands run below.
+_EVERYBODYS = frozenset((
+    "bash", "bun", "code", "dash", "deno", "fish", "init", "java", "login", "node", "python",
+    "python3", "ruby", "screen", "sh", "sshd", "su", "sudo", "systemd", "tmux", "zsh",
+))  # fmt: skip
 
 
 class Strangers(NamedTuple):
@@ -184,6 +189,7 @@ def _load_room(point: EntryPoint) -> Room:
     _refuse_params([param for form in feature.forms for param in form.params])
     _refuse_forms(feature)
     _refuse_masks(feature)
+    _refuse_marks(feature)
     unnamed = [fill.point for fill in feature.fills if fill.point in _NAMED and not fill.name]
     if unnamed:
         raise ValueError(f"a Fill at {unnamed[0]!r} needs a name, by which it is found")
@@ -266,6 +272,21 @@ def _refuse_masks(feature: Feature) -> None:
     if odd:
         raise ValueError(f"expected names that begin with {feature.name}-, found {', '.join(odd)}")
     refuse_catch_all(rule_set(tuple(feature.masks.items())))
+
+
+def _refuse_marks(feature: Feature) -> None:
+    """Raise ValueError where what tells a harness's commands from a person's is true of a
+    person's too."""
+    for harness, marks in feature.harnesses.items():
+        names = tuple(word.upper() for word in (*harness.split("-"), *marks.programs))
+        variables = filter(None, (*marks.session, *marks.marks, marks.call))
+        odd = [one for one in variables if not one.upper().startswith(names)]
+        what = f"a variable that begins with {names[0]}"
+        if not odd:
+            what = "a program of its own"
+            odd = [one for one in marks.programs if one in _EVERYBODYS]
+        if odd:
+            raise ValueError(f"the marks of {harness}: expected {what}, found {', '.join(odd)}")
 
 
 def _find_source(point: EntryPoint) -> str:
