@@ -45,21 +45,23 @@ _found_here: dict[str, Mapping[str, Any]] = {}
 
 class PackageRules(NamedTuple):
     """Rules as (id, RE2 pattern), whose matches are masked in every project, and the values of
-    `memory_backend` that a package takes.
+    `memory_backend` that a package takes; by its name why a room is left out, and so are those that
+    it brings.
 
-    Both are empty where no package was looked for yet: then recording masks by the shipped rules
+    All are empty where no package was looked for yet: then recording masks by the shipped rules
     and the project's own alone.
     """
 
     masks: tuple[tuple[str, str], ...] = ()
     backends: tuple[str, ...] = ()
+    left_out: Mapping[str, str] = {}
 
 
 def read_brought() -> PackageRules:
     """Return what the packages bring that are installed now."""
     value = read_found()
     masks = tuple((str(rule_id), str(pattern)) for rule_id, pattern in value["masks"])
-    return PackageRules(masks, tuple(map(str, value["backends"])))
+    return PackageRules(masks, tuple(map(str, value["backends"])), value["broken"])
 
 
 def read_found(*, anew: bool = False) -> Mapping[str, Any]:

@@ -272,11 +272,7 @@ def parse_config(document: object, data: bytes | None) -> Config:
     `load_project`.
     """
     top = _require_mapping(document, "the document")
-    backend = top.get("memory_backend", "files")
-    if backend not in BACKENDS:
-        backends = (*BACKENDS, *read_brought().backends)
-        if backend not in backends:
-            raise _invalid("memory_backend", " or ".join(backends), spell(backend) + _NO_BACKEND)
+    _refuse_backend(top.get("memory_backend", "files"))
     trail = top.get("trail", "private")
     if trail not in TRAILS:
         raise _invalid("trail", " or ".join(TRAILS), spell(trail))
@@ -320,6 +316,17 @@ def parse_config(document: object, data: bytes | None) -> Config:
         retention,
         is_sealed,
     )
+
+
+def _refuse_backend(backend: object) -> None:
+    if backend in BACKENDS:
+        return
+    brought = read_brought()
+    backends = (*BACKENDS, *brought.backends)
+    # A room keeps records in addition to the files: where it is left out, that stops nothing.
+    left_out = tuple(f"{name.partition(' ')[0]}-" for name in brought.left_out)
+    if backend not in backends and not f"{backend}-".startswith(left_out):
+        raise _invalid("memory_backend", " or ".join(backends), spell(backend) + _NO_BACKEND)
 
 
 def _capture(audit: Mapping[str, object]) -> dict[str, str]:

@@ -307,6 +307,24 @@ def test_a_package_of_the_work_tree_runs_nothing_there(
     assert not mark.exists()
 
 
+@pytest.mark.parametrize("backend", ["vault", "vault-cold"])
+def test_a_room_that_breaks_is_named_by_each_do_and_its_store_keeps_nobody_from_recording(
+    bring: Bring, cli: Cli, chartered: Path, backend: str
+) -> None:
+    bring("vault", "backends=('vault', 'vault-cold'), needs=('a-newer-room',)")
+    (chartered / ".kittify/config.yaml").write_text(f"memory_backend: {backend}\n")
+
+    done = cli("do", "fix the login test", "--json")
+    other = cli("invocations", "list", "--json")
+    (chartered / ".kittify/config.yaml").write_text("memory_backend: vaults\n")
+    refused = cli("do", "fix the login test", "--json")
+
+    [warning] = [text for text in done.json()["warnings"] if text.startswith("ROOM_LEFT_OUT")]
+    assert "vault of kitty-vault" in warning and "it needs a-newer-room" in warning
+    assert (other.code, other.err) == (0, "")
+    assert (refused.code, refused.error()["error_code"]) == (1, "CONFIG_INVALID")
+
+
 def test_what_is_kept_of_rooms_is_read_by_its_owner_alone(install: Act, run: Run, home: Path) -> None:
     install()
     assert run("doctor").returncode == 0

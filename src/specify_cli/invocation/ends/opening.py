@@ -28,6 +28,7 @@ from specify_cli import VERSION
 from specify_cli.errors import CallerError
 from specify_cli.invocation.caller import ACTOR_TYPES, Caller
 from specify_cli.invocation.events.settings import find_corpus_secret
+from specify_cli.package_rules import read_brought
 from specify_cli.project.config import Project, load_project, valid_request
 from specify_cli.project.decisions import read_untold
 from specify_cli.project.languages import detect_facts
@@ -617,7 +618,7 @@ def build_payload(
 ) -> InvocationPayload:
     """Return the answer to the host agent. Nothing is read or written.
 
-    The warnings are those of project, context and profiles, then TRAIL_OFF.
+    The warnings are those of project, context, profiles and rooms, then TRAIL_OFF.
     """
     decision, terms, invocation_id = routed.decision, request.terms, request.invocation_id
     mode = tiers.MODE_OF_VERB[request.verb]
@@ -639,6 +640,10 @@ def build_payload(
             *routed.project.notices,
             *context.warnings,
             *problems,
+            *(
+                f"ROOM_LEFT_OUT: {room}, with its masking rules and stores: {why}"
+                for room, why in read_brought().left_out.items()
+            ),
             *(() if terms.trail else (_TRAIL_OFF,)),
         ),
         close_contract=CloseContract(
