@@ -11,11 +11,15 @@ from __future__ import annotations
 import errno
 
 from doctrine import os
+from doctrine.light_imports import TYPE_CHECKING
 from specify_cli.cli.tables.command_table import Command, choose_run
 from specify_cli.cli.tables.points import is_own, load
 from specify_cli.cli.terminal.output import write_error
 from specify_cli.errors import EnvironmentFault, InvocationError
 from specify_cli.room import Values
+
+if TYPE_CHECKING:
+    from typing import Any
 
 
 def run(command: Command, values: Values) -> int:
@@ -37,8 +41,11 @@ def run(command: Command, values: Values) -> int:
         return int(load(choose_run(command, values))(values))
     except InvocationError as error:
         return fail(error, 2 if error.code == "USAGE" else 1)
-    except KeyboardInterrupt:
-        return fail(EnvironmentFault("INTERRUPTED", "interrupted", "run the command again"), 130)
+    except KeyboardInterrupt as error:
+        source = _find_blamed(error) or choose_run(command, values)
+        place = "" if is_own(source) else f" in {source} of another package"
+        fault = EnvironmentFault("INTERRUPTED", f"interrupted{place}", "run the command again")
+        return fail(fault, 130)
     except BrokenPipeError:
         # The reader took what it wanted. What was promised is on disk.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
@@ -130,6 +137,16 @@ def blame_room(run: str, error: BaseException) -> EnvironmentFault:
         f"{run} of another package failed: {type(error).__name__}: {error}",
         "report it to whoever wrote that package, or uninstall it; recording goes on without it",
     )
+
+
+def call_for(kind: type, run: str, *arguments: object) -> Any:
+    """Return what the function `run` at a point returns. Raises what it raises; EnvironmentFault
+    ROOM_FAILED where it returns anything but a `kind`."""
+    value = load(run)(*arguments)
+    if not isinstance(value, kind):
+        what = f"expected {kind.__name__}, found {type(value).__name__}"
+        raise blame_room(run, TypeError(what))
+    return value
 
 
 def _access_failed(error: OSError) -> EnvironmentFault:

@@ -680,21 +680,65 @@ def test_a_source_of_others_that_fails_keeps_nobody_from_a_folder(bring: Bring, 
 @pytest.mark.parametrize(
     ("work", "why"),
     [
-        ("1/0", "kitty_keys.work:judge of another package failed: ZeroDivisionError"),
-        ("def (", "kitty_keys.work:judge of another package failed: SyntaxError"),
-        ("", "kitty_keys.work:judge of another package failed: AttributeError"),
-        ("judge = lambda value: value['a']", "kitty_keys.work:<lambda> of another package failed: TypeError"),
+        ("1/0", "kitty_proof.work:prove of another package failed: ZeroDivisionError"),
+        ("def (", "kitty_proof.work:prove of another package failed: SyntaxError"),
+        ("", "kitty_proof.work:prove of another package failed: AttributeError"),
+        ("prove = lambda *_: _['a']", "kitty_proof.work:<lambda> of another package failed: TypeError"),
     ],
 )
-def test_what_fails_of_others_below_a_command_of_ours_is_named(
-    bring: Bring, cli: Cli, chartered: Path, work: str, why: str
-) -> None:
-    bring("keys", "fills=(Fill('config_keys', 'work:judge', 'keys'),)", work)
-    (chartered / ".kittify/config.yaml").write_text("keys: 5\n")
+@pytest.mark.usefixtures("chartered")
+def test_what_fails_of_others_below_a_command_of_ours_is_named(bring: Bring, cli: Cli, work: str, why: str) -> None:
+    bring("proof", "fills=(Fill('proofs', 'work:prove', rank=0),)", work)
+    assert cli("do", "fix the login test").code == 0
 
-    error = cli("charter", "lint", "--json").error()
+    error = cli("invocations", "export", "last", "--proofs", "-o", "one.tar", "--json").error()
 
     assert (error["error_code"], why in error["message"]) == ("ROOM_FAILED", True), error
+
+
+@pytest.mark.usefixtures("chartered")
+def test_what_others_return_instead_of_proofs_or_the_place_of_traces_is_theirs(bring: Bring, cli: Cli) -> None:
+    fills = "Fill('proofs', 'work:give', rank=0), Fill('send_otlp', 'work:give', rank=0)"
+    bring("five", f"fills=({fills})", "def give(*_): return 5\n")
+    assert cli("do", "fix the login test").code == 0
+    export = ("invocations", "export", "last", "--json")
+
+    errors = [
+        cli(*export, *words).error()
+        for words in (("--proofs", "-o", "one.tar"), ("--format", "otlp", "--endpoint", "http://127.0.0.1:9"))
+    ]
+
+    assert [error["error_code"] for error in errors] == ["ROOM_FAILED"] * 2
+    assert all("kitty_five.work:give of another package failed" in error["message"] for error in errors)
+
+
+@pytest.mark.parametrize("work", ["1/0", "def (", "", "judge = lambda value: value['a']", "judge = exit"])
+def test_a_setting_that_another_package_cannot_judge_keeps_nobody_from_the_others(
+    bring: Bring, cli: Cli, chartered: Path, work: str
+) -> None:
+    bring("keys", "fills=(Fill('config_keys', 'work:judge', 'keys'),)", work)
+    config = chartered / ".kittify/config.yaml"
+    config.write_text("keys: 5\nsync: 7\n")
+
+    linted = cli("charter", "lint", "--json")
+    config.write_text("keys: 5\n")
+    accepted = cli("config", "accept")
+
+    broken = [item["line"] for item in linted.json()["findings"] if item["code"] == "CONFIG_BROKEN"]
+    assert (broken, accepted.code) == ([2], 0)
+    for done in (linted, accepted):
+        assert done.err.count("warning: kitty_keys.work:judge of another package failed") == 1, done.err
+
+
+def test_a_setting_that_another_package_refuses_is_a_finding_of_lint(bring: Bring, cli: Cli, chartered: Path) -> None:
+    source = "from specify_cli.errors import CallerError\ndef judge(_): raise CallerError('CONFIG_INVALID', 'no', '')\n"
+    bring("keys", "fills=(Fill('config_keys', 'work:judge', 'keys'),)", source)
+    (chartered / ".kittify/config.yaml").write_text("keys: 5\n")
+
+    linted = cli("charter", "lint", "--json")
+
+    assert [item["problem"] for item in linted.json()["findings"] if item["code"] == "CONFIG_BROKEN"] == ["no"]
+    assert cli("config", "accept").code == 1
 
 
 @pytest.mark.usefixtures("chartered")

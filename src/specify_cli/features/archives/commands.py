@@ -3,13 +3,14 @@ and replay."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any, cast
 
 from doctrine.text import count
 from specify_cli.cli import shell
-from specify_cli.cli.tables.points import list_fills, load
+from specify_cli.cli.run import call_for
+from specify_cli.cli.tables.points import list_fills
 from specify_cli.cli.terminal.output import one_line, write_answer, write_json_pieces, write_lines
 from specify_cli.errors import CallerError
 from specify_cli.features.archives.many import archive_each
@@ -26,7 +27,8 @@ def export(values: Values) -> int:
     """Write records and what they lead to into one file."""
     project, ids = open_export(values, "output")
     # The proofs that a room can give of these records; it brought the option too.
-    proofs = partial(load(list_fills("proofs")[0].run), project) if values.get("proofs") else None
+    fills = list_fills("proofs") if values.get("proofs") else ()
+    proofs = partial(call_for, Mapping, fills[0].run, project) if fills else None
     done = archive.export(
         project, ids, str(values["output"]), safe=bool(values["safe"]), prove=proofs
     )

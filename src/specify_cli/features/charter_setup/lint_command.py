@@ -6,9 +6,7 @@ from doctrine.agent_profiles.repository import PROJECT_FOLDERS
 from doctrine.load import SourceError, read_source
 from doctrine.yaml_reader import YamlError, locate_yaml
 from specify_cli.cli import shell
-from specify_cli.cli.commands.project.config import judge_settings
 from specify_cli.cli.terminal.output import one_line, write_json, write_lines
-from specify_cli.errors import InvocationError
 from specify_cli.features.charter_setup.linting.findings import ERROR, Finding, LintReport
 from specify_cli.features.charter_setup.linting.lint import lint_project
 from specify_cli.project.config import load_project
@@ -21,11 +19,7 @@ def lint(values: Values) -> int:
     project, _ = load_project(shell.here(), shell.home(), lenient=True)
     folders = PROJECT_FOLDERS
     findings = list(lint_project(project.root, profile_folders=folders, secrets=project.secrets))
-    broken: InvocationError | None = project.config.error
-    try:
-        judge_settings(project.config.document)
-    except InvocationError as error:
-        broken = broken or error
+    broken = project.config.error
     if broken is not None and not any(item.code == "CONFIG_BROKEN" for item in findings):
         said = broken.message.removeprefix(f"{layout.CONFIG}: ")
         line = _find_config_line(project.root, said)

@@ -10,7 +10,8 @@ from typing import NamedTuple
 from doctrine.git import ask_git, find_worktree
 from doctrine.text import count
 from specify_cli.cli import shell
-from specify_cli.cli.tables.points import list_fills, load
+from specify_cli.cli.run import call_for
+from specify_cli.cli.tables.points import list_fills
 from specify_cli.cli.terminal.output import one_line, write_answer
 from specify_cli.cli.terminal.person import require_person
 from specify_cli.errors import CallerError, InvocationError
@@ -116,9 +117,9 @@ def _send(endpoint: str, data: bytes) -> str:
         raise CallerError(
             "INVALID_VALUE", "--endpoint: nothing here sends traces", "write a file with --output"
         )
-    return str(
-        load(senders[0].run)(endpoint, os.environ.get("OTEL_EXPORTER_OTLP_HEADERS", ""), data)
-    )
+    headers = os.environ.get("OTEL_EXPORTER_OTLP_HEADERS", "")
+    place: str = call_for(str, senders[0].run, endpoint, headers, data)
+    return place
 
 
 def _make_agent_trace(project: Project, runs: Sequence[Run]) -> dict[str, object]:

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import io
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 
 from doctrine import os
 from doctrine.git import find_worktree
 from specify_cli import durable
 from specify_cli.cli import shell
-from specify_cli.cli.tables.points import list_fills, load
+from specify_cli.cli.tables.points import excuse_package, list_fills, load
 from specify_cli.cli.terminal.output import (
     one_line,
     write_json,
@@ -26,7 +27,7 @@ from specify_cli.cli.terminal.output import (
     write_text,
 )
 from specify_cli.cli.terminal.person import is_person, require_person
-from specify_cli.errors import CallerError, EnvironmentFault, StoredDataError
+from specify_cli.errors import CallerError, EnvironmentFault, InvocationError, StoredDataError
 from specify_cli.project.config import load_project, read_stated
 from specify_cli.project.protection import (
     DEFAULTS,
@@ -163,9 +164,29 @@ def judge_settings(document: Mapping[str, object]) -> None:
 
     `document` is the parsed config.
     """
+    for _, refusal in iter_refused(document):
+        raise refusal
+
+
+def iter_refused(document: Mapping[str, object]) -> Iterator[tuple[str, InvocationError]]:
+    """Yield each key of the config whose room refuses what is stated, and why; a room of another
+    package that fails is named on stderr."""
     for fill in list_fills("config_keys"):
-        if fill.name in document and callable(judge := load(fill.run)):
-            judge(document[fill.name])
+        if fill.name in document:
+            ask = partial(_ask_judge, fill.run, document[fill.name])
+            refusal: InvocationError | None = excuse_package(fill.run, ask)
+            if refusal is not None:
+                yield fill.name, refusal
+
+
+def _ask_judge(run: str, stated: object) -> InvocationError | None:
+    judge = load(run)
+    try:
+        if callable(judge):
+            judge(stated)
+    except InvocationError as error:
+        return error
+    return None
 
 
 def _require_yes(root: str, weaker: Sequence[str], values: Values) -> None:

@@ -16,7 +16,8 @@ from doctrine.agent_profiles.repository import SUFFIXES
 from doctrine.artifact import WORK_KINDS, Applies, Artifact
 from doctrine.load import SourceFile
 from doctrine.yaml_reader import YamlError, locate_yaml, read_yaml
-from specify_cli.cli.tables.points import list_fills, load
+from specify_cli.cli.commands.project.config import iter_refused
+from specify_cli.cli.tables.points import list_fills
 from specify_cli.errors import InvocationError
 from specify_cli.features.charter_setup.linting.findings import Finding, finding, suggest
 from specify_cli.project.config import parse_config
@@ -107,21 +108,18 @@ def check_settings(config: SourceFile | None) -> Iterator[Finding]:
         lines = locate_yaml(config.data, name=config.path)
     except YamlError:
         return
-    fills = list_fills("config_keys")
-    unknown = list(_list_unknown(config.path, document, lines, [fill.name for fill in fills]))
+    names = [fill.name for fill in list_fills("config_keys")]
+    unknown = list(_list_unknown(config.path, document, lines, names))
     yield from unknown
-    key = ""
     try:
-        stated = parse_config(document, config.data).document
-        for key, judge in ((fill.name, load(fill.run)) for fill in fills if fill.name in stated):
-            if callable(judge):
-                judge(stated[key])
+        refused = list(iter_refused(parse_config(document, config.data).document))
     except InvocationError as error:
-        problem = error.message.removeprefix(f"{config.path}: ")
+        refused = [("", error)] if not unknown else []  # what is misspelt is said already
+    for key, refusal in refused:
+        problem = refusal.message.removeprefix(f"{config.path}: ")
         place = (key,) if key else tuple(problem.partition(":")[0].split("."))
         line = lines.get(place, lines.get(place[:1], 1))
-        if key or not unknown:  # what is misspelt is said already
-            yield finding("CONFIG_BROKEN", config.path, line, problem, error.suggestion)
+        yield finding("CONFIG_BROKEN", config.path, line, problem, refusal.suggestion)
 
 
 def _list_unknown(path: str, document: object, lines: Lines, names: list[str]) -> Iterator[Finding]:
