@@ -797,3 +797,87 @@ def test_what_fails_of_others_at_the_end_of_a_turn_stands_where_doctor_finds_it(
     assert [(end.code, end.out) for end in ends] == [(0, ""), (0, "")]
     failures = (chartered / ".kittify/local/hook-failures.jsonl").read_text()
     assert f"kitty_late.work:look of another package failed: {why}" in failures
+
+
+CROW = """
+import threading
+from specify_cli.features.hooks.payload.dialect import Dialect
+from specify_cli.features.sessions.reading import SessionReader
+from specify_cli.features.sessions.transcripts import KeptSessions
+end = threading.Event()
+class Crow(Dialect):
+    def translate(self, payload):
+        if 'translate' == WAITS: end.wait()
+        return super().translate(payload)
+class Reader(SessionReader):
+    def read(self, line):
+        if 'read' == WAITS: end.wait()
+        self.note_session('s-1', 'here', '')
+        self.add_prompt('fix the login')
+        if 'fail' == WAITS: raise RuntimeError('no beak')
+HARNESS = Crow('crow', {})
+def find(home, _):
+    from specify_cli.features.sessions.transcripts import describe_transcript
+    yield describe_transcript(f'{home}/crow.jsonl', FOLDER, {})
+TRANSCRIPTS = KeptSessions(find, Reader)
+if 'import' == WAITS: end.wait()
+"""
+CROW_FILLS = "fills=(Fill('harness', 'work:HARNESS', 'crow'), Fill('transcripts', 'work:TRANSCRIPTS', 'crow'))"
+
+
+def bring_crow(bring: Bring, waits: str, project: Path, home: Path) -> Path:
+    """Put a harness on the path that waits for ever at a place, or fails; return its transcript, a day old."""
+    bring("crow", CROW_FILLS, f"WAITS, FOLDER = {waits!r}, {str(project)!r}\n{CROW}")
+    transcript = home / "crow.jsonl"
+    transcript.write_text('{"type": "user"}\n')
+    long_ago = transcript.stat().st_mtime - 3600
+    os.utime(transcript, (long_ago, long_ago))
+    assert "crow" in find_strangers()[0].sources
+    return transcript
+
+
+@pytest.mark.parametrize("waits", ["import", "translate", "read"])
+def test_a_harness_of_others_that_never_ends_holds_no_agent(
+    bring: Bring, cli: Cli, chartered: Path, home: Path, monkeypatch: pytest.MonkeyPatch, waits: str
+) -> None:
+    transcript = bring_crow(bring, waits, chartered, home)
+    monkeypatch.setattr(points, "_PATIENCE", 0.2)
+    assert cli("hooks", "install", "--harness", "claude-code").code == 0
+    told = {"session_id": "s-1", "cwd": str(chartered), "prompt": "fix it", "transcript_path": str(transcript)}
+
+    ends = [
+        cli("hook", "crow", stdin=json.dumps({**told, "hook_event_name": event}).encode())
+        for event in ("UserPromptSubmit", "Stop")
+    ]
+
+    sys.modules["kitty_crow.work"].end.set()
+    assert [(end.code, end.out) for end in ends] == [(0, ""), (0, "")]
+    failures = (chartered / ".kittify/local/hook-failures.jsonl").read_text()
+    assert "crow" in failures and "TimeoutError: it did not end within" in failures
+
+
+def test_a_transcript_that_another_package_cannot_read_keeps_no_record_from_the_sweep(
+    bring: Bring, cli: Cli, chartered: Path, home: Path
+) -> None:
+    bring_crow(bring, "fail", chartered, home)
+    assert cli("do", "fix the login test", env={"CLAUDE_CODE_SESSION_ID": "s-9"}).code == 0
+    [record] = (chartered / ".kittify/events/profile-invocations").glob("*.jsonl")
+    long_ago = record.stat().st_mtime - 48 * 3600
+    os.utime(record, (long_ago, long_ago))
+
+    done = cli("doctor", "--sweep", "--json")
+
+    report = done.json()
+    assert [item["outcome"] for item in report["swept"]] == ["abandoned"], done
+    found = {item["code"]: item for item in report["findings"]}
+    assert found["ROOM_FAILED"]["severity"] == "warning" and "no beak" in found["ROOM_FAILED"]["message"]
+
+
+def test_whoever_interrupts_a_function_of_others_is_told_which(bring: Bring, cli: Cli) -> None:
+    bring("slow", COUNT.format(""), "def count(_): raise KeyboardInterrupt\n")
+    assert "slow" in find_strangers()[0].sources
+
+    done = cli("count", "--json")
+
+    assert (done.code, done.error()["error_code"]) == (130, "INTERRUPTED")
+    assert "kitty_slow.work:count of another package" in done.error()["message"]

@@ -6,7 +6,7 @@ Whatever such a harness does costs only itself: what it raises becomes one error
 from __future__ import annotations
 
 import sys
-from contextlib import contextmanager, redirect_stdout
+from contextlib import redirect_stdout
 
 from doctrine.light_imports import TYPE_CHECKING
 from specify_cli.cli.tables.points import FoundFill, is_own, list_fills, load, run_briefly
@@ -15,7 +15,8 @@ from specify_cli.features.hooks.payload.dialect import Dialect
 from specify_cli.features.hooks.payload.values import HookInput
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+    from typing import Any
 
 
 def find_foreign(harness: str) -> Dialect:
@@ -35,16 +36,25 @@ def list_foreign() -> Iterator[FoundFill]:
     yield from (fill for fill in list_fills("harness") if not is_own(fill.run))
 
 
-@contextmanager
-def blame_package(what: str, run: str, passes: tuple[type[Exception], ...] = ()) -> Iterator[None]:
-    """Raise what fails of another package as its failure, but for what `passes`, which says what to
-    do; what fails of ours as it is. What it prints goes to stderr: an agent may read our stdout.
+def ask_package(
+    what: str,
+    run: str,
+    work: Callable[[], Any],
+    passes: tuple[type[Exception], ...] = (),
+    *,
+    briefly: bool = True,
+) -> Any:
+    """Return what `work` returns; `briefly` of another package within a few seconds, for an agent
+    waits. Raises what fails there as its failure, but for what `passes`, which says what to do;
+    what fails of ours as it is. What it prints goes to stderr: an agent may read our stdout.
     Raises EnvironmentFault ROOM_FAILED."""
+    if is_own(run):
+        return work()
     try:
         with redirect_stdout(sys.stderr):
-            yield
+            return run_briefly(work) if briefly else work()
     except BaseException as error:  # an exit, or a panic of a compiled module, too
-        if is_own(run) or isinstance(error, (KeyboardInterrupt, *passes)):
+        if isinstance(error, (KeyboardInterrupt, *passes)):
             raise
         failure = f"{what}: {type(error).__name__}: {error}"
         raise EnvironmentFault(
@@ -55,31 +65,37 @@ def blame_package(what: str, run: str, passes: tuple[type[Exception], ...] = ())
 def call_waited(run: str, *arguments: object) -> None:
     """Call a function that an agent waits for; of another package for a few seconds. Raises what
     ours raise, EnvironmentFault ROOM_FAILED for another's."""
-    if is_own(run):
-        load(run)(*arguments)
-        return
-    with blame_package(f"{run} of another package failed", run):
-        run_briefly(lambda: load(run)(*arguments))
+    ask_package(f"{run} of another package failed", run, lambda: load(run)(*arguments))
 
 
 def load_foreign(fill: FoundFill) -> Dialect:
     """Import a harness of another package. Raises EnvironmentFault ROOM_FAILED."""
-    with blame_package(f"the harness {fill.name} ({fill.run}) of another package failed", fill.run):
+
+    def find() -> Dialect:
         found = load(fill.run)
         if not isinstance(found, Dialect) or found.name != fill.name:
             kind = type(found).__name__
             raise TypeError(f"expected a Dialect named {fill.name!r}, found {kind}")
-    return found
+        return found
+
+    what = f"the harness {fill.name} ({fill.run}) of another package failed"
+    dialect: Dialect = ask_package(what, fill.run, find)
+    return dialect
 
 
 def translate_foreign(dialect: Dialect, payload: object) -> HookInput:
     """Return what a harness of another package makes of a payload. Raises EnvironmentFault
     ROOM_FAILED."""
-    run = type(dialect).__module__
-    with blame_package(f"the harness {dialect.name} ({run}) of another package failed", run):
+
+    def read() -> HookInput:
         call = dialect.translate(payload)
         if not isinstance(call, HookInput):
             raise TypeError(f"expected a HookInput, found {type(call).__name__}")
+        return call
+
+    run = type(dialect).__module__
+    what = f"the harness {dialect.name} ({run}) of another package failed"
+    call: HookInput = ask_package(what, run, read)
     return call
 
 

@@ -33,11 +33,15 @@ def check_sessions(project: Project, home: str | None) -> Iterator[Finding]:
     now = time.time_ns() // 1_000_000
     installed = find_installed(project.root, home)
     for harness in list_names():
-        missing = [
-            transcript
-            for transcript in _iter_recent(project, harness, home, now)
-            if not _has_record(merger, harness, transcript)
-        ]
+        try:
+            missing = [
+                transcript
+                for transcript in _iter_recent(project, harness, home, now)
+                if not _has_record(merger, harness, transcript)
+            ]
+        except InvocationError as error:
+            yield Finding(error.code, WARNING, harness, error.message, error.suggestion)
+            continue
         if missing:
             newest = max(missing, key=lambda transcript: transcript.changed)
             what = (
@@ -55,7 +59,7 @@ def check_sessions(project: Project, home: str | None) -> Iterator[Finding]:
 
 def merge_sessions(project: Project, cache: ParseCache, home: str | None) -> None:
     """Bring every record of a session to what its transcript reports, before `doctor --sweep`
-    closes any. Raises InvocationError, OSError."""
+    closes any; what cannot be read is left to `check_sessions`. Raises InvocationError, OSError."""
     if home is None:
         return
     merger = SessionMerger(project, cache)
@@ -63,7 +67,10 @@ def merge_sessions(project: Project, cache: ParseCache, home: str | None) -> Non
     for harness in list_names():
         for transcript in _iter_recent(project, harness, home, now):
             is_over = transcript.is_over(now)
-            session = read_session(harness, *transcript.read(), transcript.cwd, is_over=is_over)
+            try:
+                session = read_session(harness, *transcript.read(), transcript.cwd, is_over=is_over)
+            except InvocationError:
+                continue
             if session is not None:
                 merger.merge(session)
 

@@ -59,7 +59,7 @@ def merge_turn(project: Project, cache: ParseCache, over: TurnOver) -> None:
     name = short_digest(harness, sought.session_id) + ".json"
     position = _read_position(project.root, name)
     main, others, read_to = _read_new(transcript, position)
-    session = read_session(harness, main, others, over.cwd, is_over=over.is_over)
+    session = read_session(harness, main, others, over.cwd, is_over=over.is_over, briefly=True)
     if session is not None:
         if len(position.ends) > 1:
             session = _leave_out_half_turn(session)

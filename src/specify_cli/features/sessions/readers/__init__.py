@@ -12,13 +12,13 @@ searched there.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 from specify_cli.cli.tables.points import list_fills, load
 from specify_cli.errors import InvocationError
 from specify_cli.features.hooks.harnesses import find_dialect
-from specify_cli.features.hooks.strangers import blame_package
+from specify_cli.features.hooks.strangers import ask_package
 from specify_cli.features.sessions.feature import OWN
 from specify_cli.features.sessions.reading import Session, read_session_with
 from specify_cli.features.sessions.transcripts import KeptSessions, Transcript, TranscriptQuery
@@ -40,13 +40,16 @@ def find_transcripts(
     sessions = _find_harness_sessions(harness)
     if harness in OWN:
         return sessions.find(home, environment)
-    with _blaming(harness, sessions.reader.__module__):
+
+    def list_all() -> list[Transcript]:
         # all at once: between two of them the caller works, and what it does is not theirs
         found = list(sessions.find(home, environment))
         for one in found:
             if not isinstance(one, Transcript):
                 raise TypeError(f"expected a Transcript, found {type(one).__name__}")
-    return iter(found)
+        return found
+
+    return iter(_ask(harness, list_all, briefly=False))
 
 
 def locate_transcript(harness: str, query: TranscriptQuery) -> Transcript | None:
@@ -57,8 +60,8 @@ def locate_transcript(harness: str, query: TranscriptQuery) -> Transcript | None
     if harness not in list_names():
         return None
     sessions = _find_harness_sessions(harness)
-    with _blaming(harness, sessions.reader.__module__):
-        return sessions.locate(query)
+    found: Transcript | None = _ask(harness, lambda: sessions.locate(query))
+    return found
 
 
 def read_session(
@@ -68,16 +71,21 @@ def read_session(
     cwd: str = "",
     *,
     is_over: bool = False,
+    briefly: bool = False,
 ) -> Session | None:
     """Return what the transcript of a session and those of its subagents, by their ids, report;
     None where it is none.
 
     `cwd` is where it worked, for a transcript that does not say so; `is_over` says that it does not
-    go on. Raises EnvironmentFault ROOM_FAILED.
+    go on. With `briefly` another package has a few seconds. Raises EnvironmentFault ROOM_FAILED.
     """
     dialect, sessions = find_dialect(harness), _find_harness_sessions(harness)
-    with _blaming(harness, sessions.reader.__module__):
+
+    def read() -> Session | None:
         return read_session_with(sessions.reader, dialect, main, others, cwd, is_over=is_over)
+
+    session: Session | None = _ask(harness, read, briefly=briefly)
+    return session
 
 
 def _find_harness_sessions(harness: str) -> KeptSessions:
@@ -86,14 +94,19 @@ def _find_harness_sessions(harness: str) -> KeptSessions:
     if harness not in OWN:
         runs = (fill.run for fill in list_fills("transcripts") if fill.name == harness)
         run = next(runs, "")  # where nothing brings them, that fails to load
-    with _blaming(harness, run):
+
+    def find() -> KeptSessions:
         sessions = load(run)
         if not isinstance(sessions, KeptSessions):
             raise TypeError(f"expected KeptSessions, found {type(sessions).__name__}")
-    return sessions
+        return sessions
+
+    found: KeptSessions = _ask(harness, find)
+    return found
 
 
-def _blaming(harness: str, run: str) -> AbstractContextManager[None]:
-    """Raise what fails of another package as its failure, but for what says what to do."""
-    what = f"the transcripts of {harness} cannot be read"
-    return blame_package(what, run, passes=(InvocationError,))
+def _ask(harness: str, work: Callable[[], Any], *, briefly: bool = True) -> Any:
+    """Return what `work` returns. Raises what fails of another package as its failure, but for
+    what says what to do."""
+    what, run = f"the transcripts of {harness} cannot be read", __name__ if harness in OWN else ""
+    return ask_package(what, run, work, passes=(InvocationError,), briefly=briefly)
