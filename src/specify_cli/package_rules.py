@@ -39,7 +39,7 @@ _NOTHING: Mapping[str, Any] = {
 }
 # So many files stay in the cache folder: each environment that was removed leaves one.
 _MOST_FILES = 16
-# What this process has found, where no file can hold it.
+# What this process has found.
 _found_here: dict[str, Mapping[str, Any]] = {}
 
 
@@ -68,16 +68,16 @@ def read_found(*, anew: bool = False) -> Mapping[str, Any]:
     """Return what the installed packages bring, as members of `strangers.Strangers`: from the cache
     if it is of the packages installed now, else from the packages. With `anew` always from them."""
     stamp = read_stamp()
-    path = _find_cache(stamp)
-    cached = None if anew else read_cache(path, stamp) or _found_here.get(repr(stamp))
-    if cached is not None and not cached["developed"]:
-        return cached
-    found, is_kept = _NOTHING, True
-    if cached is not None or _is_brought(stamp):
+    key, path = repr(stamp), _find_cache(stamp)
+    # from the file once: a session's transcript is read with thousands of questions
+    cached = None if anew else _found_here.get(key) or read_cache(path, stamp)
+    found, is_kept = cached or _NOTHING, True
+    if _is_brought(stamp) if cached is None else cached["developed"]:
         __import__(_KERNEL)
         found, is_kept = sys.modules[_KERNEL].search(cached)
+    if is_kept:
+        _found_here[key] = found
     if is_kept and found is not cached:
-        _found_here[repr(stamp)] = found
         _write_cache(path, {"stamp": stamp, **found})
     return found
 

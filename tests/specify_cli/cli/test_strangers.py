@@ -15,6 +15,7 @@ from typing import Any, cast
 import pytest
 
 from forked import forking
+from specify_cli import package_rules
 from specify_cli.cli import shell
 from specify_cli.cli.app import _get_command
 from specify_cli.cli.tables import points
@@ -23,6 +24,7 @@ from specify_cli.cli.tables.strangers import find_strangers, read_strangers
 from specify_cli.features.doctor.doctor import _guard
 from specify_cli.features.gate.evidence import _ask_custom
 from specify_cli.features.gate.rules import parse_gate
+from specify_cli.features.hooks.strangers import load_foreign
 from specify_cli.project.checks import Finding
 from support import Cli, environment, wait_until
 
@@ -408,6 +410,7 @@ def bring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bring]:
 
     yield write
     _get_command.cache_clear()
+    load_foreign.cache_clear()
     for module in [name for name in sys.modules if name.startswith("kitty_")]:
         del sys.modules[module]  # the next test may bring another of this name
 
@@ -807,7 +810,7 @@ from specify_cli.features.sessions.transcripts import KeptSessions
 end = threading.Event()
 class Crow(Dialect):
     def translate(self, payload):
-        if 'translate' == WAITS: end.wait()
+        if 'translate' == WAITS or ('told' == WAITS and payload.get('prompt') == 'fix the login'): end.wait()
         return super().translate(payload)
 class Reader(SessionReader):
     def read(self, line):
@@ -836,7 +839,7 @@ def bring_crow(bring: Bring, waits: str, project: Path, home: Path) -> Path:
     return transcript
 
 
-@pytest.mark.parametrize("waits", ["import", "translate", "read"])
+@pytest.mark.parametrize("waits", ["import", "translate", "read", "told"])
 def test_a_harness_of_others_that_never_ends_holds_no_agent(
     bring: Bring, cli: Cli, chartered: Path, home: Path, monkeypatch: pytest.MonkeyPatch, waits: str
 ) -> None:
@@ -881,3 +884,26 @@ def test_whoever_interrupts_a_function_of_others_is_told_which(bring: Bring, cli
 
     assert (done.code, done.error()["error_code"]) == (130, "INTERRUPTED")
     assert "kitty_slow.work:count of another package" in done.error()["message"]
+
+
+def test_a_session_of_many_calls_reads_what_the_packages_bring_once(
+    bring: Bring, cli: Cli, chartered: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was read from its file for each event of a transcript, while the agent waited."""
+    transcript = bring_crow(bring, "never", chartered, home)
+    transcript.write_text('{"type": "user"}\n' * 300)
+    assert cli("hooks", "install", "--harness", "claude-code").code == 0
+    reads: list[object] = []
+    read_cache = package_rules.read_cache
+
+    def count_read(*asked: Any) -> object:
+        reads.append(asked)
+        return read_cache(*asked)
+
+    monkeypatch.setattr(package_rules, "read_cache", count_read)
+    told = {"session_id": "s-1", "cwd": str(chartered), "prompt": "fix it", "transcript_path": str(transcript)}
+
+    for event in ("UserPromptSubmit", "Stop"):
+        assert cli("hook", "crow", stdin=json.dumps({**told, "hook_event_name": event}).encode()).code == 0
+
+    assert len(reads) < 20

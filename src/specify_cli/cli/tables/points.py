@@ -117,8 +117,6 @@ def call_fill(fill: FoundFill, *arguments: object) -> Any:
 
     Raises the errors of our own rooms.
     """
-    if is_own(fill.run):
-        return load(fill.run)(*arguments)
 
     def call() -> Any:
         value = load(fill.run)(*arguments)

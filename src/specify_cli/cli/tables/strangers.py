@@ -35,10 +35,10 @@ _NAMED = frozenset((
     "api", "config_keys", "harness", "list_filters", "merge_rules", "page_rows", "transcripts",
 ))  # fmt: skip
 # Programs that people's own commands run below.
-_EVERYBODYS = frozenset((
-    "bash", "bun", "code", "dash", "deno", "fish", "init", "java", "login", "node", "python",
-    "python3", "ruby", "screen", "sh", "sshd", "su", "sudo", "systemd", "tmux", "zsh",
-))  # fmt: skip
+_EVERYBODYS = (
+    " bash bun code dash deno fish init java login node python python3 ruby screen sh sshd su sudo "
+    "systemd tmux zsh "
+)
 
 
 class Strangers(NamedTuple):
@@ -284,7 +284,7 @@ def _refuse_marks(feature: Feature) -> None:
         what = f"a variable that begins with {names[0]}"
         if not odd:
             what = "a program of its own"
-            odd = [one for one in marks.programs if one in _EVERYBODYS]
+            odd = [one for one in marks.programs if f" {one} " in _EVERYBODYS]
         if odd:
             raise ValueError(f"the marks of {harness}: expected {what}, found {', '.join(odd)}")
 

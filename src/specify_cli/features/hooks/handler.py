@@ -87,7 +87,7 @@ def run_hook(
         # 1. What happened, and in which project: an agent may look around elsewhere.
         payload = _parse_payload(data)
         harness = find_sender(harness, payload)
-        call = translate(harness, payload)
+        call = translate(harness, payload, briefly=True)
         at = find_site(harness, call, (cwd, project), home)
         if at is not None and call.parent_agent is not None and call.subagent is not None:
             session = find_session(at.root, harness, call.subagent, call.parent_agent)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import redirect_stdout
+from functools import cache
 
 from doctrine.light_imports import TYPE_CHECKING
 from specify_cli.cli.tables.points import FoundFill, is_own, list_fills, load, run_briefly
@@ -68,6 +69,7 @@ def call_waited(run: str, *arguments: object) -> None:
     ask_package(f"{run} of another package failed", run, lambda: load(run)(*arguments))
 
 
+@cache  # each event of a transcript asks for it
 def load_foreign(fill: FoundFill) -> Dialect:
     """Import a harness of another package. Raises EnvironmentFault ROOM_FAILED."""
 
@@ -83,7 +85,7 @@ def load_foreign(fill: FoundFill) -> Dialect:
     return dialect
 
 
-def translate_foreign(dialect: Dialect, payload: object) -> HookInput:
+def translate_foreign(dialect: Dialect, payload: object, *, briefly: bool) -> HookInput:
     """Return what a harness of another package makes of a payload. Raises EnvironmentFault
     ROOM_FAILED."""
 
@@ -95,7 +97,7 @@ def translate_foreign(dialect: Dialect, payload: object) -> HookInput:
 
     run = type(dialect).__module__
     what = f"the harness {dialect.name} ({run}) of another package failed"
-    call: HookInput = ask_package(what, run, read)
+    call: HookInput = ask_package(what, run, read, briefly=briefly)
     return call
 
 

@@ -27,8 +27,10 @@ if TYPE_CHECKING:
     from specify_cli.features.hooks.payload.values import HookInput
 
 
-def translate(harness: str, payload: object) -> HookInput:
+def translate(harness: str, payload: object, *, briefly: bool = False) -> HookInput:
     """Return the events that a hook call stands for, none where it stands for nothing.
+
+    With `briefly` another package has a few seconds.
 
     Raises EnvironmentFault ROOM_FAILED where the harness is another package's and fails.
     """
@@ -38,7 +40,7 @@ def translate(harness: str, payload: object) -> HookInput:
     # harnesses of other packages alone
     from specify_cli.features.hooks.strangers import translate_foreign
 
-    return translate_foreign(dialect, payload)
+    return translate_foreign(dialect, payload, briefly=briefly)
 
 
 def find_sender(harness: str, payload: object) -> str:

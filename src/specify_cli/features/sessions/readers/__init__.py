@@ -82,7 +82,11 @@ def read_session(
     dialect, sessions = find_dialect(harness), _find_harness_sessions(harness)
 
     def read() -> Session | None:
-        return read_session_with(sessions.reader, dialect, main, others, cwd, is_over=is_over)
+        found = read_session_with(sessions.reader, dialect, main, others, cwd, is_over=is_over)
+        if briefly and harness not in OWN and found is not None:
+            for item in found.events:  # that this ends, too: it is done again for each
+                dialect.translate(item.payload)
+        return found
 
     session: Session | None = _ask(harness, read, briefly=briefly)
     return session
