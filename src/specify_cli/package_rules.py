@@ -68,7 +68,8 @@ def read_found(*, anew: bool = False) -> Mapping[str, Any]:
     """Return what the installed packages bring, as members of `strangers.Strangers`: from the cache
     if it is of the packages installed now, else from the packages. With `anew` always from them."""
     stamp = read_stamp()
-    key, path = repr(stamp), _find_cache(stamp)
+    path = _find_cache(stamp)
+    key = repr((path, stamp))
     # from the file once: a session's transcript is read with thousands of questions
     cached = None if anew else _found_here.get(key) or read_cache(path, stamp)
     found, is_kept = cached or _NOTHING, True
