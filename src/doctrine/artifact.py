@@ -38,11 +38,11 @@ WORK_KINDS = (
     "question",
     "other",
 )
-_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}\Z")
-_KIND = re.compile(r"[a-z][a-z-]{0,31}\Z")
+_ID = r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}\Z"
+_KIND = r"[a-z][a-z-]{0,31}\Z"
 _NUMBER = r"[0-9]+(?=-)"
 _SUFFIXES = (".yaml", ".yml", ".md")
-_HEADING = re.compile(r"#+[ \t]+(.+)")
+_HEADING = r"#+[ \t]+(.+)"
 # Bookkeeping of the formats in the field: says nothing an agent could act on.
 _NOT_PROSE = frozenset(
     (
@@ -133,7 +133,7 @@ def parse_artifact(document: object, *, path: str, digest: str, origin: str) -> 
         raise ArtifactError("document", "expected a mapping with id, title and body", repair)
     identifier = _read_line(document, "id", "code") or _get_stem(path)
     kind = _read_kind(document, path)
-    if not _ID.match(identifier):
+    if not re.match(_ID, identifier):
         repair = "write an `id:` of letters, digits, dots, - and _, at most 128"
         if "id" not in document and "code" not in document:
             repair += ", or rename the file, which gives the id where there is none"
@@ -180,7 +180,7 @@ def parse_markdown_artifact(text: str, *, path: str, digest: str, origin: str) -
     `text` is the file's content; the other arguments are those of `parse_artifact`.
     """
     lines = text.strip().split("\n")
-    heading = _HEADING.match(lines[0])
+    heading = re.match(_HEADING, lines[0])
     body = "\n".join(lines[1:] if heading else lines).strip()
     title = heading.group(1).strip() if heading else _get_stem(path)
     return parse_artifact({"title": title, "body": body}, path=path, digest=digest, origin=origin)
@@ -254,7 +254,7 @@ def _read_kind(document: Mapping[str, object], path: str) -> str:
         kind = (
             kinds[0]
             if kinds
-            else "".join(_make_singular(part) for part in own if _KIND.match(part))
+            else "".join(_make_singular(part) for part in own if re.match(_KIND, part))
         )
     if not kind:
         repair = (
@@ -262,7 +262,7 @@ def _read_kind(document: Mapping[str, object], path: str) -> str:
             "`kind:` in it"
         )
         raise ArtifactError("kind", "neither the file nor its folder says which", repair)
-    if not _KIND.match(kind):
+    if kind not in KINDS and not re.match(_KIND, kind):
         repair = f"write one of {', '.join(KINDS)}"
         raise ArtifactError("kind", f"expected one lower-case word, found {kind[:60]!r}", repair)
     return kind

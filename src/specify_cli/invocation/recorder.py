@@ -87,7 +87,7 @@ _ANSWERED = (
     "reason",
     "redactions",
 )
-LABEL = re.compile(r"(?!start$|[0-9]+$)[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+LABEL = r"(?!start$|[0-9]+$)[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 
 
 class AppendedLine(NamedTuple):
@@ -279,7 +279,7 @@ class Recorder:
         The charter is read before the lock is taken, so another call can write while it is read.
         Raises StoredDataError and EnvironmentFault as `append` does.
         """
-        if label is not None and LABEL.fullmatch(label) is None:
+        if label is not None and re.fullmatch(LABEL, label) is None:
             raise CallerError(
                 "INVALID_VALUE",
                 "--label: expected a name such as after-review (letters, digits, '.', '_', "

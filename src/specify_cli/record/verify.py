@@ -49,7 +49,6 @@ _TIME_KEYS = {"started": "started_at", "completed": "completed_at"}
 _ENVELOPE_KEYS = ("v", "seq", "event", "invocation_id", "prev")
 _ENVELOPE = frozenset(_ENVELOPE_KEYS)
 _A_TIME = "1970-01-01T00:00:00.000Z"
-_TIME = re.compile(TIME_PATTERN)
 _SEALED_KEYS = {"prev", "seq", "v"}
 # How many possible beginnings of the bytes that one `recovered` line may skip are tracked at once.
 _MAX_GAPS = 8
@@ -355,7 +354,7 @@ class _Walk(Contents):
                 if key not in fields or (key == "seq" and seq is None):
                     self.add_finding("MISSING_FIELD", seq, offset, key)
         time = fields.get(time_key, _A_TIME)
-        if type(time) is not str or _TIME.fullmatch(time) is None:
+        if type(time) is not str or re.fullmatch(TIME_PATTERN, time) is None:
             self.add_finding("INVALID_TIME", seq, offset, f"{time_key} is {spell(time)}")
         stated = fields.get("v")
         if type(stated) is int and stated == self.version:

@@ -186,12 +186,13 @@ def _find_cells_below(
     if stop < 0 or -1 - line in places:
         return spans
     places.add(-1 - line)
-    if not _IN_NO_HEADER.isdisjoint(text[line:stop]):
+    signs = set(text[line:stop])
+    if not _IN_NO_HEADER.isdisjoint(signs) or signs.isdisjoint(_BETWEEN_CELLS):
         return spans  # found before the pattern is compiled: JSON and source code, mostly
     header = compiled(_HEADER).fullmatch(text, line, stop)
     if header is None:
         return spans
-    sign = next(sign for sign in "|\t,;" if sign in header[0])
+    sign = next(sign for sign in _BETWEEN_CELLS if sign in header[0])
     kinds = [kind_of_name(name.strip(_FRAME)) for name in header[0].split(sign)]
     for _ in range(200 if any(kinds) else 0):
         begin = stop + 1
@@ -244,6 +245,7 @@ _SQL_VALUE = (
 )
 _FRAME = " \t\r\"'`*|"
 _IN_NO_HEADER = frozenset("(){}[]<>:=/\\")
+_BETWEEN_CELLS = "|\t,;"
 _CELL = r"[\"'`*]?\w[\w .-]{0,63}[\"'`*]?"
 _HEADER = (
     rf"\|?[ ]*{_CELL}[ ]*(?:\|[ ]*{_CELL}[ "

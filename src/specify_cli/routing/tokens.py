@@ -41,10 +41,12 @@ class Token(NamedTuple):
     glued: bool = False  # the second part of a hyphenated word: never a verb by itself
 
 
+# What a plain request has. Most requests are plain, and to compile the whole pattern takes a
+# twentieth of a `do` (`tests/benchmarks/test_bench.py`).
+_SCAN_PLAIN = r"(?P<word>\w+)|(?P<clause>,)|(?P<stop>[.!?]+)"
 # `{1}` keeps signs beyond Latin out of the sets beside them: to compile such a mixed set takes
-# longer than the rest of the pattern (`tests/benchmarks/test_bench.py`).
-_SCAN = re.compile(
-    r"""(?P<skip>(?m:^)[ \t]*(?:(?:[-*+>]|•{1}|\d{1,3}[.)]|\#{1,6}|\[[ xX]?\])[ \t]+)+
+# longer than the rest of the pattern.
+_SCAN = r"""(?xs)(?P<skip>(?m:^)[ \t]*(?:(?:[-*+>]|•{1}|\d{1,3}[.)]|\#{1,6}|\[[ xX]?\])[ \t]+)+
               |⟦[^⟧\n]{0,100}⟧|(?<!\w)@[\w/.-]+)
     |(?P<pull>(?:https?://|www\.)\S+/(?:pulls?|merge_requests|pull-requests)/(?:\S*[^\s.,;:!?])?)
     |(?P<trace>(?m:^)[ \t]*File\ "[^"\n]{1,300}",\ line\ \d[^\n]*(?:\n[ \t]+[^\n]*)*)
@@ -59,9 +61,7 @@ _SCAN = re.compile(
     |(?P<clause>\s[-–—]+\s|[–—]{1}|[,;:()\[\]{}])
     |(?P<arrow>[-=]+>|→|⇒)
     |(?P<stop>[.!?]+|\n)
-    |(?P<conj>[&+/])""",
-    re.VERBOSE | re.DOTALL,
-)
+    |(?P<conj>[&+/])"""
 _CAMEL = r"[a-z][A-Z]"
 _TREES = frozenset(
     ("src", "lib", "test", "tests", "docs", "app", "apps", "pkg", "cmd", "packages", "scripts")
@@ -82,7 +82,7 @@ def scan_tokens(text: str, table: RouterTable) -> list[Token]:
         if name in text:
             text = re.sub(rf"\b{re.escape(name)}\b", lambda m: f"`{m[0][1:-1]}`", text)
     tokens: list[Token] = []
-    for match in _SCAN.finditer(text):
+    for match in re.finditer(_SCAN_PLAIN if is_plain(text) else _SCAN, text):
         kind, raw, at = match.lastgroup, match[0], match.start()
         if kind == "word":
             tokens += _read_word(raw, at, table)
@@ -101,6 +101,13 @@ def scan_tokens(text: str, table: RouterTable) -> list[Token]:
         if len(tokens) >= READ_TOKENS:
             break
     return tokens
+
+
+def is_plain(text: str) -> bool:
+    """Return whether a text has only ASCII words and numbers, blanks, commas before blanks, and
+    stops at its end: to such a text both patterns give the same tokens."""
+    letters = text.rstrip(".!?").replace(", ", "").replace(" ", "")
+    return letters.isascii() and letters.isalnum()
 
 
 def _read_word(raw: str, at: int, table: RouterTable) -> Iterator[Token]:

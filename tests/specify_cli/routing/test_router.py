@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,7 @@ from specify_cli.routing.router import (
     route,
 )
 from specify_cli.routing.table import PhraseIndex
+from specify_cli.routing.tokens import _SCAN, _SCAN_PLAIN, is_plain
 from support import draws
 
 HERE = Path(__file__).parent
@@ -474,3 +476,22 @@ def test_a_request_of_a_mebibyte_is_read_at_its_beginning_only(unit: str) -> Non
 
 def test_a_noun_phrase_of_any_length_is_read_once() -> None:
     assert asked("write a plan " + "doc " * 500) == "plan"
+
+
+def split_with(pattern: str, text: str) -> list[tuple[str | None, str, int]]:
+    return [(match.lastgroup, match[0], match.start()) for match in re.finditer(pattern, text)]
+
+
+@given(st.text(alphabet="aZ9 ,.!?'-_/(\n#+:é", max_size=14) | st.text(alphabet="abC19 ,.!?", max_size=30))
+@example("fix it, then C. ")
+@example("1. fix 1.")
+@settings(max_examples=draws(300), deadline=None)
+def test_a_plain_request_is_split_by_the_short_pattern_as_by_the_whole_one(text: str) -> None:
+    assert not is_plain(text) or split_with(_SCAN_PLAIN, text) == split_with(_SCAN, text)
+
+
+def test_most_requests_are_plain_and_split_alike() -> None:
+    plain = [case["request"] for case in CORPUS if is_plain(case["request"])]
+
+    assert len(plain) > len(CORPUS) / 2
+    assert [text for text in plain if split_with(_SCAN_PLAIN, text) != split_with(_SCAN, text)] == []
