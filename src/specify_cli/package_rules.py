@@ -44,9 +44,9 @@ _found_here: dict[str, Mapping[str, Any]] = {}
 
 
 class PackageRules(NamedTuple):
-    """Rules as (id, RE2 pattern), whose matches are masked in every project, and the values of
-    `memory_backend` that a package takes; by its name why a room is left out, and so are those that
-    it brings.
+    """What installed packages bring to recording: `masks` are rules as (id, RE2 pattern), whose
+    matches are masked in every project, and `backends` values of `memory_backend`. `left_out` maps
+    the names of rooms that could not be loaded to the reasons; of those nothing counts.
 
     All are empty where no package was looked for yet: then recording masks by the shipped rules
     and the project's own alone.
@@ -73,7 +73,8 @@ def read_found(*, anew: bool = False) -> Mapping[str, Any]:
     # from the file once: a session's transcript is read with thousands of questions
     cached = None if anew else _found_here.get(key) or read_cache(path, stamp)
     found, is_kept = cached or _NOTHING, True
-    if _is_brought(stamp) if cached is None else cached["developed"]:
+    must_search = _is_brought(stamp) if cached is None else bool(cached["developed"])
+    if must_search:
         __import__(_KERNEL)
         found, is_kept = sys.modules[_KERNEL].search(cached)
     if is_kept:

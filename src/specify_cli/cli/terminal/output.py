@@ -213,7 +213,10 @@ def write_answer(values: Mapping[str, object], value: object, lines: Iterable[st
 
     Raises EnvironmentFault ACCESS_FAILED, BrokenPipeError.
     """
-    write_json(value) if values["json"] else write_lines(lines)
+    if values["json"]:
+        write_json(value)
+    else:
+        write_lines(lines)
 
 
 def write_note(text: str) -> None:

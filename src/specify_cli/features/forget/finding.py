@@ -412,11 +412,11 @@ def find_in_work_trees(project: Project, needles: tuple[bytes, ...]) -> list[str
     """Return the files of people, in every work tree, that hold one of these or cannot be read;
     nothing erases them: sources, and exports that were written there."""
     tops = [root for root in list_roots(project) if "/kittify/worktrees/" not in root]
-    paths = {os.path.realpath(path) for top in tops for path in _walk(top, _NOT_PEOPLES)}
+    paths = {os.path.realpath(path) for top in tops for path in _walk(top, _NOT_SEARCHED)}
     return sorted(path for path in paths if _may_contain(path, needles))
 
 
-_NOT_PEOPLES = (layout.KITTIFY, ".git")
+_NOT_SEARCHED = (layout.KITTIFY, ".git")
 
 
 def _may_contain(path: str, needles: tuple[bytes, ...]) -> bool:
