@@ -14,6 +14,7 @@ from doctrine.git import ask_git, find_worktree
 from specify_cli import durable
 from specify_cli.errors import InvocationError
 from specify_cli.record import layout
+from specify_cli.record.seal import seal_at_end
 from specify_cli.storage.objects import FileObjectStore
 from specify_cli.storage.store import FileRecordStore, list_trail_folders, places
 
@@ -150,6 +151,32 @@ def find_never_published(root: str, git_dir: str | None, closed: set[str]) -> se
     paths = _list_published(git_dir)
     paths += [name for _, _, names in os.walk(f"{root}/{layout.TRAIL}") for name in names]
     return closed - {path.removesuffix(".jsonl")[-26:] for path in paths}
+
+
+def find_hidden_annexes(root: str, invocation_id: str) -> set[str | None]:
+    """Return the seals of a record's annexes that git does not see: those that are hidden, and
+    those that an archive alone holds.
+
+    `root` is the project's folder.
+    """
+    # Only a log with annexes that are not published yet comes here.
+    from specify_cli.storage.checking import annex_files
+
+    rules = f"{layout.annex_folder(invocation_id)}/.gitignore"
+    try:
+        hidden = durable.read_below(root, rules, _MAX_PUBLISHED).split(b"\n")
+    except (OSError, InvocationError):
+        hidden = []
+    return {
+        seal_at_end(data)
+        for path, data in annex_files(root, invocation_id)
+        if isinstance(data, bytes)
+        and (
+            b"*" in hidden
+            or f"/{os.path.basename(path)}".encode() in hidden
+            or not os.path.lexists(f"{root}/{path}")
+        )
+    }
 
 
 def find_unpublished(root: str, git_dir: str | None) -> list[str]:

@@ -499,8 +499,7 @@ class FileRecordStore:
         """
         folder = layout.annex_folder(invocation_id)
         leaves = with_record or self.trail == "committed"
-        published = places(self.root, [layout.trail_folder(invocation_id)] if leaves else [])
-        if all(place.invocation_id != invocation_id for place in published):
+        if not (leaves and self.is_published(invocation_id)):
             self.hide_folder(folder)
         elif os.path.lexists(f"{self.root}/{folder}/.gitignore"):
             with durable.folder(self.root, folder) as fd:
@@ -508,19 +507,32 @@ class FileRecordStore:
                     hidden = "".join(f"/{name}\n" for name in sorted(os.listdir(fd)))
                     durable.replace(fd, ".gitignore", hidden.encode(), durable.SHARED)
 
+    def is_published(self, invocation_id: str) -> bool:
+        """Return whether the trail of this branch holds a record."""
+        there = places(self.root, [layout.trail_folder(invocation_id)])
+        return any(place.invocation_id == invocation_id for place in there)
+
     def publish(self, place: Place) -> str | None:
         """Copy a finished record to the trail, and return the path of the copy. Return None if the
         trail is not committed, or the record or its copy is there already.
 
         The copy is created whole or not at all and never overwritten, so after a crash call this
         again. It has mode 0644 and is durable with its name. The record's objects must be published
-        before, because readers of the copy rely on them. Raises EnvironmentFault WRITE_FAILED.
+        before, because readers of the copy rely on them. What was said of the record so far leaves
+        with it: its annexes are hidden no longer. Raises EnvironmentFault WRITE_FAILED.
         """
         folder = layout.trail_folder(place.invocation_id)
         if self.trail != "committed" or place.folder == folder:
             return None
         data = self.read(place)
+        annexes = layout.annex_folder(place.invocation_id)
         try:
+            if os.path.lexists(f"{self.root}/{annexes}/.gitignore") and not self.is_published(
+                place.invocation_id
+            ):
+                with durable.folder(self.root, annexes) as fd:
+                    os.unlink(".gitignore", dir_fd=fd)
+                    os.fsync(fd)
             with durable.folder(self.root, folder, create=True) as fd:
                 self.shield_trail()
                 try:

@@ -89,6 +89,99 @@ def test_records_of_before_the_trail_was_committed_are_no_alarm_in_a_clone(
     assert "LOGGED_RECORD_MISSING" in robbed.out
 
 
+@pytest.mark.parametrize("signed", [False, True])
+def test_records_that_were_closed_while_the_trail_was_private_again_are_no_alarm_in_a_clone(
+    cli: Cli, chartered: Path, tmp_path: Path, signed: bool
+) -> None:
+    begin_committed(cli, chartered)
+    config = chartered / ".kittify/config.yaml"
+    stated = config.read_text()
+    open_ = str(cli("do", "implement WP04", "--json").json()["invocation_id"])
+    work(cli)
+    config.write_text(stated.replace("trail: committed", "trail: private"))
+    private = work(cli)
+    assert cli("profile-invocation", "complete", open_).code == 0
+    config.write_text(stated)
+    accept(chartered)
+    if signed:
+        assert cli("trail", "checkpoint").code == 0
+    work(cli)
+    if signed:
+        assert cli("trail", "checkpoint").code == 0
+    commit(chartered)
+    git(tmp_path, "clone", "-q", str(chartered), str(tmp_path / "clone"))
+    cloned = cli("invocations", "verify", "--all", "--json", cwd=tmp_path / "clone")
+    published = b"".join(path.read_bytes() for path in chartered.glob(".kittify/trail/log/*/*"))
+    own = cli("invocations", "verify", "--all", "--json")
+
+    assert (cloned.code, cloned.json()["records"]) == (0, 3), cloned.out
+    assert private.encode() not in published
+    assert f"close {open_}".encode() not in published
+    assert (own.code, own.json()["level"]) == (0, "logged" if signed else "linked"), own.out
+
+
+@pytest.mark.parametrize("accepted", ["before the hold", "before the close", "after the close"])
+def test_what_is_said_of_a_record_before_it_is_published_leaves_with_it(
+    cli: Cli, chartered: Path, tmp_path: Path, accepted: str
+) -> None:
+    cli("init", "--trail", "committed")
+    commit(chartered)
+    run = str(cli("do", "implement WP03", "--json").json()["invocation_id"])
+    if accepted == "before the hold":
+        accept(chartered)
+    assert cli("hold", "add", run, "--reason", "case 7").code == 0
+    if accepted == "before the close":
+        accept(chartered)
+    assert cli("profile-invocation", "complete", run).code == 0
+    accept(chartered)
+    assert cli("profile-invocation", "complete", run).code == 0
+    work(cli)
+    commit(chartered)
+    git(tmp_path, "clone", "-q", str(chartered), str(tmp_path / "clone"))
+    cloned = cli("invocations", "verify", "--all", cwd=tmp_path / "clone")
+
+    assert (cloned.code, "ERROR" in cloned.out) == (0, False), cloned.out
+    assert run in cli("hold", "list", cwd=tmp_path / "clone").out
+
+
+def test_what_a_clone_said_of_published_records_before_it_accepted_the_trail_is_no_alarm_in_others(
+    cli: Cli, chartered: Path, tmp_path: Path
+) -> None:
+    begin_committed(cli, chartered)
+    run = work(cli)
+    commit(chartered)
+    clone, other = tmp_path / "clone", tmp_path / "other"
+    git(tmp_path, "clone", "-q", str(chartered), str(clone))
+    assert cli("hold", "add", run, "--reason", "case 7", cwd=clone).code == 0
+    accept(clone)
+    own = str(cli("do", "fix it", "--json", cwd=clone).json()["invocation_id"])
+    assert cli("profile-invocation", "complete", own, cwd=clone).code == 0
+    commit(clone)
+    git(tmp_path, "clone", "-q", str(clone), str(other))
+    found = cli("invocations", "verify", "--all", cwd=other)
+
+    assert found.code == 0, found.out
+    assert "case 7" not in cli("hold", "list", cwd=other).out
+
+
+def test_the_objects_of_what_is_said_of_a_published_record_leave_with_it(
+    cli: Cli, chartered: Path, tmp_path: Path
+) -> None:
+    """An agent closes the record and then says its last words, which a hook adds."""
+    cli("init", "--trail", "committed")
+    config = chartered / ".kittify/config.yaml"
+    config.write_text(config.read_text().replace("capture_llm_io: summary", "capture_llm_io: full"))
+    accept(chartered)
+    run = work(cli)
+    words = json.dumps({"text": "word " * 20_000}).encode()
+    assert cli("profile-invocation", "record", run, "--event", "turn", "--json-payload", "-", stdin=words).code == 0
+    commit(chartered)
+    git(tmp_path, "clone", "-q", str(chartered), str(tmp_path / "clone"))
+    found = cli("invocations", "verify", "--all", cwd=tmp_path / "clone")
+
+    assert found.code == 0, found.out
+
+
 def test_what_another_branch_holds_is_not_published_again(cli: Cli, chartered: Path) -> None:
     begin_committed(cli, chartered)
     git(chartered, "checkout", "-qb", "feature")

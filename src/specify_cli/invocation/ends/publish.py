@@ -20,17 +20,12 @@ from specify_cli.record.findings import OF_THE_LINES
 from specify_cli.storage.checking import verify_place
 from specify_cli.storage.index import Index
 from specify_cli.storage.objects import FileObjectStore
-from specify_cli.storage.publishing import (
-    find_never_published,
-    find_unpublished,
-    note_published,
-    prepare,
-)
+from specify_cli.storage.publishing import find_unpublished, note_published, prepare
 from specify_cli.storage.reachability import Reach, policy_withholds
 from specify_cli.storage.store import FileRecordStore, Place
 from specify_cli.trail.log.entries import TrailLog, open_log
-from specify_cli.trail.log.leaves import CLOSE, Generation, list_generations
-from specify_cli.trail.log.published import list_segments, publish_leaves
+from specify_cli.trail.log.leaves import Generation, list_generations
+from specify_cli.trail.log.published import publish_leaves, read_unpublished
 
 
 def publish_record(
@@ -65,24 +60,16 @@ def publish_record(
 def _leave_private(project: Project, log: TrailLog, generation: Generation) -> Generation:
     """Return the log to publish. Raises OSError.
 
-    If no part of `generation` is published yet and it names records that were closed before the
-    trail was committed, a new log without them is begun: every other clone would miss those
-    records, and their ids and seals are private.
+    If leaves that are not published yet are private, a new log without them is begun: every other
+    clone would miss what they name, and ids and seals are private too.
     """
-    if list_segments(project.root, generation.name):
-        return generation
     with open(f"{generation.path}/leaves", "rb") as file:
         durable.lock(file.fileno(), f"{generation.path}/leaves")  # no leaf comes meanwhile
         newest = list_generations(generation.home)[-1]
-        if newest != generation.name:
+        leaves, public = read_unpublished(project, generation)
+        if newest != generation.name or leaves == public:
             return Generation(generation.home, newest)
-        leaves = list(generation.read_leaves())
-        closed = {leaf.invocation_id for leaf in leaves if leaf.kind == CLOSE}
-        private = find_never_published(project.root, project.git_dir, closed)
-        if not private:
-            return generation
-        public = [leaf.entry + b"\n" for leaf in leaves if leaf.invocation_id not in private]
-        return log.begin(generation, b"".join(public))
+        return log.begin(generation, b"".join(leaf.entry + b"\n" for leaf in public))
 
 
 def _publish_one(

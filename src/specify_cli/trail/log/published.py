@@ -19,12 +19,24 @@ from __future__ import annotations
 
 import re
 from hashlib import sha256
+from typing import TYPE_CHECKING
 
 from doctrine import os
 from specify_cli import durable
 from specify_cli.record import layout
+from specify_cli.storage.publishing import find_hidden_annexes, find_never_published
 from specify_cli.storage.store import FileRecordStore
-from specify_cli.trail.log.leaves import LEAF_BYTES, Generation, list_names
+from specify_cli.trail.log.leaves import (
+    ANNEX,
+    CLOSE,
+    LEAF_BYTES,
+    Generation,
+    Leaf,
+    list_names,
+)
+
+if TYPE_CHECKING:
+    from specify_cli.project.config import Project
 
 # How many leaves one piece holds at most.
 MAX_PIECE = 100_000
@@ -50,6 +62,32 @@ def list_segments(root: str, name: str) -> list[tuple[str, int, int]]:
     return sorted((item for item in segments if item[1] < item[2]), key=lambda item: item[1:])
 
 
+def read_unpublished(project: Project, generation: Generation) -> tuple[list[Leaf], list[Leaf]]:
+    """Return the leaves of a log that this branch does not hold yet, and those of them that are not
+    private.
+
+    Leaves of a record that was closed while the trail was not committed, and of an annex that git
+    does not see, are private.
+    """
+    leaves = list(generation.read_leaves(_count_published(project.root, generation.name)))
+    closed = {leaf.invocation_id for leaf in leaves if leaf.kind == CLOSE}
+    private = find_never_published(project.root, project.git_dir, closed)
+    annexed = {leaf.invocation_id for leaf in leaves if leaf.kind == ANNEX}
+    hidden = {seal for name in annexed for seal in find_hidden_annexes(project.root, name)}
+    return leaves, [
+        leaf for leaf in leaves if leaf.invocation_id not in private and leaf.seal not in hidden
+    ]
+
+
+def _count_published(root: str, name: str) -> int:
+    """Return how many of a log's first leaves this branch holds."""
+    count = 0
+    for _, first, end in list_segments(root, name):
+        if first <= count:
+            count = max(count, end)
+    return count
+
+
 def publish_leaves(root: str, generation: Generation) -> None:
     """Publish the leaves of a log that this branch does not hold yet. Raises OSError.
 
@@ -59,10 +97,7 @@ def publish_leaves(root: str, generation: Generation) -> None:
     `root` is the project's folder. A crash between two pieces leaves the earlier ones, which the
     next call continues.
     """
-    start, size = 0, generation.count_leaves()
-    for _, first, end in list_segments(root, generation.name):
-        if first <= start:
-            start = max(start, end)
+    start, size = _count_published(root, generation.name), generation.count_leaves()
     while start < size:
         end = min(size, start + MAX_PIECE)
         _publish(

@@ -55,7 +55,7 @@ from specify_cli.trail.log.notes import (
     parse_checkpoint,
     sign,
 )
-from specify_cli.trail.log.published import list_segments, publish_checkpoint
+from specify_cli.trail.log.published import list_segments, publish_checkpoint, read_unpublished
 
 _PREFIX = "PRIVATE+KEY+"
 _MAX_KEY = 16 * 1024
@@ -279,16 +279,19 @@ def keep_checkpoint(project: Project, generation: Generation, checkpoint: Checkp
     """Store a checkpoint as the newest of a log, with a copy in the work tree that shows a later
     restored log.
 
-    Both are durable on return, and published if the trail is committed. Raises OSError.
+    Both are durable on return, and published if the trail is committed and no leaf is private.
+    Raises OSError.
     """
     data = str(checkpoint).encode()
     with durable.folder(generation.path) as fd:
         durable.replace(fd, "checkpoint", data, durable.PRIVATE)
     with durable.folder(project.root, layout.CHECKPOINTS, create=True) as fd:
         durable.replace(fd, generation.name, data, durable.PRIVATE)
-    # A close publishes first: it leaves out what is of before the trail was committed.
+    # A close publishes first, and leaves out what is private.
     if project.config.trail == "committed" and list_segments(project.root, generation.name):
-        publish_checkpoint(project.root, generation, checkpoint.size, data)
+        leaves, public = read_unpublished(project, generation)
+        if leaves == public:
+            publish_checkpoint(project.root, generation, checkpoint.size, data)
 
 
 def read_checkpoint(generation: Generation) -> Checkpoint | None:
