@@ -45,6 +45,34 @@ def test_a_clone_that_knows_the_person_trusts_the_log(root: Path, home: Path, tm
     assert run_main(argv, cwd=clone, home=home).code == 0
 
 
+def test_a_record_that_went_with_its_piece_of_the_log_leaves_nothing_behind_it_logged(
+    root: Path, home: Path, tmp_path: Path
+) -> None:
+    """The root that was signed cannot be computed without the piece."""
+    first = {*root.glob(".kittify/trail/*/*.jsonl")}
+    before = {*root.glob(".kittify/trail/log/*/*.leaves")}
+    grow(root, random.Random(9), 1)
+    records = {*root.glob(".kittify/trail/*/*.jsonl")} - first
+    pieces = {*root.glob(".kittify/trail/log/*/*.leaves")} - before
+    grow(root, random.Random(10), 2)
+    key = make_key(tmp_path, "ada")
+    assert run_main(["trail", "enroll", "--key", str(key)], cwd=root, home=home).code == 0
+    git(root, "add", "-A")
+    git(root, "commit", "-q", "-m", "work")
+    git(tmp_path, "clone", "-q", str(root), "clone")
+    clone = tmp_path / "clone"
+    remember = ["invocations", "verify", "--all", "--remember", str(tmp_path / "memory")]
+    assert run_main(remember, cwd=clone, home=home).code == 0
+    for path in (*records, *pieces):
+        (clone / path.relative_to(root)).unlink()
+    known = verify(clone, Trust(signers=Signers(allow(tmp_path, key))))
+
+    assert records and pieces
+    assert "LOG_ROLLED_BACK" in run_main(remember, cwd=clone, home=home).out
+    assert known.level == "linked"
+    assert any("newest records" in text for text in known.not_proven)
+
+
 @pytest.mark.parametrize(
     "options",
     ['namespaces="file"', 'valid-before="20200101"', 'valid-after="20990101"'],

@@ -384,7 +384,11 @@ def _judge_checkpoints(cursor: _Cursor) -> Iterator[Finding]:
             forked = any(cursor.roots.get(other.size) == other.root for other in later)
             code = "LOG_RESTARTED" if ended else "LOG_FORKED" if forked else "LOG_ALTERED"
             yield finding(code, file, f"{checkpoint.origin} at {checkpoint.size} leaves")
-        elif root is None and view.gap is None and checkpoint.size > cursor.frontier.size:
+        elif (
+            root is None
+            and (view.gap is None or file == view.memory)
+            and checkpoint.size > cursor.frontier.size
+        ):
             detail = (
                 f"{checkpoint.origin} has {cursor.frontier.size} leaves, the checkpoint "
                 f"says {checkpoint.size}"

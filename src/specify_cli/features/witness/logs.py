@@ -212,7 +212,8 @@ class Logs:
                 self._note("LOG_UNVERIFIED", file, str(error))
                 continue
             sound.append((file, checkpoint))
-            if known:
+            # Behind a piece that is not here nothing shows what was signed.
+            if known and (view.gap is None or checkpoint.size <= view.gap):
                 signed = max(signed, checkpoint.size)
                 if seen is not None:
                     witnessed = max(witnessed, checkpoint.size)
