@@ -154,34 +154,25 @@ def find_never_published(root: str, git_dir: str | None, closed: set[str]) -> se
 
 
 def find_hidden_annexes(root: str, invocation_id: str) -> set[str | None]:
-    """Return the seals of a record's annexes that git does not see: those that are hidden, and
-    those that an archive alone holds.
+    """Return the seals of a record's annexes that git ignores, or that an archive alone holds.
 
     `root` is the project's folder.
     """
     # Only a log with annexes that are not published yet comes here.
     from specify_cli.storage.checking import annex_files
 
-    rules = f"{layout.annex_folder(invocation_id)}/.gitignore"
-    try:
-        hidden = durable.read_below(root, rules, _MAX_PUBLISHED).split(b"\n")
-    except (OSError, InvocationError):
-        hidden = []
+    folder = f"{root}/{layout.annex_folder(invocation_id)}"
+    seen = ask_git(root, "ls-files", "-co", "--exclude-standard", "--", folder) or ""
     return {
         seal_at_end(data)
         for path, data in annex_files(root, invocation_id)
-        if isinstance(data, bytes)
-        and (
-            b"*" in hidden
-            or f"/{os.path.basename(path)}".encode() in hidden
-            or not os.path.lexists(f"{root}/{path}")
-        )
+        if isinstance(data, bytes) and os.path.basename(path) not in seen
     }
 
 
 def find_unpublished(root: str, git_dir: str | None) -> list[str]:
     """Return the ids of records that this clone published and still has, but whose commit was
-    dropped from all branches.
+    dropped from all branches, or taken back by a later commit of this one.
 
     The published part of the log still names them, so every other clone would miss them. git is
     called for 500 paths at a time, over all branches.
@@ -203,9 +194,9 @@ def find_unpublished(root: str, git_dir: str | None) -> list[str]:
     ]
     for at in range(0, len(lost), _AT_ONCE):
         part = lost[at : at + _AT_ONCE]
-        output = (
-            ask_git(str(top), "log", "--all", "-z", "--format=", "--name-only", "--", *part) or ""
-        )
+        words = "log --all --not HEAD -z --format= --name-only --".split()
+        output = ask_git(str(top), *words, *part) or ""
+        output += ask_git(str(top), "ls-files", "-z", "--", *part) or ""
         lost[at : at + _AT_ONCE] = [path if path not in output.split("\0") else "" for path in part]
     names = [layout.parse_record_name(os.path.basename(path)) for path in lost if path]
     return [name[1] for name in names if name is not None]

@@ -54,6 +54,27 @@ def test_a_dropped_commit_is_told_its_owner_and_no_alarm_in_a_clone(cli: Cli, ch
     assert list((tmp_path / "clone").glob(f".kittify/trail/*/*{dropped}.jsonl"))
 
 
+def test_a_commit_that_was_reverted_is_told_its_owner_and_no_alarm_in_a_clone(
+    cli: Cli, chartered: Path, tmp_path: Path
+) -> None:
+    begin_committed(cli, chartered)
+    reverted = work(cli)
+    commit(chartered)
+    git(chartered, "revert", "--no-edit", "HEAD")
+    told = [item for item in cli("doctor", "--json").json()["findings"] if item["code"] == "UNPUBLISHED"]
+    work(cli)
+    commit(chartered)
+    git(chartered, "sparse-checkout", "set", "--no-cone", "/*", "!/.kittify/trail/20*")
+    sparse = cli("doctor", "--json").json()["findings"]
+    git(tmp_path, "clone", "-q", str(chartered), str(tmp_path / "clone"))
+    cloned = cli("invocations", "verify", "--all", cwd=tmp_path / "clone")
+
+    assert [reverted in item["message"] for item in told] == [True]
+    assert not list(chartered.glob(".kittify/trail/*/*.jsonl"))
+    assert "UNPUBLISHED" not in {item["code"] for item in sparse}
+    assert cloned.code == 0, cloned.out
+
+
 @pytest.mark.parametrize("signed", ["never", "after", "before and after"])
 def test_records_of_before_the_trail_was_committed_are_no_alarm_in_a_clone(
     cli: Cli, chartered: Path, tmp_path: Path, signed: str

@@ -26,7 +26,7 @@ FINDINGS: Mapping[str, FindingKind] = {
     "LINK_MISSING": (
         ERROR,
         "a record that this one cites is not here",
-        "it was deleted, or its branch is not here: fetch all branches, or restore it from a backup",
+        "it was deleted, or its branch is not here: fetch all branches or restore it from a backup",
     ),
     "LINK_BROKEN": (
         ERROR,
@@ -61,7 +61,7 @@ FINDINGS: Mapping[str, FindingKind] = {
     "LOGGED_RECORD_MISSING": (
         ERROR,
         "the log holds a line of a record that is not here",
-        "it was deleted, or its branch is not here: fetch all branches, or restore it from a backup",
+        "it was deleted, or its branch is not here: fetch all branches or restore it from a backup",
     ),
     "LOGGED_ELSEWHERE": (
         INFO,
