@@ -22,8 +22,6 @@ from specify_cli.storage.store import FileRecordStore, list_trail_folders, place
 # of the worktree.
 _PUBLISHED = "published"
 _MAX_PUBLISHED = 64 * 1024 * 1024
-# Number of paths for one call of git.
-_AT_ONCE = 500
 
 
 def prepare(records: FileRecordStore) -> None:
@@ -44,14 +42,15 @@ def withdraw_private_objects(root: str) -> None:
     """Move the objects that only private records name out of the tracked folder, after a change
     from private to committed.
 
-    Objects of published records stay where they are. The folder's own `.gitignore` hides everything
-    until the last object has moved, so a crash here exposes nothing, and the next start continues.
-    Raises OSError, StoredDataError.
+    Objects of published records stay where they are, and so does what git tracks, because annexes
+    name objects too. The folder's own `.gitignore` hides everything until the last object has
+    moved, so a crash here exposes nothing, and the next start continues. Raises OSError,
+    StoredDataError.
 
     `root` is the project's folder. Each object is renamed, so it is never in both folders or in
     none; both folders are synced before the next two letters.
     """
-    public = objects_of_trail(root)
+    public, tracked = objects_of_trail(root), _list_tracked(root)
     with durable.folder(root, layout.OBJECTS) as objects_fd:
         for shard in sorted(name for name in os.listdir(objects_fd) if len(name) == 2):
             with (
@@ -59,7 +58,8 @@ def withdraw_private_objects(root: str) -> None:
                 durable.folder(root, f"{layout.LOCAL_OBJECTS}/{shard}", create=True) as new,
             ):
                 for name in sorted(os.listdir(old)):
-                    if (shard + name).removesuffix(layout.WITHHELD) not in public:
+                    digest = (shard + name).removesuffix(layout.WITHHELD)
+                    if digest not in public and f"{layout.OBJECTS}/{shard}/{name}" not in tracked:
                         os.rename(name, name, src_dir_fd=old, dst_dir_fd=new)
                 os.fsync(new)
                 os.fsync(old)
@@ -74,8 +74,7 @@ def find_ignored_objects(root: str) -> list[str]:
     Records that a branch brought into the trail do not count, because they could name objects that
     were never published. Paths are below the root, sorted; outside git there are none.
     """
-    top = find_worktree(root)
-    if top is None or not (
+    if find_worktree(root) is None or not (
         os.path.isdir(f"{root}/{layout.TRAIL}") and os.path.isdir(f"{root}/{layout.RECORDS}")
     ):
         return []
@@ -83,9 +82,12 @@ def find_ignored_objects(root: str) -> list[str]:
         f"{layout.OBJECTS}/{d[:2]}/{d[2:]}"
         for d in objects_of_trail(root, of=set(os.listdir(f"{root}/{layout.RECORDS}")))
     }
-    listed = ask_git(top, "ls-files", "-z", "--", f"{root}/{layout.OBJECTS}") or ""
-    tracked = {os.path.relpath(f"{top}/{name}", root) for name in listed.split("\0") if name}
-    return sorted(path for path in paths - tracked if os.path.exists(f"{root}/{path}"))
+    return sorted(path for path in paths - _list_tracked(root) if os.path.exists(f"{root}/{path}"))
+
+
+def _list_tracked(root: str) -> set[str]:
+    """Return the paths of the objects that git tracks, below the root."""
+    return set((ask_git(root, "ls-files", "-z", "--", layout.OBJECTS) or "").split("\0"))
 
 
 def objects_of_trail(root: str, of: set[str] | None = None) -> set[str]:
@@ -175,7 +177,7 @@ def find_unpublished(root: str, git_dir: str | None) -> list[str]:
     dropped from all branches, or taken back by a later commit of this one.
 
     The published part of the log still names them, so every other clone would miss them. git is
-    called for 500 paths at a time, over all branches.
+    asked only where the work tree lacks a record that this clone published.
 
     `root` is the project's folder, and `git_dir` the git directory, None outside git.
     """
@@ -192,11 +194,11 @@ def find_unpublished(root: str, git_dir: str | None) -> list[str]:
         and f"{top}/{path}".startswith(f"{root}/{layout.TRAIL}/")
         and not os.path.lexists(f"{top}/{path}")
     ]
-    for at in range(0, len(lost), _AT_ONCE):
-        part = lost[at : at + _AT_ONCE]
-        words = "log --all --not HEAD -z --format= --name-only --".split()
-        output = ask_git(str(top), *words, *part) or ""
-        output += ask_git(str(top), "ls-files", "-z", "--", *part) or ""
-        lost[at : at + _AT_ONCE] = [path if path not in output.split("\0") else "" for path in part]
-    names = [layout.parse_record_name(os.path.basename(path)) for path in lost if path]
+    if not lost or top is None:
+        return []
+    trail = f"{root}/{layout.TRAIL}"
+    words = ("log", "--all", "--not", "HEAD", "-z", "--format=", "--name-only", "--")
+    output = f"{ask_git(top, *words, trail)}\0{ask_git(top, 'ls-files', '-z', '--', trail)}"
+    known = set(output.split("\0"))
+    names = [layout.parse_record_name(os.path.basename(path)) for path in lost if path not in known]
     return [name[1] for name in names if name is not None]

@@ -197,10 +197,15 @@ def test_the_objects_of_what_is_said_of_a_published_record_leave_with_it(
     words = json.dumps({"text": "word " * 20_000}).encode()
     assert cli("profile-invocation", "record", run, "--event", "turn", "--json-payload", "-", stdin=words).code == 0
     commit(chartered)
-    git(tmp_path, "clone", "-q", str(chartered), str(tmp_path / "clone"))
-    found = cli("invocations", "verify", "--all", cwd=tmp_path / "clone")
+    clone = tmp_path / "clone"
+    git(tmp_path, "clone", "-q", str(chartered), str(clone))
+    found = cli("invocations", "verify", "--all", cwd=clone)
+    assert cli("do", "fix it", cwd=clone).code == 0
+    accept(clone)
+    assert cli("do", "fix it again", cwd=clone).code == 0
 
     assert found.code == 0, found.out
+    assert git(clone, "status", "--porcelain") == "", "who accepts the trail takes nothing out of it"
 
 
 def test_what_another_branch_holds_is_not_published_again(cli: Cli, chartered: Path) -> None:
