@@ -38,9 +38,9 @@ from functools import lru_cache
 from itertools import pairwise
 
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple, sha256
-from specify_cli.redaction.finders import FINDERS, FINDERS_VERSION
-from specify_cli.redaction.heuristics import compiled, is_secret, masks_in, vocabulary
-from specify_cli.redaction.rules import DIGEST, OPTIONS, SHIPPED, Rule, by_pattern
+from specify_cli.redaction.finders import FINDERS
+from specify_cli.redaction.heuristics import compiled, is_secret, masks_in
+from specify_cli.redaction.rules import DIGEST, SHIPPED, Rule, by_pattern
 
 if TYPE_CHECKING:
     import re
@@ -131,16 +131,6 @@ def shipped_rule_set() -> RuleSet:
     """
     ids = frozenset((*(rule.rule_id for rule in SHIPPED), OVERRUN))
     return RuleSet(SHIPPED, (), frozenset(), (), ids, DIGEST)
-
-
-def digest_of_shipped() -> str:
-    """Return the digest of the shipped rules and of the words they judge by: what `rules.json` must
-    state.
-
-    A test compares the two; the digest is not computed at start because that costs more than
-    reading it.
-    """
-    return _compute_digest(SHIPPED, OPTIONS, FINDERS_VERSION, vocabulary())
 
 
 def rule_set(user: Collection[tuple[str, str]], allow: Collection[str] = ()) -> RuleSet:

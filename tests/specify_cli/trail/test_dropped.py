@@ -208,6 +208,29 @@ def test_the_objects_of_what_is_said_of_a_published_record_leave_with_it(
     assert git(clone, "status", "--porcelain") == "", "who accepts the trail takes nothing out of it"
 
 
+def test_an_archive_brings_what_is_said_of_a_published_record_with_its_objects(  # room: archives
+    cli: Cli, chartered: Path, tmp_path: Path
+) -> None:
+    cli("init", "--trail", "committed")
+    config = chartered / ".kittify/config.yaml"
+    config.write_text(config.read_text().replace("capture_llm_io: summary", "capture_llm_io: full"))
+    accept(chartered)
+    run = work(cli)
+    commit(chartered)
+    clone, other = tmp_path / "clone", tmp_path / "other"
+    git(tmp_path, "clone", "-q", str(chartered), str(clone))
+    words = json.dumps({"text": "word " * 20_000}).encode()
+    assert cli("profile-invocation", "record", run, "--event", "turn", "--json-payload", "-", stdin=words).code == 0
+    assert cli("invocations", "export", run, "-o", "run.tar").code == 0
+    accept(clone)
+    assert cli("invocations", "import", str(chartered / "run.tar"), cwd=clone).code == 0
+    commit(clone)
+    git(tmp_path, "clone", "-q", str(clone), str(other))
+    found = cli("invocations", "verify", "--all", cwd=other)
+
+    assert found.code == 0, found.out
+
+
 def test_what_another_branch_holds_is_not_published_again(cli: Cli, chartered: Path) -> None:
     begin_committed(cli, chartered)
     git(chartered, "checkout", "-qb", "feature")
