@@ -60,7 +60,7 @@ from specify_cli.record.seal import open_line
 from specify_cli.record.state import StateFold
 from specify_cli.redaction.redact import redact
 from specify_cli.storage.objects import FileObjectStore
-from specify_cli.storage.store import Body, FileRecordStore, LockedRecord, Place, digest
+from specify_cli.storage.store import Body, FileRecordStore, LockedRecord, Place
 from specify_cli.trail.fixing import fix_tip
 from specify_cli.trail.log.entries import write_annex
 
@@ -567,8 +567,6 @@ class Recorder:
         """Write events about a closed record: one annex file each, chained to the record's last
         line, which must be durable."""
         self._records.hold_durably(self.place)
-        if self._records.is_published(self.invocation_id):
-            self.objects.publish([digest(data) for item in items for data in item.objects])
         now = read_clock(self._clock)
         at = rfc3339(now)
         paths: list[str] = []

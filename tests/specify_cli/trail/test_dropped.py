@@ -208,6 +208,19 @@ def test_the_objects_of_what_is_said_of_a_published_record_leave_with_it(
     assert git(clone, "status", "--porcelain") == "", "who accepts the trail takes nothing out of it"
 
 
+def test_the_report_of_a_replay_leaves_with_the_published_record_that_it_is_of(
+    cli: Cli, chartered: Path, tmp_path: Path
+) -> None:
+    begin_committed(cli, chartered)
+    run = work(cli)
+    assert cli("replay", run, "--record").code == 0
+    commit(chartered)
+    git(tmp_path, "clone", "-q", str(chartered), str(tmp_path / "clone"))
+    found = cli("invocations", "verify", "--all", cwd=tmp_path / "clone")
+
+    assert found.code == 0, found.out
+
+
 def test_an_archive_brings_what_is_said_of_a_published_record_with_its_objects(  # room: archives
     cli: Cli, chartered: Path, tmp_path: Path
 ) -> None:

@@ -463,9 +463,8 @@ def note_replay(
     data, page = report_bytes(value), page_of(value).encode("utf-8")
     objects = FileObjectStore(project.root, project.config.trail)
     records = FileRecordStore(project.root, project.config.trail)
-    # 1. The report is durable, and where the trail is tracked with it, before anything names it.
+    # 1. The report is durable before anything names it.
     objects.put((), (data, page))
-    objects.publish([digest(data), digest(page)])
     # 2. The annex, chained to the record's last line.
     raw = records.read(place).rstrip(b"\n").rpartition(b"\n")[2]
     tip = tip_of(open_line(raw))

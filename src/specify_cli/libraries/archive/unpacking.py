@@ -516,12 +516,8 @@ def _write_contents(project: Project, contents: Contents, rows: Rows | None) -> 
         invocation_id, file = name.split("/")[-2:]
         places = filter(None, map(index.place, find(invocation_id)))
         if any(not layout.is_imported(place.folder) for place in places):
-            line = member(name)
-            if store.is_published(invocation_id):
-                digests = [path[-65:].replace("/", "") for path in objects]
-                object_store.publish([digest for digest in digests if digest.encode() in line])
             # What is said of a record of this clone's log is in it too.
-            write_annex(project, store, invocation_id, file.removesuffix(".jsonl"), line)
+            write_annex(project, store, invocation_id, file.removesuffix(".jsonl"), member(name))
         else:
             store.hide_annexes(invocation_id)
             _write(project.root, name, member(name))

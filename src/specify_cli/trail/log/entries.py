@@ -36,7 +36,7 @@ import json
 from doctrine import os
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple, sha256
 from specify_cli import durable
-from specify_cli.errors import InvocationError
+from specify_cli.errors import InvocationError, StoredDataError
 from specify_cli.record import layout
 from specify_cli.record.record import is_invocation_id, split_lines
 from specify_cli.record.seal import Line, open_line, seal_at_end
@@ -443,9 +443,20 @@ def write_annex(
     `name` is a new ULID, `line` the sealed line with its LF, and `with_record` as of
     `FileRecordStore.annex`. Raises FileExistsError, EnvironmentFault WRITE_FAILED.
 
-    `invocation_id` is the record's. A crash between the two leaves an annex whose leaf the next
-    command adds.
+    `invocation_id` is the record's. If it is published, the objects that the line names are, too. A
+    crash between annex and leaf leaves an annex whose leaf the next command adds.
     """
+    if records.is_published(invocation_id):
+        # Only what is said of published records loads these.
+        from specify_cli.record.verifying.named_objects import named_objects
+        from specify_cli.storage.objects import FileObjectStore
+
+        objects = FileObjectStore(project.root, records.trail)
+        for item in named_objects(open_line(line[:-1]).fields or {}, None, 0):
+            try:
+                objects.publish([item.digest])
+            except StoredDataError:
+                continue  # an import does not bring what a safe export left out
     with open_log(project).announce(ANNEX, invocation_id, name) as entry:
         path = records.annex(invocation_id, name, line, with_record=with_record)
         entry.commit(str(seal_at_end(line)), path)
