@@ -83,15 +83,16 @@ LINES = (
 )
 EVENT = b'{"event":"tool_call","call_id":"c1","tool":"pytest","args":{},"side_effect":"external"}\n'
 
-# What a child runs first to be refused where file modes refuse others: root lays down CAP_DAC_OVERRIDE, the right to
-# write anywhere, and stays the user who may read this checkout. capset(2), version 3: 64 bits in two halves.
+# What a child runs first to be refused where file modes refuse others: root lays down CAP_DAC_OVERRIDE and
+# CAP_DAC_READ_SEARCH, the rights to write and to read anywhere, and stays the user who owns this checkout. capset(2),
+# version 3: 64 bits in two halves.
 OBEY_FILE_MODES = """
 import ctypes, os
 if os.geteuid() == 0:
     libc = ctypes.CDLL(None, use_errno=True)
     head, sets = (ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)()
     assert libc.capget(head, sets) == 0, ctypes.get_errno()
-    sets[0] &= ~(1 << 1)
+    sets[0] &= ~(1 << 1 | 1 << 2)
     assert libc.capset(head, sets) == 0, ctypes.get_errno()
 """
 

@@ -469,7 +469,12 @@ def test_a_section_of_the_config_that_is_almost_one_is_named(tmp_path: Path, wro
     [
         ("sync: {endpoint: 5}", "sync.endpoint: expected a text, found 5"),
         ("sync: yes", "expected a text, found 'yes'"),
+        ("sync: {level: banana}", "sync.level: expected ids, metadata"),
+        ("sync: {endpoint: 'ftp://example.org'}", "ftp://example.org: expected https"),
         ("retention: 5", "retention: expected a list of rules"),
+        ("retention_on_sweep: 7", "retention_on_sweep: expected true or false, found 7"),
+        ("replay: {endpoints: [https://models.example.org]}", "https://models.example.org: its path tells no form"),
+        ("replay: {endpoints: ['http://models.example.org/v1/messages']}", "expected https"),
         ("trail: loud", "trail: expected"),
     ],
 )

@@ -305,7 +305,8 @@ def test_a_rule_that_cannot_be_used_is_named_by_doctor_and_its_repair_works(cli:
     assert "RETENTION_CONTRADICTS" not in cli("doctor", cwd=root).out
     state(root, rule, {"name": "duty", "keep": "all", "at_least": 180}, cli=cli)
     told = cli("doctor", cwd=root)
-    state(root, rule, cli=cli, retention_on_sweep="yes")
+    state(root, rule, retention_on_sweep="yes")
+    assert "retention_on_sweep" in cli("config", "accept", "--yes", cwd=root).err
     assert 'retention_on_sweep: expected true or false, found "yes"' in cli("doctor", cwd=root).out
     assert told.code == 1 and "RETENTION_CONTRADICTS" in told.out  # else a sweep erases nothing, and nobody is told
 

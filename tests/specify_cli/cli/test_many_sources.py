@@ -7,6 +7,8 @@ import multiprocessing
 import os
 import shutil
 import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +23,7 @@ from specify_cli.record.findings import RecordReport
 from specify_cli.storage import checking, frozen
 from specify_cli.storage.checking import verify_file
 from specify_cli.storage.store import Place
-from support import Cli, Ran, valid
+from support import OBEY_FILE_MODES, Cli, Ran, environment, valid
 
 pytestmark = lets_dask_leave_sockets
 REQUESTS = ("implement WP01", "review the release", "fix the failing login test")
@@ -77,6 +79,40 @@ def test_verify_says_the_same_on_every_engine_and_names_what_it_could_not_read(
     assert by_name["team/one.tar"]["report"]["records"] == 1
     assert (found.code, said.code) == (3, 3)
     assert "team/broken.tar: not verified: EXPORT_INVALID" in said.out
+
+
+@pytest.mark.parametrize(
+    "argv", [("invocations", "verify"), ("replay", "--all"), ("backtest", "--charter", ".")], ids=" ".join
+)
+def test_a_project_or_folder_that_cannot_be_read_is_named_and_the_others_are_answered(
+    fleet: Path, chartered: Path, home: Path, argv: tuple[str, ...]
+) -> None:
+    shutil.rmtree(fleet / "team/b/.kittify/events")
+    (fleet / "team/b/.kittify/events").symlink_to("/nowhere")
+    (fleet / "shut").mkdir(mode=0)
+    program = f"{OBEY_FILE_MODES}\nimport sys\nfrom specify_cli.cli.main import main\nsys.exit(main(sys.argv[1:]))\n"
+    done = subprocess.run(
+        [sys.executable, "-c", program, *argv, "--source", str(fleet), "--json"],
+        cwd=chartered,
+        env=environment(home, measured=False),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    (fleet / "shut").chmod(0o755)
+
+    assert done.stdout, done.stderr
+    answer = json.loads(done.stdout)
+    rows = answer["rows"] if argv[0] == "replay" else answer if isinstance(answer, list) else answer["sources"]
+    failures = {row["source"]: row.get("code") or (row.get("failure") or {}).get("code") for row in rows}
+    assert failures == {
+        "a": None,
+        "shut": "ACCESS_FAILED",
+        "team/b": "UNSAFE_PATH",
+        "team/broken.tar": "EXPORT_INVALID",
+        "team/one.tar": None,
+    }
+    assert done.returncode == 1
 
 
 def test_verify_all_of_one_project_says_the_same_on_every_engine(cli: Cli, cluster: Cluster, fleet: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from specify_cli.room import Feature, Form, option
+from specify_cli.room import Feature, Fill, Form, option
 
 FEATURE = Feature(
     name="models",
@@ -46,4 +46,5 @@ FEATURE = Feature(
         ),
     ),
     shapes="shapes",
+    fills=(Fill("config_keys", "other_model:judge_endpoints", "replay"),),
 )

@@ -36,6 +36,7 @@ from specify_cli.features.programs.history import History
 from specify_cli.features.programs.resume import open_child
 from specify_cli.features.programs.run import Run
 from specify_cli.features.replay.opening import read_intact
+from specify_cli.features.sync.consent import checked_endpoint
 from specify_cli.invocation.caller import Caller
 from specify_cli.project.config import Project
 from specify_cli.record.reading.views import fields_of
@@ -177,15 +178,32 @@ def compare_answers(recorded: Answer, answered: Answer) -> AnswerDiff | None:
     return AnswerDiff(text, *calls, *((None, None) if decisions[0] == decisions[1] else decisions))
 
 
-def _find_dialect(project: Project, endpoint: str) -> str:
-    """Return how an endpoint is spoken to, by its path, if a person accepted it for this clone."""
+def judge_endpoints(stated: Mapping[str, Sequence[str]] | None) -> None:
+    """Raise CallerError ENDPOINT_INVALID where nobody could be asked at a URL of
+    `replay.endpoints`."""
+    for endpoint in (stated or {}).get("endpoints") or ():
+        _require_dialect(checked_endpoint(endpoint, _CORRECT), _CORRECT)
+
+
+_CORRECT = "correct replay.endpoints in .kittify/config.yaml"
+
+
+def _require_dialect(endpoint: str, advice: str) -> str:
     dialect = find_dialect(endpoint)
     if dialect is None:
         raise CallerError(
             "ENDPOINT_INVALID",
             f"{endpoint}: its path tells no form; expected one that ends in {CHAT} or {MESSAGES}",
-            "--endpoint https://models.example.org/v1/chat/completions",
+            advice,
         )
+    return dialect
+
+
+def _find_dialect(project: Project, endpoint: str) -> str:
+    """Return how an endpoint is spoken to, by its path, if a person accepted it for this clone."""
+    dialect = _require_dialect(
+        endpoint, "name one: --endpoint https://models.example.org/v1/chat/completions"
+    )
     if endpoint not in project.config.endpoints:
         raise CallerError(
             "CONSENT_NEEDED",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from specify_cli.cli.tables.params import ENGINE, ID, READ, STRICT
-from specify_cli.room import Command, Feature, Fill, argument, flag, option
+from specify_cli.room import Command, Feature, argument, flag, option
 
 FEATURE = Feature(
     name="replay",
@@ -95,5 +95,4 @@ FEATURE = Feature(
         "unreplayable.invalid_snapshot": "The snapshot contradicts itself or does not load.",
         "unreplayable.missing_input": "The store does not hold an object the replay needs.",
     },
-    fills=(Fill("config_keys", "feature:FEATURE", "replay"),),
 )

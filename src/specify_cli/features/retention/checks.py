@@ -3,7 +3,6 @@ says so: erase what is due."""
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterator
 
@@ -22,16 +21,10 @@ from specify_cli.project.config import Project
 from specify_cli.record import layout
 from specify_cli.record.findings import ERROR
 
-ON_SWEEP = "retention_on_sweep"
-
 
 def check_rules(project: Project, _: str | None) -> Iterator[Finding]:
     """Yield why rules in force or stated cannot be used, or not on a sweep: then none erases
     anything, and no person can accept them."""
-    swept = project.config.document.get(ON_SWEEP, False)
-    if not isinstance(swept, bool):
-        what = f"{ON_SWEEP}: expected true or false, found {json.dumps(swept, default=str)}"
-        yield Finding("CONFIG_INVALID", ERROR, layout.CONFIG, what, f"correct {layout.CONFIG}")
     try:
         judge_settings(project.config.document)
         require_agreement(read_rules(project.config.retention))
@@ -45,7 +38,7 @@ def erase_due(project: Project, cache: ParseCache, home: str | None) -> None:
     Nothing is erased where rules contradict each other, or where the clock is doubted.
     """
     del cache, home
-    if project.config.document.get(ON_SWEEP) is not True or not project.config.retention:
+    if project.config.document.get("retention_on_sweep") is not True or not project.config.retention:
         return
     now = read_clock(time.time_ns)
     try:

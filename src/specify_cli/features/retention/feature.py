@@ -63,7 +63,7 @@ FEATURE = Feature(
         Fill("checks", "checks:check_rules", rank=630),
         Fill("sweep", "checks:erase_due"),
         Fill("config_keys", "rules:judge_rules", "retention"),
-        Fill("config_keys", "feature:FEATURE", "retention_on_sweep"),
+        Fill("config_keys", "rules:judge_sweep", "retention_on_sweep"),
     ),
     shapes="shapes",
     errors={

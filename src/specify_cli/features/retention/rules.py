@@ -85,6 +85,13 @@ def judge_rules(stated: Iterable[dict[str, Any]] | None) -> None:
     read_rules(json.dumps(item, default=str) for item in stated or ())
 
 
+def judge_sweep(stated: object) -> None:
+    """Raise CallerError CONFIG_INVALID where `retention_on_sweep` is neither true nor false."""
+    if not isinstance(stated, bool):
+        found = json.dumps(stated, default=str)
+        raise _wrong("retention_on_sweep", f"true or false, found {found}")
+
+
 def _read_rule(item: dict[str, Any]) -> Rule:
     where = f"retention rule {item.get('name') or json.dumps(item)}"
     if not item.keys() <= _KEYS:

@@ -21,7 +21,7 @@ from doctrine import os
 from specify_cli import durable
 from specify_cli.errors import CallerError, EnvironmentFault, InvocationError, StoredDataError
 from specify_cli.features.sync.trigger import CONSENT, PAUSE, sync_folder
-from specify_cli.libraries.wire.contract import LEVELS, is_signing_secret
+from specify_cli.libraries.wire.contract import DEFAULT_LEVEL, LEVELS, is_signing_secret
 from specify_cli.project.config import Project
 
 TOKEN_VARIABLE = "SPEC_KITTY_SYNC_TOKEN"
@@ -152,15 +152,18 @@ def proposal(project: Project) -> Mapping[str, str]:
 
 
 def judge_proposal(stated: object) -> None:
-    """Raise CallerError CONFIG_INVALID where what the config states of sync proposes nothing."""
-    for name in ("endpoint", "level"):
-        value = stated.get(name, "") if isinstance(stated, dict) else stated
-        if not (isinstance(stated, dict) and isinstance(value, str)):
-            raise CallerError(
-                "CONFIG_INVALID",
-                f"sync.{name}: expected a text, found {value!r}",
-                f"correct sync.{name} in .kittify/config.yaml",
-            )
+    """Raise CallerError CONFIG_INVALID, ENDPOINT_INVALID where nobody could agree to what the config
+    proposes of sync."""
+    for name, usual in (("endpoint", "https://example.org"), ("level", DEFAULT_LEVEL)):
+        value = stated.get(name, usual) if isinstance(stated, dict) else stated
+        is_text = isinstance(stated, dict) and isinstance(value, str)
+        repair = f"correct sync.{name} in .kittify/config.yaml"
+        if not is_text or (name == "level" and value not in LEVELS):
+            expected = ", ".join(LEVELS) if is_text else "a text"
+            what = f"sync.{name}: expected {expected}, found {value!r}"
+            raise CallerError("CONFIG_INVALID", what, repair)
+        if name == "endpoint":
+            checked_endpoint(value, repair)
 
 
 def read_consent(folder: str) -> Consent | None:

@@ -61,7 +61,7 @@ def make_offer(
     """Return what a yes would agree to; nothing is written.
 
     What the project's config proposes counts where it is `proposed` to a person. Raises CallerError
-    ENDPOINT_INVALID, INVALID_VALUE, PROJECT_UNNAMED, and what reading consent raises.
+    ENDPOINT_INVALID, CONFIG_INVALID, PROJECT_UNNAMED, and what reading consent raises.
     """
     folder = consents.folder_of(project)
     uuid = consents.project_uuid(project)
@@ -76,12 +76,7 @@ def make_offer(
             f"--endpoint: expected a URL, found nothing; {what}",
             "spec-kitty sync enable --endpoint https://collector.example.org/v1/events",
         )
-    if level not in LEVELS:
-        raise CallerError(
-            "INVALID_VALUE",
-            f"sync.level in .kittify/config.yaml: expected {', '.join(LEVELS)}, found {level!r}",
-            "spec-kitty sync enable --level metadata",
-        )
+    consents.judge_proposal({"level": level})
     checked = consents.checked_endpoint(endpoint)
     sent = token if token is not None else _find_known_token(folder, environment)
     agreed_for = () if sent is None else consents.endpoints_of(folder, sent)

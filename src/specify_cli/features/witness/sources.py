@@ -58,7 +58,7 @@ def verify_sources(
     for source, group in zip(sources, items, strict=True):
         examined = islice(results, len(group))
         try:
-            if source.is_archive:
+            if source.is_archive or any(item.failure for item in group):
                 found = next(examined)
                 report = None if found.failure else judge_reports(found, trust.signers)
                 yield Verified(source.name, report, found.failure)
@@ -137,7 +137,11 @@ def _examine(trust: Trust, items: Iterable[Item]) -> Iterator[Examined]:
         except EnvironmentFault as error:
             yield from (Examined([], failure=Failure(error.code, error.message)) for _ in group)
             continue
-        for reports in verify_groups((source.path, item.places) for item in group):
+        items = list(group)
+        if items[0].failure is not None:
+            yield Examined([], failure=items[0].failure)
+            continue
+        for reports in verify_groups((source.path, item.places) for item in items):
             yield Examined(reports)
 
 

@@ -73,10 +73,11 @@ class SourceKind(NamedTuple):
 
 class Item(NamedTuple):
     """One invocation of a source, with all files that hold its id; several of a holder; without
-    places the source."""
+    places the source, or why it cannot be read."""
 
     source: Source
     places: tuple[Place, ...] = ()
+    failure: Failure | None = None
 
 
 class Failure(NamedTuple):
@@ -107,23 +108,25 @@ class SourceLog(NamedTuple):
 
 def find_sources(folder: str) -> list[Source]:
     """Return the projects and archives in a folder, or the folder itself, sorted by name; links are
-    not followed.
+    not followed. A folder in it that cannot be read is among them, for `list_items` to say why.
 
-    Raises CallerError INVALID_VALUE where there are none, or a folder cannot be read.
+    Raises CallerError INVALID_VALUE where there are none, or the folder itself cannot be read.
     """
     top = os.path.abspath(folder)
     if os.path.isfile(top):
         return [Source(os.path.basename(top), top, True)]
     sources: list[Source] = []
 
-    def refuse(error: OSError) -> None:
+    def note(error: OSError) -> None:
+        if error.filename != top:
+            return sources.append(Source(os.path.relpath(error.filename, top), error.filename))
         raise CallerError(
             "INVALID_VALUE",
             f"--source {folder}: {error.filename}: {error.strerror}",
             "name a project, an archive, a folder or a database that can be read",
         )
 
-    for path, folders, files in os.walk(top, onerror=refuse):
+    for path, folders, files in os.walk(top, onerror=note):
         name = os.path.relpath(path, top)
         if os.path.isdir(f"{path}/.kittify") and not os.path.islink(f"{path}/.kittify"):
             sources.append(Source(name, path))
@@ -151,7 +154,13 @@ def list_items(source: Source) -> list[Item]:
         return source.holder.list_items(source)
     if source.is_archive:
         return [Item(source)]
-    return [Item(source, group) for group in list_groups(source.path)]
+    try:
+        return [Item(source, group) for group in list_groups(source.path)]
+    except InvocationError as error:
+        failure = Failure(error.code, error.message)
+    except OSError as error:
+        failure = Failure("ACCESS_FAILED", f"cannot read {error.filename}: {error.strerror}")
+    return [Item(source, (), failure)]
 
 
 def iter_opened(item: Item) -> Iterator[Opened]:
@@ -165,7 +174,7 @@ def iter_opened(item: Item) -> Iterator[Opened]:
         return
     if not item.source.is_archive:
         require_here(item.source.path)
-        yield Opened(item.source.path, item.places)
+        yield Opened(item.source.path, item.places, item.failure)
         return
     try:
         with unpacked(item.source.path) as contents:
