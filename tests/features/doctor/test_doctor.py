@@ -12,7 +12,7 @@ import pytest
 from specify_cli.features.doctor.doctor import Rooms, examine
 from specify_cli.invocation.executor import ProfileInvocationExecutor
 from specify_cli.project.config import load_project
-from support import Cli, git, valid
+from support import OBEY_FILE_MODES, Cli, environment, git, valid
 
 RECORDS = ".kittify/events/profile-invocations"
 DAY = 86_400_000_000_000
@@ -78,6 +78,28 @@ def test_every_finding_is_named_with_its_repair(cli: Cli, chartered: Path) -> No
     assert all(item["repair"] for item in ran["findings"])
     assert not ran["ok"]
     assert "broken.agent.yaml:2" in cli("doctor").out
+
+
+def test_a_stale_index_that_cannot_be_written_is_not_said_to_be_right_now(
+    cli: Cli, chartered: Path, home: Path
+) -> None:
+    cli("do", "implement WP03")
+    index = chartered / ".kittify/events/invocation-index.jsonl"
+    index.write_bytes(b"")
+    index.chmod(0o444)
+    index.parent.chmod(0o555)
+    program = f"{OBEY_FILE_MODES}\nimport sys\nfrom specify_cli.cli.main import main\nsys.exit(main(['doctor', '--json']))"
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=chartered,
+        env=environment(home, measured=False),
+        capture_output=True,
+        check=False,
+    )
+    index.parent.chmod(0o755)
+    [found] = [item for item in json.loads(done.stdout)["findings"] if item["code"] == "STALE_INDEX"]
+
+    assert "made it right" not in found["message"] and "it stays as it was" in found["message"]
 
 
 def test_an_invocation_open_for_a_day_is_named_with_the_command_that_closes_it(chartered: Path, cli: Cli) -> None:

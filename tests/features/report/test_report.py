@@ -158,3 +158,10 @@ def test_a_record_without_a_first_line_is_named_as_not_read(cli: Cli, project: P
 
     assert ran.code == 1
     assert f"{damaged.stem[-26:]}: " in ran.out + ran.err
+
+
+def test_a_page_is_no_markdown(cli: Cli, project: Path) -> None:
+    refused = cli("report", "--html", "r.html", "--format", "markdown")
+
+    assert refused.code == 2 and "--html and --format markdown exclude each other" in refused.err
+    assert not (project / "r.html").exists()

@@ -18,7 +18,7 @@ import pytest
 
 from approving import Project
 from keys import allow, make_key
-from support import FULL, git, valid
+from support import FULL, Cli, git, valid
 
 JUDGE = next(Path(__file__).parents[3].glob(".venv-judges/lib/python3*/site-packages/testimony_validate.py"), None)
 
@@ -182,3 +182,12 @@ def test_what_is_not_whole_or_not_alone_is_no_testimony(case: Case) -> None:
     assert valid(case.run(*argv, "--json").json(), "testimony-written")["approvals"] == 0
     case.file.write_bytes(case.file.read_bytes().replace(b"green", b"GREEN"))
     assert case.run(*argv[:-1], str(case.folder / "damaged.jsonl")).code == 1
+
+
+@pytest.mark.parametrize("form", [(), ("--format", "otlp"), ("--html", "run.html")], ids=" ".join)
+def test_whose_keys_count_is_asked_of_a_testimony_alone(cli: Cli, project: Path, form: tuple[str, ...]) -> None:
+    cli("do", "implement WP03")
+    refused = cli("invocations", "export", "last", *form, "-o", "out", "--allowed-signers", "keys")
+
+    assert refused.code == 2 and "--allowed-signers" in refused.err
+    assert not (project / "out").exists() and not (project / "run.html").exists()

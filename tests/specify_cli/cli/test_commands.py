@@ -250,6 +250,20 @@ def test_an_empty_project_lists_nothing_and_says_how_to_start(cli: Cli) -> None:
     assert "spec-kitty do" in cli("invocations", "list").out
 
 
+def test_an_empty_list_leads_to_verify_where_the_log_names_records(cli: Cli, project: Path) -> None:
+    cli("do", "implement WP03")
+    git(project, "commit", "-qm", "start", "--allow-empty")
+    git(project, "worktree", "add", "-q", "../beside")
+    beside = cli("invocations", "list", cwd=project.parent / "beside").out
+    git(project, "clean", "-ffdxq")
+    listed = cli("invocations", "list")
+    advised = cli(*shlex.split(listed.out.partition("spec-kitty ")[2]))
+
+    assert "no invocations yet" in beside
+    assert listed.code == 0 and "no invocations yet" not in listed.out
+    assert advised.code == 3 and "LOGGED_RECORD_MISSING" in advised.out
+
+
 def test_the_newest_events_are_shown_and_followed_to_the_close(cli: Cli, project: Path, home: Path) -> None:
     one = cli("do", "implement WP03", "--json").json()["invocation_id"]
     assert cli("invocations", "tail", "--lines", "1").out.count("\n") == 1

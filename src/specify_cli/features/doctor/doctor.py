@@ -244,7 +244,8 @@ def _check_index(project: Project) -> Iterator[Finding]:
         yield Finding(error.code, ERROR, layout.RECORDS, error.message, error.suggestion)
         return
     if before != rows:
-        what = f"it held {before} rows for {rows} records; looking at it made it right"
+        end = "; ".join(index.problems) or "looking at it made it right"
+        what = f"it held {before} rows for {rows} records; {end}"
         yield Finding("STALE_INDEX", INFO, layout.INDEX, what, "spec-kitty invocations reindex")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from doctrine.text import count
 from specify_cli.cli.terminal.output import one_line, write_answer
+from specify_cli.errors import CallerError
 from specify_cli.features.report.commands import gather_runs, name_unread
 from specify_cli.features.report.page import make_page
 from specify_cli.libraries.archive.archive import create_file
@@ -12,6 +13,9 @@ from specify_cli.room import Values
 
 def write_page(values: Values) -> int:
     """Write the page of the runs since a moment; 1 where a record could not be read."""
+    if values["format"] != "text":
+        what = "--html and --format markdown exclude each other"
+        raise CallerError("USAGE", what, "spec-kitty report --help")
     told, output = gather_runs(values), str(values["html"])
     page = make_page(told.report, told.since, told.unread).encode("utf-8", "surrogateescape")
     create_file(output, page)

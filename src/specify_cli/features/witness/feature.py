@@ -67,7 +67,14 @@ FEATURE = Feature(
             about="one record's approvals, as a Testimony Record.",
             rank=20,
         ),
-        Form(("invocations", "export"), params=(SIGNERS, REVOKED), after="endpoint", rank=80),
+        Form(
+            ("invocations", "export"),
+            ("allowed_signers", "revoked"),
+            "commands.testimony:export_testimony",
+            (SIGNERS, REVOKED),
+            after="endpoint",
+            rank=80,
+        ),
         Form(
             ("invocations", "export"),
             params=(

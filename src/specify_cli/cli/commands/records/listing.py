@@ -27,7 +27,7 @@ from specify_cli.cli.terminal.render import Column, ledger, local_time, name_kin
 from specify_cli.room import Values
 from specify_cli.storage import queries as invocations
 from specify_cli.storage.index import Index
-from specify_cli.storage.worktrees import find_left_behind
+from specify_cli.storage.worktrees import find_left_behind, find_worktrees
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -78,8 +78,15 @@ def list_rows(values: Values) -> int:
 
 
 def _say_none(project: Project, listing: invocations.Listing) -> str:
-    """Return why a list has no rows: there is none, none can be read, or none fits."""
+    """Return why a list has no rows: there is none, none is here, none can be read, or none
+    fits."""
     if next(Index(project.root).newest(), None) is None:
+        from specify_cli.trail.log.entries import open_log  # for a list without rows only
+
+        # Worktrees share a log, so where another one has records this one may never have had any.
+        log = None if find_worktrees(project.root) else open_log(project).current()
+        if log is not None and log.count_leaves():
+            return "no record is here, and this clone's log names some: spec-kitty invocations verify"
         return 'no invocations yet; start with: spec-kitty do "…"'
     return "none of the records could be read" if listing.problems else "no invocation fits"
 

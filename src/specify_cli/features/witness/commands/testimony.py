@@ -21,6 +21,9 @@ from specify_cli.storage.store import FileRecordStore, digest
 def export_testimony(values: Values) -> int:
     """Write the decisions and approvals of one record in the form that a validator of others
     reads."""
+    if values["format"] != "testimony":
+        what = "--allowed-signers and --revoked go with --format testimony"
+        raise CallerError("USAGE", what, "spec-kitty invocations export --help")
     project, ids = open_export(values, "output")
     if len(ids) != 1 or values["safe"] or values["proofs"]:
         raise CallerError(
