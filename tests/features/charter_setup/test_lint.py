@@ -346,7 +346,8 @@ def test_each_fault_is_named_with_file_line_and_repair(tmp_path: Path, name: str
 
     assert (code, path, line) in [(item.code, item.file, item.line) for item in found]
     assert all(item.problem and item.repair and item.severity == CODES[item.code][0] for item in found)
-    assert {code} == {item.code for item in found} or "secret in a broken" in name
+    unusable = {"CONFIG_BROKEN"} if name in ("misspelt side of the capture", "misspelt list of masks") else set()
+    assert {code} | unusable == {item.code for item in found} or "secret in a broken" in name
 
 
 def test_every_code_has_a_case() -> None:
@@ -476,10 +477,12 @@ def test_a_section_of_the_config_that_is_almost_one_is_named(tmp_path: Path, wro
         ("replay: {endpoints: [https://models.example.org]}", "https://models.example.org: its path tells no form"),
         ("replay: {endpoints: ['http://models.example.org/v1/messages']}", "expected https"),
         ("trail: loud", "trail: expected"),
+        ("trail: loud\naudiit: {}", "trail: expected"),
     ],
 )
 def test_what_a_room_cannot_use_of_the_config_is_named(tmp_path: Path, stated: str, said: str) -> None:
-    (found,) = lint(tmp_path, {**SOUND, CONFIG: f"project: {{}}\n{stated}\n"})
+    found = lint(tmp_path, {**SOUND, CONFIG: f"project: {{}}\n{stated}\n"})
+    (found,) = (item for item in found if item.code != "UNKNOWN_SETTING")
 
     assert (found.code, found.line) == ("CONFIG_BROKEN", 2) and said in found.problem
 

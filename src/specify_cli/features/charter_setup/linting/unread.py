@@ -109,12 +109,11 @@ def check_settings(config: SourceFile | None) -> Iterator[Finding]:
     except YamlError:
         return
     names = [fill.name for fill in list_fills("config_keys")]
-    unknown = list(_list_unknown(config.path, document, lines, names))
-    yield from unknown
+    yield from _list_unknown(config.path, document, lines, names)
     try:
         refused = list(iter_refused(parse_config(document, config.data).document))
     except InvocationError as error:
-        refused = [("", error)] if not unknown else []  # what is misspelt is said already
+        refused = [("", error)]
     for key, refusal in refused:
         problem = refusal.message.removeprefix(f"{config.path}: ")
         place = (key,) if key else tuple(problem.partition(":")[0].split("."))
