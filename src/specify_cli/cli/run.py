@@ -31,6 +31,9 @@ def run(command: Command, values: Values) -> int:
     as_json = bool(values.get("json"))
 
     def fail(error: InvocationError, code: int) -> int:
+        from specify_cli.cli.shell import reach  # for an error only
+
+        error.suggestion = reach(error.suggestion)
         try:
             write_error(error, as_json)
         except (BrokenPipeError, EnvironmentFault):

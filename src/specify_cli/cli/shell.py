@@ -28,11 +28,11 @@ from specify_cli.cli.tables.points import (
 )
 from specify_cli.cli.terminal.output import write_note
 from specify_cli.durable import read_clock
-from specify_cli.errors import CallerError, EnvironmentFault
+from specify_cli.errors import CallerError, EnvironmentFault, InvocationError
 from specify_cli.invocation.bindings import list_left_open, nesting
 from specify_cli.invocation.caller import Actor, Caller
 from specify_cli.project.config import Project, load_project
-from specify_cli.project.root import find_root
+from specify_cli.project.root import find_root, locate
 from specify_cli.record.ids import rfc3339
 from specify_cli.storage.store import FileRecordStore, place_of
 
@@ -54,6 +54,16 @@ def here() -> str:
             f"the current folder cannot be found: {error.strerror}",
             "cd into the project",
         ) from error
+
+
+def reach(advice: str) -> str:
+    """Return advice with the files below the project's root as they are named from here."""
+    try:
+        up = os.path.relpath(locate(here(), home()).root)
+    except (OSError, InvocationError):
+        return advice
+    words = (f"{up}/{word}" if word.startswith(".kittify/") else word for word in advice.split(" "))
+    return advice if up == "." else " ".join(words)
 
 
 def home() -> str | None:

@@ -126,10 +126,12 @@ class Project(NamedTuple):
             for what in self.config.narrowed
         ]
         if passed is not None and self.git_dir is None:
+            from shlex import quote  # for a warning only
+
             warnings.append(
                 f"PROJECT_ABOVE: {passed} holds a project, and outside git no folder above is "
                 "taken for one; "
-                f"work in {passed}, or make it a repository: git init {passed}"
+                f"work in {passed}, or make it a repository: git init {quote(passed)}"
             )
         return tuple(warnings)
 

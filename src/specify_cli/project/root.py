@@ -135,11 +135,13 @@ def _find_foreign_owner(folder: str, *paths: str) -> EnvironmentFault | None:
     for path in (folder, *paths):
         owner = os.lstat(path).st_uid
         if owner not in (0, os.geteuid()) and not _is_declared_safe(folder):
+            from shlex import quote  # for a refusal only
+
             return EnvironmentFault(
                 "FOREIGN_OWNER",
                 f"{path} belongs to user {owner}, not to you (user {os.geteuid()}); its files "
                 "are not trusted",
-                f"if you trust them: git config --global --add safe.directory {folder}",
+                f"if you trust them: git config --global --add safe.directory {quote(folder)}",
             )
     return None
 

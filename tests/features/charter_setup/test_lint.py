@@ -481,8 +481,8 @@ def test_a_section_of_the_config_that_is_almost_one_is_named(tmp_path: Path, wro
     ],
 )
 def test_what_a_room_cannot_use_of_the_config_is_named(tmp_path: Path, stated: str, said: str) -> None:
-    found = lint(tmp_path, {**SOUND, CONFIG: f"project: {{}}\n{stated}\n"})
-    (found,) = (item for item in found if item.code != "UNKNOWN_SETTING")
+    every = lint(tmp_path, {**SOUND, CONFIG: f"project: {{}}\n{stated}\n"})
+    (found,) = (item for item in every if item.code != "UNKNOWN_SETTING")
 
     assert (found.code, found.line) == ("CONFIG_BROKEN", 2) and said in found.problem
 

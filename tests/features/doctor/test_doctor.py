@@ -88,7 +88,9 @@ def test_a_stale_index_that_cannot_be_written_is_not_said_to_be_right_now(
     index.write_bytes(b"")
     index.chmod(0o444)
     index.parent.chmod(0o555)
-    program = f"{OBEY_FILE_MODES}\nimport sys\nfrom specify_cli.cli.main import main\nsys.exit(main(['doctor', '--json']))"
+    program = (
+        f"{OBEY_FILE_MODES}\nimport sys\nfrom specify_cli.cli.main import main\nsys.exit(main(['doctor', '--json']))"
+    )
     done = subprocess.run(
         [sys.executable, "-c", program],
         cwd=chartered,

@@ -15,7 +15,10 @@ def lint(values: Values) -> int:
     """Show every finding with file, line, problem and repair; 1 where one is an error."""
     project, _ = load_project(shell.here(), shell.home(), lenient=True)
     folders = PROJECT_FOLDERS
-    findings = list(lint_project(project.root, profile_folders=folders, secrets=project.secrets))
+    findings = [
+        item._replace(repair=shell.reach(item.repair))
+        for item in lint_project(project.root, profile_folders=folders, secrets=project.secrets)
+    ]
     errors = sum(item.severity == ERROR for item in findings)
     report = LintReport(not errors, errors, len(findings) - errors, findings)
     if values["json"]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from shlex import quote
+
 from specify_cli.cli import shell
 from specify_cli.cli.terminal.output import one_line, write_answer
 from specify_cli.errors import CallerError
@@ -29,7 +31,7 @@ def compare(values: Values) -> int:
         raise CallerError(
             "USAGE",
             f"expected two records, or -, found {len(targets)}",
-            f"spec-kitty invocations compare {targets[0] if targets else '@2'} last",
+            f"spec-kitty invocations compare {quote(targets[0]) if targets else '@2'} last",
         )
     tolerance = values["tolerance_ms"]
     result = verify_replay(one, two, tolerance if isinstance(tolerance, int) else None)

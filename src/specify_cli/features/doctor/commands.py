@@ -59,7 +59,10 @@ def doctor(values: Values) -> int:
             call_fill(fill, project, cache, shell.home())
         swept = list(sweep(project, shell.home(), shell.caller(), time.time_ns() // 1_000_000))
     left_out = _list_left_out()  # first: what was repaired counts at once
-    findings = [*examine(project, cache, _read_rooms(project)), *left_out]
+    findings = [
+        item._replace(repair=shell.reach(item.repair))
+        for item in (*examine(project, cache, _read_rooms(project)), *left_out)
+    ]
     errors = sum(item.severity == ERROR for item in findings)
     if values["json"]:
         write_json(DoctorReport(errors == 0, findings, swept))

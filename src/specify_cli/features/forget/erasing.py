@@ -16,6 +16,7 @@ import shutil
 from collections.abc import Mapping, Sequence, Set
 from contextlib import AbstractContextManager
 from hashlib import sha256
+from shlex import quote
 from typing import Any
 
 from doctrine import os
@@ -248,7 +249,9 @@ def _write_annex(project: Project, store: FileRecordStore, record: Journal) -> N
             path = f"{layout.annex_folder(invocation_id)}/{name}.jsonl"
             if durable.read_below(root, path) != line:
                 raise StoredDataError(
-                    "ANNEX_DAMAGED", f"{root}/{path} is not what was written", f"remove {path}"
+                    "ANNEX_DAMAGED",
+                    f"{root}/{path} is not what was written",
+                    f"rm {quote(f'{root}/{path}')}",
                 ) from None
 
 

@@ -151,7 +151,7 @@ def waive(values: Values) -> int:
                 ) from error
     waiver = Waiver(rule, subject, str(values["reason"]), str(values["until"]))
     path = write_waiver(project, waiver, str(values["key"]))
-    said = [f"{path}: {rule} for {subject} until {waiver.until}", f"git add {path}"]
+    said = [f"{path}: {rule} for {subject} until {waiver.until}", shell.reach(f"git add {path}")]
     write_answer(values, {"files": [path]}, said)
     return 0
 

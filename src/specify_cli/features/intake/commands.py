@@ -43,7 +43,9 @@ def intake(values: Values) -> int:
         "sha256": hashlib.sha256(data).hexdigest(),
     }
     said = f"kept: {value['path']} ({value['bytes']} bytes)"
-    write_answer(values, value, [said, f"start on it with: spec-kitty do - < {value['path']}"])
+    write_answer(
+        values, value, [said, shell.reach(f"start on it with: spec-kitty do - < {value['path']}")]
+    )
     for rule, count in masked.counts.items():
         write_note(
             f"warning: {count} masked by rule {rule}; take the secret out of the brief itself too"

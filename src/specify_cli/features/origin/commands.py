@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from shlex import quote
 
+from doctrine.text import count
 from specify_cli import durable
 from specify_cli.cli import shell
 from specify_cli.cli.terminal.output import write_json, write_lines, write_text
@@ -72,14 +74,14 @@ def read_changes(top: str, given: str, prefix: str) -> ChangeRange:
     changes = read_range(top, "HEAD", (relative or name,), whole=True)
     if not changes.files:
         raise CallerError(
-            "INVALID_VALUE", f"{name} is not in the last commit", f"spec-kitty why {name}"
+            "INVALID_VALUE", f"{name} is not in the last commit", f"spec-kitty why {quote(name)}"
         )
     file = changes.files[0]
     if line is not None and not 1 <= line <= len(file.lines):
         raise CallerError(
             "INVALID_VALUE",
-            f"{name} has {len(file.lines)} lines in the last commit, and no line {line}",
-            f"spec-kitty origin {name}",
+            f"{name} has {count(len(file.lines), 'line')} in the last commit, and no line {line}",
+            f"spec-kitty origin {quote(name)}",
         )
     if line is not None:
         file = file._replace(changed=(line - 1,))

@@ -38,7 +38,10 @@ def erase_due(project: Project, cache: ParseCache, home: str | None) -> None:
     Nothing is erased where rules contradict each other, or where the clock is doubted.
     """
     del cache, home
-    if project.config.document.get("retention_on_sweep") is not True or not project.config.retention:
+    if (
+        project.config.document.get("retention_on_sweep") is not True
+        or not project.config.retention
+    ):
         return
     now = read_clock(time.time_ns)
     try:

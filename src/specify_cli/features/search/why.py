@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from shlex import quote
 from typing import NamedTuple
 
 from doctrine.text import count, make_encodable
@@ -113,8 +114,8 @@ def explain_file(
     if line is not None and not 1 <= line <= len(lines):
         raise CallerError(
             "INVALID_VALUE",
-            f"{name} has {len(lines)} lines, and no line {line}",
-            f"spec-kitty why {name}",
+            f"{name} has {count(len(lines), 'line')}, and no line {line}",
+            f"spec-kitty why {quote(path)}",
         )
     edits = list(find_edits(index, lines, [name]))
     # A file that is gone may be this one before it was moved; one of its whole name elsewhere, this
@@ -158,7 +159,7 @@ def split_place(text: str, here: str) -> tuple[str, int | None]:
     raise CallerError(
         "INVALID_VALUE",
         f"{text}: expected FILE or FILE:LINE, found {number!r}",
-        f"spec-kitty why {path}:1",
+        f"spec-kitty why {quote(path)}:1",
     )
 
 
@@ -187,14 +188,14 @@ def _read_lines(project: Project, name: str) -> list[str]:
         raise CallerError(
             "INVALID_VALUE",
             f"{name}: expected a file of the work tree, found {error.strerror or 'none'}",
-            f"spec-kitty invocations search --path {name}",
+            f"spec-kitty invocations search --path {quote(name)}",
         ) from error
     if len(data) > _MAX_FILE or b"\0" in data[:8192]:
         found = "a binary file" if b"\0" in data[:8192] else "more"
         raise CallerError(
             "INVALID_VALUE",
             f"{name}: expected a text of at most {_MAX_FILE} bytes, found {found}",
-            f"spec-kitty invocations search --path {name}",
+            f"spec-kitty invocations search --path {quote(name)}",
         )
     text = data.decode("utf-8", "surrogateescape")
     return text.removesuffix("\n").split("\n") if text else []

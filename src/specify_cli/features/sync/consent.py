@@ -14,6 +14,7 @@ import re
 import time
 import uuid
 from collections.abc import Mapping
+from shlex import quote
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
@@ -81,7 +82,7 @@ def folder_of(project: Project) -> str:
             f"{project.root} is in no git repository; consent is kept in the git directory, "
             "where no file of a "
             "project can plant one",
-            f"git init {project.root}",
+            f"git init {quote(project.root)}",
         )
     return folder
 
@@ -152,18 +153,20 @@ def proposal(project: Project) -> Mapping[str, str]:
 
 
 def judge_proposal(stated: object) -> None:
-    """Raise CallerError CONFIG_INVALID, ENDPOINT_INVALID where nobody could agree to what the config
-    proposes of sync."""
+    """Raise CallerError CONFIG_INVALID, ENDPOINT_INVALID where nobody could agree to what
+    the config proposes of sync."""
     for name, usual in (("endpoint", "https://example.org"), ("level", DEFAULT_LEVEL)):
         value = stated.get(name, usual) if isinstance(stated, dict) else stated
-        is_text = isinstance(stated, dict) and isinstance(value, str)
-        repair = f"correct sync.{name} in .kittify/config.yaml"
-        if not is_text or (name == "level" and value not in LEVELS):
-            expected = ", ".join(LEVELS) if is_text else "a text"
+        repair, expected = f"correct sync.{name} in .kittify/config.yaml", ""
+        if not (isinstance(stated, dict) and isinstance(value, str)):
+            expected = "a text"
+        elif name == "endpoint":
+            checked_endpoint(value, repair)
+        elif value not in LEVELS:
+            expected = ", ".join(LEVELS)
+        if expected:
             what = f"sync.{name}: expected {expected}, found {value!r}"
             raise CallerError("CONFIG_INVALID", what, repair)
-        if name == "endpoint":
-            checked_endpoint(value, repair)
 
 
 def read_consent(folder: str) -> Consent | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from shlex import quote
 from typing import NamedTuple
 
 from doctrine import os
@@ -281,7 +282,9 @@ def read_memory(path: str) -> tuple[Checkpoint, ...]:
         return ()
     except OSError as error:
         raise CallerError(
-            "INVALID_VALUE", f"--remember: cannot read {path}: {error.strerror}", f"ls -l {path}"
+            "INVALID_VALUE",
+            f"--remember: cannot read {path}: {error.strerror}",
+            f"ls -l {quote(path)}",
         ) from error
     try:
         return tuple(parse_checkpoint(note) for note in notes if note)

@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import zip_longest
+from shlex import quote
 from typing import Any, BinaryIO, NamedTuple
 
 from doctrine import os
@@ -109,7 +110,7 @@ def _open_archive(path: str) -> Iterator[BinaryIO]:
         raise StoredDataError(
             "NOT_A_REGULAR_FILE",
             f"{path} is a FIFO, device or folder; an export is a regular file",
-            f"ls -l {path}",
+            f"ls -l {quote(path)}",
         )
     with os.fdopen(fd, "rb") as file:
         yield file

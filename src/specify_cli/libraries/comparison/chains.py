@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from doctrine import os
@@ -36,7 +37,7 @@ def run_chain(project: Project, target: str, side: str) -> Chain:
                 raise CallerError(
                     "INVALID_VALUE",
                     f"{target} holds {records}; it is not said which to compare",
-                    f"spec-kitty invocations import {target}, then give ids",
+                    f"to give ids, first: spec-kitty invocations import {quote(target)}",
                 )
             [row] = contents.records.values()
             place = Index(contents.project.root).resolve(str(row["invocation_id"]))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator
+from shlex import quote
 
 from charter.context import (
     CharterContextResult,
@@ -104,7 +105,9 @@ def _show_artifact(values: Values) -> int:
     if other_options or values["explain"]:
         other = [*other_options, "--explain"][0]
         message = f"--uri prints one artifact whatever the action; {other} has no place beside it"
-        raise CallerError("USAGE", message, f"spec-kitty charter context --uri {values['uri']}")
+        raise CallerError(
+            "USAGE", message, f"spec-kitty charter context --uri {quote(str(values['uri']))}"
+        )
     uri = str(values["uri"]).strip()
     project, cache = shell.reading_project()
     inputs = load_inputs(project.root, cache)

@@ -13,6 +13,7 @@ import io
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from shlex import quote
 
 from doctrine import os
 from doctrine.git import find_worktree
@@ -225,7 +226,7 @@ def accept(values: Values) -> int:
             f"{site.root} is in no git repository; what is accepted is kept in the git "
             "directory, where no file of a "
             "project can plant it",
-            f"git init {site.root}",
+            f"git init {quote(site.root)}",
         )
     as_json = bool(values["json"])
     root = site.passed or site.root

@@ -86,7 +86,7 @@ def _say_none(project: Project, listing: invocations.Listing) -> str:
         # Worktrees share a log, so where another one has records this one may never have had any.
         log = None if find_worktrees(project.root) else open_log(project).current()
         if log is not None and log.count_leaves():
-            return "no record is here, and this clone's log names some: spec-kitty invocations verify"
+            return "no record is here, and the log here names some: spec-kitty invocations verify"
         return 'no invocations yet; start with: spec-kitty do "…"'
     return "none of the records could be read" if listing.problems else "no invocation fits"
 

@@ -8,6 +8,7 @@ import socket
 import stat
 import time
 from functools import partial
+from shlex import quote
 
 from doctrine import os
 from specify_cli.cli import shell
@@ -186,7 +187,7 @@ def _read_secret(path: str) -> str:
             raise _refuse_secret(
                 f" {path}: expected a file only its owner can read, found mode "
                 f"{stat.S_IMODE(mode):o}",
-                f"chmod 600 {path}",
+                f"chmod 600 {quote(path)}",
             )
         text = os.read(descriptor, _LARGEST_SECRET_FILE + 1).decode("ascii", "replace").strip()
     finally:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
+from shlex import quote
 
 from specify_cli.cli.terminal.output import write_answer, write_json, write_note, write_text
 from specify_cli.errors import CallerError, EnvironmentFault
@@ -57,7 +58,7 @@ def create_token(values: Values) -> int:
     write_text(secret)
     write_note(
         f"token {token.id} of {name} is shown this once; to end it: "
-        f"spec-kitty collector token revoke {token.id} --db {values['db']}"
+        f"spec-kitty collector token revoke {token.id} --db {quote(str(values['db']))}"
     )
     return 0
 
@@ -95,7 +96,7 @@ def revoke_token(values: Values) -> int:
         raise CallerError(
             "INVALID_VALUE",
             f"there is no token with the id {str(values['id'])[:80]!r}",
-            f"spec-kitty collector token list --db {values['db']}",
+            f"spec-kitty collector token list --db {quote(str(values['db']))}",
         )
     said = f"revoked {token.id} of {token.name}: the next request with it is refused"
     write_answer(values, _describe_token(token), [said])

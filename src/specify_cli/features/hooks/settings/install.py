@@ -14,6 +14,7 @@ import io
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from shlex import quote
 from typing import Literal, NamedTuple
 
 from doctrine import os
@@ -227,7 +228,7 @@ def _refuse(what: str, repair: str) -> StoredDataError:
 def _edited_plugin(place: SettingsPlace) -> StoredDataError:
     return _refuse(
         f"{place.path} was edited, or written by another release",
-        f"look at it, then remove it: rm {place.path}",
+        f"look at it, then remove it: rm {quote(place.path)}",
     )
 
 
@@ -272,7 +273,7 @@ def _read(place: SettingsPlace) -> bytes | None:
         raise EnvironmentFault(
             "ACCESS_FAILED",
             f"cannot read {place.path}: {error.strerror or error}",
-            f"ls -l {place.path}",
+            f"ls -l {quote(place.path)}",
         ) from error
 
 

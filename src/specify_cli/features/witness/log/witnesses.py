@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from shlex import quote
+
 from specify_cli import durable
 from specify_cli.errors import StoredDataError
 from specify_cli.trail.log.notes import NoteError, VerifierKey
@@ -24,7 +26,7 @@ def read_witnesses(home: str) -> dict[str, VerifierKey]:
     except (NoteError, ValueError) as error:
         path = f"{home}/{_FILE}"
         raise StoredDataError(
-            "LOG_DAMAGED", f"{path} is not what sync wrote: {error}", f"rm {path}"
+            "LOG_DAMAGED", f"{path} is not what sync wrote: {error}", f"rm {quote(path)}"
         ) from error
 
 
