@@ -206,8 +206,7 @@ class Archive:
         return StoredDataError(
             "COLD_DAMAGED",
             f"{self.path} is not a whole archive: {what[:300]}",
-            "restore the file from a backup; spec-kitty invocations verify --all names what is "
-            "missing",
+            "restore the file from a backup; what is missing: spec-kitty invocations verify --all",
         )
 
 

@@ -295,16 +295,13 @@ class Index:
 
         from specify_cli.storage.worktrees import find_above, find_left_behind, find_worktrees
 
-        advice = (
-            "spec-kitty invocations reindex, which takes in the records that removed "
-            "worktrees left; then "
-        )
+        advice = "removed worktrees left records: spec-kitty invocations reindex; "
         left = find_left_behind(self.root)
         if not part and not left and next(self.newest(), None) is None:
             return CallerError(
                 "INVOCATION_NOT_FOUND",
                 f"there is no record yet in {self.root}",
-                'spec-kitty do "…" begins one',
+                'spec-kitty do "…"',
             )
         above = find_above(self.root, part) if len(part) > 5 else None
         if above is None and len(part) > 5:

@@ -156,7 +156,7 @@ def replace_second_name(root: str, path: str, name: str) -> None:
         raise StoredDataError(
             "COLD_DAMAGED",
             f"{second} was left behind by another worktree of this name",
-            "spec-kitty invocations reindex in the main worktree, which takes it in",
+            "take it in, in the main worktree: spec-kitty invocations reindex",
         )
     os.makedirs(home, 0o700, exist_ok=True)
     with durable.folder(root, folder) as own, durable.folder(home, folder, create=True) as fd:

@@ -346,7 +346,7 @@ def test_the_command_that_the_report_names_lists_every_record(cli: Cli, tmp_path
         cli("do", "fix the login test", cwd=root).code == cli("replay", one, "--against", "current", cwd=root).code == 0
     )
     told = cli("retention", "report", cwd=root).out
-    command = re.findall("spec-kitty (.*) is the population", told)[0].split()
+    command = re.findall("the population: spec-kitty (.*)", told)[0].split()
 
     listed = cli(*command, cwd=root).json()
 

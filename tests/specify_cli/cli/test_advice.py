@@ -2,15 +2,68 @@
 
 from __future__ import annotations
 
+import ast
 import shlex
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from specify_cli.cli.tables.command_table import find_command, list_commands
 from support import Cli, git
 
 RECORDS = ".kittify/events/profile-invocations"
+SRC = Path(__file__).parents[3] / "src"
+GIVES = {"CallerError", "EnvironmentFault", "StoredDataError", "Finding", "finding", "Problem", "write_note"}
+
+
+def _read(node: ast.AST) -> str:
+    """The text of a literal; what an f-string puts in is one word, `X`."""
+    if isinstance(node, ast.JoinedStr):
+        return "".join(map(_read, node.values))
+    return str(node.value) if isinstance(node, ast.Constant) else "X"
+
+
+def _list_advice() -> Iterator[tuple[str, str]]:
+    """Each command of ours in what an answer says, with its place; it goes on to a semicolon or the end."""
+    for path in sorted(SRC.rglob("*.py")):
+        calls = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
+        for call in calls:
+            if getattr(call.func, "id", getattr(call.func, "attr", "")) not in GIVES:
+                continue
+            for said in {_read(node) for each in call.args for node in ast.walk(each)}:
+                if "`spec-kitty" not in said:
+                    for command in said.split("spec-kitty ")[1:]:
+                        yield f"{path.relative_to(SRC)}:{call.lineno}", command.split(";")[0].strip()
+
+
+def _find_fault(command: str) -> str | None:
+    """Why a shell could not run a command as it stands."""
+    try:
+        words = shlex.split(command.partition(" < ")[0].partition(" > ")[0])
+    except ValueError as error:
+        return str(error)
+    found = find_command(words)
+    if found is None:
+        return "there is no such command"
+    params, rest = found[0].params, found[1]
+    options = {name: param for param in params for name in (param.option, param.short) if param.kind != "argument"}
+    options |= {param.option: param for param in params if param.spelled_out}
+    wanted = [param for param in params if param.kind == "argument"]
+    given = 0
+    while rest:
+        word = rest.pop(0)
+        if word in ("--json", "--help", "X"):
+            continue
+        if not word.startswith("--"):
+            given += 1
+        elif word not in options:
+            return f"{word} is no option of it"
+        elif options[word].kind == "option" or options[word].spelled_out:
+            rest = rest[1:]
+    most = 99 if any(param.multiple for param in wanted) else len(wanted)
+    return f"{given} arguments for {most}" if given > most else None
 
 
 def _follow(advice: str, cwd: Path) -> None:
@@ -70,3 +123,12 @@ def test_names_with_blanks_stand_quoted_in_what_is_advised(cli: Cli, project: Pa
         advice = cli(*argv, "--json", cwd=below).error()["suggestion"]
         assert name in shlex.split(advice), advice
     assert project
+
+
+def test_each_command_that_an_answer_advises_is_one_with_nothing_of_the_sentence_in_it() -> None:
+    known = {command.path[0] for command in list_commands()}
+    advised = [(place, command) for place, command in _list_advice() if command.split(" ")[0] in known]
+    faults = [f"{place}: {command}: {fault}" for place, command in advised if (fault := _find_fault(command))]
+
+    assert len(advised) > 100
+    assert faults == []

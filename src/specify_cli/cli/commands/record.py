@@ -158,5 +158,5 @@ def _invalid(where: str, expected: str, actual: str) -> CallerError:
     return CallerError(
         "PAYLOAD_INVALID",
         f"{where}: expected {expected}, found {actual}",
-        "spec-kitty profile-invocation record --help shows the form",
+        "spec-kitty profile-invocation record --help",
     )

@@ -219,7 +219,7 @@ class CapsuleRecordStore:
         raise EnvironmentFault(
             "WRITE_FAILED",
             f"memvid did not keep {uri}",
-            "spec-kitty capsule fills it from the files again",
+            "fill it from the files again: spec-kitty capsule",
         )
 
     def _holds(self, invocation_id: str) -> bool:

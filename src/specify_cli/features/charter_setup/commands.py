@@ -51,8 +51,7 @@ def synthesize(values: Values) -> int:
         raise CallerError(
             "INVALID_VALUE",
             "stdin is not a terminal, so there is nobody to ask",
-            "spec-kitty charter synthesize --defaults  (with --dry-run it only shows what it "
-            "would write)",
+            "spec-kitty charter synthesize --defaults",
         )
     root, _ = find_root(shell.here(), shell.home())
     answers, _, drafts, notes = plan_charter(root, person)

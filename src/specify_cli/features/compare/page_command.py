@@ -25,7 +25,9 @@ def write_page(values: Values) -> int:
     targets = [str(item) for item in option] if isinstance(option, list) else [str(option)]
     if len(targets) != 2:
         raise CallerError(
-            "USAGE", "--html takes the ids of two records", "invocations compare A B --html FILE"
+            "USAGE",
+            "--html takes the ids of two records",
+            "spec-kitty invocations compare A B --html FILE",
         )
     project = shell.read_project()
     one, two = (

@@ -262,7 +262,7 @@ def _check_worktrees(project: Project) -> Iterator[Finding]:
             WARNING,
             layout.RECORDS,
             what,
-            "spec-kitty invocations reindex takes them in",
+            "spec-kitty invocations reindex",
         )
     unkept, why = find_unkept(project.root)
     if unkept or why:
@@ -270,11 +270,11 @@ def _check_worktrees(project: Project) -> Iterator[Finding]:
             "without a second name in the git directory, so lost with this worktree: "
             f"{count(unkept, 'record')}"
         )
-        repair = "spec-kitty invocations reindex gives them one"
+        repair = "spec-kitty invocations reindex"
         if why:
             what, repair = (
                 f"{what}: {why}",
-                "spec-kitty invocations export ID -o FILE before you remove the worktree",
+                "before you remove the worktree: spec-kitty invocations export ID -o FILE",
             )
         yield Finding("GOES_WITH_WORKTREE", WARNING, layout.RECORDS, what, repair)
 
@@ -357,8 +357,8 @@ def _check_unpublished(project: Project) -> Iterator[Finding]:
             f"miss what the log names: {', '.join(ids[:_MOST_NAMED])}"
         )
         repair = (
-            f"spec-kitty profile-invocation complete {ids[0]} publishes again; so does the "
-            "next close"
+            "the next close publishes them, and so does: spec-kitty profile-invocation complete "
+            f"{ids[0]}"
         )
         yield Finding("UNPUBLISHED", WARNING, layout.TRAIL, what, repair)
 
@@ -367,9 +367,8 @@ def _suggest_next(project: Project, report: RecordReport, finding: findings.Find
     """Return what to do about a finding here, where that is more than it can say of itself."""
     if finding.code == "TORN_TAIL" and report.sealed and report.invocation_id is not None:
         if report.status != "open":
-            return f"truncate -s {finding.offset} {finding.file}  (the record is closed above it)"
-        close = f"spec-kitty profile-invocation complete --invocation-id {report.invocation_id}"
-        return f"{close}  (or any other line the run still appends: it recovers the tail)"
+            return f"truncate -s {finding.offset} {finding.file}"
+        return f"spec-kitty profile-invocation complete --invocation-id {report.invocation_id}"
     named = _DIGEST.search(finding.message)
     if (
         finding.code in ("OBJECT_MISSING", "OBJECT_ALTERED", "SNAPSHOT_INVALID")
@@ -378,7 +377,7 @@ def _suggest_next(project: Project, report: RecordReport, finding: findings.Find
         digest = named.group()
         if project.config.trail == "committed" and report.status != "open":
             path = layout.object_path(digest)
-            return f"git checkout -- {path}  (or take it from the clone that wrote it)"
+            return f"take it from the clone that wrote it, or: git checkout -- {path}"
         folder = layout.LOCAL_OBJECTS if project.config.trail == "committed" else layout.OBJECTS
         path = layout.object_path(digest, folder)
         return (

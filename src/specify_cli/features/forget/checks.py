@@ -48,8 +48,8 @@ def check_erasures(project: Project, home: str | None) -> Iterator[Finding]:
                 f"{project.git_dir}/{FOLDER}/{subject}.key",
                 f"without it nobody opens the copies of {count(len(records), 'record')}, of which "
                 "no other leaves",
-                "bring it back from where it was kept; spec-kitty forget --invocation-id ID "
-                "destroys the key of a record",
+                "bring it back from where it was kept; what destroys the key of a record: "
+                "spec-kitty forget --invocation-id ID",
             )
     yield from _list_refused(project)
 
@@ -69,7 +69,7 @@ def _list_refused(project: Project) -> Iterator[Finding]:
             "warning",
             path,
             f"somebody tried to erase what is held: {what}",
-            "ask why; spec-kitty hold list says who holds it",
+            "ask why; who holds it: spec-kitty hold list",
         )
 
 

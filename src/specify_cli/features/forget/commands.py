@@ -89,7 +89,7 @@ def _read_query(project: Project, values: Values) -> Query | None:
         raise CallerError(
             "INVALID_VALUE",
             f"--member: expected a member that a line can lose, found {min(unknown)!r}",
-            "spec-kitty show-uri inv://ID/event/SEQ shows the members of a line",
+            "the members of a line: spec-kitty show-uri inv://ID/event/SEQ",
         )
     if is_of_record:
         place = Index(project.root).resolve(str(values["invocation_id"]))

@@ -79,7 +79,7 @@ def refuse_held(project: Project, held: Sequence[str], order: Order, now: int) -
     return CallerError(
         "HELD",
         f"nothing was erased: {', '.join(held)} is held",
-        "spec-kitty hold list; a person can release it: spec-kitty hold release ID --reason …",
+        f"a person can release it: spec-kitty hold release {held[0]} --reason …",
     )
 
 
@@ -369,7 +369,7 @@ def _drop_lines(path: str, digests: frozenset[str]) -> None:
 NOT_REACHED = (
     "git objects and remotes, where it was committed (git log --all -S TEXT names the commits): "
     "git filter-repo --replace-text FILE, then git push --force, and every clone anew",
-    "other clones: spec-kitty forget --resume there, once the annexes have arrived",
+    "other clones: once the annexes have arrived there, spec-kitty forget --resume",
     "a collector, until spec-kitty sync push reached it; its backups, and PostgreSQL's own log",
     "archives and exports that were handed out: tell whoever has them, unless they left encrypted "
     "(capture.sealed): their key is destroyed with what is erased here",

@@ -92,7 +92,9 @@ def _find_base(top: str) -> str:
         if read_git(top, "rev-parse", "--verify", "-q", f"{name}^{{commit}}") is not None:
             return name
     raise CallerError(
-        "USAGE", "--base is missing, and there is no origin/HEAD, main or master", "--base REF"
+        "USAGE",
+        "--base is missing, and there is no origin/HEAD, main or master",
+        "spec-kitty gate --base REF",
     )
 
 
@@ -147,7 +149,7 @@ def waive(values: Values) -> int:
                 raise CallerError(
                     "INVALID_VALUE",
                     f"{subject} is no invocation's id and no file of {commit[:10]}",
-                    "spec-kitty gate --json shows the `subject` of each finding",
+                    "the `subject` of each finding: spec-kitty gate --json",
                 ) from error
     waiver = Waiver(rule, subject, str(values["reason"]), str(values["until"]))
     path = write_waiver(project, waiver, str(values["key"]))

@@ -155,7 +155,7 @@ def parse_gate(data: bytes | None) -> GateFile:
     raise StoredDataError(
         "GATE_INVALID",
         why,
-        f"spec-kitty gate rules prints a whole file; correct {GATE} at the base",
+        f"correct {GATE} at the base; what prints a whole one: spec-kitty gate rules",
     )
 
 

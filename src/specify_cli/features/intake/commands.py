@@ -57,7 +57,7 @@ def _read(path: str) -> str:
     missing = CallerError(
         "BRIEF_NOT_FOUND",
         f"the brief {path!r} does not exist or is not a regular UTF-8 text file",
-        "spec-kitty intake brief.md, or pipe it: spec-kitty intake - < brief.md",
+        "name a text file: spec-kitty intake brief.md",
     )
     folder, name = os.path.split(os.path.abspath(path))
     try:

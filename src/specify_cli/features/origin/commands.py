@@ -30,7 +30,11 @@ def origin(values: Values) -> int:
             "USAGE", "expected either a range or --release A..B", "spec-kitty origin main..HEAD"
         )
     if release is not None and ".." not in release:
-        raise CallerError("USAGE", f"--release: expected A..B, found {release!r}", "v1.4..v1.5")
+        raise CallerError(
+            "USAGE",
+            f"--release: expected A..B, found {release!r}",
+            "spec-kitty origin --release v1.4..v1.5",
+        )
     project = shell.read_project()
     top = find_top(project)
     changes = read_changes(top, str(given or release), find_prefix(project.root, top))

@@ -150,7 +150,7 @@ def update(values: Values) -> int:
         raise CallerError(
             "PACK_INVALID",
             f"what lies there now is the pack {content.pack.id}, not {pack.id}",
-            f"spec-kitty packs remove {pack.id}, then packs add",
+            f"add it anew after this: spec-kitty packs remove {pack.id}",
         )
     states = {state.id: state for state in verify_packs(project.root, None)}
     if content.pack == pack and not (values["yes"] or states[pack.id].problems):
@@ -167,7 +167,7 @@ def update(values: Values) -> int:
         taken = taken._replace(records=report.records, decided_otherwise=report.table)
         if report.not_evaluated:
             others = count(len({one.invocation_id for one in report.not_evaluated}), "record")
-            write_note(f"{others} could not be asked in full: spec-kitty backtest names them")
+            write_note(f"{others} could not be asked in full; what names them: spec-kitty backtest")
     asked = (
         ""
         if values["dry_run"] or values["yes"]

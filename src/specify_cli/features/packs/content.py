@@ -143,7 +143,7 @@ def check_manifest(pack: Pack, manifest: bytes | None) -> None:
     """Compare a pack with the manifest its author made. Raises CallerError PACK_INVALID."""
     if manifest is not None and manifest != write_manifest(pack):
         reason = f"{MANIFEST} is not the manifest of these files: they changed since it was made"
-        raise CallerError("PACK_INVALID", reason, "spec-kitty packs build, by the pack's author")
+        raise CallerError("PACK_INVALID", reason, "its author runs: spec-kitty packs build DIR")
 
 
 def compare_rules(before: Iterable[Rule], after: Iterable[Rule]) -> list[Change]:

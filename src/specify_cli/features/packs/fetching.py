@@ -71,7 +71,7 @@ def refetch_pack(source: Mapping[str, object], rev: str | None, root: str) -> Fe
         raise StoredDataError(
             "PACKS_BROKEN",
             f"{LOCK_PATH}: expected a source of kind git, folder or package, found {texts}",
-            "spec-kitty packs remove ID, then packs add",
+            "add it anew after this: spec-kitty packs remove ID",
         )
     if kind == "git":
         place = PackLocation(texts["url"], rev or texts.get("rev"), texts.get("path") or None)

@@ -18,8 +18,8 @@ def determinism_violation(what: str, body: Fields) -> StoredDataError:
     return StoredDataError(
         "DETERMINISM_VIOLATION",
         f"the re-execution differs {place}, at its {body.get('event')}: {what}",
-        "spec-kitty invocations list --all names it, spec-kitty invocations compare shows both "
-        "runs; look for a clock, a random choice or an input that changed",
+        "look for a clock, a random choice or an input that changed; its id is the newest in: "
+        "spec-kitty invocations list --all",
     )
 
 

@@ -87,7 +87,7 @@ def resolve_uri(project: Project, uri: str) -> Cited:
         "uri: expected inv://ID/event/SEQ, inv://ID/artifact/NAME, obj://sha256/DIGEST or "
         "doctrine://KIND/ID@DIGEST, "
         f"found {uri!r}",
-        "spec-kitty charter context --uri URI shows what is in force now",
+        "what is in force now: spec-kitty charter context --uri URI",
     )
 
 
@@ -161,5 +161,5 @@ def _find_doctrine(project: Project, uri: str, digest: str) -> str:
     raise StoredDataError(
         "DOCTRINE_NOT_FOUND",
         f"no record here was made under {uri} with the digest {digest}",
-        f"spec-kitty charter context --uri {uri} shows what is in force now",
+        f"what is in force now: spec-kitty charter context --uri {uri}",
     )

@@ -167,7 +167,7 @@ def _check_live(past: SortedRecord) -> None:
         raise refusal(
             "nested_replay",
             f"{past.invocation_id} is of kind {kind}; its parent is {parent}",
-            f"spec-kitty replay {parent} --against current (or give --from-root)",
+            f"give --from-root, or: spec-kitty replay {parent} --against current",
             candidates=[{"invocation_id": parent}],
         )
 

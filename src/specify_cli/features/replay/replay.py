@@ -441,7 +441,7 @@ def closed_place(project: Project, invocation_id: str) -> Place:
         raise CallerError(
             "RECORD_OPEN",
             f"{place.invocation_id} is still open, and a replay is noted beside closed records",
-            f"spec-kitty replay {place.invocation_id} (without --record), or close it first",
+            f"close it first, or without --record: spec-kitty replay {place.invocation_id}",
         )
     return place
 

@@ -144,8 +144,8 @@ def refuse_doubtful_clock(copies: Mapping[str, list[Copy]], now: int, *, idle: b
         raise CallerError(
             "CLOCK_DOUBTED",
             f"this clock says {rfc3339(now)}, and the newest record is of {rfc3339(newest)}",
-            "set the clock; where it is right: spec-kitty retention run --idle (status and plan "
-            "take it too)",
+            "set the clock; where it is right, status and plan take --idle, as does: spec-kitty "
+            "retention run --idle",
         )
 
 

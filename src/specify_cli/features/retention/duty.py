@@ -72,7 +72,7 @@ def judge_duties(facts: ProjectFacts) -> list[Duty]:
             "not ours",
             (
                 "exports do not stand on the records: whoever was given one must be told",
-                "spec-kitty sync status names a collector; sync push sends it what was erased",
+                "sync push tells a collector what was erased; which it is: spec-kitty sync status",
                 "copies leave encrypted, and forget destroys the keys of those that left so"
                 if facts.is_sealed
                 else "copies leave in the clear; capture.sealed has them leave encrypted",
@@ -90,7 +90,7 @@ def _judge_recording(facts: ProjectFacts) -> Duty:
         "met" if facts.records else "not known",
         (
             f"{count(facts.records, 'record')}, {span}; {facts.open} open",
-            "spec-kitty doctor names sessions of agents that no record covers",
+            "sessions of agents that no record covers: spec-kitty doctor",
         ),
     )
 
@@ -154,8 +154,7 @@ def _judge_erasure(facts: ProjectFacts) -> Duty:
             f"on the records: {count(facts.erasures, 'erasure')} that somebody ordered",
             f"{facts.unfinished} unfinished"
             + (": spec-kitty forget --resume" if facts.unfinished else ""),
-            "spec-kitty forget --subject NAME finds and erases; its certificate says what it "
-            "cannot reach",
+            "to erase, and to see what cannot be reached: spec-kitty forget --subject NAME",
         ),
     )
 
@@ -181,6 +180,6 @@ def _judge_sampling(facts: ProjectFacts) -> Duty:
         (
             f"{count(facts.records, 'record')}: {facts.verdict}, {facts.level}",
             *(f"not proven: {what}" for what in facts.not_proven),
-            f"spec-kitty invocations list --all --limit {facts.records} --json is the population",
+            f"the population: spec-kitty invocations list --all --limit {facts.records} --json",
         ),
     )

@@ -95,8 +95,8 @@ def list_gaps(index: SearchIndex) -> Iterator[str]:
         yield f"what {erased} said of changed files before that was erased"
     if behind := find_left_behind(root):
         yield (
-            f"{count(len(behind), 'record')} that removed worktrees left: "
-            "spec-kitty invocations reindex takes them in"
+            f"{count(len(behind), 'record')} that removed worktrees left; take them in with: "
+            "spec-kitty invocations reindex"
         )
     others = [one for one in find_worktrees(root) if next(list_records(one), None) is not None]
     if others:

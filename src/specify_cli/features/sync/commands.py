@@ -109,7 +109,7 @@ def enable(values: Values) -> int:
     if state in ("missing", "unusable"):
         write_note(
             f"warning: the token is {state}, so nothing can be delivered yet; set "
-            f"{consents.TOKEN_VARIABLE}, or keep one: spec-kitty sync enable … --token-file FILE"
+            f"{consents.TOKEN_VARIABLE}, or keep one: spec-kitty sync enable --token-file FILE"
         )
     return 0
 

@@ -187,7 +187,7 @@ def read_consent(folder: str) -> Consent | None:
         raise StoredDataError(
             "CONSENT_INVALID",
             f"{folder}/{CONSENT} is not what `sync enable` writes: {error}",
-            "spec-kitty sync disable, then spec-kitty sync enable",
+            "spec-kitty sync disable; spec-kitty sync enable",
         ) from error
 
 
@@ -244,7 +244,7 @@ def read_token(folder: str, environment: Environment) -> str:
         raise CallerError(
             "TOKEN_MISSING",
             f"no token: {TOKEN_VARIABLE} is not set and {folder}/{TOKEN} does not exist",
-            "spec-kitty sync enable --token-file FILE keeps one, or set the variable",
+            "set the variable, or keep one: spec-kitty sync enable --token-file FILE",
         )
     return token
 

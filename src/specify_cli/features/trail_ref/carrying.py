@@ -97,10 +97,10 @@ def push_trail(project: Project, remote: str, progress: Progress | None = None) 
             "TRAIL_NOT_ACCEPTED",
             f"trail is {project.config.trail}: records leave in a git ref only with `trail: ref`, "
             "and sealed in a branch with `trail: committed` and `capture.sealed`",
-            "a person runs spec-kitty config accept: "
-            f"`trail: {stated}` is set and not accepted here"
+            f"`trail: {stated}` is set and not accepted here; a person runs: "
+            "spec-kitty config accept"
             if stated == "ref" or (stated == "committed" and project.config.is_sealed)
-            else "set `trail: ref` in .kittify/config.yaml, then spec-kitty config accept",
+            else "set `trail: ref` in .kittify/config.yaml, then: spec-kitty config accept",
         )
     top = require_worktree(project.root, _WHY)
     ref = name_ref(top, project.root)

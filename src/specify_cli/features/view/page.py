@@ -124,7 +124,7 @@ def compose_page(project: Project, place: Place, *, proofs: bool) -> tuple[bytes
             "PAGE_TOO_LARGE",
             f"the page of {place.invocation_id} would have {len(page):,} bytes, and browsers open "
             f"at most {_MAX_PAGE:,}",
-            f"spec-kitty invocations show {place.invocation_id} --full tells it in the terminal",
+            f"in the terminal: spec-kitty invocations show {place.invocation_id} --full",
         )
     return page, left_out
 

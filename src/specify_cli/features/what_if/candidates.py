@@ -158,5 +158,5 @@ def _refuse(folder: str, why: str) -> CallerError:
     return CallerError(
         "CHARTER_INVALID",
         f"{folder}: {why}",
-        "spec-kitty charter lint, in the project it belongs to",
+        "in the project it belongs to: spec-kitty charter lint",
     )

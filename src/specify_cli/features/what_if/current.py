@@ -202,7 +202,7 @@ def _run_today(project: Project, cache: ParseCache, opened: Opened, retrieval: R
         raise CallerError(
             decision.error_code,
             f"today the request of {opened.past.invocation_id} is not routed: {decision.message}",
-            f"spec-kitty replay {opened.past.invocation_id} replays it from what it kept",
+            f"from what it kept: spec-kitty replay {opened.past.invocation_id}",
             candidates=[dict(item) for item in decision.candidates],
         )
     live = load_inputs(project.root, cache, settings=project.config.document)

@@ -117,7 +117,7 @@ def _list_reports(examined: Iterable[Examined]) -> Iterator[RecordReport]:
     for one in examined:
         if one.failure is not None:
             raise EnvironmentFault(
-                one.failure.code, one.failure.message, "spec-kitty doctor, in that project"
+                one.failure.code, one.failure.message, "in that project: spec-kitty doctor"
             )
         yield from one.reports
 

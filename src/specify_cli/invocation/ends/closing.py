@@ -160,7 +160,7 @@ def check_outcome(place: Place, completed: Mapping[str, object], outcome: str) -
             f"{place.invocation_id} was closed at {completed.get('completed_at')} as "
             f"{recorded}, not as {outcome}; "
             "closing is final, and nothing was changed",
-            f"spec-kitty invocations show {place.invocation_id}, or begin another: spec-kitty "
+            f"spec-kitty invocations show {place.invocation_id}; to begin another: spec-kitty "
             'do "REQUEST"',
         )
 
@@ -196,9 +196,8 @@ def check_recorded(place: Place, record: Record, contents: ClosingContents) -> N
             f"{place.invocation_id} was closed at {record.completed.get('completed_at')}, and "
             "closing is final; not "
             f"added, as the record does not hold it: {', '.join(lacking)}",
-            f"spec-kitty invocations show {place.invocation_id} tells what it holds; to record "
-            "more, begin another "
-            'invocation: spec-kitty do "REQUEST"',
+            f"what it holds: spec-kitty invocations show {place.invocation_id}; to record more, "
+            'begin another: spec-kitty do "REQUEST"',
         )
 
 

@@ -25,7 +25,7 @@ def open_export(
             "LEAVES_SEALED",
             "capture.sealed is on: what was said leaves encrypted, and this form would "
             "hold it in the clear",
-            "spec-kitty invocations export ID --output FILE, or spec-kitty view to read it here",
+            "spec-kitty invocations export ID --output FILE; to read it here: spec-kitty view",
         )
     option = values["ids"]
     ids = [str(item) for item in option] if isinstance(option, list) else [str(option)]

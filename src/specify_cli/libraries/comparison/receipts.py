@@ -163,7 +163,7 @@ def chain_break(side: str, index: int | None, why: str) -> StoredDataError:
     return StoredDataError(
         "CHAIN_BREAK",
         f"the {side} chain is not intact{place}: {why}; nothing was compared",
-        "spec-kitty invocations verify ID shows every finding",
+        "every finding: spec-kitty invocations verify ID",
     )
 
 

@@ -433,8 +433,7 @@ def _damaged(generation: Generation, why: str) -> StoredDataError:
     return StoredDataError(
         "LOG_DAMAGED",
         f"the log {generation.path} is not signed: {why}",
-        "spec-kitty invocations verify --all tells what is missing; restore the folder from a "
-        "backup",
+        "restore the folder from a backup; what is missing: spec-kitty invocations verify --all",
     )
 
 

@@ -138,7 +138,7 @@ def read_target(values: Values) -> tuple[Project, str | None, list[str]]:
     anchors = _read_anchors(values["anchor"])
     if anchors and target is None:
         raise CallerError(
-            "USAGE", "--anchor without a target", "invocations verify ID --anchor SEAL"
+            "USAGE", "--anchor without a target", "spec-kitty invocations verify ID --anchor SEAL"
         )
     return project, target, anchors
 
@@ -250,7 +250,7 @@ def _read_anchors(option: object) -> list[str]:
             raise CallerError(
                 "INVALID_VALUE",
                 f"--anchor: expected a seal, 64 lowercase hex digits, found {anchor!r}",
-                "take it from the tip that `spec-kitty invocations verify ID --json` prints",
+                "it is the tip that this prints: spec-kitty invocations verify ID --json",
             )
     return anchors
 
@@ -277,6 +277,6 @@ def _verify_file(project: Project, target: str, anchors: list[str]) -> RecordRep
                 raise CallerError(
                     "INVALID_VALUE",
                     f"{target} is neither a record nor an export, so there is nothing to verify",
-                    "a page that checks itself opens in a browser; invocations list names records",
+                    "open a page in a browser; records: spec-kitty invocations list",
                 )
     return verify_path(target, anchors)

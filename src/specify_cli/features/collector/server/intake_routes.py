@@ -129,7 +129,7 @@ async def take_order(setting: Setting, request: Request) -> Response:
     verdict, purged = await take_body(setting, request, keep)
     setting.metrics.count_event(f"order-{verdict}")
     if verdict == HELD:
-        raise Refused("held", "spec-kitty hold list says who holds it, and hold release")
+        raise Refused("held", "who holds it: spec-kitty hold list")
     return _answer_verdict(verdict, {"status": verdict, "purged": purged})
 
 
