@@ -11,6 +11,11 @@ from __future__ import annotations
 
 import json
 
+from doctrine.light_imports import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 # The inside of a character class: controls but tab and line feed, separators, surrogates, and what
 # is invisible or changes the order of what is visible (categories Cc, Cf, Cs, Zl, Zp; fillers and
 # blanks that are letters or symbols to Unicode; variation selectors). The joiners U+200C and U+200D
@@ -37,6 +42,12 @@ def say(value: object) -> str:
     It is for members of lines, which can hold any JSON value where a text is expected.
     """
     return value if isinstance(value, str) else spell(value)
+
+
+def say_member(values: Mapping[str, object], key: str) -> str | None:
+    """Return what `say` makes of a member; None for one that is absent or null."""
+    value = values.get(key)
+    return None if value is None else say(value)
 
 
 def make_encodable(text: str) -> str:

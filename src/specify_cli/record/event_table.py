@@ -695,12 +695,18 @@ EVENTS: Mapping[str, EventType] = {
     ),
 }
 
-# Where a line names objects: event → members that hold a digest.
-OBJECT_MEMBERS: Mapping[str, tuple[str, ...]] = {
-    name: members
-    for name, event in EVENTS.items()
-    if (members := tuple(member for member, of in event.members.items() if of.kind == "object"))
-}
+
+def _list_members(kind: str) -> dict[str, tuple[str, ...]]:
+    """Return the members of a kind by their events."""
+    return {
+        name: members
+        for name, event in EVENTS.items()
+        if (members := tuple(member for member, of in event.members.items() if of.kind == kind))
+    }
+
+
+# Where a line names objects, each by its digest; and where it holds what was captured.
+OBJECT_MEMBERS, CAPTURED_MEMBERS = _list_members("object"), _list_members("captured")
 # Events that can stand in a record, and also in an annex once the record is closed.
 LATE = tuple(name for name, event in EVENTS.items() if event.annex == "also")
 DURABLE = frozenset(name for name, event in EVENTS.items() if event.durable)

@@ -21,7 +21,7 @@ from datetime import UTC, datetime, timedelta
 
 from doctrine import os
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple
-from doctrine.text import say
+from doctrine.text import say, say_member
 from specify_cli import durable
 from specify_cli.errors import CallerError, InvocationError
 from specify_cli.project.config import Project
@@ -414,29 +414,25 @@ def _make_row(record: Record, place: Place) -> Row:
     else:
         session = None
 
-    def text(values: Mapping[str, object], key: str) -> str | None:
-        value = values.get(key)
-        return None if value is None else say(value)
-
     return Row(
         invocation_id=place.invocation_id,
-        profile_id=text(started, "profile_id"),
-        action=text(started, "action"),
-        started_at=text(started, "started_at"),
-        completed_at=text(completed, "completed_at"),
+        profile_id=say_member(started, "profile_id"),
+        action=say_member(started, "action"),
+        started_at=say_member(started, "started_at"),
+        completed_at=say_member(completed, "completed_at"),
         status=record.status,
-        outcome=text(completed, "outcome"),
-        run_kind=text(started, "run_kind") or "live",
+        outcome=say_member(completed, "outcome"),
+        run_kind=say_member(started, "run_kind") or "live",
         sealed=record.sealed,
-        request=text(started, "request_text"),
-        mode_of_work=text(started, "mode_of_work"),
-        parent_invocation_id=text(started, "parent_invocation_id"),
-        actor_id=text(actor, "actor_id"),
-        model=text(actor, "model"),
+        request=say_member(started, "request_text"),
+        mode_of_work=say_member(started, "mode_of_work"),
+        parent_invocation_id=say_member(started, "parent_invocation_id"),
+        actor_id=say_member(actor, "actor_id"),
+        model=say_member(actor, "model"),
         session=session,
         path=place.path,
-        mission=text(started, "mission"),
-        work_package=text(started, "work_package"),
+        mission=say_member(started, "mission"),
+        work_package=say_member(started, "work_package"),
     )
 
 

@@ -324,7 +324,7 @@ def test_records_of_other_worktrees_are_named_where_a_line_has_none(repository: 
     ] * 2
 
     git(root, "worktree", "remove", "--force", str(other), home=tmp_path)
-    left = "not known: 1 record that removed worktrees left: spec-kitty invocations reindex takes them in\n"
+    left = "not known: 1 record that removed worktrees left; take them in with: spec-kitty invocations reindex\n"
     assert [left in cli(*words, cwd=root).out for words in (("origin", "HEAD~1..HEAD"), ("why", "a.py:1"))] == [
         True
     ] * 2

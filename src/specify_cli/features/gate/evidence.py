@@ -66,10 +66,8 @@ from specify_cli.libraries.work.sharing import HERE
 from specify_cli.project.config import Config, Project, parse_config
 from specify_cli.project.protection import list_narrowed, resolve_protections
 from specify_cli.record import layout
-from specify_cli.record.findings import judge_set
 from specify_cli.record.ids import millis_of
 from specify_cli.record.reading.checks import find_commands
-from specify_cli.storage.checking import strays
 from specify_cli.storage.index import Index
 from specify_cli.storage.queries import read_record
 from specify_cli.trail.log.notes import NoteError, Policy, parse_policy
@@ -260,9 +258,8 @@ def _prove_records(branch: _Branch, origin: Origin) -> Mapping[str, str]:
     if not sealed or (base.policy is None and base.signers is None):
         return proofs
     watch = TrailWatch(project, Trust(base.policy, signers=base.signers, own=False))
-    reports = list(watch.follow(verify_shared(project, HERE)))
-    judged = judge_set(reports, (*strays(project), *watch.findings()))
-    watch.assess(judged)
+    reports = list(verify_shared(project, HERE))
+    judged = watch.judge(reports)
     imported = {
         str(report.invocation_id): report.tip
         for report in reports

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from doctrine.text import say
+from doctrine.text import say, say_member
 from specify_cli.record.findings import ERROR, RecordReport
 from specify_cli.record.reading.done_note import CheckState, judge_tests
 from specify_cli.record.reading.evidence import weigh_evidence
@@ -102,17 +102,17 @@ def describe_writer(
     errors = [item.code for item in report.findings if item.severity == ERROR]
     return Writer(
         invocation_id,
-        _get_text(started, "request_text"),
-        _get_text(actor, "actor_id"),
-        _get_text(actor, "actor_type"),
-        _get_text(session, "harness") or _get_text(actor, "tool"),
-        _get_text(actor, "model") or find_model(lines),
-        _get_text(started, "profile_id"),
-        _get_text(started, "action"),
-        _get_text(started, "started_at"),
-        _get_text(completed, "completed_at"),
-        _get_text(completed, "outcome") or "open",
-        _get_text(started, "mode_of_work"),
+        say_member(started, "request_text"),
+        say_member(actor, "actor_id"),
+        say_member(actor, "actor_type"),
+        say_member(session, "harness") or say_member(actor, "tool"),
+        say_member(actor, "model") or find_model(lines),
+        say_member(started, "profile_id"),
+        say_member(started, "action"),
+        say_member(started, "started_at"),
+        say_member(completed, "completed_at"),
+        say_member(completed, "outcome") or "open",
+        say_member(started, "mode_of_work"),
         tuple(uri for uri, is_shown in rules.items() if is_shown),
         tuple(uri for uri in rules if uri in called),
         judge_tests(lines, commands),
@@ -168,8 +168,3 @@ def _list_refused(entries: Sequence[Entry]) -> Iterator[str]:
 
 def _as_mapping(value: object) -> Mapping[str, object]:
     return value if isinstance(value, dict) else {}
-
-
-def _get_text(values: Mapping[str, object], key: str) -> str | None:
-    value = values.get(key)
-    return None if value is None else say(value)

@@ -38,11 +38,9 @@ from specify_cli.libraries.work.records import verify_shared
 from specify_cli.libraries.work.sharing import HERE
 from specify_cli.project.config import Project
 from specify_cli.record import layout
-from specify_cli.record.findings import judge_set
 from specify_cli.record.ids import millis_of, rfc3339
 from specify_cli.record.record import fold, split_lines
 from specify_cli.record.seal import erase_members, open_line
-from specify_cli.storage.checking import strays
 from specify_cli.storage.cold import open_each
 
 # How far before or past the newest record a clock is believed, in milliseconds.
@@ -156,10 +154,7 @@ def _read_facts(
     ranks: Mapping[str, str] = {}
     if any(rule.proof for rule in rules):
         watch = watch_trail(project)
-        reports = list(watch.follow(verify_shared(project, HERE)))
-        judged = judge_set(reports, (*strays(project), *watch.findings()))
-        watch.assess(judged)
-        ranks = watch.rank_records(copies, judged)
+        ranks = watch.rank_records(copies, watch.judge(verify_shared(project, HERE)))
     facts: dict[str, Facts] = {}
     for one, files in copies.items():
         record = fold(read_copy(files[0]))

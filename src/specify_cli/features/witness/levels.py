@@ -74,10 +74,7 @@ def verify_trail(
     them already.
     """
     watch = TrailWatch(project, trust)
-    reports = watch.follow(verify_shared(project, engine) if reports is None else reports)
-    # Files that belong to no record are looked for, and the logs judged, when every record has been
-    # read.
-    judged = watch.assess(judge_set(reports, chain(strays(project), watch.findings())))
+    judged = watch.judge(verify_shared(project, engine) if reports is None else reports)
     if trust.memory and not _is_log_wrong(judged.findings):
         watch.remember()
     return judged
@@ -177,6 +174,13 @@ class TrailWatch:
                 last = max((seals or {}).values(), default=LAST_OPENING_SEQ)
                 self._loose.count(report, report.lines - 1 - last - (report.status == "closed"))
             yield report
+
+    def judge(self, reports: Iterable[RecordReport]) -> SetReport:
+        """Follow the reports of all records, and return what they and the trail say together."""
+        # Files that belong to no record are looked for, and the logs judged, when every record has
+        # been read.
+        others = chain(strays(self._project), self.findings())
+        return self.assess(judge_set(self.follow(reports), others))
 
     def _number_seals(self, invocation_id: str, fixed: Iterable[str]) -> dict[str, int] | None:
         """Return which of some tips end a line of a record that is here, each with the number of
