@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from charter.inputs import ContextInputs
     from charter.selection import Choice, Selection
     from doctrine.agent_profiles.profile import AgentProfile
-    from doctrine.artifact import Applies, Artifact
+    from doctrine.artifact import Artifact
 
 _SMALLEST_PART = 60
 _RESERVE = 400
@@ -301,15 +301,11 @@ def _render(artifact: Artifact) -> str:
 
 def write_line(artifact: Artifact) -> str:
     """Return the line that offers a rule: its title, when it applies, and how it is opened."""
-    when = artifact.applies.when or _describe_when(artifact.applies)
+    applies = artifact.applies
+    when = applies.when or ", ".join((*applies.kinds, *applies.files[:2], *applies.words[:3]))
     condition = f" ({truncate(when, 80)})" if when else ""
     file = f", `{artifact.path}`" if artifact.origin != "shipped" and artifact.path else ""
     return f"- {truncate(artifact.title, _LINE)}{condition}: `{artifact.uri}`{file}"
-
-
-def _describe_when(applies: Applies) -> str:
-    """Return when a rule applies, where it says so only by lists."""
-    return ", ".join((*applies.kinds, *applies.files[:2], *applies.words[:3]))
 
 
 def _clip(artifact: Artifact, room: int) -> tuple[str, int]:

@@ -133,7 +133,7 @@ def _read_lists(
         for key, value in block.items():
             if not key.startswith(prefix) or value is None:
                 continue
-            kind = _make_singular(key.removeprefix(prefix))
+            kind = key.removeprefix(prefix).replace("_", "-").removesuffix("s")
             if kind in kinds:
                 what = f"{key} stands in more than one place; the ids of all of them count"
                 remarks.append(Remark((*path, key), what, "keep one list"))
@@ -276,12 +276,6 @@ def strip_mark(body: str) -> str:
     `body` is the section's text. A mark further down is text like any other.
     """
     return re.sub(_MARK, "", body, count=1)
-
-
-def _make_singular(word: str) -> str:
-    """Return the kind of doctrine that a key in the plural names: `agent_profiles`,
-    `agent-profile`."""
-    return word.replace("_", "-").removesuffix("s")
 
 
 def _split_blocks(

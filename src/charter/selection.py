@@ -119,7 +119,8 @@ def select(
     """
     # 1. A withheld text is not scored: a score must not reveal anything about it.
     visible = redact_collection(collection, policy)
-    lexical = lexical_scores(visible, work.terms, _read_bm25(config))
+    bm25 = RetrievalConfig()._replace(k1=config.k1, b=config.b)
+    lexical = lexical_scores(visible, work.terms, bm25)
     labels = _name_labels(visible, work.terms)
     candidates: list[Choice] = []
     for original, artifact, text in zip(collection, visible, lexical, strict=True):
@@ -282,8 +283,3 @@ def _name_labels(collection: Iterable[Artifact], terms: tuple[str, ...]) -> froz
             if len(words) >= fewest and term_set.issuperset(words):
                 names.add(artifact.title)
     return frozenset(names)
-
-
-def _read_bm25(config: SelectionConfig) -> RetrievalConfig:
-    """Return the settings of BM25 in the form that `lexical_scores` takes."""
-    return RetrievalConfig()._replace(k1=config.k1, b=config.b)

@@ -295,7 +295,7 @@ class Index:
 
         from specify_cli.storage.worktrees import find_above, find_left_behind, find_worktrees
 
-        advice = "removed worktrees left records: spec-kitty invocations reindex; "
+        advice = "spec-kitty invocations reindex; "
         left = find_left_behind(self.root)
         if not part and not left and next(self.newest(), None) is None:
             return CallerError(
@@ -309,7 +309,12 @@ class Index:
             above = next(others, None)
         return CallerError(
             "INVOCATION_NOT_FOUND",
-            f"no record {what} in {self.root}" + (f", but one in {above}" if above else ""),
+            f"no record {what} in {self.root}"
+            + (
+                f", but one in {above}"
+                if above
+                else ", and removed worktrees left some" * bool(left)
+            ),
             f"cd {shlex.quote(above)}, and there the same command"
             if above
             else f"{advice if left else ''}spec-kitty invocations list",

@@ -7,7 +7,7 @@ from shlex import quote
 from specify_cli.cli import shell
 from specify_cli.cli.terminal.output import one_line, write_answer
 from specify_cli.errors import CallerError
-from specify_cli.libraries.comparison.chains import run_chain
+from specify_cli.libraries.comparison.chains import run_both
 from specify_cli.libraries.comparison.compare import verify_replay
 from specify_cli.libraries.comparison.receipts import Chain, chain_of
 from specify_cli.libraries.comparison.text import render_comparison
@@ -22,16 +22,13 @@ def compare(values: Values) -> int:
     if targets == ["-"]:
         one, two = _read_chains(shell.stdin_bytes())
     elif len(targets) == 2:
-        project = shell.read_project()
-        one, two = (
-            run_chain(project, target, side)
-            for target, side in zip(targets, ("original", "replay"), strict=True)
-        )
+        one, two = run_both(shell.read_project(), targets)
     else:
         raise CallerError(
             "USAGE",
             f"expected two records, or -, found {len(targets)}",
-            f"spec-kitty invocations compare {quote(targets[0]) if targets else '@2'} last",
+            "spec-kitty invocations compare "
+            f"{'@2' if targets in ([], ['last']) else quote(targets[0])} last",
         )
     tolerance = values["tolerance_ms"]
     result = verify_replay(one, two, tolerance if isinstance(tolerance, int) else None)

@@ -10,7 +10,7 @@ from specify_cli.cli.terminal.output import one_line, write_json, write_text
 from specify_cli.errors import CallerError
 from specify_cli.features.compare.parting import part_stories
 from specify_cli.libraries.archive.archive import create_file
-from specify_cli.libraries.comparison.chains import run_chain
+from specify_cli.libraries.comparison.chains import run_both
 from specify_cli.libraries.comparison.compare import verify_replay
 from specify_cli.libraries.web.markup import STYLE, build_environment
 from specify_cli.room import Values
@@ -30,10 +30,7 @@ def write_page(values: Values) -> int:
             "spec-kitty invocations compare A B --html FILE",
         )
     project = shell.read_project()
-    one, two = (
-        run_chain(project, target, side)
-        for target, side in zip(targets, ("original", "replay"), strict=True)
-    )
+    one, two = run_both(project, targets)
     tolerance = values["tolerance_ms"]
     result = verify_replay(one, two, tolerance if isinstance(tolerance, int) else None)
     stories = [tell_invocation(project, view_invocation(project, target)) for target in targets]

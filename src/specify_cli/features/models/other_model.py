@@ -153,14 +153,10 @@ def ask_other_model(
     # 3. What all of it comes to.
     if run is not None:
         run.close("failed" if stopped else "done")
-    match = _judge_match({call.verdict for call in compared})
+    verdicts = {call.verdict for call in compared}
+    match = False if DIFFERS in verdicts else True if verdicts == {SAME} else None
     child = None if run is None else run.invocation_id
     return ModelReplay(place.invocation_id, child, model, endpoint, match, tuple(compared))
-
-
-def _judge_match(verdicts: set[str]) -> bool | None:
-    """Return whether all answers are the same; None where that is not known of each."""
-    return False if DIFFERS in verdicts else True if verdicts == {SAME} else None
 
 
 def compare_answers(recorded: Answer, answered: Answer) -> AnswerDiff | None:

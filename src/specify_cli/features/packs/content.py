@@ -106,7 +106,12 @@ def _make_rules(inputs: ContextInputs, files: Mapping[str, bytes]) -> list[Rule]
         *(Rule(one.uri, one.title, one.digest, one.binding) for one in inputs.charter.sections),
         *(Rule(one.uri, one.title, one.digest, one.binding) for one in inputs.artifacts),
         *(
-            Rule(f"policy://{one.id}", one.reason or one.action, _digest_rule(one), one.binding)
+            Rule(
+                f"policy://{one.id}",
+                one.reason or one.action,
+                sha256(repr(one).encode()).hexdigest(),
+                one.binding,
+            )
             for one in inputs.policy.rules
         ),
         *_read_profiles(files),
@@ -190,10 +195,6 @@ def _choose_id(about: Mapping[str, Any], source: Mapping[str, str]) -> str:
     named = source.get("path") or source.get("name") or source.get("url") or "pack"
     last = named.rstrip("/").removesuffix(".git").rpartition("/")[2].lower()
     return re.sub(r"[^a-z0-9]+", "-", last).strip("-")[:64] or "pack"
-
-
-def _digest_rule(rule: Any) -> str:
-    return sha256(repr(rule).encode()).hexdigest()
 
 
 def _read_profiles(files: Mapping[str, bytes]) -> Iterable[Rule]:

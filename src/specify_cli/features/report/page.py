@@ -69,7 +69,7 @@ def lay_out_report(report: Report, since: str, links: Mapping[str, str]) -> dict
 
 def _draw(report: Report) -> list[tuple[str, Markup]]:
     outcomes = {run.invocation_id: run.outcome for run in report.runs}
-    days = {name: _find_day(name) for name in outcomes}
+    days = {name: datetime.fromtimestamp(millis_of(name) / 1000, UTC).date() for name in outcomes}
     last = max(days.values(), default=date(1970, 1, 1))
     by_day = count_by((days[name].isoformat(), outcome) for name, outcome in outcomes.items())
     pictures = [("Over time", draw_days(by_day, last))]
@@ -84,10 +84,6 @@ def _draw(report: Report) -> list[tuple[str, Markup]]:
     files = [(one.path, {"done": one.runs}) for one in report.files[:_DRAWN]]
     pictures += [("Hot files", draw_parts(files, "how many runs changed a file"))] if files else []
     return pictures
-
-
-def _find_day(invocation_id: str) -> date:
-    return datetime.fromtimestamp(millis_of(invocation_id) / 1000, UTC).date()
 
 
 def _list_cents(shares: Sequence[Share]) -> list[tuple[str, dict[str, int]]]:

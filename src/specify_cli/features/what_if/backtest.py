@@ -232,7 +232,10 @@ def _judge_retrieval(
     if now.failure is not None:
         yield Transition(name, "retrieval failed", retrieval.request_id, None, now.failure, "code")
         return
-    before, unchanged, after = (_list_rules(outcome) for outcome in (then, first, now))
+    before, unchanged, after = (
+        {str(hit.get("uri")): str(hit.get("digest")) for hit in outcome.hits}
+        for outcome in (then, first, now)
+    )
     ruled_then, ruled_now = (_judge_policy(chosen_inputs) for chosen_inputs in (frozen, inputs))
     is_told = False
     for uri in sorted({*before, *after}):
@@ -265,11 +268,6 @@ def _judge_retrieval(
         yield Transition(
             name, "context changed", retrieval.request_id, *pair, "config", show_difference(*texts)
         )
-
-
-def _list_rules(outcome: Outcome) -> dict[str, str]:
-    """Return the digest of each rule that was put in front of the agent."""
-    return {str(hit.get("uri")): str(hit.get("digest")) for hit in outcome.hits}
 
 
 class _Ruled(NamedTuple):

@@ -421,11 +421,6 @@ def encode_oversize(text: str) -> bytes | None:
     )
 
 
-def _shorten(text: str) -> str:
-    """Return the first 400 and the last 100 characters of a text longer than 500."""
-    return text if len(text) <= 500 else f"{text[:400]}…{text[-100:]}"
-
-
 def make_tombstone(started: Body) -> Body:
     """Return the body of a tombstone, the only line of an invocation whose trail is off: it shows
     that the invocation happened, not its subject.
@@ -497,7 +492,9 @@ def _compose_started(
         "started_at": rfc3339(request.millis),
         "profile_id": decision.profile_id,
         "action": decision.action,
-        "request_text": text if request_object is None else _shorten(text),
+        "request_text": text
+        if request_object is None or len(text) <= 500
+        else f"{text[:400]}…{text[-100:]}",
         "governance_context_hash": digest(context.text.encode("utf-8")),
         "governance_context_available": context.available,
         "actor": {

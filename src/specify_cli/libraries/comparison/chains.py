@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from shlex import quote
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,12 @@ from specify_cli.storage.store import FileRecordStore, HeldFile, Place
 
 if TYPE_CHECKING:
     from specify_cli.record.record import Source
+
+
+def run_both(project: Project, targets: Sequence[str]) -> list[Chain]:
+    """Return the chains of an original and of its replay. Raises as `run_chain`."""
+    sides = zip(targets, ("original", "replay"), strict=True)
+    return [run_chain(project, target, side) for target, side in sides]
 
 
 def run_chain(project: Project, target: str, side: str) -> Chain:

@@ -286,7 +286,11 @@ class Telling:
         by side can begin in any order."""
         agent = re.compile(rf"(?<![\w-]){re.escape(entry.agent or '')}(?![\w-])")
         calls = [call for call, _ in self._asking]
-        by_result = (at for at, call in enumerate(calls) if agent.search(_read_result(call)))
+        by_result = (
+            at
+            for at, call in enumerate(calls)
+            if agent.search(read_text(call.end_fields.get("output")))
+        )
         under_way = (
             at for at, call in enumerate(calls) if call.status == "open" or call.end_seq > entry.seq
         )
@@ -410,11 +414,6 @@ class Telling:
         """Return the chapters; the first only where something came before the first prompt."""
         parts = [chapter.finish() for chapter in self._top]
         return tuple(part for part in parts if part.kind != "opening" or part.parts)
-
-
-def _read_result(call: Entry) -> str:
-    """Return the output of a call as far as its line holds it."""
-    return read_text(call.end_fields.get("output"))
 
 
 def _join_patch(call: Act, patch: Act) -> Act:

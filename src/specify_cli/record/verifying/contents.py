@@ -266,7 +266,10 @@ class Contents:
         A record can have a million findings, so each is read once.
         """
         findings = self.findings
-        while self.harmless < len(findings) and not _is_damage(findings[self.harmless]):
+        while self.harmless < len(findings):
+            item = findings[self.harmless]
+            if item.severity == ERROR and item.code in OF_THE_LINES:
+                break
             self.harmless += 1
         return self.harmless < len(findings)
 
@@ -296,11 +299,6 @@ class Contents:
             self.add_finding(
                 "ID_MISMATCH", seq, offset, f"expected {self.invocation_id}, found {invocation_id}"
             )
-
-
-def _is_damage(item: Finding) -> bool:
-    """Return whether a finding is about the bytes, the seal or the place of a line."""
-    return item.severity == ERROR and item.code in OF_THE_LINES
 
 
 def _is_of_transcript(fields: Mapping[str, object]) -> bool:

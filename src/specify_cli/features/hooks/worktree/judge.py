@@ -97,7 +97,11 @@ def judge_change(
         return ChangeOwner("edit")
     named_edits = {edit.call_id for edit in stated}
     running = _list_running(own)
-    kinds = {call.call_id: _find_kind(calls, call.call_id) for call in running}
+    # a call whose id is a stand-in has its number after it on the record
+    kinds = {
+        one.call_id: calls.get(one.call_id) or calls.get(one.call_id.partition("#")[0])
+        for one in running
+    }
     mine = tuple(
         call
         for call in running
@@ -110,11 +114,6 @@ def judge_change(
         return ChangeOwner("own", mine, brings, bool(stated))
     candidates = [*edits, *running, *theirs]
     return ChangeOwner("unsure" if any(item.span.holds(moment) for item in candidates) else "hand")
-
-
-def _find_kind(calls: Mapping[str, str], call_id: str) -> str | None:
-    # a call whose id is a stand-in has its number after it on the record
-    return calls.get(call_id) or calls.get(call_id.partition("#")[0])
 
 
 def describe_change(
