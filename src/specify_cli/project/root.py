@@ -60,7 +60,10 @@ def require_worktree(root: str, why: str) -> str:
     """
     top = find_worktree(root)
     if top is None:
-        raise CallerError("NOT_A_REPOSITORY", f"{root} is in no git repository: {why}", "git init")
+        from shlex import quote  # for a refusal only
+
+        what = f"{root} is in no git repository: {why}"
+        raise CallerError("NOT_A_REPOSITORY", what, f"git init {quote(root)}")
     return top
 
 

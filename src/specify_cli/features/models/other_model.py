@@ -107,8 +107,7 @@ def ask_other_model(
     home: str | None = None,
     caller: Caller = Caller(),
 ) -> ModelReplay:
-    """Ask every captured model call of a record, or those of these seqs, anew; record the answers
-    as its child.
+    """Ask each captured model call of a record, or of these seqs, anew; record a child of it.
 
     Raises CallerError CONSENT_NEEDED, ENDPOINT_INVALID, INVALID_VALUE before anything is sent or
     written, and what reading a record that is not intact raises.
@@ -175,8 +174,8 @@ def compare_answers(recorded: Answer, answered: Answer) -> AnswerDiff | None:
 
 
 def judge_endpoints(stated: Mapping[str, Sequence[str]] | None) -> None:
-    """Raise CallerError ENDPOINT_INVALID where nobody could be asked at a URL of
-    `replay.endpoints`."""
+    """Raise CallerError ENDPOINT_INVALID where nobody could be asked at a URL that the
+    config accepts."""
     for endpoint in (stated or {}).get("endpoints") or ():
         _require_dialect(checked_endpoint(endpoint, _CORRECT), _CORRECT)
 

@@ -226,7 +226,7 @@ def accept(values: Values) -> int:
             f"{site.root} is in no git repository; what is accepted is kept in the git "
             "directory, where no file of a "
             "project can plant it",
-            f"git init {quote(site.root)}",
+            f"git init {quote(site.passed or site.root)}",
         )
     as_json = bool(values["json"])
     root = site.passed or site.root
