@@ -294,7 +294,7 @@ def test_a_held_record_is_erased_by_nothing(cli: Cli, tmp_path: Path) -> None:
     ):
         refused = cli("forget", *words, "--yes", "--json", cwd=root)
         assert (refused.code, refused.error()["error_code"]) == (1, "HELD")
-    assert refused.error()["suggestion"].endswith("spec-kitty hold release ID --reason …")
+    assert refused.error()["suggestion"].endswith(f"spec-kitty hold release {one} --reason …")
     assert holding(root)
     tried = [
         item for item in cli("doctor", "--json", cwd=root).json()["findings"] if item["code"] == "HELD_ERASURE_TRIED"
