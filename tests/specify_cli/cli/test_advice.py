@@ -125,6 +125,17 @@ def test_names_with_blanks_stand_quoted_in_what_is_advised(cli: Cli, project: Pa
     assert project
 
 
+def test_a_file_that_is_not_there_is_said_to_be_so_without_a_number_of_the_system(cli: Cli, project: Path) -> None:
+    for argv in (
+        ("forget", "--text-file", "none", "--reason", "r"),
+        ("retention", "run", "--plan", "none"),
+        ("invocations", "verify", "--policy", "none"),
+    ):
+        said = cli(*argv).err
+        assert "none" in said and "No such file or directory" in said and "[Errno" not in said, said
+    assert project
+
+
 def test_each_command_that_an_answer_advises_is_one_with_nothing_of_the_sentence_in_it() -> None:
     known = {command.path[0] for command in list_commands()}
     advised = [(place, command) for place, command in _list_advice() if command.split(" ")[0] in known]

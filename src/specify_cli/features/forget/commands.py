@@ -122,7 +122,9 @@ def _read_text(path: str) -> str:
             return file.read(_MAX_TEXT).rstrip("\r\n")
     except (OSError, UnicodeDecodeError) as error:
         raise CallerError(
-            "INVALID_VALUE", f"--text-file {path}: {error}", "name a file of UTF-8 text"
+            "INVALID_VALUE",
+            f"--text-file {path}: {getattr(error, 'strerror', None) or error}",
+            "name a file of UTF-8 text",
         ) from error
 
 

@@ -14,8 +14,9 @@ from specify_cli.room import Values
 def write_page(values: Values) -> int:
     """Write the page of the runs since a moment; 1 where a record could not be read."""
     if values["format"] != "text":
-        what = "--html and --format markdown exclude each other"
-        raise CallerError("USAGE", what, "spec-kitty report --help")
+        raise CallerError(
+            "USAGE", "--html and --format markdown exclude each other", "spec-kitty report --help"
+        )
     told, output = gather_runs(values), str(values["html"])
     page = make_page(told.report, told.since, told.unread).encode("utf-8", "surrogateescape")
     create_file(output, page)

@@ -208,7 +208,8 @@ def _read_plan(path: str) -> dict[str, list[str]]:
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise CallerError(
             "PLAN_INVALID",
-            f"--plan {path}: expected what retention plan --json prints, found: {error}",
+            f"--plan {path}: expected what retention plan --json prints, found: "
+            f"{getattr(error, 'strerror', None) or error}",
             "spec-kitty retention plan --json > plan.json",
         ) from error
 

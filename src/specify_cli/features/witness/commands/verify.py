@@ -138,7 +138,9 @@ def _read_trust(values: Values) -> Trust:
         trusted = None if policy is None else parse_policy(Path(policy).read_bytes())
     except (OSError, NoteError) as error:
         raise CallerError(
-            "INVALID_VALUE", f"--policy {policy}: {error}", "the form: https://c2sp.org/tlog-policy"
+            "INVALID_VALUE",
+            f"--policy {policy}: {getattr(error, 'strerror', None) or error}",
+            "the form: https://c2sp.org/tlog-policy",
         ) from error
     remembered = () if memory is None else read_memory(memory)
     return Trust(trusted, remembered, memory or "", read_signers(values))
