@@ -159,3 +159,8 @@ class EnvironmentFault(InvocationError):
 
     The same command works once the machine is in order, so it is safe to run it again.
     """
+
+
+def say_failure(error: Exception) -> str:
+    """Return what the system says of an error without its number, else the error's own text."""
+    return str(getattr(error, "strerror", None) or error)

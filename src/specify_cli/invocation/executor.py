@@ -60,6 +60,7 @@ from specify_cli.invocation.ends.opening import (
     snapshot_of,
 )
 from specify_cli.invocation.printing import choose_printed
+from specify_cli.package_rules import read_brought
 from specify_cli.project.config import load_project
 from specify_cli.project.decisions import forget_untold
 from specify_cli.project.missions import find_work
@@ -171,7 +172,7 @@ class ProfileInvocationExecutor:
         if terms.trail:
             _bind(routed, caller, invocation_id)
         # 8. Answer.
-        payload = build_payload(routed, context, full_request)
+        payload = build_payload(routed, context, full_request, read_brought().left_out)
         planted = (_describe_planted(objects),) if objects.replaced else ()
         self.printed_text = printed.text
         return payload._replace(warnings=(*payload.warnings, *planted))

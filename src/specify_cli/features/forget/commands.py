@@ -20,7 +20,7 @@ from specify_cli.cli.terminal.output import (
 )
 from specify_cli.cli.terminal.person import require_person
 from specify_cli.durable import read_clock
-from specify_cli.errors import CallerError
+from specify_cli.errors import CallerError, say_failure
 from specify_cli.features.forget import erasing, finding
 from specify_cli.features.forget.orders import (
     Order,
@@ -123,7 +123,7 @@ def _read_text(path: str) -> str:
     except (OSError, UnicodeDecodeError) as error:
         raise CallerError(
             "INVALID_VALUE",
-            f"--text-file {path}: {getattr(error, 'strerror', None) or error}",
+            f"--text-file {path}: {say_failure(error)}",
             "name a file of UTF-8 text",
         ) from error
 

@@ -33,7 +33,7 @@ def plan_pending(project: Project) -> tuple[Plan, list[str]]:
     here = {name for name, _ in list_objects(project)}
     for invocation_id, files in copies.items():
         orders = [o for o in read_orders([project.root], invocation_id) if o["event"] == "erased"]
-        named = {str(one) for order in orders for one in _list_named(order)}
+        named = {str(one) for order in orders for one in _read_objects(order)}
         is_due = bool(named & here) or _is_due(project, [copy.place for copy in files])
         if not orders or not is_due:
             continue
@@ -57,7 +57,7 @@ def plan_pending(project: Project) -> tuple[Plan, list[str]]:
     return complete_plan(project, copies, plan_records(copies, chosen), objects), waiting
 
 
-def _list_named(order: Mapping[str, object]) -> list[object]:
+def _read_objects(order: Mapping[str, object]) -> list[object]:
     """Return the objects that an order says went whole."""
     named = order.get("objects")
     return named if isinstance(named, list) else []

@@ -67,21 +67,13 @@ def bring_over(root: str, source: str, index: Index) -> BroughtOver:
         present,
         tuple(different),
         any(os.path.isfile(f"{root}/.kittify/charter/charter.{end}") for end in ("md", "yaml")),
-        sum(
-            name.endswith(".agent.yaml")
-            for _, _, names in os.walk(f"{root}/.kittify")
-            for name in names
-        ),
+        _count(f"{root}/.kittify", ".agent.yaml"),
         len(_list_folders(f"{source}/kitty-specs")),
         sum(
             len([name for name in _list(f"{folder}/tasks") if re.match(r"WP[0-9]+.*\.md\Z", name)])
             for folder in _list_folders(f"{source}/kitty-specs")
         ),
-        tuple(
-            folder
-            for folder in _list_folders(f"{source}/packs")
-            if os.path.isfile(f"{folder}/pack.yaml") or os.path.isdir(f"{folder}/directives")
-        ),
+        tuple(folder for folder in _list_folders(f"{source}/packs") if _is_pack(folder)),
     )
 
 
@@ -132,6 +124,10 @@ def _write(root: str, path: str, data: bytes) -> None:
         raise durable.write_failed(path, error) from error
 
 
+def _count(folder: str, suffix: str) -> int:
+    return sum(name.endswith(suffix) for _, _, names in os.walk(folder) for name in names)
+
+
 def _list(folder: str) -> list[str]:
     try:
         return sorted(os.listdir(folder))
@@ -141,3 +137,7 @@ def _list(folder: str) -> list[str]:
 
 def _list_folders(folder: str) -> list[str]:
     return [f"{folder}/{name}" for name in _list(folder) if os.path.isdir(f"{folder}/{name}")]
+
+
+def _is_pack(folder: str) -> bool:
+    return os.path.isfile(f"{folder}/pack.yaml") or os.path.isdir(f"{folder}/directives")

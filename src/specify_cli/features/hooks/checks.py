@@ -11,7 +11,7 @@ from doctrine import os
 from doctrine.text import count, say
 from specify_cli import durable
 from specify_cli.cli.tables.points import list_fills
-from specify_cli.errors import InvocationError
+from specify_cli.errors import InvocationError, say_failure
 from specify_cli.features.hooks.conversation.take_in import list_adopted, list_keys
 from specify_cli.features.hooks.losses import LogLine, logged
 from specify_cli.features.hooks.settings.detection import (
@@ -249,6 +249,6 @@ def _find_unwritable(root: str, folder: str) -> str | None:
             return "the file system or its permissions refuse it"
         disk = shutil.disk_usage(path)
     except OSError as error:
-        return error.strerror or str(error)
+        return say_failure(error)
     # Some file systems count neither blocks nor files.
     return "the disk is full" if disk.total and disk.free < _LITTLE else None

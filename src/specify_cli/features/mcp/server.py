@@ -24,6 +24,7 @@ from mcp.types import ToolAnnotations
 from pydantic import Field
 
 from specify_cli import VERSION
+from specify_cli.errors import say_failure
 
 _PROGRAM = (sys.executable, "-c", "from specify_cli.cli.main import script; script()")
 _SECONDS = 120
@@ -201,8 +202,8 @@ async def _run(
                 check=False,
             )
         except (ValueError, OSError) as error:  # what an agent gave is no word of a command line
-            why = getattr(error, "strerror", None) or error
-            raise ToolError(f"this cannot be asked: {why}: give a shorter, plain text") from error
+            why = f"{say_failure(error)}: give a shorter, plain text"
+            raise ToolError(f"this cannot be asked: {why}") from error
         out, err = done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace")
         if done.returncode not in accepted or not out:
             raise ToolError(_read_error(err or out or f"it ended with {done.returncode}"))

@@ -18,7 +18,7 @@ from specify_cli.cli.terminal.output import (
     write_text,
 )
 from specify_cli.durable import read_clock
-from specify_cli.errors import CallerError
+from specify_cli.errors import CallerError, say_failure
 from specify_cli.features.forget import erasing
 from specify_cli.features.forget.commands import show_and_erase
 from specify_cli.features.forget.finding import find_holds, find_orders, read_copy
@@ -209,7 +209,7 @@ def _read_plan(path: str) -> dict[str, list[str]]:
         raise CallerError(
             "PLAN_INVALID",
             f"--plan {path}: expected what retention plan --json prints, found: "
-            f"{getattr(error, 'strerror', None) or error}",
+            f"{say_failure(error)}",
             "spec-kitty retention plan --json > plan.json",
         ) from error
 

@@ -20,7 +20,13 @@ from urllib.parse import urlsplit
 
 from doctrine import os
 from specify_cli import durable
-from specify_cli.errors import CallerError, EnvironmentFault, InvocationError, StoredDataError
+from specify_cli.errors import (
+    CallerError,
+    EnvironmentFault,
+    InvocationError,
+    StoredDataError,
+    say_failure,
+)
 from specify_cli.features.sync.trigger import CONSENT, PAUSE, sync_folder
 from specify_cli.libraries.wire.contract import DEFAULT_LEVEL, LEVELS, is_signing_secret
 from specify_cli.project.config import Project
@@ -209,10 +215,9 @@ def write_private(folder: str, name: str, data: bytes) -> None:
 
 def unavailable(path: str, error: Exception) -> EnvironmentFault:
     """Return the error for a file of sync's that the git directory does not take or give."""
-    why = error.strerror or str(error) if isinstance(error, OSError) else str(error)
     return EnvironmentFault(
         "SYNC_UNAVAILABLE",
-        f"{path}: {why}",
+        f"{path}: {say_failure(error)}",
         "make the git directory writable (free space, permissions, sandbox), then run the "
         "command again",
     )

@@ -28,7 +28,6 @@ from specify_cli import VERSION
 from specify_cli.errors import CallerError
 from specify_cli.invocation.caller import ACTOR_TYPES, Caller
 from specify_cli.invocation.events.settings import find_corpus_secret
-from specify_cli.package_rules import read_brought
 from specify_cli.project.config import Project, load_project, valid_request
 from specify_cli.project.decisions import read_untold
 from specify_cli.project.languages import detect_facts
@@ -421,6 +420,11 @@ def encode_oversize(text: str) -> bytes | None:
     )
 
 
+def _shorten(text: str) -> str:
+    """Return the first 400 and the last 100 characters of a text longer than 500."""
+    return text if len(text) <= 500 else f"{text[:400]}…{text[-100:]}"
+
+
 def make_tombstone(started: Body) -> Body:
     """Return the body of a tombstone, the only line of an invocation whose trail is off: it shows
     that the invocation happened, not its subject.
@@ -492,9 +496,7 @@ def _compose_started(
         "started_at": rfc3339(request.millis),
         "profile_id": decision.profile_id,
         "action": decision.action,
-        "request_text": text
-        if request_object is None or len(text) <= 500
-        else f"{text[:400]}…{text[-100:]}",
+        "request_text": text if request_object is None else _shorten(text),
         "governance_context_hash": digest(context.text.encode("utf-8")),
         "governance_context_available": context.available,
         "actor": {
@@ -611,11 +613,15 @@ def trace_id_of(traceparent: str | None, invocation_id: str) -> str:
 
 
 def build_payload(
-    routed: Routed, context: CharterContextResult, request: Request
+    routed: Routed,
+    context: CharterContextResult,
+    request: Request,
+    left_out: Mapping[str, str],
 ) -> InvocationPayload:
     """Return the answer to the host agent. Nothing is read or written.
 
-    The warnings are those of project, context, profiles and rooms, then TRAIL_OFF.
+    `left_out` maps the rooms of packages that could not be loaded to the reasons. The warnings are
+    those of project, context, profiles and rooms, then TRAIL_OFF.
     """
     decision, terms, invocation_id = routed.decision, request.terms, request.invocation_id
     mode = tiers.MODE_OF_VERB[request.verb]
@@ -639,7 +645,7 @@ def build_payload(
             *problems,
             *(
                 f"ROOM_LEFT_OUT: {room}, with its masking rules and stores: {why}"
-                for room, why in read_brought().left_out.items()
+                for room, why in left_out.items()
             ),
             *(() if terms.trail else (_TRAIL_OFF,)),
         ),

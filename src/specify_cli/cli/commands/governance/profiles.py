@@ -55,7 +55,7 @@ def show_profile(values: Values) -> int:
         "",
     ]
     lines += [
-        f"{key}: " + one_line(", ".join(map(str, item)) if isinstance(item, tuple) else str(item))
+        f"{key}: {one_line(_render_value(item))}"
         for key, item in value.items()
         if key != "document" and item
     ]
@@ -74,3 +74,8 @@ def _load_registry(*, quiet: bool = False) -> ProfileRegistry:
         write_note(f"warning: PROFILE_INVALID: {problem.describe()}")
     cache.save()
     return registry
+
+
+def _render_value(value: object) -> str:
+    """Return a value as a person reads it."""
+    return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)

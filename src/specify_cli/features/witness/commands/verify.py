@@ -23,7 +23,7 @@ from specify_cli.cli.terminal.output import (
     write_text,
 )
 from specify_cli.cli.terminal.render import render_findings
-from specify_cli.errors import CallerError
+from specify_cli.errors import CallerError, say_failure
 from specify_cli.features.approvals.approvals import check_approvals
 from specify_cli.features.witness.levels import verify_in_trail, verify_trail
 from specify_cli.features.witness.logs import Trust, read_memory
@@ -139,7 +139,7 @@ def _read_trust(values: Values) -> Trust:
     except (OSError, NoteError) as error:
         raise CallerError(
             "INVALID_VALUE",
-            f"--policy {policy}: {getattr(error, 'strerror', None) or error}",
+            f"--policy {policy}: {say_failure(error)}",
             "the form: https://c2sp.org/tlog-policy",
         ) from error
     remembered = () if memory is None else read_memory(memory)
