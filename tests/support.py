@@ -97,6 +97,19 @@ if os.geteuid() == 0:
 """
 
 
+def run_obeying_modes(argv: Sequence[str], folder: Path, home: Path) -> subprocess.CompletedProcess[str]:
+    """Run a command line in a folder as somebody whom file modes refuse."""
+    program = f"{OBEY_FILE_MODES}\nimport sys\nfrom specify_cli.cli.main import main\nsys.exit(main(sys.argv[1:]))\n"
+    return subprocess.run(
+        [sys.executable, "-c", program, *argv],
+        cwd=folder,
+        env=environment(home, measured=False),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
 def draws(number: int) -> int:
     """Return how many examples a property is asked: these under `make stress`, else a fifth, the same at each run."""
     return number if FULL else max(8, number // 5)

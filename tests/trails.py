@@ -45,6 +45,11 @@ def make_repository(root: Path, trail: str = "private") -> Path:
     return root
 
 
+def commit(root: Path, message: str) -> None:
+    git(root, "add", "-A")
+    git(root, "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", message)
+
+
 def grow(root: Path, dice: random.Random, records: int, clock: Callable[[], int] | None = None) -> list[str]:
     """Add records with events in between, some closed, some annexed, in an order that overlaps; return their ids."""
     executor = ProfileInvocationExecutor(root, clock=clock or Clock(dice), entropy=dice.randbytes)

@@ -12,7 +12,7 @@ import pytest
 from specify_cli.features.doctor.doctor import Rooms, examine
 from specify_cli.invocation.executor import ProfileInvocationExecutor
 from specify_cli.project.config import load_project
-from support import OBEY_FILE_MODES, Cli, environment, git, valid
+from support import Cli, git, run_obeying_modes, valid
 
 RECORDS = ".kittify/events/profile-invocations"
 DAY = 86_400_000_000_000
@@ -88,16 +88,7 @@ def test_a_stale_index_that_cannot_be_written_is_not_said_to_be_right_now(
     index.write_bytes(b"")
     index.chmod(0o444)
     index.parent.chmod(0o555)
-    program = (
-        f"{OBEY_FILE_MODES}\nimport sys\nfrom specify_cli.cli.main import main\nsys.exit(main(['doctor', '--json']))"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=chartered,
-        env=environment(home, measured=False),
-        capture_output=True,
-        check=False,
-    )
+    done = run_obeying_modes(["doctor", "--json"], chartered, home)
     index.parent.chmod(0o755)
     [found] = [item for item in json.loads(done.stdout)["findings"] if item["code"] == "STALE_INDEX"]
 

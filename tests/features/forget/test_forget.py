@@ -24,7 +24,7 @@ from specify_cli.invocation.executor import ProfileInvocationExecutor
 from specify_cli.record.seal import open_line, seal_line
 from specify_cli.storage.store import FileRecordStore, Place
 from support import FULL, Cli, accept, git
-from trails import RECORDS, codes, load, make_repository, sign, verify
+from trails import RECORDS, codes, commit, load, make_repository, sign, verify
 
 
 def forget(root: Path, query: Query | None = None, order: Order = Order("ada", "asked for it")) -> str:
@@ -375,8 +375,7 @@ def plant_clones(folder: Path) -> tuple[Path, Path, str]:
     """Return a project whose trail is committed, a clone of it, and the id of its first record."""
     root, clone = folder / "p", folder / "clone"
     one, _ = plant(root, trail="committed")
-    git(root, "add", "-A")
-    git(root, "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "one")
+    commit(root, "one")
     git(folder, "clone", "-q", str(root), str(clone))
     accept(clone)
     return root, clone, one
@@ -428,6 +427,14 @@ def test_two_clones_erase_different_parts_and_merge(cli: Cli, tmp_path: Path) ->
     assert not any({"args", "output"} & line.keys() for line in lines)
 
 
+def forget_and_carry(cli: Cli, fresh: Path, root: Path, third: Path) -> None:
+    """Forget the name in one clone; another pulls what it committed, and a third is cloned from it."""
+    assert cli("forget", "--subject", NAME, "--reason", "asked", "--yes", cwd=fresh).code == 0
+    commit(fresh, "forget")
+    git(third.parent, "clone", "-q", str(fresh), str(third))
+    git(root, "pull", "-q", str(fresh), "main")
+
+
 @pytest.mark.parametrize("held_before", [False, True])
 @pytest.mark.parametrize("accepts", [False, True])
 def test_what_a_clone_erased_of_published_records_arrives_in_all_others_with_its_orders(
@@ -444,11 +451,7 @@ def test_what_a_clone_erased_of_published_records_arrives_in_all_others_with_its
     if accepts:
         accept(fresh)
 
-    assert cli("forget", "--subject", NAME, "--reason", "asked", "--yes", cwd=fresh).code == 0
-    git(fresh, "add", "-A")
-    git(fresh, "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "forget")
-    git(tmp_path, "clone", "-q", str(fresh), str(third))
-    git(root, "pull", "-q", str(fresh), "main")
+    forget_and_carry(cli, fresh, root, third)
 
     assert cli("forget", "--resume", "--yes", cwd=root).code == 0
     assert (holding(root / ".kittify"), holding(third / ".kittify")) == ([], [])
@@ -471,15 +474,10 @@ def test_a_file_of_the_charter_that_holds_a_text_goes_from_the_objects_of_every_
         assert cli("do", request_text, cwd=root).code == 0
         assert cli("profile-invocation", "complete", "last", cwd=root).code == 0
     charter.write_text("# Charter\n\n## Testing\n\nSkip no tests.\n")
-    git(root, "add", "-A")
-    git(root, "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "one")
+    commit(root, "one")
     git(tmp_path, "clone", "-q", str(root), str(fresh))
 
-    assert cli("forget", "--subject", NAME, "--reason", "asked", "--yes", cwd=fresh).code == 0
-    git(fresh, "add", "-A")
-    git(fresh, "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "forget")
-    git(tmp_path, "clone", "-q", str(fresh), str(third))
-    git(root, "pull", "-q", str(fresh), "main")
+    forget_and_carry(cli, fresh, root, third)
     assert cli("forget", "--resume", "--yes", cwd=root).code == 0
 
     assert [holding(place / ".kittify") for place in (fresh, third, root)] == [[], [], []]

@@ -16,7 +16,7 @@ from specify_cli.features.forget import commands, finding
 from specify_cli.invocation.executor import ProfileInvocationExecutor
 from specify_cli.record.seal import erase_members, open_line
 from support import Ran, accept, add_worktree, git, run_main
-from trails import RECORDS, codes, load, make_repository, verify
+from trails import RECORDS, codes, commit, load, make_repository, verify
 
 NAME = "wombat-4711-secret"
 
@@ -27,11 +27,6 @@ def site(tmp_path: Path) -> Path:
     accept(root)
     (tmp_path / "home").mkdir()
     return root
-
-
-def commit(root: Path, message: str) -> None:
-    git(root, "add", "-A")
-    git(root, "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", message)
 
 
 def begin(root: Path) -> str:

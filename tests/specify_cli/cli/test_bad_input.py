@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from support import OBEY_FILE_MODES, Cli, environment, git
+from support import Cli, environment, git, run_obeying_modes
 
 RECORDS = ".kittify/events/profile-invocations"
 
@@ -150,21 +150,8 @@ def test_a_file_where_the_trail_should_be_is_one_error(cli: Cli, project: Path) 
 
 
 def test_a_folder_nobody_may_write_is_one_error(project: Path, home: Path) -> None:
-    program = (
-        f"{OBEY_FILE_MODES}\n"
-        "import sys\n"
-        "from specify_cli.cli.main import main\n"
-        "sys.exit(main(['do', 'implement WP03', '--json']))\n"
-    )
     project.chmod(0o555)
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=project,
-        env=environment(home, measured=False),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = run_obeying_modes(["do", "implement WP03", "--json"], project, home)
     project.chmod(0o755)
 
     assert done.returncode == 1, done

@@ -7,8 +7,6 @@ import multiprocessing
 import os
 import shutil
 import signal
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +21,7 @@ from specify_cli.record.findings import RecordReport
 from specify_cli.storage import checking, frozen
 from specify_cli.storage.checking import verify_file
 from specify_cli.storage.store import Place
-from support import OBEY_FILE_MODES, Cli, Ran, environment, valid
+from support import Cli, Ran, run_obeying_modes, valid
 
 pytestmark = lets_dask_leave_sockets
 REQUESTS = ("implement WP01", "review the release", "fix the failing login test")
@@ -90,15 +88,7 @@ def test_a_project_or_folder_that_cannot_be_read_is_named_and_the_others_are_ans
     shutil.rmtree(fleet / "team/b/.kittify/events")
     (fleet / "team/b/.kittify/events").symlink_to("/nowhere")
     (fleet / "shut").mkdir(mode=0)
-    program = f"{OBEY_FILE_MODES}\nimport sys\nfrom specify_cli.cli.main import main\nsys.exit(main(sys.argv[1:]))\n"
-    done = subprocess.run(
-        [sys.executable, "-c", program, *argv, "--source", str(fleet), "--json"],
-        cwd=chartered,
-        env=environment(home, measured=False),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = run_obeying_modes([*argv, "--source", str(fleet), "--json"], chartered, home)
     (fleet / "shut").chmod(0o755)
 
     assert done.stdout, done.stderr

@@ -36,6 +36,20 @@ def begin_committed(cli: Cli, root: Path) -> None:
     commit(root)
 
 
+def begin_with_answers(cli: Cli, root: Path) -> None:
+    """Begin a project whose records hold answers whole."""
+    cli("init", "--trail", "committed")
+    config = root / ".kittify/config.yaml"
+    config.write_text(config.read_text().replace("capture_llm_io: summary", "capture_llm_io: full"))
+    accept(root)
+
+
+def say_last_words(cli: Cli, run: str) -> None:
+    """Record an answer behind the close that is too long for its line."""
+    words = json.dumps({"text": "word " * 20_000}).encode()
+    assert cli("profile-invocation", "record", run, "--event", "turn", "--json-payload", "-", stdin=words).code == 0
+
+
 def test_a_dropped_commit_is_told_its_owner_and_no_alarm_in_a_clone(cli: Cli, chartered: Path, tmp_path: Path) -> None:
     begin_committed(cli, chartered)
     dropped = work(cli)
@@ -189,13 +203,9 @@ def test_the_objects_of_what_is_said_of_a_published_record_leave_with_it(
     cli: Cli, chartered: Path, tmp_path: Path
 ) -> None:
     """An agent closes the record and then says its last words, which a hook adds."""
-    cli("init", "--trail", "committed")
-    config = chartered / ".kittify/config.yaml"
-    config.write_text(config.read_text().replace("capture_llm_io: summary", "capture_llm_io: full"))
-    accept(chartered)
+    begin_with_answers(cli, chartered)
     run = work(cli)
-    words = json.dumps({"text": "word " * 20_000}).encode()
-    assert cli("profile-invocation", "record", run, "--event", "turn", "--json-payload", "-", stdin=words).code == 0
+    say_last_words(cli, run)
     commit(chartered)
     clone = tmp_path / "clone"
     git(tmp_path, "clone", "-q", str(chartered), str(clone))
@@ -224,16 +234,12 @@ def test_the_report_of_a_replay_leaves_with_the_published_record_that_it_is_of(
 def test_an_archive_brings_what_is_said_of_a_published_record_with_its_objects(  # room: archives
     cli: Cli, chartered: Path, tmp_path: Path
 ) -> None:
-    cli("init", "--trail", "committed")
-    config = chartered / ".kittify/config.yaml"
-    config.write_text(config.read_text().replace("capture_llm_io: summary", "capture_llm_io: full"))
-    accept(chartered)
+    begin_with_answers(cli, chartered)
     run = work(cli)
     commit(chartered)
     clone, other = tmp_path / "clone", tmp_path / "other"
     git(tmp_path, "clone", "-q", str(chartered), str(clone))
-    words = json.dumps({"text": "word " * 20_000}).encode()
-    assert cli("profile-invocation", "record", run, "--event", "turn", "--json-payload", "-", stdin=words).code == 0
+    say_last_words(cli, run)
     assert cli("invocations", "export", run, "-o", "run.tar").code == 0
     accept(clone)
     assert cli("invocations", "import", str(chartered / "run.tar"), cwd=clone).code == 0
