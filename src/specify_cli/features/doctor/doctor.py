@@ -357,8 +357,8 @@ def _check_unpublished(project: Project) -> Iterator[Finding]:
             f"miss what the log names: {', '.join(ids[:_MOST_NAMED])}"
         )
         repair = (
-            "the next close publishes them, and so does: spec-kitty profile-invocation complete "
-            f"{ids[0]}"
+            "git stash pop, if you stashed them; the next close publishes them, and so does: "
+            f"spec-kitty profile-invocation complete {ids[0]}"
         )
         yield Finding("UNPUBLISHED", WARNING, layout.TRAIL, what, repair)
 

@@ -49,7 +49,10 @@ def publish_record(
         warnings += _publish_one(
             project, records, objects, Index(project.root).resolve(invocation_id)
         )[1]
-        warnings += (f"PUBLISHED_AGAIN: {invocation_id}: the commit that held it was dropped",)
+        warnings += (
+            f"PUBLISHED_AGAIN: {invocation_id}: the commit that held it was dropped, or it is "
+            "stashed: `git stash pop` then says that it already exists, and brings back the rest",
+        )
     log = open_log(project)
     generation = log.current()
     if generation is not None:
