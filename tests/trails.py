@@ -16,7 +16,7 @@ from specify_cli.invocation.executor import ProfileInvocationExecutor
 from specify_cli.project.config import Project, load_project
 from specify_cli.record.findings import SetReport
 from specify_cli.record.ids import millis_of, new_ulid
-from specify_cli.trail.log.leaves import LEAF_BYTES
+from specify_cli.trail.log.leaves import INODE, LEAF_BYTES
 from specify_cli.trail.log.notes import Checkpoint
 from specify_cli.trail.log.signing import make_checkpoint
 from support import git
@@ -248,6 +248,15 @@ def remove_leaves(root: Path, dice: random.Random) -> bool:
     return True
 
 
+def remove_leaves_and_go_on(root: Path, dice: random.Random) -> bool:
+    """The leaves that are left look like a copy, whose clone begins a new log with its next record."""
+    log = _leaves(root).parent
+    remove_leaves(root, dice)
+    (log / INODE).write_text("1", encoding="utf-8")
+    grow(root, dice, 2, Clock(dice, 1_795_000_000))
+    return True
+
+
 def change_the_checkpoint(root: Path, _: random.Random) -> bool:
     path = _leaves(root).parent / "checkpoint"
     text = path.read_text(encoding="utf-8").split("\n")
@@ -276,11 +285,18 @@ def set_the_clock_back_ten_years(root: Path, dice: random.Random) -> bool:
 # --- attacks with the key in hand: only who remembers a state of the log can tell
 
 
+def hide_copy(root: Path) -> None:
+    """Take away what would tell the clone that its log is a copy."""
+    for path in root.glob(f".git/kittify/log/*/*/{INODE}"):
+        path.unlink()
+
+
 def _put_back(root: Path, *folders: str) -> None:
-    """Put folders back to what they were in the backup beside the trail."""
+    """Put folders back to what they were in the backup beside the trail, and hide it."""
     for folder in folders:
         shutil.rmtree(root / folder)
         shutil.copytree(root.parent / "backup" / folder, root / folder)
+    hide_copy(root)
 
 
 def roll_back_records_log_and_checkpoints(root: Path, _: random.Random) -> bool:
@@ -341,6 +357,7 @@ ATTACKS = {
         Attack(insert_a_forged_record, {"NOT_LOGGED"}),
         Attack(rewrite_records_and_leaves, {"LOG_ALTERED"}),
         Attack(remove_leaves, {"LOG_ROLLED_BACK"}),
+        Attack(remove_leaves_and_go_on, {"LOG_ROLLED_BACK"}),
         Attack(change_the_checkpoint, {"LOG_UNVERIFIED"}),
         Attack(cut_the_end_of_the_newest_closed_record, {"LOGGED_LINE_MISSING"}),
         Attack(insert_a_record_of_ten_years_ago, set()),

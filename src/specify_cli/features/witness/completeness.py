@@ -55,7 +55,8 @@ class LogView(NamedTuple):
 
     `own` is whether this clone writes it, `ended` whether another one took its place. `gap` is the
     first leaf that is not here, although later ones are. Of so many leaves a trusted key has signed
-    the state, and so many a witness has seen. `memory` is where the verifier remembers states.
+    the state, and so many a witness has seen. `memory` is where the verifier remembers states. The
+    first `shared` leaves stand in this clone's own log too, which is followed beside this one.
     """
 
     name: str
@@ -68,6 +69,7 @@ class LogView(NamedTuple):
     witnessed: int = 0
     ended: bool = False
     memory: str = ""
+    shared: int = 0
 
 
 class Missing(NamedTuple):
@@ -245,8 +247,9 @@ class Completeness:
         )
 
     def list_followed(self) -> dict[str, int]:
-        """Return how many leaves of each log were followed, by its name."""
-        return {cursor.view.name: cursor.frontier.size for cursor in self._cursors}
+        """Return how many leaves of each log of this clone were followed, by its name."""
+        own = [cursor for cursor in self._cursors if cursor.view.own]
+        return {cursor.view.name: cursor.frontier.size for cursor in own}
 
     def count_late(self, invocation_id: str) -> None:
         """Count a record with a leaf that came after its log was followed: it is not signed yet."""
@@ -311,7 +314,7 @@ class Completeness:
 
     def _take_leaf(self, cursor: _Cursor) -> None:
         line = cursor.advance()
-        if line is None:
+        if line is None or line.number < cursor.view.shared:
             return
         # What a log that ended had not signed stands in the one in its place, too.
         for other in self._cursors if not cursor.view.ended else ():
@@ -374,8 +377,9 @@ def _judge_checkpoints(cursor: _Cursor) -> Iterator[Finding]:
     """Yield what contradicts the leaves: a checkpoint beyond them, or one with another root."""
     view = cursor.view
     for file, checkpoint in view.checkpoints:
-        # Its clone says that it noticed, and whoever remembers need not believe that.
-        ended = view.ended and file != view.memory
+        # Its clone says that it noticed, and whoever remembers need not believe that. A backup that
+        # is restored, and a copy, still agree with the state that lies beside their leaves.
+        ended = view.ended and file not in (view.memory, f"{view.file[:-6]}checkpoint")
         root = cursor.roots.get(checkpoint.size)
         if root is not None and root != checkpoint.root:
             # Leaves that were changed without the key fit no later state; two states that were

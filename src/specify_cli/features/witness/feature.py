@@ -18,7 +18,12 @@ FEATURE = Feature(
             ("trail", "checkpoint"),
             "commands.trail:checkpoint",
             "Sign the state of this clone's log, so that no record can go missing unseen after it.",
-            (),
+            (
+                flag(
+                    "restored",
+                    "You copied this clone or restored a backup of it: its log is not continued.",
+                ),
+            ),
             ("spec-kitty trail checkpoint",),
             "0 signed, or nothing was added · 1 refused, nothing signed · 2 usage",
             rank=250,

@@ -86,13 +86,16 @@ FINDINGS: Mapping[str, FindingKind] = {
     ),
     "LOG_RESTARTED": (
         WARNING,
-        "a log was put back to an older copy, and its clone noticed that and began a new one",
-        "ask whether a backup was restored; what was logged in between is lost",
+        "a log was copied or put back to an older copy, and its clone noticed that and began a new "
+        "one, or will when it records",
+        "ask whether the clone was copied or a backup restored; then what was logged in between "
+        "and not published is lost",
     ),
     "LOG_FORKED": (
         ERROR,
         "two states of one log contradict each other",
-        "keep both: one of them is forged, or two copies of one clone went on",
+        "keep both: one of them is forged, or two copies of one clone went on; if you copied this "
+        "clone or restored a backup of it: spec-kitty trail checkpoint --restored",
     ),
     "LOG_UNVERIFIED": (
         ERROR,

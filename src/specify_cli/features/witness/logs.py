@@ -43,7 +43,7 @@ from specify_cli.trail.log.notes import (
     parse_checkpoint,
     signed_at,
 )
-from specify_cli.trail.log.published import MAX_PIECE, list_segments
+from specify_cli.trail.log.published import MAX_PIECE, find_difference, list_segments
 from specify_cli.trail.log.signing import read_keys, require_cryptography
 
 
@@ -71,9 +71,12 @@ class Logs:
         self.findings: list[Finding] = []
         self.seen_at = 0
         self.vouchers: dict[str, set[str]] = {}
+        # Logs of which a branch holds more, or something else, than this clone: the number of the
+        # first such leaf, and the keys.
+        self._apart: dict[str, tuple[int, list[VerifierKey]]] = {}
         views = [self._view_own(generation) for generation in generations]
         own = {view.name for view in views}
-        others = set(list_names(f"{project.root}/{layout.TRAIL_LOG}")) - own
+        others = set(list_names(f"{project.root}/{layout.TRAIL_LOG}")) - own | self._apart.keys()
         views += [self._view_published(name) for name in sorted(others) if is_generation(name)]
         self.views = views
         self._note_rolled_back(own)
@@ -89,8 +92,10 @@ class Logs:
         for name in list_names(folder):
             state = _read_checkpoint(f"{folder}/{name}")
             if state is not None and name not in own:
-                detail = f"{state.origin}: its log of {state.size} leaves is not here"
-                self._note("LOG_ROLLED_BACK", f"{layout.CHECKPOINTS}/{name}", detail)
+                file = f"{layout.CHECKPOINTS}/{name}"
+                detail = f"{state.origin}: its log of {state.size} leaves is not here; "
+                detail += f"if this folder is a copy: rm {file}"
+                self._note("LOG_ROLLED_BACK", file, detail)
 
     def _note(self, code: str, file: str, detail: str) -> None:
         self.findings.append(finding(code, file, detail))
@@ -102,7 +107,6 @@ class Logs:
         checkpoints = [
             (f"{relative[:-6]}checkpoint", _read_checkpoint(f"{generation.path}/checkpoint")),
             (kept, _read_checkpoint(f"{self._project.root}/{kept}")),
-            *self._read_published_checkpoints(generation.name),
         ]
         keys = [key for key, _ in read_keys(generation)]
         vouched = self._note_vouchers(generation.name, f"{generation.path}", "enrolled", keys)
@@ -117,12 +121,19 @@ class Logs:
         )
         own = self._trust.own and self._trust.policy is None
         witnesses = read_witnesses(generation.home) if own else {}
+        apart = find_difference(self._project.root, generation)
+        if apart is None:
+            checkpoints += self._read_published_checkpoints(generation.name)
+        else:  # each side is held to its own states, and the records to both
+            self._apart[generation.name] = apart, keys
+            detail = f"leaf {apart} is not as in this clone's log of {generation.count_leaves()}"
+            self._note(
+                "LOG_RESTARTED" if generation.is_copy() else "LOG_FORKED",
+                f"{layout.TRAIL_LOG}/{generation.name}",
+                detail,
+            )
         view = LogView(generation.name, relative, True, leaves, ended=ended)
-        view = self._judge(view, checkpoints, keys, witnesses)
-        for path, start, data in self.read_segments(generation.name):
-            if data != generation.read_bytes(start, len(data)):
-                self._note("LOG_FORKED", path, "it differs from the log it was copied from")
-        return view
+        return self._judge(view, checkpoints, keys, witnesses)
 
     def _parse(self, file: str, lines: Iterable[tuple[int, bytes]]) -> Iterator[LogLine]:
         """Yield the leaves of a log; a line that is none is a finding."""
@@ -148,11 +159,12 @@ class Logs:
             (number for number in range(max(leaves, default=-1) + 1) if number not in leaves), None
         )
         lines = self._parse(folder, sorted(leaves.items()))
-        view = LogView(name, folder, False, lines, (), gap)
+        shared, own = self._apart.get(name, (0, []))
+        view = LogView(name, folder, False, lines, (), gap, shared=shared)
         checkpoints = self._read_published_checkpoints(name)
         origins = {checkpoint.origin for _, checkpoint in checkpoints if checkpoint is not None}
         policy = self._trust.policy
-        trusted = [] if policy is None else [key for key in policy.logs if key.name in origins]
+        trusted = own if policy is None else [key for key in policy.logs if key.name in origins]
         for file in list_names(f"{self._project.root}/{folder}"):
             if file.endswith(".enrolled"):
                 trusted += self._note_vouchers(name, f"{self._project.root}/{folder}", file)
@@ -199,7 +211,9 @@ class Logs:
                 checkpoints.append((file, item))
         memory = self._trust.memory
         remembered = [
-            (memory, item) for item in self._trust.remembered if _name_of(item) == view.name
+            (memory, item)
+            for item in self._trust.remembered
+            if _name_of(item) == view.name and not (view.own and view.name in self._apart)
         ]
         if checkpoints and (keys or witnesses or self._trust.policy is not None):
             require_cryptography()

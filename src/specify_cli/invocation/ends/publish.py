@@ -25,7 +25,7 @@ from specify_cli.storage.reachability import Reach, policy_withholds
 from specify_cli.storage.store import FileRecordStore, Place
 from specify_cli.trail.log.entries import TrailLog, open_log
 from specify_cli.trail.log.leaves import Generation, list_generations
-from specify_cli.trail.log.published import publish_leaves, read_unpublished
+from specify_cli.trail.log.published import find_difference, publish_leaves, read_unpublished
 
 
 def publish_record(
@@ -64,13 +64,18 @@ def _leave_private(project: Project, log: TrailLog, generation: Generation) -> G
     """Return the log to publish. Raises OSError.
 
     If leaves that are not published yet are private, a new log without them is begun: every other
-    clone would miss what they name, and ids and seals are private too.
+    clone would miss what they name, and ids and seals are private too. So it is if what a branch
+    brought of this log goes on otherwise than the log does, or further: the clone was copied, or an
+    older backup of it was restored.
     """
     with open(f"{generation.path}/leaves", "rb") as file:
         durable.lock(file.fileno(), f"{generation.path}/leaves")  # no leaf comes meanwhile
         newest = list_generations(generation.home)[-1]
-        leaves, public = read_unpublished(project, generation)
-        if newest != generation.name or leaves == public:
+        apart = None
+        if find_difference(project.root, generation, newest=True) is not None:
+            apart = find_difference(project.root, generation)
+        leaves, public = read_unpublished(project, generation, apart)
+        if newest != generation.name or (apart is None and leaves == public):
             return Generation(generation.home, newest)
         return log.begin(generation, b"".join(leaf.entry + b"\n" for leaf in public))
 

@@ -31,10 +31,9 @@ only saves a walk over all records.
 from __future__ import annotations
 
 import errno
-import json
 
 from doctrine import os
-from doctrine.light_imports import TYPE_CHECKING, NamedTuple, sha256
+from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 from specify_cli import durable
 from specify_cli.errors import InvocationError, StoredDataError
 from specify_cli.record import layout
@@ -46,20 +45,22 @@ from specify_cli.trail.log.leaves import (
     ANNEX,
     CLOSE,
     FIXED,
+    INODE,
     LEAF_BYTES,
     START,
     Generation,
     Leaf,
-    LogDamagedError,
+    Tip,
     is_generation,
     list_generations,
     list_names,
     measure_leaves,
-    parse_leaf,
+    name_home,
+    read_tips,
+    write_tips,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
     from types import TracebackType
 
     from specify_cli.project.config import Project
@@ -70,24 +71,11 @@ _MAX_CITED = 64
 _MAX_OPEN = 16
 # How many closed records from before there were links become ends; docs/format.md §11.
 _MAX_ADOPTED = 1024
-# How many of the newest leaves of another clone are read after a merge.
-_MERGED = 8
 # How many bytes at the end of the log are searched for a leaf that was written before a crash.
 _RECENT = 1024 * LEAF_BYTES
-_MAX_TIPS = 1024 * 1024
 _LINE_END = 512
 # The longest time that a command works, in seconds, with a margin for a clock that is corrected.
 _COMMAND_TAKES = 600.0
-
-
-class _Tip(NamedTuple):
-    """One end of the trail: the path of a record, its last known seal, whether a record has cited
-    that seal, and whether the record is open."""
-
-    path: str
-    seal: str
-    cited: bool
-    open: bool
 
 
 class TrailLog:
@@ -103,16 +91,26 @@ class TrailLog:
     """
 
     def __init__(self, root: str, git_dir: str | None, place: str) -> None:
-        self.root = root
-        key = sha256(place.encode("utf-8", "surrogateescape")).hexdigest()[:16] if place else "top"
-        self._shared = None if git_dir is None else (git_dir, f"kittify/log/{key}")
+        self.root, self._place = root, place
+        self._shared = None if git_dir is None else (git_dir, f"kittify/log/{name_home(place)}")
 
     @property
     def homes(self) -> tuple[str, ...]:
         """Return the folders a log of this project may lie in, the one in the git directory
         first."""
         local = f"{self.root}/{layout.LOG}"
-        return (local,) if self._shared is None else (f"{self._shared[0]}/{self._shared[1]}", local)
+        if self._shared is None:
+            return (local,)
+        home = f"{self._shared[0]}/{self._shared[1]}"
+        return (home if list_generations(home) else self._find_former() or home, local)
+
+    def _find_former(self) -> str | None:
+        """Return the folder of the log from before the project was moved inside its repository."""
+        from specify_cli.trail.log.moved import find_moved  # for a project without a log
+
+        git_dir = self._shared[0] if self._shared is not None else ""
+        name = find_moved(git_dir, self.root, self._place)
+        return None if name is None else f"{git_dir}/kittify/log/{name}"
 
     def generations(self) -> list[Generation]:
         """Return every log of this project that this clone keeps, each home's oldest first."""
@@ -220,7 +218,7 @@ class TrailLog:
         local = (self.root, layout.LOG)
         for base, relative in filter(None, (self._shared, local)):
             try:
-                generation = _find_or_make(base, relative)
+                generation = self._find_or_make(base, relative)
                 if os.access(generation.path, os.W_OK) and _is_writable(
                     f"{generation.path}/leaves"
                 ):
@@ -229,6 +227,33 @@ class TrailLog:
                 if error.errno not in _READ_ONLY or (base, relative) == local:
                     raise
         raise OSError(errno.EACCES, os.strerror(errno.EACCES))
+
+    def _find_or_make(self, base: str, relative: str) -> Generation:
+        """Return the newest log in a folder. The first one, and one in the place of a copy, is made
+        under a lock, so that racing commands make one.
+
+        A copy is not continued: the original goes on under its name. What is not published of it
+        yet stands in the new log too.
+        """
+        home = f"{base}/{relative}"
+        names = list_generations(home)
+        if not names and base != self.root and (former := self._find_former()):
+            os.rename(former, home)
+            names = list_generations(home)
+        if names and not Generation(home, names[-1]).is_copy():
+            return Generation(home, names[-1])
+        with durable.folder(base, relative, create=True, wait=durable.LOCK_WAIT_SECONDS):
+            names = list_generations(home) or [f"1-{os.urandom(4).hex()}"]
+            with durable.folder(home, names[-1], create=True):
+                pass
+            generation = Generation(home, names[-1])
+            if not generation.is_copy():
+                return generation
+            from specify_cli.trail.log.published import count_published  # for a copy alone
+
+            start = count_published(self.root, generation.name)
+            count = generation.count_leaves() - start if start else 0
+            return self.begin(generation, generation.read_bytes(start, max(0, count) * LEAF_BYTES))
 
     def _settle_all(self, generation: Generation, *, create: bool = False) -> None:
         """Add the missing leaves of every pending file whose process is gone."""
@@ -274,7 +299,7 @@ class TrailLog:
         """Note the newest closed records from before there were links as ends of the trail, so that
         the next records cite them."""
 
-        index, tips = Index(self.root), dict[str, _Tip]()
+        index, tips = Index(self.root), dict[str, Tip]()
         for _, key in zip(range(_MAX_ADOPTED), index.newest(), strict=False):
             place = index.place(key)
             path = (
@@ -284,8 +309,8 @@ class TrailLog:
             )
             seal = _read_older_end(path) if path else None
             if seal is not None:
-                tips[key.invocation_id] = _Tip(path, seal, False, False)
-        _write_tips(generation.home, tips, {})
+                tips[key.invocation_id] = Tip(path, seal, False, False)
+        write_tips(generation.home, tips, {})
 
     def _notice_merged(self, generation: Generation) -> None:
         """Note the newest records in other clones' logs, which a merge has brought, as ends of the
@@ -294,7 +319,10 @@ class TrailLog:
         A branch can hold anything. So a leaf counts only if its record is here and ends in its
         seal.
         """
-        tips, merged = _read_tips(generation.home)
+        # for logs that other clones write
+        from specify_cli.trail.log.published import find_published, read_newest
+
+        tips, merged = read_tips(generation.home)
         own = {item.name for item in self.generations()}
         for name in list_names(f"{self.root}/{layout.TRAIL_LOG}"):
             folder = f"{layout.TRAIL_LOG}/{name}"
@@ -304,17 +332,15 @@ class TrailLog:
             if changed == merged.get(name):
                 continue
             merged[name] = changed
-            for leaf in _read_newest(self.root, folder, name):
-                path = (
-                    _find_published(self.root, leaf.invocation_id) if leaf.kind == CLOSE else None
-                )
+            for leaf in read_newest(self.root, folder, name):
+                path = find_published(self.root, leaf.invocation_id) if leaf.kind == CLOSE else None
                 if (
                     path is not None
                     and leaf.invocation_id not in tips
                     and _read_end(path) == leaf.seal
                 ):
-                    tips[leaf.invocation_id] = _Tip(path, leaf.seal, False, False)
-            _write_tips(generation.home, tips, merged)
+                    tips[leaf.invocation_id] = Tip(path, leaf.seal, False, False)
+            write_tips(generation.home, tips, merged)
 
     # --- leaves and tips
 
@@ -354,6 +380,9 @@ class TrailLog:
                 durable.append(fd, line, sync=True)
                 if size == 0:
                     os.fsync(folder)
+            if not os.path.exists(f"{generation.path}/{INODE}"):
+                number = str(os.fstat(fd).st_ino).encode()
+                durable.replace(folder, INODE, number, durable.PRIVATE, sync=False)
             if leaf.kind != FIXED:
                 self._move_tips(generation.home, leaf, path, cited)
 
@@ -363,7 +392,7 @@ class TrailLog:
         An open record stays among the tips, because its end moves: it is cited again after it has a
         new last line. Only the 16 newest open records stay.
         """
-        tips, merged = _read_tips(home)
+        tips, merged = read_tips(home)
         for invocation_id, seal in cited.items():
             tip = tips.get(invocation_id)
             if tip is not None and tip.open:
@@ -371,10 +400,10 @@ class TrailLog:
             elif tip is not None and tip.seal == seal:
                 del tips[invocation_id]
         if leaf.kind in (START, CLOSE):
-            tips[leaf.invocation_id] = _Tip(path, leaf.seal, False, leaf.kind == START)
+            tips[leaf.invocation_id] = Tip(path, leaf.seal, False, leaf.kind == START)
         for invocation_id in sorted(key for key, tip in tips.items() if tip.open)[:-_MAX_OPEN]:
             del tips[invocation_id]
-        _write_tips(home, tips, merged)
+        write_tips(home, tips, merged)
 
     def cite(self, home: str, own: str) -> dict[str, str]:
         """Return {invocation id: seal of its last line} of the ends of the trail that no record has
@@ -387,7 +416,7 @@ class TrailLog:
         `home` is the folder of the log, and `own` the id of the record that is about to cite.
         """
         cited: dict[str, str] = {}
-        for invocation_id, tip in _read_tips(home)[0].items():
+        for invocation_id, tip in read_tips(home)[0].items():
             if invocation_id == own or len(cited) == _MAX_CITED:
                 continue
             seal = self._read_open_tip(tip) if tip.open else tip.seal
@@ -395,7 +424,7 @@ class TrailLog:
                 cited[invocation_id] = seal
         return dict(sorted(cited.items()))
 
-    def _read_open_tip(self, tip: _Tip) -> str:
+    def _read_open_tip(self, tip: Tip) -> str:
         """Return the seal of an open record's last line, which is then on stable storage.
 
         If the record is gone, busy or torn, it is the seal in `tip`. The path in `tip` is absolute,
@@ -544,71 +573,9 @@ class Entry:
             self._fd = -1
 
 
-def _find_or_make(base: str, relative: str) -> Generation:
-    """Return the newest log in a folder; the first one is made under a lock, so that racing
-    commands make one."""
-    home = f"{base}/{relative}"
-    if not (names := list_generations(home)):
-        with durable.folder(base, relative, create=True, wait=durable.LOCK_WAIT_SECONDS):
-            names = list_generations(home) or [f"1-{os.urandom(4).hex()}"]
-            with durable.folder(home, names[-1], create=True):
-                pass
-    return Generation(home, names[-1])
-
-
 def _is_writable(path: str) -> bool:
     """Return whether a file can be written, or does not exist yet."""
     return not os.path.lexists(path) or os.access(path, os.W_OK)
-
-
-def _read_tips(home: str) -> tuple[dict[str, _Tip], dict[str, object]]:
-    """Return (ends of the trail, {name of another clone's log: its time of change at the last
-    look}).
-
-    A damaged file counts as absent, because it is derived.
-    """
-    try:
-        value = json.loads(durable.read_below(home, "tips", _MAX_TIPS))
-        tips = {
-            str(key): _Tip(str(tip[0]), str(tip[1]), bool(tip[2]), bool(tip[3]))
-            for key, tip in value["tips"].items()
-        }
-        return tips, dict(value["seen"])
-    except (OSError, InvocationError, ValueError, AttributeError, LookupError, TypeError):
-        return {}, {}
-
-
-def _write_tips(home: str, tips: Mapping[str, _Tip], merged: Mapping[str, object]) -> None:
-    """Write the ends of the trail. A failure is ignored: the file is derived."""
-    try:
-        with durable.folder(home) as fd:
-            data = json.dumps({"tips": tips, "seen": merged}).encode()
-            durable.replace(fd, "tips", data, durable.PRIVATE, sync=False)
-    except OSError:
-        pass  # derived: an end that is cited twice does no harm
-
-
-def _read_newest(root: str, folder: str, name: str) -> Iterator[Leaf]:
-    """Yield the newest leaves of another clone's log. Malformed lines are skipped here, and verify
-    reports them."""
-    from specify_cli.trail.log.published import list_segments  # for a log that other clones write
-
-    for file, start, end in list_segments(root, name)[-1:]:
-        size = min(end - start, _MERGED) * LEAF_BYTES
-        try:
-            with durable.folder(root, folder) as fd:
-                opened = durable.open_regular(fd, file, os.O_RDONLY, f"{folder}/{file}")
-            try:
-                data = os.pread(opened, size, max(0, os.fstat(opened).st_size - size))
-            finally:
-                os.close(opened)
-        except (OSError, InvocationError):
-            continue
-        for raw in data.split(b"\n"):
-            try:
-                yield parse_leaf(raw)
-            except LogDamagedError:
-                continue
 
 
 def _read_end(path: str) -> str | None:
@@ -647,19 +614,6 @@ def _read_older_end(path: str) -> str | None:
 def _read_last_seal(fd: int) -> str | None:
     """Return the seal that the last line of an open file shows; None where it shows none."""
     return seal_at_end(os.pread(fd, _LINE_END, max(0, os.fstat(fd).st_size - _LINE_END)))
-
-
-def _find_published(root: str, invocation_id: str) -> str | None:
-    """Return the path of a published record, if it is here."""
-    folder = f"{root}/{layout.trail_folder(invocation_id)}"
-    return next(
-        (
-            f"{folder}/{name}"
-            for name in list_names(folder)
-            if name.endswith(f"-{invocation_id}.jsonl")
-        ),
-        None,
-    )
 
 
 class _WrittenLine(NamedTuple):

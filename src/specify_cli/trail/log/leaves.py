@@ -10,19 +10,23 @@ needed.
 
 from __future__ import annotations
 
+import json
 import re
 
 from doctrine import os
-from doctrine.light_imports import TYPE_CHECKING, NamedTuple
+from doctrine.light_imports import TYPE_CHECKING, NamedTuple, sha256
 from specify_cli import durable
+from specify_cli.errors import InvocationError
 from specify_cli.record.record import is_invocation_id
 from specify_cli.record.seal import is_digest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 START, CLOSE, ANNEX, FIXED = "start", "close", "annex", "fixed"
 LEAF_BYTES = 98
+# The file beside the leaves that says which file they began in.
+INODE = "inode"
 # Where in a leaf's line its invocation stands.
 OF_INVOCATION = slice(6, 32)
 _GENERATION = r"([1-9][0-9]{0,8})-[0-9a-f]{8}"
@@ -30,6 +34,7 @@ _GENERATION = r"([1-9][0-9]{0,8})-[0-9a-f]{8}"
 _KINDS = (START, CLOSE, ANNEX, FIXED)
 # How many leaves are read at a time.
 _PIECE = 4096
+_MAX_TIPS = 1024 * 1024
 
 
 class Leaf(NamedTuple):
@@ -70,6 +75,16 @@ def parse_leaf(raw: bytes) -> Leaf:
     return Leaf(*parts)
 
 
+class Tip(NamedTuple):
+    """One end of the trail: the path of a record, its last known seal, whether a record has cited
+    that seal, and whether the record is open."""
+
+    path: str
+    seal: str
+    cited: bool
+    open: bool
+
+
 class Generation(NamedTuple):
     """One log on disk: `home` is the absolute path of the folder of all this clone's logs, and
     `name` its own name there.
@@ -89,6 +104,23 @@ class Generation(NamedTuple):
     def number(self) -> int:
         """Return which of a clone's logs it is."""
         return int(self.name.partition("-")[0])
+
+    def is_copy(self) -> bool | None:
+        """Return whether the leaves lie in another file than the one that the log began in: the
+        clone was copied, or a backup of it was restored. None where the log does not say it.
+
+        The file `inode` holds the number of the file it began in, which a copy does not get.
+        """
+        try:
+            began = durable.read_below(self.path, INODE)
+            return bool(began) and began != str(os.stat(f"{self.path}/leaves").st_ino).encode()
+        except FileNotFoundError:
+            return None
+
+    def disown(self) -> None:
+        """Say that the leaves are a copy, on a person's word. Raises OSError."""
+        with durable.folder(self.path) as fd:
+            durable.replace(fd, INODE, b"0", durable.PRIVATE)
 
     def count_leaves(self) -> int:
         """Return the number of whole leaves; zeros that a power cut left at the end do not
@@ -191,3 +223,36 @@ def list_generations(home: str) -> list[str]:
         if (match := re.fullmatch(_GENERATION, name))
     ]
     return [name for _, name in sorted(numbered)]
+
+
+def name_home(place: str) -> str:
+    """Return the name of the folder of a project's log, after its place below the top of the
+    worktree."""
+    return sha256(place.encode("utf-8", "surrogateescape")).hexdigest()[:16] if place else "top"
+
+
+def read_tips(home: str) -> tuple[dict[str, Tip], dict[str, object]]:
+    """Return (ends of the trail, {name of another clone's log: its time of change at the last
+    look}).
+
+    A damaged file counts as absent, because it is derived.
+    """
+    try:
+        value = json.loads(durable.read_below(home, "tips", _MAX_TIPS))
+        tips = {
+            str(key): Tip(str(tip[0]), str(tip[1]), bool(tip[2]), bool(tip[3]))
+            for key, tip in value["tips"].items()
+        }
+        return tips, dict(value["seen"])
+    except (OSError, InvocationError, ValueError, AttributeError, LookupError, TypeError):
+        return {}, {}
+
+
+def write_tips(home: str, tips: Mapping[str, Tip], merged: Mapping[str, object]) -> None:
+    """Write the ends of the trail. A failure is ignored: the file is derived."""
+    try:
+        with durable.folder(home) as fd:
+            data = json.dumps({"tips": tips, "seen": merged}).encode()
+            durable.replace(fd, "tips", data, durable.PRIVATE, sync=False)
+    except OSError:
+        pass  # derived: an end that is cited twice does no harm

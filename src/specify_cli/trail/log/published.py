@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 
 from doctrine import os
 from specify_cli import durable
+from specify_cli.errors import InvocationError
 from specify_cli.record import layout
 from specify_cli.storage.publishing import find_hidden_annexes, find_never_published
 from specify_cli.storage.store import FileRecordStore
@@ -32,14 +33,20 @@ from specify_cli.trail.log.leaves import (
     LEAF_BYTES,
     Generation,
     Leaf,
+    LogDamagedError,
     list_names,
+    parse_leaf,
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from specify_cli.project.config import Project
 
 # How many leaves one piece holds at most.
 MAX_PIECE = 100_000
+# How many of the newest leaves of another clone are read after a merge.
+_MERGED = 8
 
 _SEGMENT = re.compile(r"([0-9]{1,12})-([0-9]{1,12})\.leaves")
 
@@ -62,14 +69,36 @@ def list_segments(root: str, name: str) -> list[tuple[str, int, int]]:
     return sorted((item for item in segments if item[1] < item[2]), key=lambda item: item[1:])
 
 
-def read_unpublished(project: Project, generation: Generation) -> tuple[list[Leaf], list[Leaf]]:
+def find_difference(root: str, generation: Generation, *, newest: bool = False) -> int | None:
+    """Return the number of the first published leaf that the log itself does not hold as it was
+    published; None if it holds all of them so.
+
+    With `newest` only the last piece is compared, which shows that the two went on apart.
+
+    `root` is the project's folder. Raises OSError.
+    """
+    for file, first, _ in list_segments(root, generation.name)[-1 if newest else 0 :]:
+        data = durable.read_below(root, f"{layout.TRAIL_LOG}/{generation.name}/{file}")
+        own = generation.read_bytes(first, len(data))
+        if data != own:
+            same = next((at for at in range(len(own)) if data[at] != own[at]), len(own))
+            return first + same // LEAF_BYTES
+    return None
+
+
+def read_unpublished(
+    project: Project, generation: Generation, start: int | None = None
+) -> tuple[list[Leaf], list[Leaf]]:
     """Return the leaves of a log that this branch does not hold yet, and those of them that are not
     private.
 
     Leaves of a record that was closed while the trail was not committed, and of an annex that git
-    does not see, are private.
+    does not see, are private. `start` is the number of the first leaf that this branch does not
+    hold, where the two went on apart.
     """
-    leaves = list(generation.read_leaves(_count_published(project.root, generation.name)))
+    if start is None:
+        start = count_published(project.root, generation.name)
+    leaves = list(generation.read_leaves(start))
     closed = {leaf.invocation_id for leaf in leaves if leaf.kind == CLOSE}
     private = find_never_published(project.root, project.git_dir, closed)
     annexed = {leaf.invocation_id for leaf in leaves if leaf.kind == ANNEX}
@@ -79,7 +108,7 @@ def read_unpublished(project: Project, generation: Generation) -> tuple[list[Lea
     ]
 
 
-def _count_published(root: str, name: str) -> int:
+def count_published(root: str, name: str) -> int:
     """Return how many of a log's first leaves this branch holds."""
     count = 0
     for _, first, end in list_segments(root, name):
@@ -97,7 +126,7 @@ def publish_leaves(root: str, generation: Generation) -> None:
     `root` is the project's folder. A crash between two pieces leaves the earlier ones, which the
     next call continues.
     """
-    start, size = _count_published(root, generation.name), generation.count_leaves()
+    start, size = count_published(root, generation.name), generation.count_leaves()
     while start < size:
         end = min(size, start + MAX_PIECE)
         _publish(
@@ -139,3 +168,37 @@ def _publish(root: str, generation: Generation, name: str, data: bytes) -> None:
             durable.create_exclusive(fd, name, data, durable.SHARED)
         except FileExistsError:
             os.fsync(fd)  # another command made the same file and may not have come to that
+
+
+def read_newest(root: str, folder: str, name: str) -> Iterator[Leaf]:
+    """Yield the newest leaves of another clone's log. Malformed lines are skipped here, and verify
+    reports them."""
+    for file, start, end in list_segments(root, name)[-1:]:
+        size = min(end - start, _MERGED) * LEAF_BYTES
+        try:
+            with durable.folder(root, folder) as fd:
+                opened = durable.open_regular(fd, file, os.O_RDONLY, f"{folder}/{file}")
+            try:
+                data = os.pread(opened, size, max(0, os.fstat(opened).st_size - size))
+            finally:
+                os.close(opened)
+        except (OSError, InvocationError):
+            continue
+        for raw in data.split(b"\n"):
+            try:
+                yield parse_leaf(raw)
+            except LogDamagedError:
+                continue
+
+
+def find_published(root: str, invocation_id: str) -> str | None:
+    """Return the path of a published record, if it is here."""
+    folder = f"{root}/{layout.trail_folder(invocation_id)}"
+    return next(
+        (
+            f"{folder}/{name}"
+            for name in list_names(folder)
+            if name.endswith(f"-{invocation_id}.jsonl")
+        ),
+        None,
+    )

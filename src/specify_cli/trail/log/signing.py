@@ -55,7 +55,12 @@ from specify_cli.trail.log.notes import (
     parse_checkpoint,
     sign,
 )
-from specify_cli.trail.log.published import list_segments, publish_checkpoint, read_unpublished
+from specify_cli.trail.log.published import (
+    find_difference,
+    list_segments,
+    publish_checkpoint,
+    read_unpublished,
+)
 
 _PREFIX = "PRIVATE+KEY+"
 _MAX_KEY = 16 * 1024
@@ -194,7 +199,8 @@ def make_checkpoint(project: Project, clock: Callable[[], int] = time.time_ns) -
     """Sign the present state of the log and return its checkpoint; if nothing was added, the
     existing checkpoint.
 
-    If the log does not continue a state whose copy lies in the work tree, a backup was restored.
+    If the log does not continue a state whose copy lies in the work tree, or differs from what a
+    branch brought of it, a backup was restored or the clone copied.
     Then a new log begins, with keys of its own; its first leaves are those that the restored one
     had not signed.
 
@@ -227,10 +233,11 @@ def make_checkpoint(project: Project, clock: Callable[[], int] = time.time_ns) -
                     generation,
                     f"its {size} leaves do not continue the {newest.size} that were signed",
                 )
-            if not all(
+            apart = find_difference(project.root, generation)
+            if apart is not None or not all(
                 _continues(levels, size, copy) for copy in _read_copies(project, generation)
             ):
-                start = 0 if newest is None else newest.size
+                start = min(0 if newest is None else newest.size, size if apart is None else apart)
                 generation = log.begin(
                     generation, generation.read_bytes(start, max(0, size - start) * LEAF_BYTES)
                 )
@@ -255,7 +262,9 @@ def _sign_older(
             continue
         levels, size = _hash(older)
         copies = [*_read_copies(project, older), *filter(None, [checkpoint])]
-        if all(_continues(levels, size, copy) for copy in copies):
+        if find_difference(project.root, older) is None and all(
+            _continues(levels, size, copy) for copy in copies
+        ):
             keep_checkpoint(project, older, _sign(project, older, levels, size, clock))
 
 

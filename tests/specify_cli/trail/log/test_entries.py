@@ -23,7 +23,7 @@ from specify_cli.trail.log.leaves import LEAF_BYTES
 from specify_cli.trail.log.notes import parse_policy
 from specify_cli.trail.log.signing import make_checkpoint, read_keys
 from support import FULL, accept, environment, git, run_main, run_process, run_together, valid
-from trails import RECORDS, codes, grow, load, make_repository, sign, verify
+from trails import RECORDS, codes, grow, hide_copy, load, make_repository, sign, verify
 
 
 @pytest.fixture
@@ -369,6 +369,7 @@ def test_a_verifier_that_remembers_refuses_to_go_back(root: Path, home: Path, tm
     again = run_main([*argv, "--require", "witnessed"], cwd=root, home=home)
     kept = memory.read_bytes()
     put_back = run_main(argv, cwd=backup, home=home)
+    hide_copy(backup)
     _do(backup)
     sign(backup)
     forked = run_main(argv, cwd=backup, home=home)
@@ -497,6 +498,7 @@ def test_who_remembers_does_not_take_a_new_log_for_the_old_one(root: Path, tmp_p
     seen = sign(root)
     shutil.rmtree(root / ".git/kittify")
     shutil.copytree(backup, root / ".git/kittify")
+    hide_copy(root)
     _do(root)
     sign(root)
     sorted((root / RECORDS).glob("*.jsonl"))[1].unlink()

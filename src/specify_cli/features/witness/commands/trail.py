@@ -14,12 +14,16 @@ from specify_cli.storage.index import Index
 from specify_cli.trail.log.entries import open_log
 from specify_cli.trail.log.leaves import CLOSE, START
 from specify_cli.trail.log.notes import Checkpoint, encode
+from specify_cli.trail.log.published import find_difference
 from specify_cli.trail.log.signing import Logged, find_signed, make_checkpoint, prove, read_keys
 
 
 def checkpoint(values: Values) -> int:
     """Sign the state of the log and print the checkpoint."""
     project = _load()
+    for generation in open_log(project).generations() if values.get("restored") else ():
+        if find_difference(project.root, generation) is not None:
+            generation.disown()
     signed = make_checkpoint(project)
     keys = [str(key) for key, _ in read_keys(find_signed(project, signed))]
     value = {**_describe(signed), "keys": keys, "checkpoint": str(signed)}

@@ -1,0 +1,55 @@
+"""Find the log of a project that was moved inside its repository.
+
+    find_moved(git_dir, root, place)             # "2391be9d75d7f401", or None
+
+The folder of a log is named after the project's place, so after `git mv tools/app services/app` it
+has the name of the old one. Its ends of the trail name records by their paths: a log is this
+project's if such a record is here, and if no project lies at the old place in any worktree. So a
+copy of the project's folder takes over nothing.
+"""
+
+from __future__ import annotations
+
+from doctrine import os
+from specify_cli.record import layout
+from specify_cli.trail.log.leaves import list_names, name_home, read_tips
+
+
+def find_moved(git_dir: str, root: str, place: str) -> str | None:
+    """Return the name of the folder of the log that a project kept at an earlier place; None if
+    there is none.
+
+    `git_dir` is the directory that all worktrees share, `root` the project's folder, and `place`
+    its path below the top of the worktree.
+    """
+    records = set(list_names(f"{root}/{layout.RECORDS}"))
+    for name in list_names(f"{git_dir}/kittify/log") if records else ():
+        for tip in read_tips(f"{git_dir}/kittify/log/{name}")[0].values():
+            folder, _, file = tip.path.rpartition("/")
+            if file in records and folder.endswith(f"/{layout.RECORDS}"):
+                old = _find_place(folder.removesuffix(f"/{layout.RECORDS}"), name)
+                tops = _list_tops(git_dir, root.removesuffix(f"/{place}"))
+                if old is not None and not any(
+                    os.path.isdir(os.path.join(top, old, layout.KITTIFY)) for top in tops
+                ):
+                    return name
+    return None
+
+
+def _find_place(root: str, name: str) -> str | None:
+    """Return the place of a project below the top of its worktree, after which a log is named."""
+    parts = root.split("/")
+    places = ("/".join(parts[at:]) for at in range(1, len(parts) + 1))
+    return next((place for place in places if name_home(place) == name), None)
+
+
+def _list_tops(git_dir: str, top: str) -> list[str]:
+    """Return the top of this worktree, of the main one and of each linked one."""
+    tops = [top, os.path.dirname(git_dir)]
+    for name in list_names(f"{git_dir}/worktrees"):
+        try:
+            with open(f"{git_dir}/worktrees/{name}/gitdir", encoding="utf-8") as file:
+                tops.append(os.path.dirname(file.read().strip()))
+        except (OSError, ValueError):
+            continue  # it is being made or removed
+    return tops
