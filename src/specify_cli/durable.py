@@ -191,6 +191,20 @@ class appended(_Opened):
         self._fd = os.open(name, flags, PRIVATE, dir_fd=folder_fd)
 
 
+class opened(_Opened):
+    """Open a plain file below a root to read it, no link followed on the way; its descriptor is
+    closed on leaving.
+
+    `relative` has `/` between its parts. Errors name the file by `label`, else by `relative`.
+    Raises as `open_folder` and `open_regular` do.
+    """
+
+    def __init__(self, root: str, relative: str, label: str = "") -> None:
+        head, _, name = relative.rpartition("/")
+        with folder(root, head) as folder_fd:
+            self._fd = open_regular(folder_fd, name, os.O_RDONLY, label or relative)
+
+
 def open_regular(folder_fd: int, name: str, flags: int, label: str) -> int:
     """Open an existing regular file in a folder; a link, FIFO or device is NOT_A_REGULAR_FILE.
 
@@ -288,17 +302,10 @@ def read_below(root: str, relative: str, limit: int | None = None, label: str = 
 
     Without a limit use it only for files whose size somebody else has bounded.
     """
-    head, _, name = relative.rpartition("/")
-    with folder(root, head) as folder_fd:
-        fd = open_regular(folder_fd, name, os.O_RDONLY, label or relative)
-        try:
-            return (
-                read_all(fd)
-                if limit is None
-                else os.pread(fd, min(limit, os.fstat(fd).st_size) + 1, 0)
-            )
-        finally:
-            os.close(fd)
+    with opened(root, relative, label) as fd:
+        return (
+            read_all(fd) if limit is None else os.pread(fd, min(limit, os.fstat(fd).st_size) + 1, 0)
+        )
 
 
 def is_case_folded(root: str) -> bool:
@@ -367,23 +374,19 @@ def read_own(path: str, name: str, limit: int, *, closed: int = 0o022) -> bytes 
     about its form.
     """
     try:
-        with folder(path) as folder_fd:
-            fd = open_regular(folder_fd, name, os.O_RDONLY, f"{path}/{name}")
+        with opened(path, name, f"{path}/{name}") as fd:
+            state, user = os.fstat(fd), os.geteuid()
+            # On Windows neither is known (below 0): who may write there may put a git hook there.
+            if user >= 0 and (state.st_uid != user or stat.S_IMODE(state.st_mode) & closed):
+                raise StoredDataError(
+                    "NOT_OURS",
+                    f"{path}/{name} belongs to another user or is open to others (mode "
+                    f"{stat.S_IMODE(state.st_mode):04o})",
+                    f"remove {path}/{name}, or make it yours alone: chmod 600 {path}/{name}",
+                )
+            return os.pread(fd, limit, 0)
     except FileNotFoundError:
         return None
-    try:
-        state, user = os.fstat(fd), os.geteuid()
-        # On Windows neither is known (below 0): who may write there may put a git hook there, too.
-        if user >= 0 and (state.st_uid != user or stat.S_IMODE(state.st_mode) & closed):
-            raise StoredDataError(
-                "NOT_OURS",
-                f"{path}/{name} belongs to another user or is open to others (mode "
-                f"{stat.S_IMODE(state.st_mode):04o})",
-                f"remove {path}/{name}, or make it yours alone: chmod 600 {path}/{name}",
-            )
-        return os.pread(fd, limit, 0)
-    finally:
-        os.close(fd)
 
 
 def hold_bytes(data: bytes) -> int:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from doctrine import os
 from doctrine.git import find_worktree, git_directory, own_git_directory
-from doctrine.light_imports import TYPE_CHECKING, NamedTuple, sha256
+from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 from specify_cli import durable
 from specify_cli.errors import InvocationError, StoredDataError
 from specify_cli.record import layout
@@ -48,10 +48,7 @@ def _find_homes(root: str) -> tuple[str, str | None]:
     if top is None or shared is None or own is None:
         return "", None
     place = os.path.relpath(root, top)
-    project = (
-        "top" if place == "." else sha256(place.encode("utf-8", "surrogateescape")).hexdigest()[:16]
-    )
-    homes = f"{shared}/kittify/worktrees/{project}"
+    homes = f"{shared}/kittify/worktrees/{layout.name_place('' if place == '.' else place)}"
     linked = os.path.realpath(own) != os.path.realpath(shared)
     return homes, f"{homes}/{os.path.basename(own)}" if linked else None
 

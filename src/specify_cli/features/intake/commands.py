@@ -61,14 +61,6 @@ def _read(path: str) -> str:
     )
     folder, name = os.path.split(os.path.abspath(path))
     try:
-        folder_fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            fd = durable.open_regular(folder_fd, name, os.O_RDONLY, path)
-        finally:
-            os.close(folder_fd)
-        try:
-            return durable.read_all(fd).decode("utf-8")
-        finally:
-            os.close(fd)
+        return durable.read_below(folder, name, label=path).decode("utf-8")
     except (FileNotFoundError, NotADirectoryError, UnicodeDecodeError) as error:
         raise missing from error

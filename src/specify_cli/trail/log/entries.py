@@ -55,7 +55,6 @@ from specify_cli.trail.log.leaves import (
     list_generations,
     list_names,
     measure_leaves,
-    name_home,
     read_tips,
     write_tips,
 )
@@ -92,7 +91,9 @@ class TrailLog:
 
     def __init__(self, root: str, git_dir: str | None, place: str) -> None:
         self.root, self._place = root, place
-        self._shared = None if git_dir is None else (git_dir, f"kittify/log/{name_home(place)}")
+        self._shared = (
+            None if git_dir is None else (git_dir, f"kittify/log/{layout.name_place(place)}")
+        )
 
     @property
     def homes(self) -> tuple[str, ...]:
@@ -580,40 +581,41 @@ def _is_writable(path: str) -> bool:
 
 def _read_end(path: str) -> str | None:
     """Return the seal that the last line of a file shows; None where it shows none."""
-    try:
-        fd = os.open(path, os.O_RDONLY | durable.REGULAR)
-    except OSError:
-        return None
-    try:
-        return _read_last_seal(fd)
-    except OSError:
-        return None
-    finally:
-        os.close(fd)
+    return seal_at_end(_read_ends(path)[1])
 
 
 def _read_older_end(path: str) -> str | None:
     """Return the seal of the closing line of a record from before there were links; None for any
     other record."""
+    first, last = _read_ends(path)
+    closing = last[:-1].rpartition(b"\n")[2]
+    linked = b'"after":' in first or b'"event":"completed"' not in closing
+    return None if linked else seal_at_end(last)
+
+
+def _read_ends(path: str) -> tuple[bytes, bytes]:
+    """Return the first and the last bytes of a file; none of a folder or FIFO in the place of a
+    record, which verify names."""
     try:
         fd = os.open(path, os.O_RDONLY | durable.REGULAR)
     except OSError:
-        return None
+        return b"", b""
     try:
-        closing = os.pread(fd, _LINE_END, max(0, os.fstat(fd).st_size - _LINE_END))[:-1].rpartition(
-            b"\n"
-        )[2]
-        linked = b'"after":' in os.pread(fd, _LINE_END, 0)
-        return None if linked or b'"event":"completed"' not in closing else _read_last_seal(fd)
+        return os.pread(fd, _LINE_END, 0), _read_last(fd)
     except OSError:
-        return None  # a folder or FIFO in the place of a record: verify names it
+        return b"", b""
     finally:
         os.close(fd)
 
 
 def _read_last_seal(fd: int) -> str | None:
     """Return the seal that the last line of an open file shows; None where it shows none."""
-    return seal_at_end(os.pread(fd, _LINE_END, max(0, os.fstat(fd).st_size - _LINE_END)))
+    return seal_at_end(_read_last(fd))
+
+
+def _read_last(fd: int) -> bytes:
+    """Return the last bytes of an open file, in which a seal lies."""
+    return os.pread(fd, _LINE_END, max(0, os.fstat(fd).st_size - _LINE_END))
 
 
 class _WrittenLine(NamedTuple):

@@ -14,7 +14,7 @@ import json
 import re
 
 from doctrine import os
-from doctrine.light_imports import TYPE_CHECKING, NamedTuple, sha256
+from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 from specify_cli import durable
 from specify_cli.errors import InvocationError
 from specify_cli.record.record import is_invocation_id
@@ -126,14 +126,10 @@ class Generation(NamedTuple):
         """Return the number of whole leaves; zeros that a power cut left at the end do not
         count."""
         try:
-            with durable.folder(self.path) as folder:
-                file = durable.open_regular(folder, "leaves", os.O_RDONLY, f"{self.path}/leaves")
+            with durable.opened(self.path, "leaves", f"{self.path}/leaves") as file:
+                return measure_leaves(file) // LEAF_BYTES
         except FileNotFoundError:
             return 0
-        try:
-            return measure_leaves(file) // LEAF_BYTES
-        finally:
-            os.close(file)
 
     def changed_at(self) -> tuple[int, int]:
         """Return (time of the last leaf in ns, number of the log), by which a clone's logs are
@@ -169,15 +165,15 @@ class Generation(NamedTuple):
 
         `offset` is in leaves, `size` in bytes. There are none where there is no file.
         """
+        return self.read_piece("leaves", offset * LEAF_BYTES, size)
+
+    def read_piece(self, name: str, offset: int, size: int) -> bytes:
+        """Return bytes of a file of the log from an offset on; none where there is no file."""
         try:
-            with durable.folder(self.path) as fd:
-                file = durable.open_regular(fd, "leaves", os.O_RDONLY, f"{self.path}/leaves")
+            with durable.opened(self.path, name, f"{self.path}/{name}") as file:
+                return os.pread(file, size, offset)
         except FileNotFoundError:
             return b""
-        try:
-            return os.pread(file, size, offset * LEAF_BYTES)
-        finally:
-            os.close(file)
 
 
 def measure_leaves(file: int) -> int:
@@ -217,18 +213,8 @@ def list_generations(home: str) -> list[str]:
 
     `home` is an absolute path. A folder that does not exist has none.
     """
-    numbered = [
-        (int(match.group(1)), name)
-        for name in list_names(home)
-        if (match := re.fullmatch(_GENERATION, name))
-    ]
-    return [name for _, name in sorted(numbered)]
-
-
-def name_home(place: str) -> str:
-    """Return the name of the folder of a project's log, after its place below the top of the
-    worktree."""
-    return sha256(place.encode("utf-8", "surrogateescape")).hexdigest()[:16] if place else "top"
+    names = filter(is_generation, list_names(home))
+    return sorted(names, key=lambda name: Generation(home, name).number)
 
 
 def read_tips(home: str) -> tuple[dict[str, Tip], dict[str, object]]:

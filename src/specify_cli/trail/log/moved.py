@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from doctrine import os
 from specify_cli.record import layout
-from specify_cli.trail.log.leaves import list_names, name_home, read_tips
+from specify_cli.storage.worktrees import find_worktrees
+from specify_cli.trail.log.leaves import list_names, read_tips
 
 
 def find_moved(git_dir: str, root: str, place: str) -> str | None:
@@ -22,17 +23,17 @@ def find_moved(git_dir: str, root: str, place: str) -> str | None:
     `git_dir` is the directory that all worktrees share, `root` the project's folder, and `place`
     its path below the top of the worktree.
     """
-    records = set(list_names(f"{root}/{layout.RECORDS}"))
+    records, top = set(list_names(f"{root}/{layout.RECORDS}")), root.removesuffix(f"/{place}")
     for name in list_names(f"{git_dir}/kittify/log") if records else ():
         for tip in read_tips(f"{git_dir}/kittify/log/{name}")[0].values():
-            folder, _, file = tip.path.rpartition("/")
-            if file in records and folder.endswith(f"/{layout.RECORDS}"):
-                old = _find_place(folder.removesuffix(f"/{layout.RECORDS}"), name)
-                tops = _list_tops(git_dir, root.removesuffix(f"/{place}"))
-                if old is not None and not any(
-                    os.path.isdir(os.path.join(top, old, layout.KITTIFY)) for top in tops
-                ):
-                    return name
+            old, _, file = tip.path.rpartition(f"/{layout.RECORDS}/")
+            earlier = _find_place(old, name) if file in records else None
+            if (
+                earlier is not None
+                and not os.path.isdir(os.path.join(top, earlier, layout.KITTIFY))
+                and not find_worktrees(os.path.join(top, earlier))
+            ):
+                return name
     return None
 
 
@@ -40,16 +41,4 @@ def _find_place(root: str, name: str) -> str | None:
     """Return the place of a project below the top of its worktree, after which a log is named."""
     parts = root.split("/")
     places = ("/".join(parts[at:]) for at in range(1, len(parts) + 1))
-    return next((place for place in places if name_home(place) == name), None)
-
-
-def _list_tops(git_dir: str, top: str) -> list[str]:
-    """Return the top of this worktree, of the main one and of each linked one."""
-    tops = [top, os.path.dirname(git_dir)]
-    for name in list_names(f"{git_dir}/worktrees"):
-        try:
-            with open(f"{git_dir}/worktrees/{name}/gitdir", encoding="utf-8") as file:
-                tops.append(os.path.dirname(file.read().strip()))
-        except (OSError, ValueError):
-            continue  # it is being made or removed
-    return tops
+    return next((place for place in places if layout.name_place(place) == name), None)

@@ -176,12 +176,8 @@ def read_newest(root: str, folder: str, name: str) -> Iterator[Leaf]:
     for file, start, end in list_segments(root, name)[-1:]:
         size = min(end - start, _MERGED) * LEAF_BYTES
         try:
-            with durable.folder(root, folder) as fd:
-                opened = durable.open_regular(fd, file, os.O_RDONLY, f"{folder}/{file}")
-            try:
+            with durable.opened(root, f"{folder}/{file}") as opened:
                 data = os.pread(opened, size, max(0, os.fstat(opened).st_size - size))
-            finally:
-                os.close(opened)
         except (OSError, InvocationError):
             continue
         for raw in data.split(b"\n"):

@@ -85,18 +85,9 @@ class LevelFiles:
 
         `start` and `count` are in hashes of 32 bytes, which is what `merkle` asks for.
         """
-        data = b""
-        try:
-            with durable.folder(self._generation.path) as fd:
-                file = durable.open_regular(
-                    fd, f"level-{level}", os.O_RDONLY, f"{self._generation.path}/level-{level}"
-                )
-            try:
-                data = os.pread(file, count * merkle.HASH, start * merkle.HASH)
-            finally:
-                os.close(file)
-        except FileNotFoundError:
-            pass
+        data = self._generation.read_piece(
+            f"level-{level}", start * merkle.HASH, count * merkle.HASH
+        )
         if len(data) != count * merkle.HASH:
             raise _damaged(
                 self._generation, f"level {level} holds no {count} hashes from {start} on"
@@ -163,16 +154,13 @@ class LevelFiles:
     def _read_back(self, start: int, count: int) -> Iterator[bytes]:
         """Yield entries as they are on the disk, not as the system still has them in memory."""
         path = f"{self._generation.path}/leaves"
-        with durable.folder(self._generation.path) as folder:
-            fd = durable.open_regular(folder, "leaves", os.O_RDONLY, path)
-        try:
+        offset, size = start * LEAF_BYTES, count * LEAF_BYTES
+        with durable.opened(self._generation.path, "leaves", path) as fd:
             durable.sync_data(fd)
             if hasattr(os, "posix_fadvise"):
-                os.posix_fadvise(fd, start * LEAF_BYTES, count * LEAF_BYTES, os.POSIX_FADV_DONTNEED)
-            data = os.pread(fd, count * LEAF_BYTES, start * LEAF_BYTES)
-        finally:
-            os.close(fd)
-        if len(data) != count * LEAF_BYTES:
+                os.posix_fadvise(fd, offset, size, os.POSIX_FADV_DONTNEED)
+            data = os.pread(fd, size, offset)
+        if len(data) != size:
             raise _damaged(self._generation, f"expected {count} leaves from {start} on")
         for at in range(0, len(data), LEAF_BYTES):
             try:

@@ -102,11 +102,7 @@ def _read_plain(path: str, limit: int, find_offset: Callable[[int], int]) -> byt
     if not os.path.isabs(path):
         return b""
     try:
-        with durable.folder(folder or "/") as folder_fd:
-            fd = durable.open_regular(folder_fd, name, os.O_RDONLY, name)
-        try:
+        with durable.opened(folder or "/", name) as fd:
             return os.pread(fd, limit, find_offset(os.fstat(fd).st_size))
-        finally:
-            os.close(fd)
     except (OSError, InvocationError, ValueError):
         return b""

@@ -255,18 +255,13 @@ def _read(place: SettingsPlace) -> bytes | None:
     """Return the settings file's bytes; None where there is none. Raises StoredDataError,
     EnvironmentFault."""
     try:
-        with _open_folder(place) as folder_fd:
-            name = place.relative.rpartition("/")[2]
-            fd = durable.open_regular(folder_fd, name, os.O_RDONLY, place.path)
-            try:
-                if os.fstat(fd).st_size > MAX_SETTINGS:
-                    raise _refuse(
-                        f"{place.path} has more than {MAX_SETTINGS} bytes",
-                        f"look at {place.path}: it holds more than settings",
-                    )
-                return durable.read_all(fd)
-            finally:
-                os.close(fd)
+        data = durable.read_below(place.root, place.relative, MAX_SETTINGS, place.path)
+        if len(data) > MAX_SETTINGS:
+            raise _refuse(
+                f"{place.path} has more than {MAX_SETTINGS} bytes",
+                f"look at {place.path}: it holds more than settings",
+            )
+        return data
     except FileNotFoundError:
         return None
     except OSError as error:
