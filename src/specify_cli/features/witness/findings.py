@@ -26,7 +26,8 @@ FINDINGS: Mapping[str, FindingKind] = {
     "LINK_MISSING": (
         ERROR,
         "a record that this one cites is not here",
-        "it was deleted, or its branch is not here: fetch all branches or restore it from a backup",
+        "it was deleted or stashed, or its branch is not here: git stash pop, fetch all branches, or "
+        "restore it from a backup",
     ),
     "LINK_BROKEN": (
         ERROR,
@@ -61,7 +62,8 @@ FINDINGS: Mapping[str, FindingKind] = {
     "LOGGED_RECORD_MISSING": (
         ERROR,
         "the log holds a line of a record that is not here",
-        "it was deleted, or its branch is not here: fetch all branches or restore it from a backup",
+        "it was deleted or stashed, or its branch is not here: git stash pop, fetch all branches, or "
+        "restore it from a backup",
     ),
     "LOGGED_ELSEWHERE": (
         INFO,
@@ -71,7 +73,8 @@ FINDINGS: Mapping[str, FindingKind] = {
     "LOGGED_LINE_MISSING": (
         ERROR,
         "the log holds a line that is not in its record",
-        "the record was cut off, rewritten or put back from an old copy: restore it",
+        "the record was cut off, rewritten or put back from an old copy, or a copy of this clone "
+        "closed it too: restore it",
     ),
     "LOG_ALTERED": (
         ERROR,
