@@ -236,6 +236,23 @@ def test_a_linked_worktree_that_moves_the_project_leaves_the_log_where_it_is(
     assert verify(cli, linked / "services/app")[0] == 0
 
 
+def test_records_of_a_removed_worktree_are_found_after_the_project_was_moved(
+    cli: Cli, project: Path, tmp_path: Path
+) -> None:
+    old = begin_inside(cli, project, "tools/app", "private")
+    commit(project)
+    linked = tmp_path / "linked"
+    git(project, "worktree", "add", "-q", str(linked))
+    work(cli, old)
+    work(cli, linked / "tools/app")
+    git(project, "worktree", "remove", "--force", str(linked))
+    new = project / "services/app"
+    rename(project, old, new)
+    work(cli, new)
+
+    assert verify(cli, new) == (0, set())
+
+
 # --- a stash
 
 

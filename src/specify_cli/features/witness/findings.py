@@ -26,8 +26,8 @@ FINDINGS: Mapping[str, FindingKind] = {
     "LINK_MISSING": (
         ERROR,
         "a record that this one cites is not here",
-        "it was deleted or stashed, or its branch is not here: git stash pop, fetch all branches, or "
-        "restore it from a backup",
+        "it was deleted or stashed, or its branch is not here: git stash pop, fetch all branches "
+        "or restore it from a backup",
     ),
     "LINK_BROKEN": (
         ERROR,
@@ -62,8 +62,8 @@ FINDINGS: Mapping[str, FindingKind] = {
     "LOGGED_RECORD_MISSING": (
         ERROR,
         "the log holds a line of a record that is not here",
-        "it was deleted or stashed, or its branch is not here: git stash pop, fetch all branches, or "
-        "restore it from a backup",
+        "it was deleted or stashed, or its branch is not here: git stash pop, fetch all branches "
+        "or restore it from a backup",
     ),
     "LOGGED_ELSEWHERE": (
         INFO,

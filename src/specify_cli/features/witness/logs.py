@@ -164,7 +164,8 @@ class Logs:
         checkpoints = self._read_published_checkpoints(name)
         origins = {checkpoint.origin for _, checkpoint in checkpoints if checkpoint is not None}
         policy = self._trust.policy
-        trusted = own if policy is None else [key for key in policy.logs if key.name in origins]
+        listed = own if policy is None else policy.logs
+        trusted = [key for key in listed if key.name in origins]
         for file in list_names(f"{self._project.root}/{folder}"):
             if file.endswith(".enrolled"):
                 trusted += self._note_vouchers(name, f"{self._project.root}/{folder}", file)

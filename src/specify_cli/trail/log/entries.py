@@ -102,16 +102,14 @@ class TrailLog:
         local = f"{self.root}/{layout.LOG}"
         if self._shared is None:
             return (local,)
-        home = f"{self._shared[0]}/{self._shared[1]}"
-        return (home if list_generations(home) else self._find_former() or home, local)
+        git_dir, relative = self._shared
+        home = f"{git_dir}/{relative}"
+        if not list_generations(home):
+            from specify_cli.trail.log.moved import find_moved  # for a project without a log
 
-    def _find_former(self) -> str | None:
-        """Return the folder of the log from before the project was moved inside its repository."""
-        from specify_cli.trail.log.moved import find_moved  # for a project without a log
-
-        git_dir = self._shared[0] if self._shared is not None else ""
-        name = find_moved(git_dir, self.root, self._place)
-        return None if name is None else f"{git_dir}/kittify/log/{name}"
+            former = find_moved(git_dir, self.root, self._place)
+            home = home if former is None else f"{git_dir}/kittify/log/{former}"
+        return home, local
 
     def generations(self) -> list[Generation]:
         """Return every log of this project that this clone keeps, each home's oldest first."""
@@ -238,8 +236,10 @@ class TrailLog:
         """
         home = f"{base}/{relative}"
         names = list_generations(home)
-        if not names and base != self.root and (former := self._find_former()):
-            os.rename(former, home)
+        if not names and base != self.root:
+            from specify_cli.trail.log.moved import follow_move  # for a project without a log
+
+            follow_move(base, self.root, self._place)
             names = list_generations(home)
         if names and not Generation(home, names[-1]).is_copy():
             return Generation(home, names[-1])

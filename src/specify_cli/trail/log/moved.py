@@ -1,6 +1,7 @@
 """Find the log of a project that was moved inside its repository.
 
     find_moved(git_dir, root, place)             # "2391be9d75d7f401", or None
+    follow_move(git_dir, root, place)            # its folders have the name of the place now
 
 The folder of a log is named after the project's place, so after `git mv tools/app services/app` it
 has the name of the old one. Its ends of the trail name records by their paths: a log is this
@@ -35,6 +36,21 @@ def find_moved(git_dir: str, root: str, place: str) -> str | None:
             ):
                 return name
     return None
+
+
+def follow_move(git_dir: str, root: str, place: str) -> None:
+    """Give what the git directory holds of a project that was moved the name of its place now: its
+    log, and the records of its removed worktrees.
+
+    The arguments are as for `find_moved`. Nothing is raised: another command may have done it.
+    """
+    former = find_moved(git_dir, root, place)
+    for kind in ("worktrees", "log") if former is not None else ():
+        folder = f"{git_dir}/kittify/{kind}"
+        try:
+            os.rename(f"{folder}/{former}", f"{folder}/{layout.name_place(place)}")
+        except OSError:
+            continue  # there is none, or it cannot be written: a log in the project begins
 
 
 def _find_place(root: str, name: str) -> str | None:
