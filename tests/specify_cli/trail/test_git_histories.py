@@ -53,7 +53,20 @@ class History:
     def step(self) -> None:
         root, dice = self.root, self.dice
         other = dice.choice(self.branches)
-        kinds = ("work", "work", "branch", "switch", "merge", "octopus", "rebase", "pick", "squash", "tree", "clone")
+        kinds = (
+            "work",
+            "work",
+            "branch",
+            "switch",
+            "merge",
+            "octopus",
+            "rebase",
+            "pick",
+            "squash",
+            "tree",
+            "clone",
+            "copy",
+        )
         kind = dice.choice(kinds)
         DONE[kind] += 1
         match kind:
@@ -90,6 +103,19 @@ class History:
                 git(clone, "checkout", "-q", "-b", "cloned")
                 self.work(clone)
                 git(root, "pull", "-q", "--no-rebase", "--no-edit", str(clone), "cloned")
+            case "copy":
+                copy, new = self.folder / "copy", not (self.folder / "copy").exists()
+                if new:
+                    shutil.copytree(root, copy, symlinks=True)
+                    accept(copy)
+                    git(copy, "checkout", "-q", "-b", "copied")
+                    self.work(root)
+                self.work(copy)
+                if not new:
+                    git(copy, "pull", "-q", "--no-rebase", "--no-edit", str(root), "HEAD")
+                    git(copy, "fetch", "-q", str(root), "+refs/heads/*:refs/remotes/original/*")
+                    assert codes(verify(copy)) == set()
+                git(root, "pull", "-q", "--no-rebase", "--no-edit", str(copy), "copied")
 
 
 @pytest.mark.stress

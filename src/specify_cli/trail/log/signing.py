@@ -349,17 +349,11 @@ def read_keys(generation: Generation) -> list[tuple[VerifierKey, Sign]]:
 
     A line that is no key is LOG_DAMAGED too: nothing is signed with the others.
     """
-    data = (
-        durable.read_own(generation.path, "key", _MAX_KEY, closed=0o077)
-        if os.path.isdir(generation.path)
-        else None
-    )
+    data = durable.read_own(generation.path, "key", _MAX_KEY, closed=0o077) or b""
     if data:
         require_cryptography()
     try:
-        return [
-            _parse_private(line) for line in (data or b"").decode("utf-8", "replace").splitlines()
-        ]
+        return [_parse_private(line) for line in data.decode("utf-8", "replace").splitlines()]
     except (NoteError, ValueError) as error:
         raise _damaged(generation, f"key: {error}") from error
 

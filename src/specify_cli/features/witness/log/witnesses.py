@@ -16,12 +16,9 @@ _MAX = 64 * 1024
 def read_witnesses(home: str) -> dict[str, VerifierKey]:
     """Return the witnesses' keys by the endpoint they belong to. Raises StoredDataError NOT_OURS,
     LOG_DAMAGED."""
+    data = durable.read_own(home, _FILE, _MAX) or b""
     try:
-        data = durable.read_own(home, _FILE, _MAX)
-    except FileNotFoundError:
-        return {}
-    try:
-        lines = (line.split(" ") for line in (data or b"").decode("utf-8", "replace").splitlines())
+        lines = (line.split(" ") for line in data.decode("utf-8", "replace").splitlines())
         return {endpoint: VerifierKey.parse(key) for endpoint, key in lines}
     except (NoteError, ValueError) as error:
         path = f"{home}/{_FILE}"
