@@ -31,7 +31,7 @@ from specify_cli.trail.log.notes import (
 )
 from specify_cli.trail.log.signing import LevelFiles, make_checkpoint, read_keys
 from support import Ran, run_main
-from trails import grow, load, make_repository, verify
+from trails import grow, hide_copy, load, make_repository, verify
 
 
 class Clone:
@@ -123,6 +123,7 @@ def test_a_fork_is_refused_and_both_sides_are_kept(clone: Clone, witness: Witnes
     clone.grow()
     _known(clone, witness)
     shutil.copytree(clone.root, tmp_path / "copy")
+    hide_copy(tmp_path / "copy")
     copy = object.__new__(Clone)
     copy.root, copy._dice = tmp_path / "copy", random.Random("other")
     ours, theirs = clone.grow(1), copy.grow(1)
@@ -243,12 +244,13 @@ def test_a_policy_asks_for_its_own_witnesses(clone: Clone, collector: Collector,
     assert levels == ["witnessed", "logged", "logged", "witnessed"]
 
 
-def test_a_copied_clone_is_refused_by_the_witness(
+def test_a_copied_clone_that_hides_it_is_refused_by_the_witness(
     clone: Clone, collector: Collector, home: Path, tmp_path: Path
 ) -> None:
     clone.grow(2)
     _enable(clone, home, collector)
     shutil.copytree(clone.root, tmp_path / "copy")
+    hide_copy(tmp_path / "copy")
     clone.grow(4)
     _run(clone, home, "sync", "push")
     copy = object.__new__(Clone)

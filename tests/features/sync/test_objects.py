@@ -23,6 +23,7 @@ from specify_cli.libraries.wire.contract import PHASES
 from specify_cli.project.config import load_project
 from specify_cli.record.findings import LEVELS
 from support import Cli, Ran, git
+from trails import hide_copy
 
 pytestmark = [lets_dask_leave_sockets, pytest.mark.stress]
 
@@ -293,19 +294,35 @@ def test_an_object_the_endpoint_does_not_take_is_listed_and_its_record_tried_aga
     assert json.loads(Path(standing["propagation_errors"]).read_text().splitlines()[0])["status"] == 413
 
 
+def restore_older(cli: Cli, project: Path, folder: Path) -> None:
+    """Deliver a record, then put a backup of before it back."""
+    run(cli)
+    push(cli)
+    shutil.copytree(project, folder, symlinks=True)
+    run(cli, "review the release")
+    push(cli)
+    for path in (project / ".git", project / ".kittify"):
+        shutil.rmtree(path)
+        shutil.copytree(folder / path.name, path, symlinks=True)
+    (project / ".kittify/local").mkdir(exist_ok=True)
+
+
+def test_a_clone_that_was_restored_delivers_a_log_of_its_own(
+    cli: Cli, enabled: Path, collector: Collector, tmp_path: Path
+) -> None:
+    restore_older(cli, enabled, tmp_path / "copy")
+    run(cli, "implement WP02")
+    done, held = push(cli), project_of(collector)
+
+    assert (done["state"], done["records"]["refused"], held["records"]) == ("delivered", 0, 3)
+    assert (held["log_conflicts"], [log["forks"] for log in held["logs"]]) == ([], [0, 0])
+
+
 def test_two_clones_that_disagree_over_a_log_leave_both_states(
     cli: Cli, enabled: Path, collector: Collector, tmp_path: Path
 ) -> None:
-    run(cli)
-    push(cli)
-    copy = tmp_path / "copy"
-    shutil.copytree(enabled, copy, symlinks=True)
-    run(cli, "review the release")
-    push(cli)
-    for path in (enabled / ".git", enabled / ".kittify"):
-        shutil.rmtree(path)
-        shutil.copytree(copy / path.name, path, symlinks=True)
-    (enabled / ".kittify/local").mkdir(exist_ok=True)
+    restore_older(cli, enabled, tmp_path / "copy")
+    hide_copy(enabled)
     run(cli, "implement WP02")
     run(cli, "implement WP03")
     done, again, held = push(cli), push(cli), project_of(collector)
