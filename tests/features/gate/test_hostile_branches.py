@@ -24,6 +24,7 @@ from specify_cli.invocation.executor import ProfileInvocationExecutor
 from specify_cli.libraries.ssh.signatures import sign_text
 from specify_cli.project.config import load_project
 from support import FULL, accept, git, run_main
+from trails import hide_copy
 
 # `make stress` lets each attack meet 20 branches.
 BRANCHES = 20 if FULL else 1
@@ -75,6 +76,7 @@ class Street:
         git(other.mallory.root, "remote", "set-url", "origin", str(other.shop.root))
         for shop in (other.shop, other.mallory):
             accept(shop.root)  # what a person accepted holds for the folder it was said in
+            hide_copy(shop.root)  # it takes the place of the first
         return other
 
     def honest_work(self) -> str:
