@@ -33,7 +33,7 @@ from specify_cli.errors import InvocationError
 from specify_cli.record import layout
 from specify_cli.record.record import is_invocation_id, is_profile_id
 from specify_cli.record.seal import open_line
-from specify_cli.storage.store import FileRecordStore, place_of
+from specify_cli.storage.store import FileRecordStore, Place, place_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -55,6 +55,11 @@ class Binding(NamedTuple):
     invocation_id: str
     source: str
     profile_id: str | None = None
+
+    @property
+    def place(self) -> Place | None:
+        """Return where the record lies; None if the profile in its file name is not known."""
+        return None if self.profile_id is None else place_of(self.profile_id, self.invocation_id)
 
 
 class Nesting(NamedTuple):
@@ -363,10 +368,8 @@ def nesting(root: str, harness: str, session: str, call_id: str | None = None) -
 
 def _is_begun_by_hook(root: str, binding: Binding) -> bool:
     """Return whether a hook began the record for a session's prompt, and not a `do`."""
-    if binding.profile_id is None:
-        return False
     try:
-        head = FileRecordStore(root).head(place_of(binding.profile_id, binding.invocation_id))
+        head = b"" if binding.place is None else FileRecordStore(root).head(binding.place)
     except (OSError, InvocationError):
         return False
     return (open_line(head).fields or {}).get("opened_by") == "hook"
@@ -415,10 +418,8 @@ def is_record_open(root: str, binding: Binding) -> bool:
     """
     from specify_cli.storage.queries import read_row  # loads what verifies; a hook does without
 
-    if binding.profile_id is None:
-        return False
     try:
-        row = read_row(root, place_of(binding.profile_id, binding.invocation_id))
+        row = None if binding.place is None else read_row(root, binding.place)
     except (OSError, InvocationError):
         return False
     return row is not None and row.status == "open"

@@ -214,7 +214,7 @@ def test_what_a_command_of_codex_printed_says_nothing_of_how_it_ended(printed: s
     call = translate("codex", {**hook, "tool_response": printed, "transcript_path": "/home/me/rollout.jsonl"})
 
     assert call.events[0].payload["status"] == "unknown"
-    assert call.exit_status_source == "/home/me/rollout.jsonl"
+    assert call.session_transcript == "/home/me/rollout.jsonl"
 
 
 # --- texts in pieces

@@ -15,14 +15,14 @@ from specify_cli.errors import InvocationError, say_failure
 from specify_cli.features.hooks.conversation.take_in import list_adopted, list_keys
 from specify_cli.features.hooks.losses import LogLine, logged
 from specify_cli.features.hooks.settings.detection import (
-    describe_off,
+    explain_off,
     find_program,
     fit_to_program,
     lies_below,
     list_places,
 )
 from specify_cli.features.hooks.settings.install import SettingsPlace, standing
-from specify_cli.features.hooks.settings.known import find_harness, list_harnesses
+from specify_cli.features.hooks.settings.known import list_harnesses
 from specify_cli.features.hooks.silence import describe_silence, find_installed
 from specify_cli.invocation.bindings import opens_by_itself
 from specify_cli.project.checks import Finding, list_names
@@ -44,7 +44,9 @@ def check_hooks(project: Project, home: str | None) -> Iterator[Finding]:
 
 def _check_lost(project: Project) -> Iterator[Finding]:
     """Yield the events and hook calls that are in no record."""
-    orphans, full = _read_reported_lines(project.root, layout.ORPHANS)
+    lines = logged(project.root, layout.ORPHANS)
+    adopted = {key for line in lines for key in list_adopted(line)}
+    orphans, full = _read_reported_lines(project.root, layout.ORPHANS, adopted)
     if orphans or full:
         last = _describe_last(orphans, "why")
         what = f"{count(len(orphans), 'hook event')} found no invocation to belong to{last}{full}"
@@ -58,16 +60,9 @@ def _check_lost(project: Project) -> Iterator[Finding]:
             what,
             _advise_on_orphans(orphans),
         )
-    lines = logged(project.root, layout.ORPHANS)
-    adopted = {key for line in lines for key in (*list_keys(line), *list_adopted(line))}
+    stored = adopted.union(*map(list_keys, lines))
     for top, path, label in _read_failure_logs(project):
-        failures, full = _read_reported_lines(top, path)
-        # The orphan is still there, or a record took it in.
-        failures = [
-            line
-            for line in failures
-            if not (list_keys(line) and adopted.issuperset(list_keys(line)))
-        ]
+        failures, full = _read_reported_lines(top, path, stored)
         if failures or full:
             what = (
                 f"{count(len(failures), 'hook call')} "
@@ -124,16 +119,11 @@ def _check_hooks_off(project: Project, home: str | None) -> Iterator[Finding]:
             program.warning,
             "spec-kitty hooks status",
         )
-    harnesses = list_harnesses(quiet=True)
-    marked = {one.name for one in harnesses if opens_by_itself(project.root, one.name)}
+    harnesses = {one.name: one for one in list_harnesses(quiet=True)}
+    marked = {name for name in harnesses if opens_by_itself(project.root, name)}
     for name in sorted(marked.union(installed)):
-        places = [
-            place
-            for one in harnesses
-            if one.name == name
-            for place in list_places(one, project.root, home)
-        ]
-        off = describe_off(name, project.root, home)
+        places = list_places(harnesses[name], project.root, home)
+        off = explain_off(places)
         if off is None:
             yield from _check_outdated(places)
             continue
@@ -143,7 +133,7 @@ def _check_hooks_off(project: Project, home: str | None) -> Iterator[Finding]:
             "HOOKS_OFF",
             WARNING,
             layout.RECORDS,
-            f"{find_harness(name).title} runs no hooks: {off}",
+            f"{harnesses[name].title} runs no hooks: {off}",
             f"{repair}, install them again, or: spec-kitty hooks uninstall",
         )
 
@@ -218,12 +208,13 @@ def _read_failure_logs(project: Project) -> Iterator[tuple[str, str, str]]:
         yield project.git_dir, layout.LOST_IN_GIT, f"{project.git_dir}/{layout.LOST_IN_GIT}"
 
 
-def _read_reported_lines(top: str, path: str) -> tuple[list[LogLine], str]:
-    """Return the lines of a hook's log, and what to add where it is full."""
-    lines = logged(top, path)
-    adopted = {key for line in lines for key in list_adopted(line)}
+def _read_reported_lines(top: str, path: str, known: set[str]) -> tuple[list[LogLine], str]:
+    """Return the lines of a hook's log whose keys are not known from elsewhere, and what to add
+    where it is full."""
     waiting = [
-        line for line in lines if "taken" not in line and adopted.isdisjoint(list_keys(line))
+        line
+        for line in logged(top, path)
+        if "taken" not in line and known.isdisjoint(list_keys(line))
     ]
     reported = [line for line in waiting if line.get("full") is not True]
     is_full = len(reported) < len(waiting)

@@ -11,11 +11,11 @@ import os
 import time
 
 from doctrine.git import find_worktree
-from doctrine.light_imports import TYPE_CHECKING
+from doctrine.light_imports import TYPE_CHECKING, sha256
 from specify_cli import durable
 from specify_cli.errors import InvocationError
-from specify_cli.features.hooks.payload.values import HookEvent, HookInput
-from specify_cli.invocation.bindings import binding_of, digest_of_names, list_bindings
+from specify_cli.features.hooks.payload.values import Fields, HookEvent, HookInput
+from specify_cli.invocation.bindings import Binding, digest_of_names, list_bindings
 from specify_cli.invocation.events.event_body import (
     Composed,
     Settings,
@@ -25,7 +25,7 @@ from specify_cli.invocation.events.event_body import (
     find_line,
     other_writer,
 )
-from specify_cli.invocation.events.settings import settings_of
+from specify_cli.invocation.events.settings import digest_key, settings_of
 from specify_cli.package_rules import read_brought
 from specify_cli.project.protection import (
     CAPTURE_SIDES,
@@ -40,12 +40,13 @@ from specify_cli.record.ids import new_ulid, rfc3339
 from specify_cli.record.record import is_tip_due
 from specify_cli.record.seal import open_line
 from specify_cli.redaction.redact import RuleSet, shipped_rule_set
-from specify_cli.storage.store import FileRecordStore, LockedRecord, Place, place_of
+from specify_cli.storage.store import FileRecordStore, LockedRecord, Place
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from specify_cli.features.hooks.payload.site import Site
+    from specify_cli.invocation.recorder import Recorder
 
 _MAX_CONFIG = 256 * 1024
 _MAX_ANNEX = 1024 * 1024
@@ -135,22 +136,22 @@ def append_directly(at: Site, call: HookInput) -> bool:
 def find_bound(at: Site, call: HookInput) -> Place | None:
     """Return the record that a session is bound to; None where more than an append is to be done,
     or none is bound."""
-    session = call.session_id
-    if session is None or call.started_invocation is not None or call.deadline is not None:
+    is_new = call.started_invocation is not None
+    if call.session_id is None or is_new or call.deadline is not None:
         return None
     if any(
         event.event not in ("tool_call", "tool_result", "patch_apply", "error")
         for event in call.events
     ):
         return None
-    binding = binding_of(at.root, at.harness, session, call.subagent)
-    if binding is None and call.subagent is not None:
-        binding = binding_of(at.root, at.harness, session, None)
-    return (
-        place_of(binding.profile_id, binding.invocation_id)
-        if binding and binding.profile_id
-        else None
-    )
+    binding = next(list_bound(at, call), None)
+    return None if binding is None else binding.place
+
+
+def list_bound(at: Site, call: HookInput) -> Iterator[Binding]:
+    """Yield the bindings of a call's subagent, and then those of its session, the newest first."""
+    for agent in dict.fromkeys((call.subagent, None)):
+        yield from list_bindings(at.root, at.harness, call.session_id or "", agent)
 
 
 def find_earlier(at: Site, invocation_id: str, call: HookInput) -> str | None:
@@ -161,31 +162,34 @@ def find_earlier(at: Site, invocation_id: str, call: HookInput) -> str | None:
     Then a hook reports the call again, or after what came next. Of a long record the last 4 MiB are
     read: every call would wait for the rest.
     """
-    keys, session = list_keys(at.harness, call), call.session_id or ""
+    keys = list_keys(at.harness, call)
     named = json.dumps(call.events[0].payload.get("call_id"), ensure_ascii=False)
     needle = f'"call_id":{named}'.encode("utf-8", "replace")
     # an equal call can have its name, but for one that closes a record
     is_distinct = call.starts_record_command is None and not call.call_id_is_synthetic
-    for agent in dict.fromkeys((call.subagent, None)):
-        for binding in list_bindings(at.root, at.harness, session, agent):
-            if binding.invocation_id == invocation_id or binding.profile_id is None:
-                continue
-            place = place_of(binding.profile_id, binding.invocation_id)
-            try:
-                record_file = FileRecordStore(at.root).hold(place)
-                data = record_file(max(0, record_file.measure() - _LAST), _LAST)
-                annexes = read_annexes(at.root, binding.invocation_id)
-            except (OSError, InvocationError):
-                continue
-            is_named = needle in annexes or (call.closes and needle in data)
-            if ends_part(data):
-                is_named = is_named or needle in data
-                is_named = is_named or _has_ended(at, call, binding.invocation_id)
-            if (is_named and (is_distinct or call.closes)) or all(
-                key is not None and find_line(data, key) is not None for key in keys
-            ):
-                return binding.invocation_id
+    for binding in list_bound(at, call):
+        if binding.invocation_id == invocation_id or binding.place is None:
+            continue
+        try:
+            record_file = FileRecordStore(at.root).hold(binding.place)
+            data = record_file(max(0, record_file.measure() - _LAST), _LAST)
+            annexes = read_annexes(at.root, binding.invocation_id)
+        except (OSError, InvocationError):
+            continue
+        is_part = ends_part(data)
+        is_named = (
+            needle in annexes
+            or ((call.closes or is_part) and needle in data)
+            or (is_part and _has_ended(at, call, binding.invocation_id))
+        )
+        if (is_named and (is_distinct or call.closes)) or holds_all(data, keys):
+            return binding.invocation_id
     return None
+
+
+def holds_all(data: bytes, keys: Sequence[str | None]) -> bool:
+    """Return whether a record with this data holds every one of these events."""
+    return all(key is not None and find_line(data, key) is not None for key in keys)
 
 
 def name_end(at: Site, call: HookInput, invocation_id: str) -> str:
@@ -202,8 +206,23 @@ def _has_ended(at: Site, call: HookInput, invocation_id: str) -> bool:
 
 def ends_part(data: bytes) -> bool:
     """Return whether a record ended with its session, or with a part of it."""
-    last = open_line(data.rstrip(b"\n").rpartition(b"\n")[2]).fields or {}
+    last = read_last(data)
     return last.get("event") == "completed" and last.get("closed_by") == "hook"
+
+
+def read_last(data: bytes) -> Fields:
+    """Return the last line of a record."""
+    return open_line(data.rstrip(b"\n").rpartition(b"\n")[2]).fields or {}
+
+
+def read_lines(data: bytes, *needles: bytes) -> list[Fields]:
+    """Return the lines of a record; with needles those that hold one of them, for most lines are of
+    calls."""
+    return [
+        open_line(raw).fields or {}
+        for raw in data.split(b"\n")
+        if not needles or any(needle in raw for needle in needles)
+    ]
 
 
 def read_annexes(root: str, invocation_id: str) -> bytes:
@@ -225,9 +244,29 @@ def _find_location(root: str) -> str:
     return place_below(root, find_worktree(root) or root)
 
 
+def key_stand_in(bare: str, session: str | None, git_dir: str | None) -> str:
+    """Return the digest that stands in for an id under this clone's key; outside git, where no key
+    is stored, under the session's id."""
+    import hmac  # for harnesses that name no call
+
+    key = digest_key(git_dir)
+    secret = key.secret if key is not None else (session or "").encode("utf-8", "replace")
+    return hmac.new(secret, bare.encode("ascii"), sha256).hexdigest()[:16]
+
+
 def name_writer(harness: str, session: str | None) -> dict[str, str]:
     """Return who writes for a session, in the form of a line's `by`."""
     return {"harness": harness, "session_id": session or ""}
+
+
+def open_recorder(at: Site, place: Place, session: str | None) -> Recorder:
+    """Return the recorder of a record, which writes for a session. Raises InvocationError."""
+    # for what takes more than an append
+    from specify_cli.invocation.recorder import Recorder
+    from specify_cli.project.config import load_project
+
+    project, cache = load_project(at.root, at.home)
+    return Recorder(project, place, cache=cache, writer=name_writer(at.harness, session))
 
 
 def read_limits(at: Site) -> tuple[Mapping[str, str], RuleSet]:

@@ -6,9 +6,6 @@ from specify_cli.cli.tables.params import SCOPE, SHOW
 from specify_cli.room import Command, Feature, Fill, Group, Marks, flag, option
 
 _HARNESS = option(
-    "harness", "This one, or all that have it; repeatable.", multiple=True, metavar="NAME"
-)
-_HARNESS = option(
     "harness",
     "This one, or all that are in use here; repeatable.",
     multiple=True,

@@ -11,18 +11,17 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 
-from doctrine.light_imports import sha256
 from specify_cli import durable
 from specify_cli.errors import CallerError
-from specify_cli.features.hooks.direct import append_directly, list_keys
+from specify_cli.features.hooks.direct import append_directly, key_stand_in
 from specify_cli.features.hooks.harnesses import find_dialect, find_sender, translate
 from specify_cli.features.hooks.payload.calls import READING_TOOLS, begins_subagent
 from specify_cli.features.hooks.payload.site import Site, find_site, place_events
 from specify_cli.features.hooks.payload.values import NOTHING, HookInput
 from specify_cli.invocation.bindings import asked_folder, find_session
-from specify_cli.invocation.events.settings import digest_key
 from specify_cli.project.tracked import refuse_tracked_private
 from specify_cli.record import layout
 from specify_cli.redaction.json_values import parse_foreign
@@ -32,7 +31,8 @@ MAX_INPUT = 64 * 1024 * 1024
 LOCK_WAIT_SECONDS = 2.0
 # Smaller payloads are masked in a second at worst: they need neither a deadline nor a mark.
 LARGE = 64 * 1024
-_HEX = frozenset("0123456789abcdef")
+# What stands in for an id: the tool, if there is one, and a digest.
+_STAND_IN = re.compile("(?:(.*):)?([0-9a-f]{16})", re.DOTALL)
 
 
 def run_hook_command(words: str) -> int:
@@ -97,7 +97,7 @@ def run_hook(
             return
         if not call.hook_event:
             raise _refuse_payload(data)
-        if not (call.events or call.moment or call.permission_request or call.is_unknown):
+        if not (call.events or call.moment.kind or call.permission_request or call.is_unknown):
             return
         _keep_from_git(at.root)
         # 2. What only this harness makes necessary.
@@ -105,8 +105,7 @@ def run_hook(
         # 3. The ordinary case: a call in a session that is bound, and nothing but its record has to
         # be read.
         large, failed = len(data) > LARGE, None
-        is_tried = not large and _is_ordinary(at, call)
-        if is_tried:
+        if not large and _is_ordinary(at, call):
             try:
                 if append_directly(at, place_events(call, at)):
                     return
@@ -116,7 +115,7 @@ def run_hook(
         # a third of what an ordinary call costs
         from specify_cli.features.hooks.conversation.session import record_session
 
-        record_session(at, call, failed, large=large, is_tried=is_tried)
+        record_session(at, call, failed, large=large)
     except BaseException as error:
         # A harness of another package fails before its payload says where it belongs.
         at = at or find_site(harness, NOTHING, (cwd, project), home)
@@ -159,10 +158,10 @@ def _parse_payload(data: bytes) -> object:
 
 def _is_ordinary(at: Site, call: HookInput) -> bool:
     """Return whether a payload reports a call and nothing else."""
-    if call.is_unknown or call.moment is not None or call.permission_request or not call.events:
+    if call.is_unknown or call.moment.kind or call.permission_request or not call.events:
         return False
     first = call.events[0]
-    begins = first.event == "tool_call" and begins_subagent(first.payload.get("tool"))
+    begins = first.event == "tool_call" and begins_subagent(first.tool)
     if begins or first.event == "stage_transition" or call.starts_record_command is not None:
         return False
     return not os.path.lexists(f"{at.root}/{asked_folder(at.harness, call.session_id or '')}")
@@ -171,12 +170,13 @@ def _is_ordinary(at: Site, call: HookInput) -> bool:
 def _tell_apart(at: Site, source: str, call: HookInput) -> HookInput:
     """Return a call whose events are distinct from others like it, and end as the harness noted
     elsewhere."""
-    if call.exit_status_source is not None:
+    dialect = find_dialect(at.harness)
+    if dialect.lacks_exit_status(call):
         # Codex alone
         from specify_cli.features.hooks.payload.transcript_end import fill_exit_status
 
-        call = fill_exit_status(find_dialect(at.harness), call)
-    call = key_stand_ins(call, at.git_dir)
+        call = fill_exit_status(dialect, call)
+    call = _key_stand_ins(call, at.git_dir)
     if call.call_id_is_synthetic:
         # for harnesses that name no call
         from specify_cli.features.hooks.conversation.late_calls import name_as_reported
@@ -185,17 +185,18 @@ def _tell_apart(at: Site, source: str, call: HookInput) -> HookInput:
         if not call.events:
             return call
     begins = call.events[-1].phase == "pre" and call.starts_record_command is None
-    if call.call_id_is_synthetic and begins and find_dialect(at.harness).sends_equal_payloads:
-        from specify_cli.features.hooks.payload.equal_payloads import number_twin  # Copilot alone
+    if call.call_id_is_synthetic and begins and dialect.sends_equal_payloads:
+        # Copilot alone
+        from specify_cli.features.hooks.conversation.equal_payloads import number_twin
 
-        call = number_twin(at.root, at.harness, source, call, list_keys(at.harness, call)[0])
+        call = number_twin(at, source, call)
     return call
 
 
 def _look_around(at: Site, call: HookInput) -> None:
     """Find what calls changed, before and after one that can change files; a failure is noted."""
     begins, ends = call.events[-1].event == "tool_call", call.events[0].event == "tool_result"
-    reads = str(call.events[0].payload.get("tool")).lower() in READING_TOOLS
+    reads = call.events[0].tool.lower() in READING_TOOLS
     if reads or not (begins or (ends and os.path.isdir(f"{at.root}/{layout.TREE}"))):
         return
     try:
@@ -241,24 +242,17 @@ def _read_double(digits: str) -> float:
     return value
 
 
-def key_stand_ins(call: HookInput, git_dir: str | None) -> HookInput:
+def _key_stand_ins(call: HookInput, git_dir: str | None) -> HookInput:
     """Put what stands in for an id that a payload lacks under this clone's key.
 
     A bare digest would show whoever reads the record whether a guess at the arguments is right.
-    Outside git, where no key is stored, the session's id takes its place.
     """
     first = call.events[0]
-    tool, _, bare = str(first.payload.get("call_id", first.call_id)).rpartition(":")
-    named = tool == str(first.payload.get("tool", ""))[:64] and not (
-        call.subagent == bare and not tool
-    )
-    if len(bare) != 16 or not _HEX.issuperset(bare) or not named:
+    named = _STAND_IN.fullmatch(str(first.payload.get("call_id", first.call_id)))
+    if named is None or (named[1] or "") != first.tool[:64] or named[0] == call.subagent:
         return call
-    import hmac  # for harnesses that name no call
-
-    key = digest_key(git_dir)
-    secret = key.secret if key is not None else (call.session_id or "").encode("utf-8", "replace")
-    keyed = hmac.new(secret, bare.encode("ascii"), sha256).hexdigest()[:16]
+    bare = named[2]
+    keyed = key_stand_in(bare, call.session_id, git_dir)
     events = []
     for event in call.events:
         payload = event.payload

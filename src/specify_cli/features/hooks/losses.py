@@ -5,14 +5,15 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 
 from doctrine import os
-from doctrine.light_imports import TYPE_CHECKING
 from specify_cli import durable
 from specify_cli.errors import CallerError, InvocationError, StoredDataError
 from specify_cli.features.hooks.direct import list_keys
 from specify_cli.features.hooks.payload.compose import TooSlow, run_in_time, split_texts
+from specify_cli.features.hooks.payload.site import Site
 from specify_cli.features.hooks.payload.values import HookInput
 from specify_cli.features.hooks.search import Orphan, Recorded
 from specify_cli.features.hooks.strangers import list_foreign
@@ -22,11 +23,6 @@ from specify_cli.record import layout
 from specify_cli.record.ids import rfc3339
 from specify_cli.redaction.json_values import foreign_text
 from specify_cli.redaction.redact import redact
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from specify_cli.features.hooks.payload.site import Site
 
 LogLine = dict[str, object]
 MAX_ORPHANS = 1024 * 1024

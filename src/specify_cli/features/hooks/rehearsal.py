@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from specify_cli.cli.terminal.output import write_error, write_text
 from specify_cli.errors import CallerError, StoredDataError
-from specify_cli.features.hooks.conversation.turn import (
-    describe_session_change,
-    describe_turn,
-)
+from specify_cli.features.hooks.conversation.turn import tell_moment
 from specify_cli.features.hooks.harnesses import find_dialect, find_sender, translate
 from specify_cli.features.hooks.payload.transcript_end import fill_exit_status
 from specify_cli.features.hooks.payload.turn_from_transcript import Turn
-from specify_cli.features.hooks.payload.values import HookEvent, HookInput, SessionMoment
 from specify_cli.features.hooks.settings.detection import USAGE
 from specify_cli.features.hooks.settings.known import list_harnesses
 from specify_cli.invocation.events.event_body import PayloadError, Settings, compose_event
@@ -60,8 +55,8 @@ def rehearse(config: Config, harness: str, payload: object) -> dict[str, Any]:
     harness = find_sender(harness, payload)
     call = fill_exit_status(find_dialect(harness), translate(harness, payload))
     events: list[dict[str, object]] = []
-    told = () if call.moment is None else _read_moment(harness, call, call.moment)
-    for event in (*call.events, *told):
+    # as far as no transcript is needed
+    for event in (*call.events, *tell_moment(harness, call, Turn(find_dialect(harness)))):
         try:
             done = compose_event(
                 event.event, event.payload, settings, new_id=lambda: "", trace_id="0" * 32
@@ -81,17 +76,6 @@ def rehearse(config: Config, harness: str, payload: object) -> dict[str, Any]:
         "started_invocation": call.started_invocation,
         "events": events,
     }
-
-
-def _read_moment(harness: str, call: HookInput, moment: SessionMoment) -> Iterator[HookEvent]:
-    """Yield what a payload tells of the conversation, as far as no transcript is needed for it."""
-    if moment.kind == "prompt" and call.subagent is None:
-        yield HookEvent("prompt", {"text": moment.text}, "other", "")
-    elif moment.kind == "end":
-        turn = describe_turn(moment, Turn(find_dialect(harness)), call.subagent, harness)
-        yield HookEvent("turn", turn, "other", "")
-    elif moment.kind not in ("prompt", "closing"):
-        yield HookEvent("session_change", describe_session_change(moment), "other", "")
 
 
 def _mask_text(text: str | None, settings: Settings) -> str | None:

@@ -8,16 +8,26 @@ can name a record of this project, and nothing else.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import islice
 
-from doctrine.light_imports import TYPE_CHECKING
 from specify_cli import durable
 from specify_cli.errors import InvocationError
-from specify_cli.features.hooks.direct import ends_part, find_earlier, list_keys, name_writer
+from specify_cli.features.hooks.direct import (
+    ends_part,
+    find_earlier,
+    holds_all,
+    list_bound,
+    list_keys,
+    open_recorder,
+    read_lines,
+)
 from specify_cli.features.hooks.harnesses import find_dialect
 from specify_cli.features.hooks.payload.compose import compose_events
+from specify_cli.features.hooks.payload.site import Site
 from specify_cli.features.hooks.payload.transcript_end import read_started
+from specify_cli.features.hooks.payload.values import Fields, HookEvent, HookInput, get_object
 from specify_cli.invocation.bindings import (
     MARK_SECONDS,
     Binding,
@@ -38,17 +48,10 @@ from specify_cli.invocation.recorder import Recorder
 from specify_cli.project.config import load_project
 from specify_cli.record import layout
 from specify_cli.record.ids import millis_of
-from specify_cli.record.seal import open_line
 from specify_cli.storage.index import Index
 from specify_cli.storage.queries import annex_events, read_row
-from specify_cli.storage.store import FileRecordStore, Place, place_of
+from specify_cli.storage.store import FileRecordStore, Place
 from specify_cli.storage.worktrees import find_worktrees
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from specify_cli.features.hooks.payload.site import Site
-    from specify_cli.features.hooks.payload.values import HookEvent, HookInput
 
 _SEARCHED = 50
 
@@ -86,15 +89,13 @@ _TRAIL_OFF = "the invocation {} was begun with the trail off and takes over no s
 
 def find_recorder(at: Site, call: HookInput) -> Recorder:
     """Return the recorder of the record a payload belongs to. Raises Orphan, Recorded."""
-    root, harness, session, subagent = at.root, at.harness, call.session_id, call.subagent
+    root, session = at.root, call.session_id
     if session is None:
         raise Orphan("the payload names no session")
-    (project, cache), index = load_project(root, at.home), Index(root)
+    load_project(root, at.home)  # what cannot be used is said even where no record is found
+    index = Index(root)
     why = "no invocation is bound to this session"
     closed: tuple[str, str] | None = None
-
-    def open_recorder(place: Place) -> Recorder:
-        return Recorder(project, place, cache=cache, writer=name_writer(harness, session))
 
     def open_place(invocation_id: str) -> Place | None:
         nonlocal why, closed
@@ -111,10 +112,10 @@ def find_recorder(at: Site, call: HookInput) -> Recorder:
             return None
         why = f"the bound invocation {invocation_id} is closed or read-only"
         closed = max(closed or ("", ""), ((row and row.completed_at) or "", invocation_id))
-        if call.events and not list_untold(root, place, harness, call):
+        if call.events and not list_untold(at, place, call):
             if call.closes:
-                _annex_result(open_recorder(place), call)
-            elif _is_contradicted(open_recorder(place), harness, call):
+                _annex_result(open_recorder(at, place, session), call)
+            elif _is_contradicted(open_recorder(at, place, session), at.harness, call):
                 why = f"it contradicts what the closed invocation {invocation_id} holds"
                 return None
             raise Recorded
@@ -125,63 +126,66 @@ def find_recorder(at: Site, call: HookInput) -> Recorder:
     began = call.started_invocation
     place = None if began is None else open_place(began)
     if place is not None:
-        above = find_above(root, harness, session, subagent, place)
-        _take_over(root, harness, session, subagent, place)
+        above = find_above(at, call, place)
+        _take_over(at, session, call.subagent, place)
         if above is not None:
-            _finish(at, open_recorder(above), call)
-        return open_recorder(place)
+            _finish(at, open_recorder(at, above, session), call)
+        return open_recorder(at, place, session)
     if began is None:
-        _refuse_earlier(at, call, session, open_recorder)
+        _refuse_earlier(at, call)
     # 2. What is bound: to the subagent, else to its session. 3. The one open record of either.
-    for agent, number, binding in _list_candidates(root, harness, session, subagent):
+    for agent, number, binding in _list_candidates(at, session, call.subagent):
         place = open_place(binding.invocation_id)
         if place is None:
             continue
         if number or binding.profile_id is None:
-            _remember(root, harness, session, agent, place, binding.source)
-        return open_recorder(place)
-    for imported in find_imported(root, harness, session) if call.events else ():
-        if not list_untold(root, imported, harness, call):
+            _remember(at, session, agent, place, binding.source)
+        return open_recorder(at, place, session)
+    for imported in find_imported(at, session) if call.events else ():
+        if not list_untold(at, imported, call):
             raise Recorded
     raise Orphan(why, closed and closed[1])
 
 
-def _refuse_earlier(
-    at: Site, call: HookInput, session: str, open_recorder: Callable[[Place], Recorder]
-) -> None:
+def _refuse_earlier(at: Site, call: HookInput) -> None:
     """Raise Recorded for a call that a record holds which the session worked on before, and Late
     for the rest of one where that record has ended with a part of the session."""
-    agents = dict.fromkeys((call.subagent, None))
-    bound = [binding_of(at.root, at.harness, session, agent) for agent in agents]
-    newest = next(filter(None, bound), None)
+    newest = next(list_bound(at, call), None)
     if newest is None or not call.events:
         return
     earlier = find_earlier(at, newest.invocation_id, call)
     if earlier is None:
         return
     place = Index(at.root).resolve(earlier)
-    if not list_untold(at.root, place, at.harness, call):
+    if not list_untold(at, place, call):
         if call.closes:
-            _annex_result(open_recorder(place), call)
+            _annex_result(open_recorder(at, place, call.session_id), call)
         raise Recorded
     if ends_part(FileRecordStore(at.root).read(place)):
         raise Late(f"it is of {earlier}, which has ended", earlier)
 
 
-def find_imported(root: str, harness: str, session: str) -> Iterator[Place]:
+def find_imported(at: Site, session: str) -> Iterator[Place]:
     """Yield the records among the newest that an import made of a session: what its hooks report
     after that they can hold already."""
+    for place, started, owner in _list_newest(at.root, layout.is_imported):
+        named = owner.get("harness"), owner.get("session_id")
+        if "imported" in started and named == (at.harness, session):
+            yield place
+
+
+def _list_newest(
+    root: str, is_meant: Callable[[str], bool]
+) -> Iterator[tuple[Place, Fields, Fields]]:
+    """Yield those of the newest records that lie in a folder which is meant and name their session:
+    the place, the first line, and the session in it."""
     index = Index(root)
     for key in islice(index.newest(), _SEARCHED):
         place = index.place(key)
-        if place is None or not layout.is_imported(place.folder):
-            continue
-        started = read_started(root, place)
-        owner, imported = started.get("session"), started.get("imported")
-        if not isinstance(owner, dict) or not isinstance(imported, dict):
-            continue
-        if (imported.get("harness"), owner.get("session_id")) == (harness, session):
-            yield place
+        if place is not None and is_meant(place.folder):
+            started = read_started(root, place)
+            if owner := get_object(started, "session"):
+                yield place, started, owner
 
 
 def find_elsewhere(at: Site, call: HookInput) -> tuple[Site, str | None] | None:
@@ -191,42 +195,30 @@ def find_elsewhere(at: Site, call: HookInput) -> tuple[Site, str | None] | None:
     A harness stays in the worktree it was started in, while its agent may begin its record in
     another.
     """
-    session = call.session_id
-    if session is None:
-        return None
-    for other in find_worktrees(at.root):
+    for other in find_worktrees(at.root) if call.session_id is not None else ():
         there = at._replace(root=other)
         begun = find_begun(there, call, None) if call.printed else None
-        if begun is not None:
+        if begun is not None or any(is_record_open(other, one) for one in list_bound(there, call)):
             return there, begun
-        for agent in dict.fromkeys((call.subagent, None)):
-            if any(
-                is_record_open(other, binding)
-                for binding in list_bindings(other, at.harness, session, agent)
-            ):
-                return there, None
     return None
 
 
-def list_untold(root: str, place: Place, harness: str, call: HookInput) -> list[int]:
+def list_untold(at: Site, place: Place, call: HookInput) -> list[int]:
     """Return the places of a call's events that neither a closed record nor an annex of it reports.
 
     What a transcript reported after the close, or by an import, has no key. Of the call that closed
     its record the begin alone is expected.
     """
     if call.closes:
-        call_id = str(call.events[0].payload.get("call_id"))
-        begin = call.events[0]._replace(event="tool_call", phase="pre", call_id=call_id)
+        first = call.events[0]
+        begin = first._replace(event="tool_call", phase="pre", call_id=first.named_id)
         call = call._replace(events=(begin,))
-    data = FileRecordStore(root).read(place)
-    untold = [
-        number
-        for number, key in enumerate(list_keys(harness, call))
-        if key is None or find_line(data, key) is None
-    ]
-    lines = annex_events(root, place.invocation_id) if untold else []
+    data = FileRecordStore(at.root).read(place)
+    keys = list_keys(at.harness, call)
+    untold = [number for number, key in enumerate(keys) if not holds_all(data, [key])]
+    lines: list[Fields] = [*annex_events(at.root, place.invocation_id)] if untold else []
     if untold and layout.is_imported(place.folder):
-        lines += [open_line(raw).fields or {} for raw in data.split(b"\n")]
+        lines += read_lines(data)
     return [
         number
         for number in untold
@@ -234,17 +226,17 @@ def list_untold(root: str, place: Place, harness: str, call: HookInput) -> list[
     ]
 
 
-def _is_same_event(line: Mapping[str, object], event: HookEvent) -> bool:
+def _is_same_event(line: Fields, event: HookEvent) -> bool:
     """Return whether an annex reports an event of a call. Two ends that differ are two events."""
     payload = event.payload
     if line.get("event") == event.event == "stage_transition":
         return all(line.get(name) == payload.get(name) for name in ("agent", "to"))
     if line.get("event") != event.event or "call_id" not in line:
         return False
-    status = payload.get("status")
-    if event.event == "tool_result" and status not in (None, "unknown", line.get("status")):
+    is_end = event.event == "tool_result"
+    if is_end and event.status not in (None, "unknown", line.get("status")):
         return False
-    same = (payload.get("call_id", event.call_id), payload.get("path"))
+    same = (payload.get("call_id", event.call_id), event.path)
     return same == (line["call_id"], line.get("path"))
 
 
@@ -263,7 +255,7 @@ def _annex_result(recorder: Recorder, call: HookInput) -> None:
     """Say as an annex how the call ended that closed its own record; once."""
     root, lines = recorder.project.root, annex_events(recorder.project.root, recorder.invocation_id)
     for event in call.events:
-        key = short_digest(recorder.invocation_id, str(event.payload.get("call_id")))
+        key = short_digest(recorder.invocation_id, event.named_id)
         if event.event != "tool_result" or any(_is_same_event(line, event) for line in lines):
             continue
         if is_first_telling(root, key):
@@ -281,41 +273,25 @@ def is_first_telling(root: str, key: str) -> bool:
     return True
 
 
-def _has_all(root: str, place: Place, keys: Sequence[str | None]) -> bool:
-    """Return whether a record holds every one of these events."""
-    data = FileRecordStore(root).read(place)
-    return all(key is not None and find_line(data, key) is not None for key in keys)
-
-
 def _list_candidates(
-    root: str, harness: str, session: str, subagent: str | None
+    at: Site, session: str, subagent: str | None
 ) -> Iterator[tuple[str | None, int, Binding]]:
     """Yield the agent, a number from 0 and the binding of each record that may be meant, in order
     of trust."""
     # A record that was closed gives the session back: what was bound before counts, too.
     for find in (list_bindings, _find_by_record):
         for agent in dict.fromkeys((subagent, None)):
-            for number, binding in enumerate(find(root, harness, session, agent)):
+            for number, binding in enumerate(find(at.root, at.harness, session, agent)):
                 yield agent, number, binding
 
 
 def _find_by_record(root: str, harness: str, session: str, agent: str | None) -> list[Binding]:
     """Return the one open record among the newest that this agent of the session began; none where
     there are two."""
-    index = Index(root)
     ids: list[str] = []
-    for number, key in enumerate(index.newest()):
-        if number >= _SEARCHED or len(ids) > 1:
-            break
-        place = index.place(key)
-        if place is None or place.folder != layout.RECORDS:
-            continue
-        started = read_started(root, place)
-        owner = started.get("session")
-        if not isinstance(owner, dict) or started.get("tombstone"):
-            continue
+    for place, started, owner in _list_newest(root, lambda folder: folder == layout.RECORDS):
         named = tuple(owner.get(name) for name in ("harness", "session_id", "agent_id"))
-        if named != (harness, session, agent):
+        if started.get("tombstone") or named != (harness, session, agent):
             continue
         if agent is None and read_small(root, *owned_path(harness, session, place.invocation_id)):
             continue  # a subagent's `do` began it, which its first line did not know
@@ -325,22 +301,20 @@ def _find_by_record(root: str, harness: str, session: str, agent: str | None) ->
     return [Binding(ids[0], "only-open")] if len(ids) == 1 else []
 
 
-def find_above(
-    root: str, harness: str, session: str, subagent: str | None, new: Place
-) -> Place | None:
+def find_above(at: Site, call: HookInput, new: Place) -> Place | None:
     """Return the open record a session worked on before another, which holds the begin of its
     `do`."""
-    own = binding_of(root, harness, session, subagent)
-    for binding in filter(None, (own, *list_bindings(root, harness, session, None))):
-        if binding.invocation_id != new.invocation_id and is_record_open(root, binding):
-            return place_of(str(binding.profile_id), binding.invocation_id)
+    for binding in list_bound(at, call):
+        if binding.invocation_id != new.invocation_id and is_record_open(at.root, binding):
+            return binding.place
     return None
 
 
 def _finish(at: Site, recorder: Recorder, call: HookInput) -> None:
     """Give a record the result of a call whose begin it holds."""
     try:
-        if _has_all(at.root, recorder.place, list_keys(at.harness, call)[:1]):
+        data = FileRecordStore(at.root).read(recorder.place)
+        if holds_all(data, list_keys(at.harness, call)[:1]):
             append_call(at, recorder, call._replace(events=call.events[1:]))
     except InvocationError:
         return  # it is closed meanwhile
@@ -348,22 +322,22 @@ def _finish(at: Site, recorder: Recorder, call: HookInput) -> None:
         recorder.close()
 
 
-def _take_over(root: str, harness: str, session: str, subagent: str | None, place: Place) -> None:
+def _take_over(at: Site, session: str, subagent: str | None, place: Place) -> None:
     """Bind who began a record to it; what its `do` took the whole session's binding from gets that
     back."""
     if subagent is not None:
-        give_back(root, harness, session, place.invocation_id)
-        owned: dict[str, object] = {"invocation_id": place.invocation_id, "source": "subagent"}
+        give_back(at.root, at.harness, session, place.invocation_id)
+        note = owned_path(at.harness, session, place.invocation_id)
+        owned = {"invocation_id": place.invocation_id, "source": "subagent"}
         with suppress(OSError, InvocationError):
-            write_small(root, *owned_path(harness, session, place.invocation_id), owned)
-    _remember(root, harness, session, subagent, place, "tool")
+            write_small(at.root, *note, owned)
+    _remember(at, session, subagent, place, "tool")
 
 
-def _remember(
-    root: str, harness: str, session: str, subagent: str | None, place: Place, source: str
-) -> None:
+def _remember(at: Site, session: str, agent: str | None, place: Place, source: str) -> None:
+    to = place.invocation_id, source, place.profile_id
     with suppress(OSError, InvocationError):  # the record is found without it, only later
-        bind(root, harness, session, subagent, place.invocation_id, source, place.profile_id)
+        bind(at.root, at.harness, session, agent, *to)
 
 
 def mark_call(at: Site, call: HookInput) -> int | None:
@@ -372,7 +346,7 @@ def mark_call(at: Site, call: HookInput) -> int | None:
     if call.session_id is None or not call.events:
         return None
     folder = calls_folder(at.harness, call.session_id)
-    name = short_digest(str(call.events[0].payload.get("call_id"))) + ".json"
+    name = short_digest(call.events[0].named_id) + ".json"
     now = time.time_ns() // 1_000_000
     since = read_small(at.root, folder, name).get("at")
     if type(since) is not int or not now - 1000 * MARK_SECONDS < since <= now:
@@ -399,10 +373,10 @@ def find_begun(at: Site, call: HookInput, since: int | None) -> str | None:
     ids: list[str] = []
     for printed in call.printed:
         try:
-            owner = read_started(at.root, index.resolve(printed)).get("session")
+            owner = get_object(read_started(at.root, index.resolve(printed)), "session")
         except (OSError, InvocationError):
             continue  # of another worktree, or of none
-        if isinstance(owner, dict):
+        if owner:
             named = owner.get("session_id")
             masked = isinstance(named, str) and "\u27e6" in named
             hidden = since is not None and find_dialect(at.harness).hides_sessions_of_commands

@@ -4,18 +4,16 @@ them."""
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 
-from doctrine.light_imports import TYPE_CHECKING
 from specify_cli.errors import InvocationError
+from specify_cli.features.hooks.payload.values import get_object
 from specify_cli.features.hooks.settings.detection import list_places
 from specify_cli.features.hooks.settings.install import standing
 from specify_cli.features.hooks.settings.known import find_harness, list_harnesses
 from specify_cli.record.ids import millis_of
 from specify_cli.record.seal import open_line
 from specify_cli.storage.store import FileRecordStore, Place
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 def find_installed(root: str, home: str | None) -> dict[str, int]:
@@ -41,13 +39,10 @@ def describe_silence(root: str, place: Place, installed: Mapping[str, int]) -> s
     except (OSError, InvocationError):
         return None
     started = open_line(data.partition(b"\n")[0]).fields or {}
-    actor = started.get("actor")
-    harness = (
-        str(actor.get("tool"))
-        if isinstance(actor, dict) and actor.get("actor_type") == "llm"
-        else ""
-    )
-    if harness not in installed or millis_of(place.invocation_id) < installed[harness]:
+    actor = get_object(started, "actor")
+    harness = str(actor.get("tool"))
+    is_agent = actor.get("actor_type") == "llm" and harness in installed
+    if not is_agent or millis_of(place.invocation_id) < installed[harness]:
         return None
     if (
         b'"event":"tool_call"' in data

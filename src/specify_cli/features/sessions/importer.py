@@ -23,6 +23,7 @@ from doctrine.text import make_encodable
 from specify_cli import durable
 from specify_cli.errors import InvocationError
 from specify_cli.features.hooks.harnesses import translate
+from specify_cli.features.hooks.payload.values import get_object
 from specify_cli.features.sessions.merging import SessionMerger
 from specify_cli.features.sessions.readers import read_session
 from specify_cli.features.sessions.reading import Session, TranscriptEvent, parse_time
@@ -149,8 +150,7 @@ class SessionImporter:
                 break
             record = read_file(self._records.hold(place))
             fields = {} if record is None else record.started
-            imported = fields.get("imported")
-            if isinstance(imported, dict) and imported.get("transcript") == digest:
+            if get_object(fields, "imported").get("transcript") == digest:
                 return ImportResult("present", invocation_id)
             if record is None or record.completed is None:
                 return ImportResult("grown", invocation_id)
@@ -265,7 +265,7 @@ class SessionImporter:
         calls: set[object] = set()
         for item in iter_events(session, self._project.root):
             event, at = item.event, max(at, item.at)
-            call_id = event.payload.get("call_id")
+            call_id = event.named_id
             try:
                 if event.event == "tool_result" and call_id not in calls:
                     raise PayloadError(
@@ -295,6 +295,4 @@ def _begins_other(session: Session, item: TranscriptEvent, calls: set[object]) -
     """Return whether a call begins here that is none of these: some transcripts report a call only
     when it is over."""
     events = translate(session.harness, item.payload).events
-    return any(
-        event.event == "tool_call" and event.payload.get("call_id") not in calls for event in events
-    )
+    return any(event.event == "tool_call" and event.named_id not in calls for event in events)

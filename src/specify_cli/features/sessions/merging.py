@@ -22,25 +22,20 @@ from doctrine.load import ParseCache
 from specify_cli import durable
 from specify_cli.errors import InvocationError
 from specify_cli.features.hooks.conversation.take_in import list_adopted, list_keys, note_adopted
-from specify_cli.features.hooks.direct import dedupe_key, name_writer
-from specify_cli.features.hooks.handler import key_stand_ins
+from specify_cli.features.hooks.direct import dedupe_key, key_stand_in, name_writer
 from specify_cli.features.hooks.harnesses import find_dialect, translate
 from specify_cli.features.hooks.losses import logged
 from specify_cli.features.hooks.payload.calls import read_ids
-from specify_cli.features.hooks.payload.values import (
-    NOTHING,
-    HookEvent,
-    TurnOver,
-)
+from specify_cli.features.hooks.payload.values import HookEvent, TurnOver, get_object
 from specify_cli.features.sessions.reading import Session, parse_time
 from specify_cli.features.sessions.reconciling import (
     Addition,
+    Comparison,
     Match,
     Outcome,
     ReportedEvent,
     SessionRecord,
     assign_events,
-    compare_record,
     group_calls,
     match_unnamed,
     sign_call,
@@ -134,12 +129,13 @@ class SessionMerger:
                 added = 0
                 for place, (record, recorder) in enumerate(zip(records, recorders, strict=True)):
                     own = {name: one for name, one in begun.items() if one.place == place}
-                    named = {**matched, **own}
-                    outcome = self._compare(session, record, recorder, owned[place], named)
-                    added += _append(recorder, record, outcome)
+                    compose = partial(_compose, recorder)
+                    key_of = partial(dedupe_key, session.harness, session.session_id)
+                    work = Comparison(record.lines, compose, key_of, {**matched, **own})
+                    added += _append(recorder, record, work.compare(owned[place]))
         self.forget_orphans(session, chain.from_iterable(owned.values()))
         names = tuple(record.invocation_id for record in records)
-        if not any(item.event.event == "tool_call" for item in free):
+        if not any(item.kind == "tool_call" for item in free):
             return Merged(names, added, None)
         rest = {item.place for item in free}
         left = tuple(item for at, item in enumerate(session.events) if at in rest)
@@ -185,12 +181,11 @@ class SessionMerger:
                 break
             place = self._index.place(key)
             fields = {} if place is None else open_line(self._store.head(place)).fields or {}
-            owner = fields.get("session")
-            if isinstance(owner, dict) and "imported" in fields:
-                sessions.imported.add(str(owner.get("session_id")))
-            elif isinstance(owner, dict):
-                begun = sessions.begun.setdefault(str(owner.get("session_id")), [])
-                begun.append(key.invocation_id)
+            named = get_object(fields, "session").get("session_id")
+            if "imported" in fields:
+                sessions.imported.add(str(named))
+            elif named is not None:
+                sessions.begun.setdefault(str(named), []).append(key.invocation_id)
         return sessions
 
     def _list_begun(self, session: Session) -> Iterator[tuple[str, _Beginning]]:
@@ -201,9 +196,9 @@ class SessionMerger:
             call = translate(session.harness, item.payload)
             for event in call.events:
                 if event.event == "tool_call":
-                    began.setdefault(str(event.payload.get("call_id")), item.at)
+                    began.setdefault(event.named_id, item.at)
             for printed in call.printed:
-                call_id = str(call.events[0].payload.get("call_id"))
+                call_id = call.events[0].named_id
                 first = began.get(call_id, item.at)
                 if first - 1000 <= millis_of(printed) <= max(item.at, first + _BEGUN_MILLIS):
                     yield printed, _Beginning(call_id, call.subagent)
@@ -240,8 +235,7 @@ class SessionMerger:
                 continue
             if "imported" in record.started or layout.is_imported(place.folder):
                 continue
-            owner = record.started.get("session")
-            named = owner if isinstance(owner, dict) else {}
+            named = get_object(record.started, "session")
             if named.get("harness", session.harness) != session.harness:
                 continue
             closed = record.completed
@@ -269,30 +263,13 @@ class SessionMerger:
 
         def sign(place: int, begin: HookEvent) -> tuple[object, ...]:
             line = _compose(recorders[place], begin).body
-            tool, args = str(begin.payload.get("tool")), begin.payload.get("args")
-            name, _ = read_ids({}, tool, args)
-            event = begin._replace(payload={"tool": tool, "call_id": name}, call_id=name)
-            call = NOTHING._replace(session_id=session.session_id, events=(event,))
-            stand_in = key_stand_ins(call, self._project.git_dir).events[0].call_id
-            return sign_call(line), stand_in
+            name, _ = read_ids({}, begin.tool, begin.payload.get("args"))
+            tool, _, bare = name.rpartition(":")
+            keyed = key_stand_in(bare, session.session_id, self._project.git_dir)
+            return sign_call(line), f"{tool}:{keyed}"
 
         other = find_dialect(session.harness).has_other_ids_in_transcript
         return match_unnamed(records, events, sign, has_other_ids=other)
-
-    def _compare(
-        self,
-        session: Session,
-        record: SessionRecord,
-        recorder: Recorder,
-        events: Sequence[ReportedEvent],
-        matched: Mapping[str, Match],
-    ) -> Outcome:
-        """Return what a record lacks of the events that the transcript reports."""
-
-        def name(event: HookEvent) -> str | None:
-            return dedupe_key(session.harness, session.session_id, event)
-
-        return compare_record(record.lines, events, partial(_compose, recorder), name, matched)
 
 
 def _find_beginnings(
@@ -327,19 +304,19 @@ def _compose(recorder: Recorder, event: HookEvent) -> Composed:
 
 def _leave_to_hook(events: list[ReportedEvent], over: TurnOver) -> list[ReportedEvent]:
     """Return the events without those that the hook that called reports next."""
-    answers = [item for item in events if item.event.event == "turn" and item.agent is None]
-    asked = max((item.at for item in events if item.event.event == "prompt"), default=0)
+    answers = [item for item in events if item.kind == "turn" and item.agent is None]
+    asked = max((item.at for item in events if item.kind == "prompt"), default=0)
     answer = answers[-1] if over.tells_turn and answers and answers[-1].at >= asked else None
     if answer is not None:
         # a file that was doubled reports it twice
         events = [item for item in events if (item.at, item.event) != (answer.at, answer.event)]
     # A call that is under way is reported whole when it is over: a subagent's kind is known then,
     # too.
-    ended = {item.call_id for item in events if item.event.event == "tool_result"}
+    ended = {item.call_id for item in events if item.kind == "tool_result"}
     return [
         item
         for item in events
-        if not (over.is_closing and item.event.event == "stage_transition")
+        if not (over.is_closing and item.kind == "stage_transition")
         and (not over.tells_turn or not item.call_id or item.call_id in ended)
     ]
 

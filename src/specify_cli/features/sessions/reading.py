@@ -11,21 +11,16 @@ what is not there, or not in its form, is left out, and nothing here raises.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from datetime import datetime
+from typing import Any
 
-from doctrine.light_imports import TYPE_CHECKING, NamedTuple
+from doctrine.light_imports import NamedTuple
+from specify_cli.features.hooks.payload.dialect import Dialect
 from specify_cli.features.hooks.payload.outputs import parse_json
 from specify_cli.features.hooks.payload.turn_from_transcript import Turn, read_line
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from typing import Any
-
-    from specify_cli.features.hooks.payload.dialect import Dialect
-
-    Line = Mapping[str, Any]
-else:
-    Line = dict
+Line = Mapping[str, Any]
 
 
 class TranscriptEvent(NamedTuple):

@@ -2,7 +2,7 @@
 
     matched = match_unnamed(records, events, sign)
     owners = assign_events(records, events, session.above, matched)
-    outcome = compare_record(records[0].lines, [item for …], compose, key_of, matched)
+    outcome = Comparison(records[0].lines, compose, key_of, matched).compare([item for …])
     outcome.additions           # the lines that the record lacks
 
 A call is known by the id its program gave it. Where the program's hooks name no calls, the call of
@@ -15,18 +15,13 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from doctrine.light_imports import TYPE_CHECKING, NamedTuple
+from doctrine.light_imports import NamedTuple
+from specify_cli.features.hooks.payload.values import Fields, HookEvent
 from specify_cli.features.sessions.reading import parse_time
 from specify_cli.invocation.events.event_body import Composed, gap
 from specify_cli.record.ids import rfc3339
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    from specify_cli.features.hooks.payload.values import HookEvent
-
-    Fields = Mapping[str, object]
 
 # A hook and a transcript report one moment within this time.
 _TOGETHER_MILLIS = 10_000
@@ -46,9 +41,13 @@ class ReportedEvent(NamedTuple):
     is_dated: bool = True
 
     @property
+    def kind(self) -> str:
+        return self.event.event
+
+    @property
     def call_id(self) -> str:
         """Return the call it is of; empty for any other event."""
-        if self.event.event not in _OF_A_CALL:
+        if self.kind not in _OF_A_CALL:
             return ""
         return str(self.event.payload.get("call_id", self.event.call_id))
 
@@ -110,7 +109,7 @@ def match_unnamed(
     events: Sequence[ReportedEvent],
     sign: Callable[[int, HookEvent], Sequence[object]],
     *,
-    has_other_ids: bool = False,
+    has_other_ids: bool,
 ) -> dict[str, Match]:
     """Return, by the transcript's ids, the calls that a record holds under another one.
 
@@ -121,10 +120,7 @@ def match_unnamed(
     Of equal calls the nearest in time are matched with one another. A call from before all `events`
     matches none of them: only a part of the transcript was read.
     """
-    calls: dict[str, dict[str, ReportedEvent]] = defaultdict(dict)
-    for item in events:
-        if item.call_id:
-            calls[item.call_id].setdefault(item.event.event, item)
+    calls = _group_by_call(events)
     ids = set(calls)
     first = min((item.at if item.is_dated else 0 for item in events), default=0)
     unnamed: dict[tuple[int, object], list[Match]] = defaultdict(list)
@@ -143,7 +139,7 @@ def match_unnamed(
     near: list[tuple[int, int, int, str, Match]] = []
     places = {place for place, _ in unnamed}
     for number, (call_id, items) in enumerate(calls.items()):
-        begin, result = items.get("tool_call"), items.get("tool_result")
+        begin, result = _find_event(items, "tool_call"), _find_event(items, "tool_result")
         if begin is None:
             continue
         end = () if result is None else (_sign_end(result.event.payload),)
@@ -203,7 +199,7 @@ def assign_events(
     records: Sequence[SessionRecord],
     events: Sequence[ReportedEvent],
     above: Mapping[str, str],
-    matched: Mapping[str, Match] = {},
+    matched: Mapping[str, Match],
 ) -> list[int | None]:
     """Return for each event the place of the record it belongs to; None where none is of its turn.
 
@@ -219,7 +215,7 @@ def assign_events(
         for line in record.lines
         if isinstance(call_id := line.get("call_id"), str)
     } | {call_id: match.place for call_id, match in matched.items()}
-    prompts = [item.at for item in events if item.event.event == "prompt" and item.agent is None]
+    prompts = [item.at for item in events if item.kind == "prompt" and item.agent is None]
     found: list[int | None] = []
     for item in events:
         place = holders.get(item.call_id)
@@ -265,43 +261,12 @@ def _find_by_time(
     return None if last is None or is_asked_between(ended, item.at) else -last
 
 
-def compare_record(
-    lines: Sequence[Fields],
-    events: Sequence[ReportedEvent],
-    compose: Callable[[HookEvent], Composed],
-    key_of: Callable[[HookEvent], str | None],
-    matched: Mapping[str, Match] = {},
-) -> Outcome:
-    """Return what a record lacks of the events that a transcript reports, in their order.
+class Comparison:
+    """A record and what a transcript reports of it, to be compared once.
 
     `compose` makes the line of an event as this record stores it; `key_of` gives its dedupe key.
     Only what is added or has no id is composed: masking a text is what costs time here.
     """
-    calls: dict[str, list[ReportedEvent]] = defaultdict(list)
-    for item in events:
-        if item.call_id:
-            calls[item.call_id].append(item)
-    moments = {
-        id(item): compose(item.event).body
-        for item in events
-        if not item.call_id and item.event.event != "stage_transition"
-    }
-    work = _Comparison(lines, compose, key_of, matched, moments)
-    seen: set[tuple[int, str, str]] = set()
-    for item in events:
-        if not item.call_id:
-            # A file that was doubled reports each event twice, at the same time.
-            moment = (item.at, item.event.event, repr(item.event.payload))
-            if moment not in seen:
-                work.take_moment(item)
-            seen.add(moment)
-        elif item is calls[item.call_id][0]:
-            work.take_call(item.call_id, calls[item.call_id])
-    return work.finish(max((item.at for item in events), default=0))
-
-
-class _Comparison:
-    """A record and the events that a transcript reports of it, while they are compared."""
 
     def __init__(
         self,
@@ -309,28 +274,49 @@ class _Comparison:
         compose: Callable[[HookEvent], Composed],
         key_of: Callable[[HookEvent], str | None],
         matched: Mapping[str, Match],
-        bodies: Mapping[int, Fields],
     ) -> None:
         self._compose, self._key_of, self._matched = compose, key_of, matched
-        self._bodies = bodies
-        self._words = {body.get("text_hash") for body in bodies.values()} - {None}
         self._calls = group_calls(lines)
-        self._moments: list[Fields] = []
-        self._since = 0
-        for line in lines:
-            if line.get("event") == "reconciled":
-                self._since = max(self._since, parse_time(line.get("until")))
-            elif line.get("event") not in _OF_A_CALL:
-                self._moments.append(line)
+        self._moments = [line for line in lines if line.get("event") not in _OF_A_CALL]
+        # the end of what was compared before
+        self._since = max(
+            (parse_time(line.get("until")) for line in _list_of(self._moments, "reconciled")),
+            default=0,
+        )
         self._recorded_gaps = {
             str(line.get("what")) for line in lines if line.get("reason") == "contradiction"
         }
+        # of the events that are of no call, by their identity, and the digests of their words
+        self._bodies: dict[int, Fields] = {}
+        self._words: set[object] = set()
         self._additions: list[Addition] = []
         self._counts = dict.fromkeys(("calls", "confirmed", "added", "filled", "contradicted"), 0)
 
-    def take_call(self, call_id: str, events: list[ReportedEvent]) -> None:
+    def compare(self, events: Sequence[ReportedEvent]) -> Outcome:
+        """Return what the record lacks of these events, in their order."""
+        calls = _group_by_call(events)
+        self._bodies = {
+            id(item): self._compose(item.event).body
+            for item in events
+            if not item.call_id and item.kind != "stage_transition"
+        }
+        self._words = {body.get("text_hash") for body in self._bodies.values()} - {None}
+        seen: set[tuple[int, str, str]] = set()
+        for item in events:
+            if not item.call_id:
+                # A file that was doubled reports each event twice, at the same time.
+                moment = (item.at, item.kind, repr(item.event.payload))
+                if moment not in seen:
+                    self._take_moment(item)
+                seen.add(moment)
+            elif item is calls[item.call_id][0]:
+                self._take_call(item.call_id, calls[item.call_id])
+        until = max((item.at for item in events), default=0)
+        return Outcome(tuple(self._additions), self._counts, max(until, self._since))
+
+    def _take_call(self, call_id: str, events: list[ReportedEvent]) -> None:
         """Compare one call: its begin, its result, the files it changed."""
-        begin = next((item for item in events if item.event.event == "tool_call"), None)
+        begin = _find_event(events, "tool_call")
         is_new = events[0].at > self._since
         known: Sequence[Fields] | None = next(iter(self._calls.get(call_id, ())), None)
         if known is None and call_id in self._matched:
@@ -340,8 +326,7 @@ class _Comparison:
             before = len(self._additions)
             recorded = {(line.get("event"), line.get("path")) for line in known or ()}
             for item in events:
-                event = item.event.event
-                if (event, item.event.payload.get("path")) not in recorded:
+                if (item.kind, item.event.path) not in recorded:
                     self._add(item, call_id)
             is_added = known is None and len(self._additions) > before
             self._counts["added"] += is_added
@@ -353,20 +338,20 @@ class _Comparison:
             self._add(begin, call_id)
             self._counts["filled"] += 1
         self._compare_results(call_id, known, events)
-        paths = {line.get("path") for line in known if line.get("event") == "patch_apply"}
+        paths = {line.get("path") for line in _list_of(known, "patch_apply")}
         for item in events:
-            if item.event.event == "patch_apply" and item.event.payload.get("path") not in paths:
+            if item.kind == "patch_apply" and item.event.path not in paths:
                 self._add(item, call_id)
                 self._counts["filled"] += 1
 
     def _compare_results(
         self, call_id: str, known: Sequence[Fields], events: list[ReportedEvent]
     ) -> None:
-        results = [line for line in known if line.get("event") == "tool_result"]
+        results = _list_of(known, "tool_result")
         sure = [line["status"] for line in results if line.get("status") not in _UNSURE]
-        ends = [item for item in events if item.event.event == "tool_result"]
+        ends = [item for item in events if item.kind == "tool_result"]
         for item in ends[-1:]:
-            status = item.event.payload.get("status")
+            status = item.event.status
             if not results or (not sure and status not in _UNSURE):
                 if any("output_hash" in line for line in results):
                     payload = {**item.event.payload}
@@ -377,7 +362,7 @@ class _Comparison:
                 self._add(item, call_id, is_more=is_more)
                 self._counts["filled"] += 1
                 for denial in events:
-                    if denial.event.event == "approval":
+                    if denial.kind == "approval":
                         self._add(denial, call_id)
             elif sure and status not in (*_UNSURE, sure[-1]):
                 self._contradict(f"tool_result {call_id}"[:512], f"{sure[-1]}", f"{status}")
@@ -389,10 +374,9 @@ class _Comparison:
             self._additions.append(Addition(Composed(body), None))
             self._counts["contradicted"] += 1
 
-    def take_moment(self, item: ReportedEvent) -> None:
+    def _take_moment(self, item: ReportedEvent) -> None:
         """Compare a prompt, the end of a turn, an error, a change of the session."""
-        event = item.event.event
-        if event == "stage_transition":
+        if item.kind == "stage_transition":
             key, stated = self._key_of(item.event), rfc3339(item.at)
             if not any(_is_same_stage(line, item.agent, key, stated) for line in self._moments):
                 self._add(item)
@@ -409,7 +393,7 @@ class _Comparison:
             if name in ("model", "tokens", "requests", "cost")
             and not any(name in line for line in (same, *again))
         }
-        if event == "turn" and "tokens" in missing:
+        if item.kind == "turn" and "tokens" in missing:
             missing |= {"agent": item.agent} if item.agent is not None else {}
             self._add(item._replace(event=item.event._replace(payload=missing)))
             self._counts["filled"] += 1
@@ -420,7 +404,7 @@ class _Comparison:
         much."""
         text, at = body.get("text_hash"), item.at if item.is_dated else None
         lines = [line for line in self._moments if _is_same_moment(line, body, at)]
-        if item.event.event == "turn" and "text" not in item.event.payload:
+        if item.kind == "turn" and "text" not in item.event.payload:
             lines = [line for line in lines if line.get("tokens") == body.get("tokens")]
         equal = (line for line in lines if text is not None and line.get("text_hash") == text)
         near = (line for line in lines if line.get("text_hash") not in self._words)
@@ -438,21 +422,34 @@ class _Comparison:
         key = None if is_more else self._key_of(event)
         self._additions.append(Addition(done._replace(body={**done.body, **marks}), key))
 
-    def finish(self, until: int) -> Outcome:
-        return Outcome(tuple(self._additions), self._counts, max(until, self._since))
+
+def _group_by_call(events: Iterable[ReportedEvent]) -> dict[str, list[ReportedEvent]]:
+    """Return the events of calls by the ids that the transcript gives them."""
+    calls: dict[str, list[ReportedEvent]] = defaultdict(list)
+    for item in events:
+        if item.call_id:
+            calls[item.call_id].append(item)
+    return calls
+
+
+def _find_event(events: Iterable[ReportedEvent], event: str) -> ReportedEvent | None:
+    return next((item for item in events if item.kind == event), None)
+
+
+def _list_of(lines: Iterable[Fields], event: str) -> list[Fields]:
+    """Return the lines that are of this event."""
+    return [line for line in lines if line.get("event") == event]
 
 
 def _find(lines: Iterable[Fields], event: str) -> Fields | None:
-    return next((line for line in lines if line.get("event") == event), None)
+    return next(iter(_list_of(lines, event)), None)
 
 
 def _has_ended(lines: Iterable[Fields]) -> bool:
     """Return whether a hook's line of a call says how it ended."""
     return any(
-        line.get("event") == "tool_result"
-        and line.get("status") not in _UNSURE
-        and line.get("witness") != "transcript"
-        for line in lines
+        line.get("status") not in _UNSURE and line.get("witness") != "transcript"
+        for line in _list_of(lines, "tool_result")
     )
 
 

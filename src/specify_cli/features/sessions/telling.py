@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from specify_cli.features.hooks.conversation.turn import describe_session_change, describe_turn
+from specify_cli.features.hooks.conversation.turn import tell_moment
 from specify_cli.features.hooks.harnesses import find_dialect, translate
 from specify_cli.features.hooks.payload.site import Site, place_events
 from specify_cli.features.hooks.payload.turn_from_transcript import Turn
@@ -24,7 +24,7 @@ def iter_events(session: Session, root: str) -> Iterator[ReportedEvent]:
     begun: set[str] = set()
     for place, item in enumerate(session.events):
         for event in _translate(session, item, root):
-            call_id = str(event.payload.get("call_id", ""))
+            call_id = event.named_id
             if event.event == "tool_call":
                 if call_id in begun:
                     continue  # the begin of a `do` is reported again with its result
@@ -50,16 +50,8 @@ def iter_events(session: Session, root: str) -> Iterator[ReportedEvent]:
 def _translate(session: Session, item: TranscriptEvent, root: str) -> Iterator[HookEvent]:
     call = translate(session.harness, item.payload)
     call = place_events(call, Site(root, None, session.harness, None, call.cwd or session.cwd))
-    if call.moment is not None:
-        moment = call.moment
-        if moment.kind == "prompt":
-            yield HookEvent("prompt", {"text": moment.text or ""}, "other", "")
-        elif moment.kind == "end" and (call.subagent is None or moment.text):
-            facts = item.facts or Turn(find_dialect(session.harness))
-            payload = describe_turn(moment, facts, call.subagent, session.harness)
-            yield HookEvent("turn", payload, "other", "")
-        elif moment.kind in ("compacted", "interrupted"):
-            yield HookEvent("session_change", describe_session_change(moment), "other", "")
+    facts = item.facts or Turn(find_dialect(session.harness))
+    yield from tell_moment(session.harness, call, facts)
     for event in call.events:
         if item.status is None or event.event not in ("tool_result", "patch_apply"):
             yield event

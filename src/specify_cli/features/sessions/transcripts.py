@@ -16,13 +16,14 @@ from pathlib import Path
 
 from doctrine.light_imports import NamedTuple
 from specify_cli.errors import StoredDataError
-from specify_cli.features.hooks.payload.transcript_end import read_begin, read_end
+from specify_cli.features.hooks.payload.transcript_end import read_end
+from specify_cli.features.hooks.payload.transcript_end import read_head as read_head  # readers'
 from specify_cli.features.sessions.reading import SessionReader
 
 MAX_TRANSCRIPT = 256 * 1024 * 1024
 DAY_MILLIS = 24 * 3600 * 1000
 # Most transcripts say in their first lines of which project they are.
-FIRST_BYTES, _HEAD_BYTES = 64 * 1024, 1024 * 1024
+FIRST_BYTES = 64 * 1024
 _CWD = re.compile(rb'"cwd": ?("(?:[^"\\]|\\.)*")')
 
 
@@ -151,11 +152,6 @@ def list_subagents(folder: str) -> dict[str, str]:
     """Return the transcripts of subagents in a folder, by the ids that they are named after."""
     files = list_files(folder, 0, ".jsonl")
     return {Path(file).stem.removeprefix("agent-"): file for file in files}
-
-
-def read_head(path: str, size: int = _HEAD_BYTES) -> bytes:
-    """Return the first bytes of a plain file; none of one that cannot be read."""
-    return read_begin(path, size)
 
 
 def find_cwd(head: bytes) -> str:

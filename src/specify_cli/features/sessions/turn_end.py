@@ -13,12 +13,13 @@ from collections.abc import Mapping
 from doctrine.light_imports import NamedTuple
 from doctrine.load import ParseCache
 from specify_cli.features.hooks.payload.transcript_end import read_end
-from specify_cli.features.hooks.payload.values import TurnOver
+from specify_cli.features.hooks.payload.values import TurnOver, get_object
 from specify_cli.features.sessions.merging import SessionMerger
 from specify_cli.features.sessions.readers import locate_transcript, read_session
 from specify_cli.features.sessions.reading import Session, TranscriptEvent
 from specify_cli.features.sessions.telling import iter_events
 from specify_cli.features.sessions.transcripts import (
+    FIRST_BYTES,
     MAX_TRANSCRIPT,
     Transcript,
     TranscriptQuery,
@@ -34,7 +35,6 @@ from specify_cli.project.config import Project, load_project
 from specify_cli.record import layout
 from specify_cli.storage.worktrees import find_worktrees
 
-_HEAD_BYTES = 64 * 1024
 # The records of a session are among the newest.
 _NEWEST = 50
 
@@ -96,9 +96,8 @@ def _merge_elsewhere(merger: SessionMerger, root: str, session: Session, over: T
 
 def _read_position(root: str, name: str) -> _Position:
     value = read_small(root, layout.TRANSCRIPTS, name)
-    ends, sizes = value.get("ends"), value.get("subagents")
+    ends, sizes = value.get("ends"), get_object(value, "subagents")
     ends = ends if isinstance(ends, list) else []
-    sizes = sizes if isinstance(sizes, dict) else {}
     return _Position(
         tuple(end for end in ends if type(end) is int and end > 0),
         {str(agent): size for agent, size in sizes.items() if type(size) is int},
@@ -124,7 +123,7 @@ def _read_new(
     data = read_end(transcript.name, MAX_TRANSCRIPT, begin)
     end = begin + data.rfind(b"\n") + 1
     if begin:
-        data = read_head(transcript.name, _HEAD_BYTES).partition(b"\n")[0] + b"\n" + data
+        data = read_head(transcript.name, FIRST_BYTES).partition(b"\n")[0] + b"\n" + data
     before = position.ends if begin or len(position.ends) == 1 else ()
     ends = before if before[-1:] == (end,) else (*before[-1:], end)
     return data, others, _Position(ends, sizes)

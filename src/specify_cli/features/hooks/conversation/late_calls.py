@@ -3,26 +3,24 @@ before."""
 
 from __future__ import annotations
 
-from doctrine.light_imports import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+
 from specify_cli.errors import InvocationError
-from specify_cli.features.hooks.direct import list_keys, read_annexes, read_limits
-from specify_cli.features.hooks.payload.site import place_events
-from specify_cli.invocation.bindings import list_bindings
+from specify_cli.features.hooks.direct import (
+    list_bound,
+    list_keys,
+    read_annexes,
+    read_limits,
+    read_lines,
+)
+from specify_cli.features.hooks.payload.site import Site, place_events
+from specify_cli.features.hooks.payload.values import Fields, HookEvent, HookInput
 from specify_cli.invocation.ends.activity import read_moment
 from specify_cli.invocation.events.event_body import PayloadError, compose_event
 from specify_cli.invocation.events.settings import settings_of
 from specify_cli.record import layout
 from specify_cli.record.ids import rfc3339
-from specify_cli.record.seal import open_line
-from specify_cli.storage.store import FileRecordStore, Place, place_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from specify_cli.features.hooks.payload.site import Site
-    from specify_cli.features.hooks.payload.values import HookEvent, HookInput
-
-    Fields = Mapping[str, object]
+from specify_cli.storage.store import FileRecordStore, Place
 
 
 def name_as_reported(at: Site, call: HookInput) -> HookInput:
@@ -79,12 +77,12 @@ def _read_stamp(call: HookInput) -> str | None:
 def _is_filled_in(lines: Sequence[Fields], event: HookEvent) -> bool:
     """Return whether a transcript reported the rest of a call whose begin or end a hook
     reported."""
-    name, status = event.payload.get("call_id"), event.payload.get("status")
+    name, status = event.named_id, event.status
     return any(
         line.get("event") == event.event
         and line.get("witness") == "transcript"
         and str(line.get("call_id")).partition("#")[0] == name
-        and line.get("path") == event.payload.get("path")
+        and line.get("path") == event.path
         and status in (None, "unknown", line.get("status"))
         for line in lines
     )
@@ -99,31 +97,22 @@ def _measure(stamp: str, line: Fields) -> int:
 def _list_reconciled(at: Site, call: HookInput) -> Iterator[tuple[list[Fields], str]]:
     """Yield the lines of each record of a session, with its annexes, that a transcript was
     compared with, and until when (RFC 3339) that reported everything."""
-    session = call.session_id or ""
-    bound = [one for name in (call.subagent, None) for one in _list_bound(at, session, name)]
-    for place in bound or _find_imported(at, session):
+    bound = [one.place for one in list_bound(at, call) if one.place is not None]
+    for place in bound or _find_imported(at, call):
         try:
             data = FileRecordStore(at.root).read(place)
             data += read_annexes(at.root, place.invocation_id)
         except (OSError, InvocationError):
             continue
         if b'"event":"reconciled"' in data or layout.is_imported(place.folder):
-            lines: list[Fields] = [open_line(raw).fields or {} for raw in data.split(b"\n")]
+            lines = read_lines(data)
             yield lines, max(str(line.get("until", line.get("completed_at", ""))) for line in lines)
 
 
-def _list_bound(at: Site, session: str, agent: str | None) -> list[Place]:
-    return [
-        place_of(one.profile_id, one.invocation_id)
-        for one in list_bindings(at.root, at.harness, session, agent)
-        if one.profile_id is not None
-    ]
-
-
-def _find_imported(at: Site, session: str) -> Iterator[Place]:
+def _find_imported(at: Site, call: HookInput) -> Iterator[Place]:
     from specify_cli.features.hooks.search import find_imported  # where nothing is bound
 
-    return find_imported(at.root, at.harness, session)
+    return find_imported(at, call.session_id or "")
 
 
 def _sign_calls(at: Site, lines: Sequence[Fields], begin: HookEvent) -> list[str]:
@@ -143,16 +132,3 @@ def _sign_calls(at: Site, lines: Sequence[Fields], begin: HookEvent) -> list[str
         and ("imported" in lines[0] or line.get("witness") == "transcript")
         and all(line.get(name) == body.get(name) for name in names)
     ]
-
-
-def was_last(turns: Sequence[Fields], lines: Sequence[Fields], key: str | None) -> bool:
-    """Return whether one of these turns was the last before the moment that a key begins with, as
-    those of opencode do: nothing was asked between."""
-    stamp = (key or "").partition("-")[0]
-    until = rfc3339(int(stamp)) if stamp.isdigit() and len(stamp) == 13 else ""
-    ended = [str(line.get("claimed_at")) for line in turns if str(line.get("claimed_at")) <= until]
-    return bool(ended) and not any(
-        line.get("event") == "prompt"
-        and max(ended) < str(line.get("claimed_at", line.get("at"))) <= until
-        for line in lines
-    )

@@ -11,8 +11,8 @@ from __future__ import annotations
 from contextlib import suppress
 
 from doctrine import os
-from doctrine.light_imports import TYPE_CHECKING
 from specify_cli import durable
+from specify_cli.features.hooks.payload.site import Site
 from specify_cli.features.hooks.payload.values import (
     HookInput,
     compose_approval,
@@ -20,9 +20,6 @@ from specify_cli.features.hooks.payload.values import (
 )
 from specify_cli.invocation.bindings import asked_folder, short_digest
 from specify_cli.record import layout
-
-if TYPE_CHECKING:
-    from specify_cli.features.hooks.payload.site import Site
 
 _MAX_EQUAL = 16
 _GOES_ON = ("prompt", "started", "ended")
@@ -36,13 +33,13 @@ def follow_request(at: Site, call: HookInput) -> HookInput:
     folder = asked_folder(at.harness, call.session_id)
     if call.permission_request:
         _keep(at.root, folder, _name_request(call, call.permission_request))
-    elif call.moment is not None and call.moment.kind in _GOES_ON and call.subagent is None:
+    elif call.moment.kind in _GOES_ON and call.subagent is None:
         _forget(at.root, folder)
     elif call.matches_permission and _take(
         at.root, folder, _name_request(call, call.matches_permission)
     ):
         for place, event in enumerate(call.events):
-            if event.event == "tool_result" and event.payload.get("status") != "denied":
+            if event.event == "tool_result" and event.status != "denied":
                 allowed = event._replace(
                     event="approval", payload=compose_approval(event.payload, "allow")
                 )

@@ -7,7 +7,6 @@ import os
 import time
 from contextlib import closing
 
-from doctrine.light_imports import TYPE_CHECKING
 from specify_cli.errors import InvocationError
 from specify_cli.features.hooks.conversation.permission import follow_request
 from specify_cli.features.hooks.conversation.subagents import follow_subagent, note_beginning
@@ -19,11 +18,13 @@ from specify_cli.features.hooks.conversation.turn import (
     record_unknown,
 )
 from specify_cli.features.hooks.direct import append_directly
+from specify_cli.features.hooks.harnesses import find_dialect
 from specify_cli.features.hooks.losses import keep_lost
 from specify_cli.features.hooks.payload import values
 from specify_cli.features.hooks.payload.calls import begins_subagent
 from specify_cli.features.hooks.payload.site import Site, place_events
 from specify_cli.features.hooks.payload.transcript_end import find_in_transcript
+from specify_cli.features.hooks.payload.values import HookInput
 from specify_cli.features.hooks.search import (
     Late,
     Orphan,
@@ -39,22 +40,17 @@ from specify_cli.invocation.printing import forget_printed
 from specify_cli.record import layout
 from specify_cli.record.ids import rfc3339
 
-if TYPE_CHECKING:
-    from specify_cli.features.hooks.payload.values import HookInput
 
-
-def record_session(
-    at: Site, call: HookInput, failed: Exception | None, *, large: bool, is_tried: bool
-) -> None:
+def record_session(at: Site, call: HookInput, failed: Exception | None, *, large: bool) -> None:
     """Record what a payload reports of a session, and its events, whose direct append may have been
     tried, and `failed`. Raises what a write raises."""
     if call.is_unknown:
         record_unknown(at, call)
     call = follow_request(at, call)
-    if call.moment is not None and not is_reported_again(at, call, call.moment):
+    if call.moment.kind and not is_reported_again(at, call):
         if call.moment.kind in ("started", "compacted") and call.subagent is None:
             forget_printed(at.root, at.harness, call.session_id or "")
-        has_record = record_moment(at, call, call.moment)
+        has_record = record_moment(at, call)
         begins = call.moment.kind == "prompt" and not has_record
         if (begins or call.moment.kind == "ended") and opens_by_itself(at.root, at.harness):
             # loads what opens and closes records
@@ -74,10 +70,7 @@ def record_session(
     try:
         if failed is not None:
             raise failed
-        if is_tried:
-            _find_and_append(at, placed)
-        else:
-            _append(at, placed)
+        _append(at, placed)
     except Exception as error:
         _append_otherwise(error, at, call, placed)
     if mark is not None:
@@ -90,21 +83,17 @@ def _append(at: Site, call: HookInput) -> None:
     since = None
     if call.starts_record_command is not None:
         since = mark_call(at, call)
-        if call.transcript is not None:
+        if find_dialect(at.harness).hides_output:
             call = call._replace(started_invocation=find_in_transcript(at.root, call))
         elif call.printed:
             call = call._replace(started_invocation=find_begun(at, call, since))
     elif call.events[0].event == "stage_transition":
         call = follow_subagent(at, call)
-    elif begins_subagent(call.events[0].payload.get("tool")):
+    elif begins_subagent(call.events[0].tool):
         note_beginning(at, call)
-    if not append_directly(at, call):
-        _find_and_append(at, call, since)
-
-
-def _find_and_append(at: Site, call: HookInput, since: int | None = None) -> None:
-    """Append to the record that a search finds: the id that the agent just received outranks what
-    was known before."""
+    if append_directly(at, call):
+        return
+    # The id that the agent just received outranks what was known before.
     session = call.session_id or ""
     with closing(find_recorder(at, call)) as recorder:
         begun = call.started_invocation == recorder.invocation_id

@@ -7,15 +7,18 @@ with the session. Whoever removes the mark switches this off, and nothing else.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import closing, suppress
 
 from doctrine import os
-from doctrine.light_imports import TYPE_CHECKING, sha256
+from doctrine.light_imports import sha256
 from specify_cli import durable
 from specify_cli.errors import CallerError, InvocationError
 from specify_cli.features.hooks.conversation.turn import give_prompt, name_prompt, read_prompt
-from specify_cli.features.hooks.direct import ends_part, name_end, name_writer
+from specify_cli.features.hooks.direct import ends_part, name_end, name_writer, open_recorder
 from specify_cli.features.hooks.payload.compose import compose_events
+from specify_cli.features.hooks.payload.site import Site
+from specify_cli.features.hooks.payload.values import HookInput
 from specify_cli.features.hooks.search import (
     Orphan,
     find_imported,
@@ -28,7 +31,6 @@ from specify_cli.invocation.bindings import list_bindings, opens_by_itself, reme
 from specify_cli.invocation.caller import Actor, Caller
 from specify_cli.invocation.ends.opening import Terms
 from specify_cli.invocation.executor import ProfileInvocationExecutor
-from specify_cli.invocation.recorder import Recorder
 from specify_cli.project.config import Project, load_project
 from specify_cli.record import layout
 from specify_cli.record.event_table import ANNEX_EVENTS
@@ -39,12 +41,6 @@ from specify_cli.storage.index import Index
 from specify_cli.storage.publishing import prepare
 from specify_cli.storage.queries import annex_events
 from specify_cli.storage.store import FileRecordStore
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from specify_cli.features.hooks.payload.site import Site
-    from specify_cli.features.hooks.payload.values import HookInput
 
 _NO_PROMPT = "work of a session whose prompts are not kept"
 
@@ -70,7 +66,7 @@ def begin_record(at: Site, call: HookInput) -> bool:
     A prompt is one, and a call that is about to run, where no prompt was reported: what comes after
     a record is no work of its own.
     """
-    is_asked = call.moment is not None and call.moment.kind == "prompt" and call.subagent is None
+    is_asked = call.moment.kind == "prompt" and call.subagent is None
     works = (
         bool(call.events)
         and call.events[0].event == "tool_call"
@@ -111,15 +107,13 @@ def say_late(at: Site, call: HookInput, closed: str, *, is_of_it: bool) -> bool:
         return False
     if not is_of_it and not _is_prompt_recorded(at, session):
         return False
-    project, cache = load_project(at.root, at.home)
-    writer = name_writer(at.harness, session)
     # Where transcripts are compared with records, they report the call too.
     with (
         durable.folder(at.root, layout.TRANSCRIPTS, create=True, wait=durable.LOCK_WAIT_SECONDS),
-        closing(Recorder(project, place, cache=cache, writer=writer)) as recorder,
+        closing(open_recorder(at, place, session)) as recorder,
     ):
         items = compose_events(recorder, call)
-        untold = [items[number] for number in list_untold(at.root, place, at.harness, call)]
+        untold = [items[number] for number in list_untold(at, place, call)]
         late = [item for item in untold if item.event in ANNEX_EVENTS]
         if late:
             recorder.annex(late)
@@ -137,7 +131,7 @@ def _is_prompt_recorded(at: Site, session: str) -> bool:
     digest = sha256(text.encode()).hexdigest() if text else None
     store, index = FileRecordStore(at.root), Index(at.root)
     ids = [one.invocation_id for one in list_bindings(at.root, at.harness, session, None)]
-    imported = [place.invocation_id for place in find_imported(at.root, at.harness, session)]
+    imported = [place.invocation_id for place in find_imported(at, session)]
     for invocation_id in (*ids, *imported):
         try:
             record = read_file(store.hold(index.resolve(invocation_id)))

@@ -11,8 +11,9 @@ from __future__ import annotations
 import time
 from contextlib import suppress
 
-from doctrine.light_imports import TYPE_CHECKING
 from specify_cli.errors import InvocationError
+from specify_cli.features.hooks.payload.site import Site
+from specify_cli.features.hooks.payload.values import HookInput
 from specify_cli.invocation.bindings import (
     bind,
     binding_of,
@@ -25,16 +26,12 @@ from specify_cli.invocation.bindings import (
 )
 from specify_cli.record import layout
 
-if TYPE_CHECKING:
-    from specify_cli.features.hooks.payload.site import Site
-    from specify_cli.features.hooks.payload.values import HookInput
-
 
 def note_beginning(at: Site, call: HookInput) -> None:
     """Note who has called a tool that begins a subagent; that it has begun takes the mark away."""
     event = call.events[0]
     if event.event == "tool_call" and call.session_id is not None:
-        name = short_digest(str(event.payload.get("call_id"))) + ".json"
+        name = short_digest(event.named_id) + ".json"
         mark = {"agent_id": call.subagent, "at": time.time_ns() // 1_000_000}
         # without it, it is not known who began the subagent
         with suppress(OSError, InvocationError):

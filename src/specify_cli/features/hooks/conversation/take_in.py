@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import closing
 
-from doctrine.light_imports import TYPE_CHECKING
 from specify_cli.errors import InvocationError
 from specify_cli.features.hooks.direct import name_writer
 from specify_cli.features.hooks.losses import LogLine, log_line, logged
@@ -18,9 +18,6 @@ from specify_cli.record import layout
 from specify_cli.record.ids import rfc3339
 from specify_cli.redaction.redact import redact
 from specify_cli.storage.index import Index
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
 
 # Hooks of calls made together start within this time of each other, also on a busy machine.
 _TOGETHER_MILLIS = 5000

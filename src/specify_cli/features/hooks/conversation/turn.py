@@ -9,24 +9,26 @@ and nowhere else. A turn that closed its own record is said as an annex of it.
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 
 from doctrine import os
-from doctrine.light_imports import TYPE_CHECKING
 from doctrine.text import make_encodable
 from specify_cli import durable
 from specify_cli.cli.tables.points import list_fills
 from specify_cli.errors import InvocationError
-from specify_cli.features.hooks.conversation.late_calls import was_last
 from specify_cli.features.hooks.conversation.take_in import read_prompt_time
-from specify_cli.features.hooks.direct import ends_part, name_writer, read_annexes
+from specify_cli.features.hooks.direct import (
+    ends_part,
+    open_recorder,
+    read_annexes,
+    read_last,
+    read_lines,
+)
 from specify_cli.features.hooks.harnesses import find_dialect
 from specify_cli.features.hooks.payload.moments import spell_cost
-from specify_cli.features.hooks.payload.transcript_end import (
-    MAX_TURN,
-    read_end,
-    read_ends,
-)
+from specify_cli.features.hooks.payload.site import Site
+from specify_cli.features.hooks.payload.transcript_end import MAX_TURN, read_end, read_ends
 from specify_cli.features.hooks.payload.turn_from_transcript import (
     MAX_TEXT,
     Turn,
@@ -34,15 +36,17 @@ from specify_cli.features.hooks.payload.turn_from_transcript import (
     read_turns,
 )
 from specify_cli.features.hooks.payload.values import (
+    Fields,
+    HookEvent,
     HookInput,
     Members,
     SessionMoment,
     TurnOver,
     compose_approval,
+    get_object,
 )
 from specify_cli.features.hooks.search import (
     Orphan,
-    Recorded,
     find_recorder,
     is_first_telling,
 )
@@ -52,102 +56,77 @@ from specify_cli.invocation.bindings import digest_of_names, list_bindings, shor
 from specify_cli.invocation.ends.activity import read_moment
 from specify_cli.invocation.events.event_body import Composed, gap
 from specify_cli.invocation.recorder import Recorder
-from specify_cli.project.config import Project, load_project
+from specify_cli.project.config import load_project
 from specify_cli.record import layout
 from specify_cli.record.ids import rfc3339
 from specify_cli.record.reading.views import fields_of, read_file
 from specify_cli.record.record import dedupe_bytes
-from specify_cli.record.seal import MAX_LINE, open_line
 from specify_cli.redaction.redact import redact
 from specify_cli.storage.index import Index
 from specify_cli.storage.store import FileRecordStore, small_file
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from doctrine.load import ParseCache
-    from specify_cli.features.hooks.payload.site import Site
-
 _MAX_PROMPT = 64 * 1024
 
 
-def record_moment(at: Site, call: HookInput, moment: SessionMoment) -> bool:
+def record_moment(at: Site, call: HookInput) -> bool:
     """Record what a hook reported of a session; return False where the session works on no record.
 
     Raises InvocationError.
     """
-    session = call.session_id
-    if session is None or (moment.kind == "prompt" and call.subagent is not None):
+    session, moment, is_main = call.session_id, call.moment, call.subagent is None
+    if session is None or (moment.kind == "prompt" and not is_main):
         return True  # what a subagent is asked stands in the call that began it
-    if moment.kind == "prompt" and not _keep_prompt(at, session, moment):
+    if moment.kind == "prompt" and not _keep_prompt(at, call):
         return True
-    is_main = call.subagent is None
     try:
         found = find_recorder(at, call._replace(events=()))
-    except Recorded:
-        return True
     except Orphan as orphan:
         if moment.kind in ("end", "ended") and is_main:
             # the transcript reports what no record takes from this hook
-            tells = moment.kind == "end" and orphan.closed is not None
-            loaded = load_project(at.root, at.home)
-            _merge_transcript(at, call, moment, *loaded, tells_turn=tells)
-            if tells:
-                _append_late(at, call, moment, str(orphan.closed))
+            closed = orphan.closed if moment.kind == "end" else None
+            _merge_transcript(at, call, tells_turn=closed is not None)
+            if closed is not None:
+                _append_late(at, call, closed)
         return False
     with closing(found) as recorder:
+        turns: list[Turn] = []
         if moment.kind in ("end", "ended"):
             look_after(at, recorder, session)
-        turns = [nothing := Turn(find_dialect(at.harness))]
+            turns = _read_turns(at, moment)
         if moment.kind in ("prompt", "end", "closing", "interrupted", "ended"):
-            turns = _read_turns(at.harness, moment)
             if is_main and moment.kind != "prompt":
-                cache = recorder.cache or load_project(at.root, at.home)[1]
-                tells = moment.kind in ("end", "closing")
-                _merge_transcript(at, call, moment, recorder.project, cache, tells_turn=tells)
+                is_told = moment.kind in ("end", "closing")
+                _merge_transcript(at, call, tells_turn=is_told)
             _close_unanswered_calls(at, call, recorder, every=moment.kind == "ended")
-            if moment.kind == "ended" and turns[-1].error is not None:
-                _append_error(recorder, *turns[-1].error)
+        if moment.kind == "ended" and turns[-1].error is not None:
+            _append_error(recorder, *turns[-1].error)
         if moment.kind == "prompt":
             give_prompt(at, recorder, session)
-        elif moment.kind == "end" and (is_main or moment.text):
-            name = f"{_name_turn(at, session, moment)} {call.subagent}"
+        elif moment.kind == "end":
             data = FileRecordStore(at.root).read(recorder.place)
-            name += f" {_count_calls(data)}" if is_main else ""
-            key = _key(at, session, moment._replace(key=name))
-            # The transcript that a hook names is the session's: of a subagent it says nothing.
-            own = _find_turn(turns, moment) if is_main else nothing
-            turn = describe_turn(moment, own, call.subagent, at.harness)
-            if not _is_recorded(at, call, recorder, turn, turns):
-                _append(recorder, "turn", turn, key)
-        elif moment.kind not in ("end", "closing") and not _is_earlier(moment, recorder):
-            change = describe_session_change(moment)
-            _append(recorder, "session_change", change, _key(at, session, moment))
+            _append_turn(at, call, recorder, turns, _list_turn_keys(at, call, data)[-1])
+        elif not _is_earlier(moment, recorder):
+            for event in tell_moment(at.harness, call, Turn(find_dialect(at.harness))):
+                _append(recorder, event.event, event.payload, _key(at, call))
     return True
 
 
-def is_reported_again(at: Site, call: HookInput, moment: SessionMoment) -> bool:
+def is_reported_again(at: Site, call: HookInput) -> bool:
     """Return whether a record of the session holds a moment that is not of what is under way: a
     prompt that any of them holds, else one that a part of the session reported which has ended."""
-    session, key = call.session_id or "", _key(at, call.session_id or "", moment)
+    session, moment, key = call.session_id or "", call.moment, _key(at, call)
     for binding in list_bindings(at.root, at.harness, session, None) if moment.key else ():
         try:
-            record_file = FileRecordStore(at.root).hold(
-                Index(at.root).resolve(binding.invocation_id)
-            )
-            size = record_file.measure()
-            # of a record that goes on, or that its agent closed, the end is enough
-            if moment.kind != "prompt" and not ends_part(
-                record_file(max(0, size - MAX_LINE), MAX_LINE)
-            ):
-                continue
-            data = record_file(0, size)
+            data = FileRecordStore(at.root).read(Index(at.root).resolve(binding.invocation_id))
         except (OSError, InvocationError):
+            continue
+        # one that goes on, or that its agent closed, is not asked but for a prompt
+        if moment.kind != "prompt" and not ends_part(data):
             continue
         if moment.kind == "prompt":
             keys = [name_prompt(str(key))]
         elif moment.kind == "end":
-            keys = _list_turn_keys(at, call, moment, data)
+            keys = _list_turn_keys(at, call, data)
         else:
             keys = [str(key)]
         if any(dedupe_bytes(key) in data for key in keys):
@@ -155,42 +134,40 @@ def is_reported_again(at: Site, call: HookInput, moment: SessionMoment) -> bool:
     return False
 
 
-def _list_turn_keys(at: Site, call: HookInput, moment: SessionMoment, data: bytes) -> list[str]:
+def _list_turn_keys(at: Site, call: HookInput, data: bytes) -> list[str]:
     """Return the keys under which a record with this data can hold the end of a turn: it was
-    reported after fewer calls, or as many."""
-    session = call.session_id or ""
-    name = f"{_name_turn(at, session, moment)} {call.subagent}"
-    counts = [f" {number}" for number in range(_count_calls(data) + 1)]
-    return [
-        str(_key(at, session, moment._replace(key=f"{name}{count}")))
-        for count in (counts if call.subagent is None else [""])
-    ]
+    reported after fewer calls, or after as many, under the last of them.
+
+    Two turns can end in equal words. Where the program gives nothing that distinguishes them, that
+    is the prompt that began the turn, and how many calls came before.
+    """
+    session, name = call.session_id or "", call.moment.key
+    if not name:
+        name, _ = read_prompt(at, session) or ("", "")
+    counts = [""]
+    if call.subagent is None:
+        counts = [f" {number}" for number in range(_count_calls(data) + 1)]
+    names = (f"{name} {call.subagent}{count}" for count in counts)
+    text = call.moment.text or ""
+    return [_digest(at.harness, session, "end", name, text) for name in names]
 
 
-def _merge_transcript(
-    at: Site,
-    call: HookInput,
-    moment: SessionMoment,
-    project: Project,
-    cache: ParseCache,
-    *,
-    tells_turn: bool,
-) -> None:
+def _merge_transcript(at: Site, call: HookInput, *, tells_turn: bool) -> None:
     """Let rooms compare the session's transcript with its records, but for the turn that a hook
     reports. A failure is left where doctor shows it: what hooks reported is recorded anyway."""
     over = TurnOver(
         at.harness,
         call.session_id or "",
-        moment.transcript,
-        call.cwd or project.root,
+        at.transcript,
+        call.cwd or at.root,
         at.home,
-        moment.kind == "closing",
-        tells_turn,
-        moment.kind == "ended",
+        is_closing=call.moment.kind == "closing",
+        tells_turn=tells_turn,
+        is_over=call.moment.kind == "ended",
     )
     for fill in list_fills("turn_over"):
         try:
-            call_waited(fill.run, project, cache, over)
+            call_waited(fill.run, *load_project(at.root, at.home), over)
         except (InvocationError, OSError) as error:
             from specify_cli.features.hooks.losses import note_failure  # rare
 
@@ -208,7 +185,7 @@ def record_unknown(at: Site, call: HookInput) -> None:
         return
     try:
         found = find_recorder(at, call)
-    except (Orphan, Recorded):
+    except Orphan:
         if row is None:
             from specify_cli.features.hooks.losses import note_gone  # rare
 
@@ -269,7 +246,7 @@ def _close_unanswered_calls(at: Site, call: HookInput, recorder: Recorder, *, ev
     """Write an inferred result for each other call of an agent that has none, with `every` for
     those of its whole session."""
     session = call.session_id or ""
-    own = call.events[0].payload.get("call_id") if call.events else None
+    own = call.events[0].named_id if call.events else None
     data = FileRecordStore(at.root).read(recorder.place)
     open_calls = _list_open_calls(data)
     ids = [str(fields.get("call_id")) for fields in open_calls]
@@ -277,8 +254,8 @@ def _close_unanswered_calls(at: Site, call: HookInput, recorder: Recorder, *, ev
     for fields, call_id in zip(open_calls, ids, strict=True):
         if (not every and fields.get("agent") != call.subagent) or fields.get("call_id") == own:
             continue
-        writer = fields.get("by") or recorder.started.get("session") or {}
-        if isinstance(writer, dict) and writer.get("session_id") not in (None, session[:200]):
+        writer = get_object(fields, "by") or get_object(recorder.started, "session")
+        if writer.get("session_id") not in (None, session[:200]):
             continue
         refusal, moment = ends.refused.get(call_id), read_moment(ends.reported_at.get(call_id))
         payload: Members = {
@@ -301,12 +278,6 @@ def _close_unanswered_calls(at: Site, call: HookInput, recorder: Recorder, *, ev
             _append(recorder, "approval", compose_approval(payload), key)
 
 
-def describe_session_change(moment: SessionMoment) -> Members:
-    """Return the payload of a change of the session."""
-    members = {"change": moment.kind, "reason": moment.reason, "detail": moment.detail}
-    return {name: text for name, text in members.items() if text is not None}
-
-
 def _append_error(recorder: Recorder, code: str, message: str) -> None:
     """Append the error that ended the session's last turn, where its hook did not live to report it
     (`claude -p`)."""
@@ -324,14 +295,11 @@ def _count_calls(data: bytes) -> int:
     )
 
 
-def _list_open_calls(data: bytes) -> list[Mapping[str, object]]:
+def _list_open_calls(data: bytes) -> list[Fields]:
     """Return the calls of a record that have no result."""
-    calls: dict[str, Mapping[str, object]] = {}
+    calls: dict[str, Fields] = {}
     open_calls: dict[str, int] = {}
-    for raw in data.split(b"\n"):
-        if b'"event":"tool_' not in raw:
-            continue
-        fields = open_line(raw).fields or {}
+    for fields in read_lines(data, b'"event":"tool_'):
         call_id = str(fields.get("call_id"))
         if fields.get("event") == "tool_call":
             calls[call_id] = fields
@@ -342,14 +310,15 @@ def _list_open_calls(data: bytes) -> list[Mapping[str, object]]:
     return [fields for call_id, fields in calls.items() if open_calls[call_id] > 0]
 
 
-def _keep_prompt(at: Site, session: str, moment: SessionMoment) -> bool:
+def _keep_prompt(at: Site, call: HookInput) -> bool:
     """Store a prompt, as far as prompts are stored here, until its session begins a record; False
     if it was reported before."""
     config = load_project(at.root, at.home, lenient=True)[0].config
-    plain = config.capture_ceiling.get("prompt", "summary") in ("summary", "full") and moment.text
-    text = redact(make_encodable(str(moment.text)), config.redaction).text if plain else ""
-    key = _key(at, session, moment) or short_digest(str(time.time_ns()))
-    name = short_digest(at.harness, session)
+    plain = config.capture_ceiling.get("prompt", "summary") in ("summary", "full")
+    text = make_encodable(call.moment.text or "")
+    text = redact(text, config.redaction).text if plain else ""
+    key = _key(at, call) or short_digest(str(time.time_ns()))
+    name = short_digest(at.harness, call.session_id or "")
     with durable.folder(at.root, layout.PROMPTS, create=True) as fd:
         if (small_file(fd, name) or b"").startswith(key.encode("ascii") + b"\n"):
             return False
@@ -362,14 +331,14 @@ def _keep_prompt(at: Site, session: str, moment: SessionMoment) -> bool:
     return True
 
 
-def _read_turns(harness: str, moment: SessionMoment) -> list[Turn]:
+def _read_turns(at: Site, moment: SessionMoment) -> list[Turn]:
     """Return what the end of the session's transcript says of each turn, the last one maybe under
     way; a moment later where the program has not written its answer yet."""
-    dialect = find_dialect(harness)
+    dialect = find_dialect(at.harness)
     turns = [Turn(dialect)]
-    for wait in (0.0, 0.1, 0.2) if moment.transcript is not None else ():
+    for wait in (0.0, 0.1, 0.2) if at.transcript is not None else ():
         time.sleep(wait)
-        data = read_end(str(moment.transcript), MAX_TURN)
+        data = read_end(at.transcript, MAX_TURN)
         turns = read_turns(dialect, data)
         text = turns[-1].text
         # The last answer's tokens come with its words.
@@ -388,42 +357,65 @@ def _find_turn(turns: Sequence[Turn], moment: SessionMoment) -> Turn:
     return next((turn for turn in turns[::-1] if turn.text == moment.text), turns[0].begin_next())
 
 
+def _append_turn(
+    at: Site, call: HookInput, recorder: Recorder, turns: Sequence[Turn], key: str | None
+) -> None:
+    """Append the turn whose end a hook reports, unless a transcript reported it before."""
+    # The transcript that a hook names is the session's: of a subagent it says nothing.
+    nothing = Turn(find_dialect(at.harness))
+    facts = nothing if call.subagent is not None else _find_turn(turns, call.moment)
+    for event in tell_moment(at.harness, call, facts):
+        if not _is_recorded(at, call, recorder, event.payload, turns):
+            _append(recorder, event.event, event.payload, key)
+
+
 def _is_recorded(
     at: Site, call: HookInput, recorder: Recorder, payload: Members, turns: Sequence[Turn]
 ) -> bool:
     """Return whether the records of a session report each turn that ends in these words, as its
     transcript counts them, a subagent's once: then a hook reports one late, or again."""
     text_hash = recorder.compose("turn", payload).body.get("text_hash")
-    moment, agent, there = call.moment, call.subagent, 1
-    if text_hash is None or moment is None:
-        return False
-    if agent is None and moment.transcript is not None:
-        is_cut = _is_cut(moment.transcript)
+    agent, there = call.subagent, 1
+    is_counted = agent is None and at.transcript is not None
+    if is_counted:
+        is_cut = _is_cut(at.transcript)
         there = 0 if is_cut else sum(turn.text == payload.get("text") for turn in turns)
-    if not there:
+    if text_hash is None or not there:
         return False
     root, session = at.root, call.session_id or ""
     bound = [one.invocation_id for one in list_bindings(root, at.harness, session, None)]
-    # most lines are of calls
     needles = (f'"text_hash":"{text_hash}"'.encode(), b'"event":"prompt"')
-    lines: list[Mapping[str, object]] = []
+    lines: list[Fields] = []
     for invocation_id in dict.fromkeys((recorder.invocation_id, *bound)):
         try:
             data = FileRecordStore(root).read(Index(root).resolve(invocation_id))
             data += read_annexes(root, invocation_id)
         except (OSError, InvocationError):
             continue
-        raw_lines = (raw for raw in data.split(b"\n") if any(needle in raw for needle in needles))
-        lines += [open_line(raw).fields or {} for raw in raw_lines]
+        lines += read_lines(data, *needles)
     expected = ("turn", agent, text_hash)
-    turns_before = [
-        line for line in lines if tuple(map(line.get, ("event", "agent", "text_hash"))) == expected
+    before = [
+        line
+        for line in lines
+        if tuple(map(line.get, ("event", "agent", "text_hash"))) == expected
+        and (is_counted or line.get("witness") == "transcript")
     ]
-    if agent is not None or moment.transcript is None:
-        turns_before = [line for line in turns_before if line.get("witness") == "transcript"]
-    if agent is None and moment.transcript is None:
-        return was_last(turns_before, lines, moment.key)
-    return len(turns_before) >= there
+    if agent is None and not is_counted:
+        return _was_last(before, lines, call.moment.key)
+    return len(before) >= there
+
+
+def _was_last(turns: Sequence[Fields], lines: Sequence[Fields], key: str | None) -> bool:
+    """Return whether one of these turns was the last before the moment that a key begins with, as
+    those of opencode do: nothing was asked between."""
+    stamp = (key or "").partition("-")[0]
+    until = rfc3339(int(stamp)) if stamp.isdigit() and len(stamp) == 13 else ""
+    ended = [str(line.get("claimed_at")) for line in turns if str(line.get("claimed_at")) <= until]
+    return bool(ended) and not any(
+        line.get("event") == "prompt"
+        and max(ended) < str(line.get("claimed_at", line.get("at"))) <= until
+        for line in lines
+    )
 
 
 def _is_cut(transcript: str | None) -> bool:
@@ -434,55 +426,59 @@ def _is_cut(transcript: str | None) -> bool:
         return True
 
 
-def describe_turn(moment: SessionMoment, facts: Turn, agent: str | None, harness: str) -> Members:
+def tell_moment(harness: str, call: HookInput, facts: Turn) -> Iterator[HookEvent]:
+    """Yield the event of what a payload reports of its session: a prompt, the end of a turn, of
+    which a transcript says these `facts`, or a change; nothing where it reports none."""
+    moment, is_main = call.moment, call.subagent is None
+    if moment.kind == "prompt" and is_main:
+        yield HookEvent("prompt", {"text": moment.text}, "other", "")
+    elif moment.kind == "end" and (is_main or moment.text):
+        turn = _describe_turn(moment, facts, call.subagent, harness)
+        yield HookEvent("turn", turn, "other", "")
+    elif moment.kind not in ("", "prompt", "end", "closing"):
+        members = {"change": moment.kind, "reason": moment.reason, "detail": moment.detail}
+        change: Members = {name: text for name, text in members.items() if text is not None}
+        yield HookEvent("session_change", change, "other", "")
+
+
+def _describe_turn(moment: SessionMoment, facts: Turn, agent: str | None, harness: str) -> Members:
     """Return the payload of a turn: of a session its own, of a subagent all that it used, as far as
     `facts` are of that subagent's transcript."""
-    model = facts.model or (moment.model if agent is None else None)
+    text, model, tokens = moment.text or facts.text, facts.model, facts.tokens
+    cost = spell_cost(facts.cost)
+    if agent is None:  # what a hook says of these is the session's
+        model, cost = model or moment.model, moment.cost or cost
+        tokens = tokens or count_tokens(moment.tokens, find_dialect(harness))
     members = {
         "agent": agent,
-        "text": moment.text or facts.text,
+        "text": text and text[:MAX_TEXT],
         "model": model and model[:512],
         "thinking": facts.thinking,
+        "tokens": tokens,
+        "requests": facts.requests,
+        "cost": cost,
     }
-    payload: Members = {name: value for name, value in members.items() if value}
-    tokens = dict(facts.tokens)
-    if not tokens and agent is None:
-        tokens = count_tokens(moment.tokens, find_dialect(harness))
-    payload |= {"tokens": tokens} if tokens else {}
-    payload |= {"requests": facts.requests} if facts.requests else {}
-    cost = spell_cost(facts.cost) if agent is not None else moment.cost or spell_cost(facts.cost)
-    payload |= {"cost": cost} if cost is not None else {}
-    if "text" in payload:
-        payload["text"] = str(payload["text"])[:MAX_TEXT]
-    return payload
+    return {name: value for name, value in members.items() if value}
 
 
-def _append_late(at: Site, call: HookInput, moment: SessionMoment, invocation_id: str) -> None:
+def _append_late(at: Site, call: HookInput, invocation_id: str) -> None:
     """Say the turn in which a record was closed as an annex of it: its agent's last words come
     after the close."""
     session = call.session_id or ""
-    project, cache = load_project(at.root, at.home)
     place = Index(at.root).resolve(invocation_id)
     data = FileRecordStore(at.root).read(place)
-    last = open_line(data.rstrip(b"\n").rpartition(b"\n")[2]).fields or {}
+    last = read_last(data)
     asked = read_prompt_time(at.root, at.harness, session)
     if last.get("event") != "completed" or (
         asked is not None and str(last.get("completed_at")) < rfc3339(asked)
     ):
         return  # the turn is a later one
-    name = _name_turn(at, session, moment)
+    keys = _list_turn_keys(at, call, data)
     # A hook reported it before.
-    if any(dedupe_bytes(key) in data for key in _list_turn_keys(at, call, moment, data)):
+    if any(dedupe_bytes(key) in data for key in keys) or not is_first_telling(at.root, keys[0]):
         return
-    key = _key(at, session, moment._replace(key=name))
-    if key is None or not is_first_telling(at.root, key):
-        return
-    writer = name_writer(at.harness, session)
-    with closing(Recorder(project, place, cache=cache, writer=writer)) as recorder:
-        turns = _read_turns(at.harness, moment)
-        payload = describe_turn(moment, _find_turn(turns, moment), None, at.harness)
-        if not _is_recorded(at, call, recorder, payload, turns):
-            recorder.append([recorder.compose("turn", payload)], checkpoints=False)
+    with closing(open_recorder(at, place, session)) as recorder:
+        _append_turn(at, call, recorder, _read_turns(at, call.moment), None)
 
 
 def _is_earlier(moment: SessionMoment, recorder: Recorder) -> bool:
@@ -492,23 +488,18 @@ def _is_earlier(moment: SessionMoment, recorder: Recorder) -> bool:
     return moment.kind == "started" and key[10:11] == "T" and key < began
 
 
-def _append(recorder: Recorder, event: str, payload: Mapping[str, object], key: str | None) -> None:
+def _append(recorder: Recorder, event: str, payload: Fields, key: str | None) -> None:
     recorder.append([recorder.compose(event, payload)], dedupe=[key], checkpoints=False)
 
 
-def _key(at: Site, session: str, moment: SessionMoment) -> str | None:
+def _key(at: Site, call: HookInput) -> str | None:
     """Return what distinguishes this moment of a session from others; None where the harness gives
     nothing."""
+    moment = call.moment
     if moment.key is None:
         return None
+    session = call.session_id or ""
     return _digest(at.harness, session, moment.kind, moment.key, moment.text or "")
-
-
-def _name_turn(at: Site, session: str, moment: SessionMoment) -> str:
-    """Return what distinguishes a turn from others of its session: where the program gives nothing,
-    the prompt that began it, for two can end in equal words."""
-    prompt = None if moment.key else read_prompt(at, session)
-    return moment.key or ("" if prompt is None else prompt[0])
 
 
 def _digest(*names: str) -> str:

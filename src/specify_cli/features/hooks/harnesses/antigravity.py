@@ -8,11 +8,19 @@ from __future__ import annotations
 
 from specify_cli.features.hooks.payload.calls import note_command, runs_command
 from specify_cli.features.hooks.payload.dialect import Dialect
-from specify_cli.features.hooks.payload.values import HookInput, Members, Payload, match_first
+from specify_cli.features.hooks.payload.values import (
+    HookInput,
+    Members,
+    Payload,
+    get_object,
+    match_first,
+)
 
 
 class Antigravity(Dialect):
     """How Antigravity's payloads are read."""
+
+    hides_output = True
 
     def name_event(self, payload: Payload) -> str:
         return "PostToolUse"
@@ -27,19 +35,16 @@ class Antigravity(Dialect):
         if reported is None:
             return call
         call = note_command(reported, call)
-        starts = call.starts_record_command is not None
         failed = payload.get("error") not in (None, "", {})
         begin = self.build_call(reported, call, keyed_by_id=False)
-        return call._replace(
-            events=(begin, *self.build_result(reported, call.subagent, failed=failed)),
-            transcript=match_first(payload, "transcriptPath") if starts else None,
-        )
+        result = self.build_result(reported, call.subagent, failed=failed)
+        return call._replace(events=(begin, *result))
 
 
 def _restate(payload: Payload) -> Members | None:
     """Return a payload in the words that the other programs share."""
-    call = payload.get("toolCall")
-    if not isinstance(call, dict):
+    call = get_object(payload, "toolCall")
+    if not call:
         return None
     step = payload.get("stepIdx")
     step_id = f"step-{step}" if type(step) is int and step < 10**9 else None

@@ -16,6 +16,8 @@ from specify_cli.features.hooks.payload.values import (
     HookInput,
     Members,
     Payload,
+    as_object,
+    get_object,
     match_whole,
 )
 
@@ -38,26 +40,24 @@ class ClaudeCode(Dialect):
     """How Claude Code's payloads are read."""
 
     def find_sender(self, payload: object) -> str:
-        if not isinstance(payload, dict):
-            return self.name
-        if "cursor_version" in payload:
+        members = as_object(payload)
+        if "cursor_version" in members:
             return "cursor"
         # Claude Code's own payloads hold no time; those of Copilot and VS Code do.
-        return "copilot" if "timestamp" in payload else self.name
+        return "copilot" if "timestamp" in members else self.name
 
     def judge_status(self, payload: Payload, tool: str, output: object) -> str:
-        if isinstance(output, dict):
-            if output.get("interrupted") is True:
-                return "error"
-            if output.get("backgroundTaskId"):
-                return "unknown"  # Claude Code goes on without waiting for it
-        return "ok"
+        result = as_object(output)
+        if result.get("interrupted") is True:
+            return "error"
+        # Claude Code goes on without waiting for it
+        return "unknown" if result.get("backgroundTaskId") else "ok"
 
     def read_change(self, args: Payload, output: object, written: str | None) -> Members:
         # of edits alone
         from specify_cli.features.hooks.payload.patches import compose_change, spell_pieces
 
-        result = output if isinstance(output, dict) else {}
+        result = as_object(output)
         # of a notebook under other names
         name = "original_file" if "original_file" in result else "originalFile"
         before = result.get(name, "")
@@ -124,8 +124,8 @@ class ClaudeCode(Dialect):
 def was_refused(line: Payload) -> bool:
     """Return whether a line of the transcript says that a call was refused before it ran: a command
     that a person interrupted is said to be rejected, too."""
-    kind, decision = line.get("toolDenialKind"), line.get("permissionDecision")
-    asked = isinstance(decision, dict) and decision.get("decision") == "reject"
+    kind = line.get("toolDenialKind")
+    asked = get_object(line, "permissionDecision").get("decision") == "reject"
     return kind is not None and (
         kind != "user-rejected" or asked or line.get("toolDenialBeforeRun") is True
     )
@@ -149,7 +149,7 @@ def _spell_diff(hunks: object, path: str | None, before: object, after: str | No
     old, new = (text.split("\n") if isinstance(text, str) else [] for text in (before, after))
     lines = [f"--- {path}", f"+++ {path}"]
     for hunk in hunks:
-        body = hunk.get("lines") if isinstance(hunk, dict) else None
+        body = as_object(hunk).get("lines")
         if not isinstance(body, list) or not all(isinstance(line, str) for line in body):
             return None
         places = [hunk.get(name) for name in _PLACES]

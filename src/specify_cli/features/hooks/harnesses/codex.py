@@ -9,7 +9,7 @@ from __future__ import annotations
 from doctrine.light_imports import TYPE_CHECKING
 from specify_cli.features.hooks.payload.calls import PATCHING_TOOLS, runs_command
 from specify_cli.features.hooks.payload.dialect import Dialect
-from specify_cli.features.hooks.payload.values import Payload, get_object, match_first
+from specify_cli.features.hooks.payload.values import Payload, get_object
 
 if TYPE_CHECKING:
     from specify_cli.features.hooks.payload.turn_from_transcript import Turn
@@ -22,15 +22,13 @@ class Codex(Dialect):
     """How Codex' payloads are read."""
 
     input_holds_cache = True
+    hides_exit_status = True
 
     def judge_status(self, payload: Payload, tool: str, output: object) -> str:
         if tool.lower() in PATCHING_TOOLS:
             failed = isinstance(output, str) and output.startswith("Exit code: ")
             return "error" if failed and not str(output).startswith("Exit code: 0\n") else "ok"
         return "unknown" if runs_command(payload) else "ok"
-
-    def find_exit_status_source(self, payload: Payload, status: object) -> str | None:
-        return match_first(payload, "transcript_path") if status == "unknown" else None
 
     def read_exit_status(self, transcript: bytes, call_id: str) -> str | None:
         """Return how a call ended by the newest `item_completed` with its id; None without one."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from doctrine.light_imports import TYPE_CHECKING
 from specify_cli.features.hooks.payload.calls import runs_command
 from specify_cli.features.hooks.payload.dialect import Dialect
-from specify_cli.features.hooks.payload.values import Members, Payload, match_whole
+from specify_cli.features.hooks.payload.values import Members, Payload, as_object, match_whole
 
 if TYPE_CHECKING:
     from specify_cli.features.hooks.payload.turn_from_transcript import Turn
@@ -35,9 +35,7 @@ class Copilot(Dialect):
         return "SubagentStart" if "agentName" in payload else ""
 
     def judge_status(self, payload: Payload, tool: str, output: object) -> str:
-        kind = None
-        if isinstance(output, dict):
-            kind = match_whole(output, "result_type", "resultType")
+        kind = match_whole(output, "result_type", "resultType")
         if kind in ("denied", "rejected"):
             return "denied"
         if kind not in (None, "success"):
@@ -49,12 +47,9 @@ class Copilot(Dialect):
         from specify_cli.features.hooks.payload.patches import compose_change, spell_pieces
 
         # Its tool `create` makes no file where there is one.
-        created = (
-            isinstance(output, dict) and "text_result_for_llm" in output and "file_text" in args
-        )
-        return compose_change(
-            created=created, after=written, diff=None if written else spell_pieces(args)
-        )
+        created = "text_result_for_llm" in as_object(output) and "file_text" in args
+        diff = None if written else spell_pieces(args)
+        return compose_change(created=created, after=written, diff=diff)
 
     def read_turn(self, turn: Turn, line: Payload, number: int) -> Turn:
         data = line.get("data") or {}
@@ -76,9 +71,9 @@ class Copilot(Dialect):
 def _read_command_status(output: object) -> str:
     """Return how a command ended, by the last line, which Copilot writes after its output."""
     text = output
-    if isinstance(output, dict):
-        text = match_whole(output, "text_result_for_llm", "textResultForLlm")
     if not isinstance(text, str):
+        text = match_whole(output, "text_result_for_llm", "textResultForLlm")
+    if text is None:
         return "unknown"
     shell, _, code = text.rstrip("\n").rpartition("\n")[2].partition(" completed with exit code ")
     if not shell.startswith("<shellId: ") or not code.endswith(">"):

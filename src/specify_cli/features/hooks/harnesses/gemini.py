@@ -15,7 +15,7 @@ from specify_cli.features.hooks.payload.calls import (
     runs_command,
 )
 from specify_cli.features.hooks.payload.dialect import Dialect
-from specify_cli.features.hooks.payload.values import Payload, match_first, match_whole
+from specify_cli.features.hooks.payload.values import Payload, get_object, match_first, match_whole
 
 if TYPE_CHECKING:
     from specify_cli.features.hooks.payload.turn_from_transcript import Turn
@@ -45,8 +45,8 @@ class Gemini(Dialect):
         return find_command(payload) or find_path(args) or tool
 
     def identify_request(self, payload: Payload) -> object:
-        details = payload.get("details")
-        if payload.get("notification_type") != "ToolPermission" or not isinstance(details, dict):
+        details = get_object(payload, "details")
+        if payload.get("notification_type") != "ToolPermission":
             return None
         server, tool = match_first(details, "serverName"), match_first(details, "toolName")
         served = f"mcp_{server}_{tool}" if server and tool else None
@@ -75,10 +75,8 @@ def _read_command_status(output: object) -> str:
 
     It names an exit code only where that is not 0.
     """
-    text = output
-    if isinstance(output, dict):
-        text = match_whole(output, "llmContent")
-    if not isinstance(text, str):
+    text = output if isinstance(output, str) else match_whole(output, "llmContent")
+    if text is None:
         return "unknown"
     text = text.removeprefix("<untrusted_context>\n").removesuffix("</untrusted_context>")
     if text.startswith("Command was "):

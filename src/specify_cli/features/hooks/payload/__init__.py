@@ -5,9 +5,8 @@
 
 Reading order: `values.py` (what a hook call stands for), `dialect.py` (how the payloads of a
 program are read), `calls.py`, `outputs.py`, `patches.py` and `moments.py` (what programs share),
-`site.py` (which project, and where), `compose.py` (the bodies of the events), `equal_payloads.py`
-(equal calls of programs that name no call), `transcript_end.py` and `turn_from_transcript.py` (what
-only the transcript says).
+`site.py` (which project, and where), `compose.py` (the bodies of the events), `transcript_end.py`
+and `turn_from_transcript.py` (what only the transcript says).
 
 A payload of any form is answered and never raises: what is not understood is said to be unknown.
 The program's own words are stored. The rooms hooks and sessions import it.

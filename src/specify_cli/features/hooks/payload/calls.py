@@ -11,11 +11,9 @@ from __future__ import annotations
 from specify_cli.features.hooks.payload.values import (
     MAX_NAME,
     MAX_PATH,
-    HookEvent,
     HookInput,
-    Members,
     Payload,
-    add_agent,
+    as_object,
     compute_fingerprint,
     match_first,
     match_whole,
@@ -37,9 +35,8 @@ EDITING_TOOLS = frozenset(_EDITORS.split()) | EDITORS
 PATCHING_TOOLS = frozenset(("apply_patch", "patch"))
 
 _PATHS = ("file_path", "filePath", "notebook_path", "path", "TargetFile", "AbsolutePath")
-_BEGINNERS = frozenset(("agent", "task"))
-_VERBS = frozenset(("do", "ask", "advise"))
-_CLOSING = frozenset(("profile-invocation",))
+_VERBS = {"do", "ask", "advise"}
+_CLOSING = {"profile-invocation"}
 # The tools of `spec-kitty mcp serve` → the words of the command that does the same.
 _SERVED = {**{verb: verb for verb in _VERBS}, "complete": "profile-invocation complete"}
 _MAX_COMMAND = 256 * 1024
@@ -72,35 +69,15 @@ def read_ids(payload: Payload, tool: str, args: object) -> tuple[str, str]:
     return name, f"{name}@{stamp}"[:MAX_NAME] if is_short or isinstance(stamp, str) else name
 
 
-def build_call(
-    payload: Payload, subagent: str | None, *, reads: bool, keyed_by_id: bool
-) -> HookEvent:
-    """Return the event of a call that begins.
-
-    `reads` says that its tool only reads. With `keyed_by_id` its time does not tell it apart: the
-    same call comes again with its result, which has another time.
-    """
-    tool, args = read_tool(payload)
-    call_id, key = read_ids(payload, tool, args)
-    side_effect = "none" if reads else "external"
-    body: Members = {"call_id": call_id, "tool": tool, "side_effect": side_effect}
-    if args is not None:
-        body["args"] = args
-    mode = match_first(payload, "permission_mode")
-    if mode is not None and not keyed_by_id:  # it may be another when the call is reported again
-        body["permission_mode"] = mode
-    return HookEvent("tool_call", add_agent(body, subagent), "pre", call_id if keyed_by_id else key)
-
-
 def begins_subagent(tool: object) -> bool:
     """Return whether a tool is one that begins a subagent."""
     name = str(tool).lower()
-    return name in _BEGINNERS or name.endswith("spawn_agent")
+    return name in ("agent", "task") or name.endswith("spawn_agent")
 
 
 def find_path(args: object) -> str | None:
     """Return the file that a tool's arguments name."""
-    for value in map(args.get, _PATHS) if isinstance(args, dict) else ():
+    for value in map(as_object(args).get, _PATHS):
         if isinstance(value, str) and value:
             return value[:MAX_PATH]
     return None
@@ -114,11 +91,12 @@ def find_command(payload: Payload) -> str | None:
     _, served, verb = tool.replace("_", "-").replace(".", "-").rpartition("spec-kitty-")
     if served:
         return f"spec-kitty {_SERVED.get(verb.strip('-'), '')}"
-    if not isinstance(args, dict):
-        return args if isinstance(args, str) else None
+    if isinstance(args, str):
+        return args
     command = match_whole(args, "command", "cmd", "CommandLine")
-    if command is None and isinstance(args.get("command"), list):
-        words = [word for word in args["command"] if isinstance(word, str)]
+    listed = as_object(args).get("command")
+    if command is None and isinstance(listed, list):
+        words = [word for word in listed if isinstance(word, str)]
         command = " ".join("'" + word.replace("'", "'\\''") + "'" for word in words)
     return command
 
@@ -142,7 +120,7 @@ def note_command(payload: Payload, call: HookInput) -> HookInput:
     return call._replace(starts_record_command=starts, closes=_runs_spec_kitty(command, _CLOSING))
 
 
-def _runs_spec_kitty(command: str, verbs: frozenset[str]) -> bool:
+def _runs_spec_kitty(command: str, verbs: set[str]) -> bool:
     """Return whether a command line may run spec-kitty with one of these words.
 
     A line that only mentions it, in quotes or a comment, counts too. The caller compares the ids in

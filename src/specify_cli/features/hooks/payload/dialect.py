@@ -23,7 +23,6 @@ from specify_cli.features.hooks.payload.calls import (
     PATCHING_TOOLS,
     READING_TOOLS,
     WRITING_TOOLS,
-    build_call,
     find_command,
     find_path,
     note_command,
@@ -39,6 +38,7 @@ from specify_cli.features.hooks.payload.values import (
     Members,
     Payload,
     add_agent,
+    as_object,
     compose_approval,
     find_cwd,
     match_first,
@@ -80,10 +80,6 @@ class Dialect:
     does not count, and `COMMON_EVENTS` need no mention.
     """
 
-    reading_tools = READING_TOOLS
-    writing_tools = WRITING_TOOLS
-    editing_tools = EDITING_TOOLS
-    patching_tools = PATCHING_TOOLS
     # Whether equal calls that are made together have equal payloads, so that only their number
     # tells them apart.
     sends_equal_payloads = False
@@ -93,6 +89,10 @@ class Dialect:
     has_other_ids_in_transcript = False
     # Whether its results hold changed files as it shows them to its user (`returnDisplay`).
     displays_changes = False
+    # Whether its payloads hold no output, so that its transcript alone says which record a command
+    # began, and whether that alone says how a command ended (`read_exit_status`).
+    hides_output = False
+    hides_exit_status = False
     # How the program counts tokens: whether its input holds what came from a cache, and its output
     # the thinking (docs/hooks.md).
     input_holds_cache = False
@@ -119,7 +119,7 @@ class Dialect:
             session_transcript=match_first(payload, "transcript_path", "transcriptPath"),
             prompt_id=match_first(payload, "prompt_id"),
         )
-        if not kind:
+        if kind in ("", "nothing"):  # what the latter repeats others report
             return call
         read = getattr(self, f"read_{kind}", None)
         if read is None:
@@ -169,12 +169,14 @@ class Dialect:
         theirs."""
         return False
 
-    def find_exit_status_source(self, payload: Payload, status: object) -> str | None:
-        """Return the transcript that alone says how a call with this status ended."""
-        return None
+    def lacks_exit_status(self, call: HookInput) -> bool:
+        """Return whether only the transcript of its session says how a call ended."""
+        status = call.events[-1].status if call.events else None
+        return self.hides_exit_status and status == "unknown"
 
     def read_exit_status(self, transcript: bytes, call_id: str) -> str | None:
-        """Return how a call ended by the end of that transcript; None where it does not say."""
+        """Return how a call ended by the end of its session's transcript; None where that does not
+        say."""
         return None
 
     def read_change(self, args: Payload, output: object, written: str | None) -> Members:
@@ -194,10 +196,10 @@ class Dialect:
         """Return an event for each file that a call changed."""
         word, path = tool.lower(), find_path(args)
         # what a tool does that does several things to a file
-        verb = args.get("command") if isinstance(args, dict) and word in EDITORS else None
-        is_patch = word in self.patching_tools
-        is_written = word in self.writing_tools or verb == "create"
-        edits = is_written or (word in self.editing_tools and verb != "view")
+        verb = as_object(args).get("command") if word in EDITORS else None
+        is_patch = word in PATCHING_TOOLS
+        is_written = word in WRITING_TOOLS or verb == "create"
+        edits = is_written or (word in EDITING_TOOLS and verb != "view")
         if not (is_patch or (path is not None and edits)):
             return []
         from specify_cli.features.hooks.payload import patches  # of edits alone
@@ -219,10 +221,6 @@ class Dialect:
         return turn
 
     # --- the kinds of events
-
-    def read_nothing(self, payload: Payload, call: HookInput) -> HookInput:
-        """Return a call as it is: the event repeats what others report."""
-        return call
 
     def read_call(self, payload: Payload, call: HookInput) -> HookInput:
         """Return a call that begins."""
@@ -261,9 +259,23 @@ class Dialect:
         return call._replace(permission_request=self.identify_request(payload))
 
     def build_call(self, payload: Payload, call: HookInput, *, keyed_by_id: bool) -> HookEvent:
-        """Return the event of a call that begins."""
-        reads = read_tool(payload)[0].lower() in self.reading_tools
-        return build_call(payload, call.subagent, reads=reads, keyed_by_id=keyed_by_id)
+        """Return the event of a call that begins.
+
+        With `keyed_by_id` its time does not tell it apart: the same call comes again with its
+        result, which has another time.
+        """
+        tool, args = read_tool(payload)
+        call_id, key = read_ids(payload, tool, args)
+        side_effect = "none" if tool.lower() in READING_TOOLS else "external"
+        body: Members = {"call_id": call_id, "tool": tool, "side_effect": side_effect}
+        if args is not None:
+            body["args"] = args
+        mode = match_first(payload, "permission_mode")
+        # it may be another when the call is reported again
+        if mode is not None and not keyed_by_id:
+            body["permission_mode"] = mode
+        key = call_id if keyed_by_id else key
+        return HookEvent("tool_call", add_agent(body, call.subagent), "pre", key)
 
     def build_result(
         self, payload: Payload, subagent: str | None, *, failed: bool
@@ -298,13 +310,9 @@ class Dialect:
         """
         call = note_command(payload, call)
         events = self.build_result(payload, call.subagent, failed=failed)
-        source = self.find_exit_status_source(payload, events[0].payload["status"])
         begin = self.build_call(payload, call, keyed_by_id=True)
         call = call._replace(
-            events=events,
-            exit_status_source=source,
-            matches_permission=self.identify_call(payload),
-            begin=begin,
+            events=events, matches_permission=self.identify_call(payload), begin=begin
         )
         if call.starts_record_command is None:
             return call
@@ -324,6 +332,6 @@ def _add_denials(call: HookInput) -> HookInput:
     denials = [
         HookEvent("approval", compose_approval(item.payload), item.phase, item.call_id)
         for item in call.events
-        if item.event == "tool_result" and item.payload.get("status") == "denied"
+        if item.event == "tool_result" and item.status == "denied"
     ]
     return call._replace(events=(*call.events, *denials)) if denials else call

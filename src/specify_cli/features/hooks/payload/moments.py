@@ -8,6 +8,7 @@ from __future__ import annotations
 from specify_cli.features.hooks.payload.values import (
     MAX_INTEGER,
     MAX_NAME,
+    NO_MOMENT,
     HookEvent,
     HookInput,
     Members,
@@ -42,7 +43,7 @@ def read_session_event(kind: str, payload: Payload, call: HookInput) -> HookInpu
         return call._replace(events=(_build_stage(payload, call.subagent, begins=True),))
     if kind == "subagent_end":
         # Copilot reports the end of a subagent again, with its words and without its id.
-        moment = None if is_main else read_moment("end", payload)
+        moment = NO_MOMENT if is_main else read_moment("end", payload)
         ended = _build_stage(payload, call.subagent, begins=False)
         return call._replace(events=(ended,), moment=moment)
     if kind == "main_turn_end" and not is_main:
@@ -62,12 +63,11 @@ def read_moment(kind: str, payload: Payload) -> SessionMoment:
         detail = match_first(payload, _ABOUT[kind])
         # the program gives it no id
         key = compute_fingerprint(payload)
-        return SessionMoment(kind, None, None, reason, key, None, {}, detail=detail)
+        return SessionMoment(kind, None, reason, key, None, {}, detail=detail)
     counts = get_object(payload, "tokens").items()
     return SessionMoment(
         kind,
         text,
-        match_first(payload, "transcript_path", "transcriptPath"),
         match_first(payload, "source", "trigger", "reason", "stop_reason"),
         # Several turns may end under one prompt, in equal words.
         match_first(payload, "timestamp", "prompt_id", "turn_id"),

@@ -7,8 +7,10 @@ that into members of its own, or after the output; its module says which.
 
 from __future__ import annotations
 
+import re
+
 from doctrine.light_imports import TYPE_CHECKING
-from specify_cli.features.hooks.payload.values import Payload, get_object
+from specify_cli.features.hooks.payload.values import Payload, as_object, get_object
 
 if TYPE_CHECKING:
     from typing import Any
@@ -32,7 +34,8 @@ _TEXTS = (
     "text",
     "content",
 )
-_ULID = frozenset("0123456789ABCDEFGHJKMNPQRSTVWXYZ")
+_ULID = "([0-7][0-9A-HJKMNP-TV-Z]{25})"
+_NAMED = re.compile(rf'(?:"invocation_id": ?"|--invocation-id ){_ULID}|-{_ULID}\.jsonl')
 _MAX_PRINTED = 200
 _MAX_PARTS = 32
 _MAX_DEPTH = 4
@@ -96,8 +99,7 @@ def _join_screen(lines: list[str]) -> str:
 def read_stated_status(output: object) -> str | None:
     """Return `error` where a result says so in a member that programs share; None where none says
     anything."""
-    if not isinstance(output, dict):
-        return None
+    output = as_object(output)
     # A subagent did not reach its goal, as Gemini CLI and Qwen Code say it.
     reason = get_object(output, "returnDisplay").get("terminateReason")
     is_error = (
@@ -119,7 +121,7 @@ def judge_exit_code(code: object) -> str | None:
 
 def has_failed(reported: object) -> bool:
     """Return whether a command's result names an exit code that is not 0: `exitCode` or `exit`."""
-    codes = map(reported.get, ("exitCode", "exit")) if isinstance(reported, dict) else ()
+    codes = map(as_object(reported).get, ("exitCode", "exit"))
     return any(judge_exit_code(code) == "error" for code in codes)
 
 
@@ -128,32 +130,18 @@ def has_failed(reported: object) -> bool:
 
 def find_printed(payload: Payload) -> tuple[str, ...]:
     """Return the invocations that a call's output names, each once."""
-    ids: dict[str, None] = {}
-    for text in _collect_texts(read_output(payload)[1]):
-        ids.update(dict.fromkeys(list_printed_ids(text)))
-    return tuple(ids)
+    texts = _collect_texts(read_output(payload)[1])
+    return tuple(dict.fromkeys(named for text in texts for named in list_printed_ids(text)))
 
 
 def list_printed_ids(text: str) -> tuple[str, ...]:
     """Return the invocations that a text names, as it stands or as JSON strings hold it, each
     once."""
-    ids: list[str] = []
     for spelled in (text, text.replace("\\", "")):
-        for mark in ('"invocation_id": "', '"invocation_id":"', "--invocation-id ", ".jsonl"):
-            is_name = mark == ".jsonl"
-            at = spelled.rfind(mark)
-            remaining = 10 * _MAX_PRINTED  # an output may be anything
-            while at >= 0 and remaining and len(ids) < _MAX_PRINTED:
-                remaining -= 1
-                begin = at - 26 if is_name else at + len(mark)
-                named = spelled[begin : begin + 26] if begin > 0 else ""
-                is_ulid = len(named) == 26 and named[0] < "8" and _ULID.issuperset(named)
-                if is_ulid and named not in ids and (not is_name or spelled[begin - 1] == "-"):
-                    ids.append(named)
-                at = spelled.rfind(mark, 0, at)
-        if ids:
-            break
-    return tuple(ids)
+        found = dict.fromkeys(named[1] or named[2] for named in _NAMED.finditer(spelled))
+        if found:
+            return tuple(found)[-_MAX_PRINTED:]  # an output may be anything
+    return ()
 
 
 def _collect_texts(output: object) -> list[str]:
@@ -164,7 +152,7 @@ def _collect_texts(output: object) -> list[str]:
         parts = (item for item in output[:_MAX_PARTS] if isinstance(item, (str, dict)))
         return [text for part in parts for text in _collect_texts(part)]
     texts: list[object] = []
-    for value in map(output.get, _TEXTS) if isinstance(output, dict) else ():
+    for value in map(as_object(output).get, _TEXTS):
         texts.append(value)
         if isinstance(value, list):
             texts += [part.get("text") for part in value[:_MAX_PARTS] if isinstance(part, dict)]

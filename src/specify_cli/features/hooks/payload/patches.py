@@ -70,11 +70,11 @@ def read_displayed_change(output: object, written: str | None) -> Members:
     """
     display = get_object(output, "returnDisplay")
     before = display.get("originalContent", "")
-    answer = output.get("llmContent") if isinstance(output, dict) else None
+    answer = match_whole(output, "llmContent") or ""
     return compose_change(
         created=display.get("isNewFile") is True
         or (before is None and written is not None)
-        or (not before and isinstance(answer, str) and answer.startswith(_NEW_FILE)),
+        or (not before and answer.startswith(_NEW_FILE)),
         before=before if "originalContent" in display else None,
         after=match_whole(display, "newContent") if written is None else written,
         diff=match_whole(display, "fileDiff"),
@@ -109,7 +109,7 @@ def read_patch(args: object) -> list[Members]:
     path and created, with its diff, under the new one.
     """
     text = args
-    if isinstance(args, dict):
+    if not isinstance(args, str):
         text = match_whole(args, "command", "input", "patch", "patchText")
     files: list[Members] = []
     current: Members | None = None

@@ -104,7 +104,7 @@ def _place_event(event: HookEvent, at: Site, elsewhere: bool) -> HookEvent:
     """
     if event.event == "tool_call" and elsewhere:
         return event._replace(payload={**event.payload, "cwd": at.folder[:MAX_PATH]})
-    path = event.payload.get("path")
+    path = event.path
     if event.event != "patch_apply" or not isinstance(path, str):
         return event
     name = find_name(at, path)

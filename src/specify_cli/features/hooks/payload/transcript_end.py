@@ -3,21 +3,19 @@ began."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
+
 from doctrine import os
-from doctrine.light_imports import TYPE_CHECKING, NamedTuple
+from doctrine.light_imports import NamedTuple
 from specify_cli import durable
 from specify_cli.errors import InvocationError
+from specify_cli.features.hooks.payload.dialect import Dialect
 from specify_cli.features.hooks.payload.outputs import list_printed_ids, parse_json
 from specify_cli.features.hooks.payload.turn_from_transcript import read_facts
 from specify_cli.features.hooks.payload.values import HookInput
 from specify_cli.record.seal import open_line
 from specify_cli.storage.index import Index
 from specify_cli.storage.store import FileRecordStore, Place
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
-    from specify_cli.features.hooks.payload.dialect import Dialect
 
 MAX_TRANSCRIPT = 256 * 1024
 MAX_TURN = 4 * 1024 * 1024
@@ -29,7 +27,7 @@ def find_in_transcript(root: str, call: HookInput) -> str | None:
 
     A transcript may not have come to this call yet; then the last record it names is another.
     """
-    data = read_end(str(call.transcript))
+    data = read_end(call.session_transcript)
     index = Index(root)
     for printed in sorted(list_printed_ids(data.decode("utf-8", "replace")), reverse=True):
         try:
@@ -49,14 +47,13 @@ def read_started(root: str, place: Place) -> Mapping[str, object]:
 
 def fill_exit_status(dialect: Dialect, call: HookInput) -> HookInput:
     """Return a call with how its command ended, where only the session's transcript says it."""
-    if call.exit_status_source is None:
-        return call
-    status = dialect.read_exit_status(
-        read_end(call.exit_status_source), str(call.events[-1].payload["call_id"])
-    )
-    if status is None:
+    if not dialect.lacks_exit_status(call):
         return call
     *before, result = call.events
+    transcript = read_end(call.session_transcript)
+    status = dialect.read_exit_status(transcript, result.named_id)
+    if status is None:
+        return call
     return call._replace(
         events=(*before, result._replace(payload={**result.payload, "status": status}))
     )
@@ -73,7 +70,7 @@ class Ends(NamedTuple):
 def read_ends(dialect: Dialect, path: str | None, ids: Iterable[str]) -> Ends:
     """Return how these calls ended, of which no hook said so, as far as a transcript says it."""
     named = {call_id: call_id.encode() for call_id in ids}
-    data = read_end(path, MAX_TURN) if path is not None and named else b""
+    data = read_end(path, MAX_TURN) if named else b""
     lines = [line for line in data.split(b"\n") if any(name in line for name in named.values())]
     reported_at: dict[str, object] = {}
     for call_id, name in named.items():
@@ -85,22 +82,21 @@ def read_ends(dialect: Dialect, path: str | None, ids: Iterable[str]) -> Ends:
     return Ends(read_facts(dialect, b"\n".join(lines)).denied, reported_at)
 
 
-def read_end(path: str, limit: int = MAX_TRANSCRIPT, start: int = 0) -> bytes:
+def read_end(path: str | None, limit: int = MAX_TRANSCRIPT, start: int = 0) -> bytes:
     """Return the end of a transcript, what comes before `start` left out; nothing of what is no
-    plain file. The harness alone says where it is."""
+    plain file, as a FIFO that nobody writes to. The harness alone says where it is."""
     return _read_plain(path, limit, lambda size: max(start, size - limit))
 
 
-def read_begin(path: str, limit: int) -> bytes:
-    """Return the first bytes of a transcript; nothing of what is no plain file, as a FIFO that
-    nobody writes to."""
-    return _read_plain(path, limit, lambda _: 0)
+def read_head(path: str, size: int = 1024 * 1024) -> bytes:
+    """Return the first bytes of a plain file; none of one that cannot be read."""
+    return _read_plain(path, size, lambda _: 0)
 
 
-def _read_plain(path: str, limit: int, find_offset: Callable[[int], int]) -> bytes:
-    folder, _, name = path.rpartition("/")
-    if not os.path.isabs(path):
+def _read_plain(path: str | None, limit: int, find_offset: Callable[[int], int]) -> bytes:
+    if path is None or not os.path.isabs(path):
         return b""
+    folder, _, name = path.rpartition("/")
     try:
         with durable.opened(folder or "/", name) as fd:
             return os.pread(fd, limit, find_offset(os.fstat(fd).st_size))

@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     Payload = Mapping[str, Any]
+    Fields = Mapping[str, object]
 else:
-    Payload = dict
+    Payload = Fields = dict
 
 # The members of an event's payload.
 Members = dict[str, object]
@@ -38,20 +39,40 @@ class HookEvent(NamedTuple):
     phase: str
     call_id: str
 
+    @property
+    def named_id(self) -> str:
+        """Return the id of the call that it is of, as lines name it."""
+        return str(self.payload.get("call_id"))
+
+    @property
+    def tool(self) -> str:
+        return str(self.payload.get("tool", ""))
+
+    @property
+    def status(self) -> object:
+        return self.payload.get("status")
+
+    @property
+    def path(self) -> object:
+        return self.payload.get("path")
+
 
 class SessionMoment(NamedTuple):
     """What a payload says of its session rather than of a call."""
 
-    # prompt · end (of a turn) · closing (of a record) · a change of the session (event_table.py)
+    # prompt · end (of a turn) · closing (of a record) · a change of the session (event_table.py) ·
+    # "" where it says nothing of it
     kind: str
     text: str | None  # the words of the prompt or of the answer
-    transcript: str | None  # the path of the session's transcript
     reason: str | None  # why the session changed
     key: str | None  # distinguishes this moment from others of its kind
     model: str | None
     tokens: dict[str, int]
     cost: str | None = None  # US dollars, a decimal
     detail: str | None = None  # what a change of the session is about
+
+
+NO_MOMENT = SessionMoment("", None, None, None, None, {})
 
 
 class TurnOver(NamedTuple):
@@ -84,18 +105,15 @@ class HookInput(NamedTuple):
     started_invocation: str | None
     # the command line of a call that may run `do`, `ask` or `advise`
     starts_record_command: str | None = None
-    # where to look for that record, where the payload holds no output
-    transcript: str | None = None
     closes: bool = False  # whether the call may close a record
     printed: tuple[str, ...] = ()  # the records that the output of such a call names
-    exit_status_source: str | None = None  # the transcript that alone says how the command ended
     # of `time.monotonic`; the hook sets it for a payload that is large to mask
     deadline: float | None = None
     # the session or subagent above, where the payload names only that
     parent_agent: str | None = None
     call_id_is_synthetic: bool = False  # whether the harness gave the call no id
     begin: HookEvent | None = None  # of a call that ended: what was reported when it began
-    moment: SessionMoment | None = None
+    moment: SessionMoment = NO_MOMENT
     permission_request: object = None  # names the call that a person is asked to permit
     # is equal to the `permission_request` of the call that ended here
     matches_permission: object = None
@@ -117,19 +135,22 @@ def match_first(source: Payload, *names: str) -> str | None:
     return None
 
 
-def match_whole(source: Payload, *names: str) -> str | None:
+def match_whole(source: object, *names: str) -> str | None:
     """Return the first of these members that is a text, however long it is."""
-    for name in names:
-        value = source.get(name)
+    for value in map(as_object(source).get, names):
         if isinstance(value, str):
             return value
     return None
 
 
+def as_object(value: object) -> dict[str, Any]:
+    """Return a value that is an object; an empty one in the place of any other."""
+    return value if isinstance(value, dict) else {}
+
+
 def get_object(source: object, name: str) -> dict[str, Any]:
     """Return a member that is an object; an empty one where it is none, or is not there."""
-    value = source.get(name) if isinstance(source, dict) else None
-    return value if isinstance(value, dict) else {}
+    return as_object(as_object(source).get(name))
 
 
 def find_cwd(payload: Payload) -> str | None:

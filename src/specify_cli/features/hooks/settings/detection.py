@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from specify_cli import durable
@@ -33,7 +34,8 @@ USAGE = "Usage: spec-kitty hook HARNESS"
 _ASK_SECONDS = 10
 # The setting by which a harness runs no hook at all.
 _SWITCH = "disableAllHooks"
-_GONE = {"absent", "foreign"}
+# The states of a settings file in which none of our hooks is known to stand.
+_GONE = ("absent", "foreign", "invalid")
 
 
 class Program(NamedTuple):
@@ -98,34 +100,43 @@ def describe_hooks(program: Program, root: str, home: str | None) -> HooksStatus
     """Return how things stand for every harness, in the project and for the user."""
     rows = []
     for harness in map(fit_to_program, list_harnesses()):
-        places = list(map(standing, list_places(harness, root, home)))
-        off = describe_off(harness.name, root, home)
+        places = list_places(harness, root, home)
+        states, off = list(map(standing, places)), explain_off(places)
         if off is not None:
-            places = [
+            states = [
                 one._replace(state="disabled", problem=off)
                 if one.state in ("current", "outdated")
                 else one
-                for one in places
+                for one in states
             ]
-        installed = any(place.state not in ("absent", "foreign", "invalid") for place in places)
+        installed = any(one.state not in _GONE for one in states)
         detected = is_detected(harness, root, home)
         about = (harness.name, harness.title, detected, installed, harness.command, harness.source)
-        rows.append(HarnessStatus(*about, places))
-    below = program.below_project
+        rows.append(HarnessStatus(*about, states))
     return HooksStatus(
-        program.path, program.path is not None, program.resolved, program.ours, below, rows
+        program.path,
+        program.path is not None,
+        program.resolved,
+        program.ours,
+        program.below_project,
+        rows,
     )
 
 
 def describe_off(name: str, root: str, home: str | None) -> str | None:
-    """Say what switches off the installed hooks of a harness; None where nothing does.
+    """Say what switches off the installed hooks of a harness, as `explain_off` does."""
+    harnesses = [harness for harness in list_harnesses(quiet=True) if harness.name == name]
+    return explain_off([one for harness in harnesses for one in list_places(harness, root, home)])
+
+
+def explain_off(places: Sequence[SettingsPlace]) -> str | None:
+    """Say what switches off the hooks of a harness, which stand in these places, that of the
+    project first; None where nothing does.
 
     That is a setting, or somebody took them out by hand: this clone was told to begin records for
     the sessions of the harness, and no settings file holds the hooks. Beside each settings file a
     harness reads one for this machine alone (`settings.local.json`).
     """
-    harnesses = [harness for harness in list_harnesses(quiet=True) if harness.name == name]
-    places = [place for harness in harnesses for place in list_places(harness, root, home)]
     for place in places:
         for path in (place.relative, place.relative.replace(".json", ".local.json")):
             try:
@@ -137,14 +148,15 @@ def describe_off(name: str, root: str, home: str | None) -> str | None:
                     f"{_SWITCH} is set in "
                     f"{path if place.scope == 'project' else f'{place.root}/{path}'}"
                 )
-    found = [standing(place) for place in places] if opens_by_itself(root, name) else []
-    gone = found and {one.state for one in found} <= _GONE | {"invalid"}
-    if gone and not any(map(_runs_through_link, places)):
-        return next(
-            (str(one.problem) for one in found if one.state == "invalid"),
-            "the hooks that were installed are in no settings file any more",
-        )
-    return None
+    if not places or not opens_by_itself(places[0].root, places[0].harness.name):
+        return None
+    found = list(map(standing, places))
+    if any(one.state not in _GONE for one in found) or any(map(_runs_through_link, places)):
+        return None
+    return next(
+        (str(one.problem) for one in found if one.state == "invalid"),
+        "the hooks that were installed are in no settings file any more",
+    )
 
 
 def _runs_through_link(place: SettingsPlace) -> bool:

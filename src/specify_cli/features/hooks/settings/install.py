@@ -256,12 +256,6 @@ def _read(place: SettingsPlace) -> bytes | None:
     EnvironmentFault."""
     try:
         data = durable.read_below(place.root, place.relative, MAX_SETTINGS, place.path)
-        if len(data) > MAX_SETTINGS:
-            raise _refuse(
-                f"{place.path} has more than {MAX_SETTINGS} bytes",
-                f"look at {place.path}: it holds more than settings",
-            )
-        return data
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -270,6 +264,12 @@ def _read(place: SettingsPlace) -> bytes | None:
             f"cannot read {place.path}: {error.strerror or error}",
             f"ls -l {quote(place.path)}",
         ) from error
+    if len(data) > MAX_SETTINGS:
+        raise _refuse(
+            f"{place.path} has more than {MAX_SETTINGS} bytes",
+            f"look at {place.path}: it holds more than settings",
+        )
+    return data
 
 
 def _decode_text(place: SettingsPlace, data: bytes) -> str:

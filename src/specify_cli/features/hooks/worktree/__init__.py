@@ -1,7 +1,7 @@
 """What calls change in the work tree that no payload holds: shells, scripts, MCP tools.
 
     from specify_cli.features.hooks.worktree.judge import judge_call
-    judge_call("codex", "Bash", {"command": "make"})
+    judge_call("Bash", {"command": "make"})
 
 Reading order: `gate.py` (whether to look), `look.py` (one look), `judge.py` (whose a change
 is, and what it was), `listing.py` (which files moved, asked of the file system and git's index),

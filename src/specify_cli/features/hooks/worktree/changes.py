@@ -10,12 +10,13 @@ and in no edit that a record reports, is a `capture_gap` *unseen_change*.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 
 from doctrine.git import read_git
-from doctrine.light_imports import TYPE_CHECKING
 from doctrine.text import make_encodable
-from specify_cli.features.hooks.direct import name_writer
+from specify_cli.features.hooks.direct import read_lines
 from specify_cli.features.hooks.harnesses import find_dialect
+from specify_cli.features.hooks.payload.site import Site
 from specify_cli.features.hooks.payload.transcript_end import Ends, read_ends
 from specify_cli.features.hooks.worktree.contents import (
     Content,
@@ -53,16 +54,9 @@ from specify_cli.invocation.ends.activity import (
 from specify_cli.invocation.ends.unseen import describe_unseen, list_uncommitted, mask_path
 from specify_cli.invocation.events.event_body import Composed, gap
 from specify_cli.invocation.recorder import Recorder
-from specify_cli.project.config import load_project
 from specify_cli.record import layout
 from specify_cli.record.ids import rfc3339
-from specify_cli.record.seal import open_line
-from specify_cli.storage.store import FileRecordStore, Place
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from specify_cli.features.hooks.payload.site import Site
+from specify_cli.storage.store import FileRecordStore
 
 _MAX_CHANGED = 200
 _TAIL = 1024 * 1024
@@ -71,29 +65,10 @@ _TAIL = 1024 * 1024
 class Changes:
     """The changes of one record's work tree."""
 
-    def __init__(
-        self,
-        at: Site,
-        place: Place,
-        session: str | None,
-        index: Index,
-        recorder: Recorder | None,
-        *,
-        is_small: bool,
-    ) -> None:
-        self._at, self._root, self._place, self._index = at, at.root, place, index
-        self._is_small, self._is_own = is_small, recorder is None
-        if recorder is None:
-            project, cache = load_project(at.root, at.home)
-            writer = name_writer(at.harness, session)
-            recorder = Recorder(project, place, cache=cache, writer=writer)
+    def __init__(self, at: Site, index: Index, recorder: Recorder, *, is_small: bool) -> None:
+        self._at, self._root, self._index, self._is_small = at, at.root, index, is_small
         self._recorder, self._settings = recorder, recorder.settings
         self._reader = Reader(index, recorder.settings)
-
-    def close(self) -> None:
-        """Let go of the record."""
-        if self._is_own:
-            self._recorder.close()
 
     def begin(self, now: int) -> KnownTree:
         """Return how a work tree stands when a record is followed for the first time."""
@@ -212,7 +187,7 @@ class Changes:
                 if others is None:
                     since = min(moments.values())
                     since = min(since, known.at // 1_000_000) if moved.gone else since
-                    asked = (self._root, self._place.invocation_id, since - 1000, now)
+                    asked = (self._root, self._recorder.invocation_id, since - 1000, now)
                     others = list(read_others(*asked))
                 owner = judge_change(named, moment, own, others, kinds)
             # Of a file that is gone the time is at most that of its folder.
@@ -233,10 +208,10 @@ class Changes:
         A call that was refused never ran, though no hook says so. Of one that a transcript says has
         ended, nothing that came later is its own.
         """
-        record_file = FileRecordStore(self._root).hold(self._place)
+        record_file = FileRecordStore(self._root).hold(self._recorder.place)
         start = max(0, record_file.measure() - _TAIL)
-        raw = record_file(start, _TAIL).split(b"\n")
-        lines = [open_line(line).fields or {} for line in raw[1 if start else 0 : -1]]
+        data = record_file(start, _TAIL)
+        lines = read_lines(data[data.find(b"\n") + 1 :] if start else data)
         first = read_moment(lines[0].get("at", lines[0].get("started_at"))) if lines else None
         own = read_activity(lines, now)
         running = [call.call_id for call in own.calls if call.span.end == now]

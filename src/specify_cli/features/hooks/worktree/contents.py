@@ -5,22 +5,19 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Mapping, Sequence
 from hashlib import sha1
 
 from doctrine.git import git_directory, own_git_directory, read_contents
-from doctrine.light_imports import TYPE_CHECKING, NamedTuple, sha256
+from doctrine.light_imports import NamedTuple, sha256
 from specify_cli import durable
 from specify_cli.errors import InvocationError
 from specify_cli.features.hooks.payload.transcript_end import read_end
 from specify_cli.features.hooks.worktree.known import File, stamp
+from specify_cli.features.hooks.worktree.listing import Index
+from specify_cli.invocation.events.event_body import Settings
 from specify_cli.record.reading.patch_lines import digest_line
 from specify_cli.redaction.redact import RedactionError, redact
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from specify_cli.features.hooks.worktree.listing import Index
-    from specify_cli.invocation.events.event_body import Settings
 
 ABSENT = File(0, 0, 0, "", [])
 # Stands before the name of a blob in place of a digest: the file was as git has it.

@@ -7,7 +7,6 @@ something to look at.
 from __future__ import annotations
 
 import os
-import time
 
 from doctrine.light_imports import TYPE_CHECKING
 from specify_cli.errors import InvocationError
@@ -22,21 +21,18 @@ if TYPE_CHECKING:
     from specify_cli.invocation.recorder import Recorder
     from specify_cli.storage.store import Place
 
-_AT_WORK_SECONDS = 15 * 60
-
 
 def look_around(at: Site, call: HookInput) -> None:
     """Look at the work tree before a call runs that can change it, and after it. Raises what a
     write raises."""
     event = call.events[-1]
-    kind = judge_call(at.harness, str(event.payload.get("tool")), event.payload.get("args"))
+    kind = judge_call(event.tool, event.payload.get("args"))
     place = find_bound(at, call)
     if place is None or kind == WAITS or at.git_dir is None:
         return
     if event.event != "tool_call":
         if kind != TELLS:
-            ended, is_after = str(event.payload.get("call_id")), not _has_others(at.root)
-            _look(at, place, call, ended=ended, is_after=is_after)
+            _look(at, place, call, ended=event.named_id)
         return
     path = find_path(event.payload.get("args")) if kind == TELLS else None
     if path is not None:
@@ -53,9 +49,7 @@ def look_around(at: Site, call: HookInput) -> None:
                 return
         except OSError:
             return
-        path = None if moved else path[len(at.root) + 1 :]
-    begun = str(event.payload.get("call_id")), kind
-    _look(at, place, call, begun=begun, only=path)
+    _look(at, place, call, begun=(event.named_id, kind))
 
 
 def _look(
@@ -64,9 +58,7 @@ def _look(
     call: HookInput,
     *,
     begun: tuple[str, str] | None = None,
-    only: str | None = None,
     ended: str | None = None,
-    is_after: bool = False,
 ) -> None:
     """Look for the record a call is bound to; for the one it was bound to before, where that is
     closed."""
@@ -74,23 +66,13 @@ def _look(
     from specify_cli.features.hooks.worktree.look import look
 
     session = str(call.session_id)
-    if look(at, place, session, call=begun, only=only, ended=ended, is_after=is_after):
+    if look(at, place, session, call=begun, ended=ended):
         return
     from specify_cli.features.hooks.search import find_above  # once after each record
 
-    above = find_above(at.root, at.harness, session, call.subagent, place)
+    above = find_above(at, call, place)
     if above is not None:
-        look(at, above, session, call=begun, ended=ended, is_after=is_after)
-
-
-def _has_others(root: str) -> bool:
-    """Return whether several records are followed in a project: then another may change a file
-    before this one's next call."""
-    try:
-        states = [entry.stat().st_mtime for entry in os.scandir(f"{root}/{layout.TREE}")]
-    except OSError:
-        return False
-    return sum(time.time() - moment < _AT_WORK_SECONDS for moment in states) > 1
+        look(at, above, session, call=begun, ended=ended)
 
 
 def look_after(at: Site, recorder: Recorder, session: str | None) -> None:
@@ -99,6 +81,6 @@ def look_after(at: Site, recorder: Recorder, session: str | None) -> None:
     from specify_cli.features.hooks.worktree.look import look  # as above
 
     try:
-        look(at, recorder.place, session, ends_turn=True, recorder=recorder)
+        look(at, recorder.place, session, recorder=recorder)
     except (InvocationError, OSError, ValueError) as error:
         note_failure(at, error)

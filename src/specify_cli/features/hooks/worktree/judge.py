@@ -11,7 +11,7 @@ import re
 from collections import Counter
 
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple
-from specify_cli.features.hooks.harnesses import find_dialect
+from specify_cli.features.hooks.payload.calls import EDITING_TOOLS, PATCHING_TOOLS, WRITING_TOOLS
 from specify_cli.record.reading.patch_lines import lines_of_digests
 
 if TYPE_CHECKING:
@@ -34,10 +34,10 @@ EXECUTABLE = 0o100
 _TICK_MILLIS = 10
 
 
-def judge_call(harness: str, tool: str, args: object) -> str:
+def judge_call(tool: str, args: object) -> str:
     """Return the kind of a call by its tool and arguments. [pure]"""
-    word, dialect = tool.lower(), find_dialect(harness)
-    if word in dialect.patching_tools | dialect.editing_tools | dialect.writing_tools:
+    word = tool.lower()
+    if word in PATCHING_TOOLS | EDITING_TOOLS | WRITING_TOOLS:
         return TELLS
     if any(part in word for part in _WAITING):
         return WAITS

@@ -8,25 +8,25 @@ from __future__ import annotations
 
 import time
 
+from doctrine import os
 from doctrine.git import find_worktree
 from doctrine.light_imports import TYPE_CHECKING
 from specify_cli import durable
 from specify_cli.errors import InvocationError
+from specify_cli.features.hooks.direct import open_recorder
 from specify_cli.features.hooks.worktree.known import (
     ENDED,
-    KnownTree,
     forget_old,
     read_known,
     write_known,
 )
-from specify_cli.features.hooks.worktree.listing import find_moved, look_at_file, read_index
+from specify_cli.features.hooks.worktree.listing import find_moved, read_index
 from specify_cli.invocation.events.settings import digest_key
 from specify_cli.record import layout
 from specify_cli.storage.store import FileRecordStore, Place
 
 if TYPE_CHECKING:
     from specify_cli.features.hooks.payload.site import Site
-    from specify_cli.features.hooks.worktree.listing import Moved
     from specify_cli.invocation.recorder import Recorder
 
 # Above this a look costs more than a call may wait for: then only turns are compared.
@@ -34,6 +34,7 @@ MAX_FILES = 5000
 # Up to this many files are compared after a call, too: else what changes again before the next
 # call hides what the call did.
 MAX_AFTER = 1500
+_AT_WORK_SECONDS = 15 * 60
 _WAIT_SECONDS = 0.5
 _LAST = 16 * 1024
 
@@ -44,18 +45,15 @@ def look(
     session: str | None,
     *,
     call: tuple[str, str] | None = None,
-    ends_turn: bool = False,
-    only: str | None = None,
     ended: str | None = None,
-    is_after: bool = False,
     recorder: Recorder | None = None,
 ) -> bool:
     """Look at a work tree, and record what its calls changed and what nobody reports; False where
     the record is closed.
 
-    `call` is the one that begins, with its kind (`judge_call`). With `only`, one file is
-    compared; with `is_after`, a tree of many files is not. `ended` is the call that has just ended.
-    Raises what a write raises.
+    `call` is the one that begins, with its kind (`judge_call`), and `ended` the one that has just
+    ended, after which a tree of many files is compared only where another record may change it. A
+    `recorder` is given at the end of a turn. Raises what a write raises.
     """
     now = time.time_ns()
     top, key = find_worktree(at.root), digest_key(at.git_dir)
@@ -69,52 +67,45 @@ def look(
         return True  # another hook looks: this call is not seen to begin, and claims nothing
     with locked as fd:
         index = read_index(at.root, top)
-        if is_after and index.total > MAX_AFTER:
+        if ended is not None and index.total > MAX_AFTER and not _has_others(fd):
             return True
         is_small = index.total <= MAX_FILES
         known = read_known(fd, place.invocation_id, key.secret)
-        only = _narrow(only, known)
         moved, until = None, now
-        if known is not None and only is not None:
-            moved = look_at_file(at.root, only, known)
-        elif known is not None and (is_small or ends_turn):
+        if known is not None and (is_small or recorder is not None):
             moved = find_moved(index, known)
         if known is None or (moved is not None and (moved.files or moved.gone)):
             from specify_cli.features.hooks.worktree.changes import Changes  # as said above
 
             if known is None:
                 forget_old(fd, now)
-            changes = Changes(at, place, session, index, recorder, is_small=is_small)
+            own = recorder or open_recorder(at, place, session)
             try:
+                changes = Changes(at, index, own, is_small=is_small)
                 if known is None or moved is None:
                     known = changes.begin(now)
                 else:
-                    until = changes.record(moved, known, now, None if ends_turn else ended or "")
+                    until = changes.record(moved, known, now, None if recorder else ended or "")
             finally:
-                changes.close()
-        if moved is not None and only is None:
-            known = _move_on(known, moved, index.stamp, until, ended)
+                if recorder is None:
+                    own.close()
+        if moved is not None:
+            if ended in known.calls:
+                known.calls[ended] = ENDED
+            known = known._replace(
+                at=until, indexed=index.stamp, folders=moved.folders, ignored=moved.ignored
+            )
         if call is not None:
             known.calls[call[0]] = call[1]
         write_known(fd, place.invocation_id, key.secret, known)
     return True
 
 
-def _move_on(known: KnownTree, moved: Moved, stamp: str, now: int, ended: str | None) -> KnownTree:
-    """Return what is known of a whole tree from now on (ns), after the call that has `ended`."""
-    if ended in known.calls:
-        known.calls[ended] = ENDED
-    return known._replace(at=now, indexed=stamp, folders=moved.folders, ignored=moved.ignored)
-
-
-def _narrow(only: str | None, known: KnownTree | None) -> str | None:
-    """Return the one file to look at; None where the whole tree has to be.
-
-    A file that is new may have been moved: then where it was has to be compared, too.
-    """
-    if known is None or (only in known.files and known.files[only].changed):
-        return only
-    return None
+def _has_others(folder_fd: int) -> bool:
+    """Return whether several records are followed in a project: then another may change a file
+    before this one's next call."""
+    states = (os.stat(name, dir_fd=folder_fd) for name in os.listdir(folder_fd))
+    return sum(time.time() - state.st_mtime < _AT_WORK_SECONDS for state in states) > 1
 
 
 def _is_open(root: str, place: Place) -> bool:

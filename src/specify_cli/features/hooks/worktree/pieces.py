@@ -8,13 +8,10 @@ from __future__ import annotations
 
 from difflib import unified_diff
 
-from doctrine.light_imports import TYPE_CHECKING
 from specify_cli import durable
 from specify_cli.errors import InvocationError
 from specify_cli.features.hooks.payload.site import Site, find_name
-
-if TYPE_CHECKING:
-    from specify_cli.features.hooks.payload.values import HookEvent, HookInput
+from specify_cli.features.hooks.payload.values import HookEvent, HookInput
 
 MAX_FILE = 256 * 1024
 
@@ -26,7 +23,7 @@ def complete_diffs(call: HookInput, at: Site) -> HookInput:
 
 
 def _complete(event: HookEvent, at: Site) -> HookEvent:
-    diff, path = event.payload.get("diff"), event.payload.get("path")
+    diff, path = event.payload.get("diff"), event.path
     if (
         event.event != "patch_apply"
         or event.payload.get("ok") is not True

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from specify_cli.features.hooks.harnesses.claude_code import was_refused
 from specify_cli.features.hooks.payload.outputs import join_texts
+from specify_cli.features.hooks.payload.values import get_object
 from specify_cli.features.sessions.reading import Line, SessionReader
 from specify_cli.features.sessions.transcripts import (
     FIRST_BYTES,
@@ -109,9 +110,9 @@ class ClaudeReader(SessionReader):
 
     def _read_result(self, part: Line, line: Line) -> None:
         call_id, text = str(part["tool_use_id"]), join_texts(part.get("content"), "text")
-        result = line.get("toolUseResult")
-        if isinstance(result, dict) and isinstance(result.get("agentId"), str):
-            self.note_agent(result["agentId"], result.get("agentType"))
+        result, members = line.get("toolUseResult"), get_object(line, "toolUseResult")
+        if isinstance(members.get("agentId"), str):
+            self.note_agent(members["agentId"], members.get("agentType"))
         if was_refused(line):
             self.end_call("PermissionDenied", call_id, reason=text)
         elif part.get("is_error") is True:

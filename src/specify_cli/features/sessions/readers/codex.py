@@ -10,8 +10,8 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping
+from typing import Any
 
-from doctrine.light_imports import TYPE_CHECKING
 from specify_cli.features.hooks.harnesses.codex import judge_item
 from specify_cli.features.hooks.payload.outputs import join_texts, judge_exit_code, parse_json
 from specify_cli.features.hooks.payload.values import get_object
@@ -27,10 +27,6 @@ from specify_cli.features.sessions.transcripts import (
     locate_file,
     read_head,
 )
-
-if TYPE_CHECKING:
-    from typing import Any
-
 
 _PARENT = re.compile(rb'"parent_thread_id": ?"([^"]+)"')
 _PATCH, _COMMAND = "tools.apply_patch(", "tools.exec_command("

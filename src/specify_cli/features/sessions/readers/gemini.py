@@ -6,8 +6,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
+from typing import Any
 
-from doctrine.light_imports import TYPE_CHECKING
 from specify_cli.features.hooks.payload.outputs import join_texts
 from specify_cli.features.sessions.reading import Line, SessionReader, parse_json, parse_time
 from specify_cli.features.sessions.transcripts import (
@@ -19,9 +19,6 @@ from specify_cli.features.sessions.transcripts import (
     locate_with,
     read_head,
 )
-
-if TYPE_CHECKING:
-    from typing import Any
 
 
 def find_transcripts(home: str, environment: Mapping[str, str]) -> Iterator[Transcript]:

@@ -8,16 +8,13 @@ import sqlite3
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
-from doctrine.light_imports import TYPE_CHECKING
 from specify_cli.errors import StoredDataError
 from specify_cli.features.hooks.payload.outputs import parse_json
+from specify_cli.features.hooks.payload.values import get_object
 from specify_cli.features.sessions.reading import Line, SessionReader, parse_time
 from specify_cli.features.sessions.transcripts import KeptSessions, Transcript, TranscriptQuery
-
-if TYPE_CHECKING:
-    from typing import Any
-
 
 _SESSIONS = """SELECT id, directory, time_updated FROM session
     WHERE coalesce(parent_id, '') = '' ORDER BY time_created, id"""
@@ -101,20 +98,15 @@ class OpencodeReader(SessionReader):
     def _read_tool(self, data: Line) -> None:
         state, call_id = data["state"], str(data["callID"])
         times = state.get("time") or {}
-        metadata = state.get("metadata")
+        agent = get_object(state, "metadata").get("sessionId")
         self.begin_call(
             call_id, str(data["tool"]), state.get("input"), parse_time(times.get("start"))
         )
         ended = parse_time(times.get("end"))
-        if isinstance(metadata, dict) and isinstance(metadata.get("sessionId"), str):
-            kind = (state.get("input") or {}).get("subagent_type")
-            self.note_agent(metadata["sessionId"], kind)
+        if isinstance(agent, str):
+            self.note_agent(agent, (state.get("input") or {}).get("subagent_type"))
         if state.get("status") == "completed":
-            output = {
-                "title": state.get("title"),
-                "output": state.get("output"),
-                "metadata": metadata,
-            }
+            output = {name: state.get(name) for name in ("title", "output", "metadata")}
             self.end_call("tool.execute.after", call_id, ended, tool_response=output)
         elif state.get("status") == "error":
             self.end_call("tool.execute.failed", call_id, ended, error=state.get("error"))

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from specify_cli.features.hooks.payload.outputs import join_texts, judge_exit_code
+from specify_cli.features.hooks.payload.values import get_object
 from specify_cli.features.sessions.reading import Line, SessionReader
 from specify_cli.features.sessions.transcripts import (
     FIRST_BYTES,
@@ -59,8 +60,7 @@ class QwenReader(SessionReader):
         response = next(
             (part["functionResponse"].get("response") or {} for part in parts), dict[str, object]()
         )
-        result_display = result.get("resultDisplay")
-        display = result_display if isinstance(result_display, dict) else {}
+        display = get_object(result, "resultDisplay")
         call_id, status = str(result["callId"]), judge_exit_code(display.get("exitCode"))
         if isinstance(display.get("subagentName"), str):
             name = f"{display['subagentName']}-{call_id}"
@@ -72,7 +72,10 @@ class QwenReader(SessionReader):
                 "PostToolUseFailure", call_id, None, status or "error", error=response["error"]
             )
         else:
-            members = {"llmContent": response.get("output"), "returnDisplay": result_display}
+            members = {
+                "llmContent": response.get("output"),
+                "returnDisplay": result.get("resultDisplay"),
+            }
             self.end_call("PostToolUse", call_id, None, status, tool_response=members)
 
 
