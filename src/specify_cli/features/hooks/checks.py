@@ -12,7 +12,7 @@ from doctrine.text import count, say
 from specify_cli import durable
 from specify_cli.cli.tables.points import list_fills
 from specify_cli.errors import InvocationError, say_failure
-from specify_cli.features.hooks.conversation.take_in import list_adopted, list_keys
+from specify_cli.features.hooks.conversation.take_in import list_keys, read_adopted
 from specify_cli.features.hooks.losses import LogLine, logged
 from specify_cli.features.hooks.settings.detection import (
     explain_off,
@@ -45,7 +45,7 @@ def check_hooks(project: Project, home: str | None) -> Iterator[Finding]:
 def _check_lost(project: Project) -> Iterator[Finding]:
     """Yield the events and hook calls that are in no record."""
     lines = logged(project.root, layout.ORPHANS)
-    adopted = {key for line in lines for key in list_adopted(line)}
+    adopted = read_adopted(lines)
     orphans, full = _read_reported_lines(project.root, layout.ORPHANS, adopted)
     if orphans or full:
         last = _describe_last(orphans, "why")

@@ -192,6 +192,21 @@ def holds_all(data: bytes, keys: Sequence[str | None]) -> bool:
     return all(key is not None and find_line(data, key) is not None for key in keys)
 
 
+def is_same_event(line: Fields, event: HookEvent) -> bool:
+    """Return whether a line without a key reports an event of a call. Two ends that differ are two
+    events."""
+    payload = event.payload
+    if line.get("event") == event.event == "stage_transition":
+        return all(line.get(name) == payload.get(name) for name in ("agent", "to"))
+    if line.get("event") != event.event or "call_id" not in line:
+        return False
+    is_end = event.event == "tool_result"
+    if is_end and event.status not in (None, "unknown", line.get("status")):
+        return False
+    same = (payload.get("call_id", event.call_id), event.path)
+    return same == (line["call_id"], line.get("path"))
+
+
 def name_end(at: Site, call: HookInput, invocation_id: str) -> str:
     """Return the name of the file in `.kittify/local/turns/` that is there once a record ended with
     its session, or a part of it, under the prompt of a call."""

@@ -18,6 +18,7 @@ from specify_cli.features.hooks.direct import (
     ends_part,
     find_earlier,
     holds_all,
+    is_same_event,
     list_bound,
     list_keys,
     open_recorder,
@@ -27,7 +28,7 @@ from specify_cli.features.hooks.harnesses import find_dialect
 from specify_cli.features.hooks.payload.compose import compose_events
 from specify_cli.features.hooks.payload.site import Site
 from specify_cli.features.hooks.payload.transcript_end import read_started
-from specify_cli.features.hooks.payload.values import Fields, HookEvent, HookInput, get_object
+from specify_cli.features.hooks.payload.values import Fields, HookInput, get_object
 from specify_cli.invocation.bindings import (
     MARK_SECONDS,
     Binding,
@@ -222,22 +223,8 @@ def list_untold(at: Site, place: Place, call: HookInput) -> list[int]:
     return [
         number
         for number in untold
-        if not any(_is_same_event(line, call.events[number]) for line in lines)
+        if not any(is_same_event(line, call.events[number]) for line in lines)
     ]
-
-
-def _is_same_event(line: Fields, event: HookEvent) -> bool:
-    """Return whether an annex reports an event of a call. Two ends that differ are two events."""
-    payload = event.payload
-    if line.get("event") == event.event == "stage_transition":
-        return all(line.get(name) == payload.get(name) for name in ("agent", "to"))
-    if line.get("event") != event.event or "call_id" not in line:
-        return False
-    is_end = event.event == "tool_result"
-    if is_end and event.status not in (None, "unknown", line.get("status")):
-        return False
-    same = (payload.get("call_id", event.call_id), event.path)
-    return same == (line["call_id"], line.get("path"))
 
 
 def _is_contradicted(recorder: Recorder, harness: str, call: HookInput) -> bool:
@@ -256,7 +243,7 @@ def _annex_result(recorder: Recorder, call: HookInput) -> None:
     root, lines = recorder.project.root, annex_events(recorder.project.root, recorder.invocation_id)
     for event in call.events:
         key = short_digest(recorder.invocation_id, event.named_id)
-        if event.event != "tool_result" or any(_is_same_event(line, event) for line in lines):
+        if event.event != "tool_result" or any(is_same_event(line, event) for line in lines):
             continue
         if is_first_telling(root, key):
             recorder.annex([recorder.compose(event.event, event.payload)])

@@ -51,10 +51,9 @@ def describe_silence(root: str, place: Place, installed: Mapping[str, int]) -> s
     ):
         return None
     row = find_harness(harness)
-    title = row.title
-    why = row.silence or f"look whether {title} runs its hooks"
+    why = row.silence or f"look whether {row.title} runs its hooks"
     return (
-        f"{place.invocation_id} holds no tool call, though hooks of {title} are installed: "
+        f"{place.invocation_id} holds no tool call, though hooks of {row.title} are installed: "
         f"none of them ran. {why}"
     )
 

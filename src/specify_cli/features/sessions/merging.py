@@ -21,7 +21,7 @@ from doctrine.light_imports import NamedTuple
 from doctrine.load import ParseCache
 from specify_cli import durable
 from specify_cli.errors import InvocationError
-from specify_cli.features.hooks.conversation.take_in import list_adopted, list_keys, note_adopted
+from specify_cli.features.hooks.conversation.take_in import list_keys, note_adopted, read_adopted
 from specify_cli.features.hooks.direct import dedupe_key, key_stand_in, name_writer
 from specify_cli.features.hooks.harnesses import find_dialect, translate
 from specify_cli.features.hooks.losses import logged
@@ -59,10 +59,10 @@ _BEGUN_MILLIS = 60_000
 
 
 class Merged(NamedTuple):
-    """What a merge did: the session's records, the lines that were added, and the part of the
-    session that belongs to none of them (None: nothing of it)."""
+    """What a merge did: whether the session has records, how many lines were added, and the part of
+    the session that belongs to none of them (None: nothing of it)."""
 
-    records: tuple[str, ...]
+    has_records: bool
     added: int
     rest: Session | None
 
@@ -110,7 +110,7 @@ class SessionMerger:
             if over is not None:
                 events = _leave_to_hook(events, over)
             if not records:
-                return Merged((), 0, session)
+                return Merged(False, 0, session)
             with ExitStack() as stack:
                 open_recorder = partial(self._open_recorder, session)
                 recorders = [
@@ -134,12 +134,11 @@ class SessionMerger:
                     work = Comparison(record.lines, compose, key_of, {**matched, **own})
                     added += _append(recorder, record, work.compare(owned[place]))
         self.forget_orphans(session, chain.from_iterable(owned.values()))
-        names = tuple(record.invocation_id for record in records)
         if not any(item.kind == "tool_call" for item in free):
-            return Merged(names, added, None)
+            return Merged(True, added, None)
         rest = {item.place for item in free}
         left = tuple(item for at, item in enumerate(session.events) if at in rest)
-        return Merged(names, added, session._replace(events=left))
+        return Merged(True, added, session._replace(events=left))
 
     def forget_orphans(self, session: Session, events: Iterable[ReportedEvent]) -> None:
         """Note which of the hooks' orphans are in records now. Raises OSError, InvocationError."""
@@ -147,10 +146,8 @@ class SessionMerger:
         if not lines:
             return
         recorded = {dedupe_key(session.harness, session.session_id, item.event) for item in events}
-        gone = {key for line in lines for key in list_adopted(line)}
-        keys = [
-            key for line in lines for key in list_keys(line) if key in recorded and key not in gone
-        ]
+        recorded -= read_adopted(lines)
+        keys = [key for line in lines for key in list_keys(line) if key in recorded]
         note_adopted(self._project.root, keys)
 
     def has_records(self, session: Session) -> bool:

@@ -64,7 +64,7 @@ def merge_turn(project: Project, cache: ParseCache, over: TurnOver) -> None:
         if len(position.ends) > 1:
             session = _leave_out_half_turn(session)
         merger = SessionMerger(project, cache, newest=_NEWEST)
-        if not merger.merge(session, over).records:
+        if not merger.merge(session, over).has_records:
             _merge_elsewhere(merger, project.root, session, over)
     if not over.is_closing:  # else it is the middle of a turn
         write_small(project.root, layout.TRANSCRIPTS, name, read_to._asdict())
@@ -88,19 +88,17 @@ def _merge_elsewhere(merger: SessionMerger, root: str, session: Session, over: T
         if not list_bindings(other, session.harness, session.session_id, None):
             continue
         project, cache = load_project(other, over.home)
-        merged = SessionMerger(project, cache, newest=_NEWEST).merge(session, over)
-        if merged.records:
+        if SessionMerger(project, cache, newest=_NEWEST).merge(session, over).has_records:
             merger.forget_orphans(session, iter_events(session, root))
             return
 
 
 def _read_position(root: str, name: str) -> _Position:
     value = read_small(root, layout.TRANSCRIPTS, name)
-    ends, sizes = value.get("ends"), get_object(value, "subagents")
+    ends = value.get("ends")
     ends = ends if isinstance(ends, list) else []
     return _Position(
-        tuple(end for end in ends if type(end) is int and end > 0),
-        {str(agent): size for agent, size in sizes.items() if type(size) is int},
+        tuple(end for end in ends if type(end) is int and end > 0), get_object(value, "subagents")
     )
 
 

@@ -1,8 +1,8 @@
 """What hooks report beyond an ordinary call: prompts, ends of turns, permissions, and records that
 open by themselves.
 
-    from specify_cli.features.hooks.conversation.take_in import list_adopted
-    list_adopted({})
+    from specify_cli.features.hooks.conversation.take_in import read_adopted
+    read_adopted([])
 
 Reading order: `session.py` (which of the others a payload is for), `turn.py` (prompts, ends, calls
 that nobody ended), `permission.py`, `session_record.py` (records that a prompt begins),

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from specify_cli.errors import InvocationError
 from specify_cli.features.hooks.direct import (
+    is_same_event,
     list_bound,
     list_keys,
     read_annexes,
@@ -77,13 +78,12 @@ def _read_stamp(call: HookInput) -> str | None:
 def _is_filled_in(lines: Sequence[Fields], event: HookEvent) -> bool:
     """Return whether a transcript reported the rest of a call whose begin or end a hook
     reported."""
-    name, status = event.named_id, event.status
     return any(
-        line.get("event") == event.event
-        and line.get("witness") == "transcript"
-        and str(line.get("call_id")).partition("#")[0] == name
-        and line.get("path") == event.path
-        and status in (None, "unknown", line.get("status"))
+        line.get("witness") == "transcript"
+        and is_same_event(
+            {**line, "call_id": str(line.get("call_id")).partition("#")[0]},  # of equal calls
+            event,
+        )
         for line in lines
     )
 

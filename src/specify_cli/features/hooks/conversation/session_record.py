@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import closing, suppress
+from functools import partial
 
 from doctrine import os
 from doctrine.light_imports import sha256
@@ -160,19 +161,13 @@ def _open(at: Site, session: str) -> None:
     prompt = text or _NO_PROMPT
     project, cache = load_project(at.root, at.home)
     profiles = [profile.profile_id for profile in ProfileRegistry(project.root, cache).all()]
+    begin = partial(executor.invoke, verb="advise", caller=caller, terms=terms)
     # What the router refuses has no profile of its own: the first one that can take it stands in.
-    attempts = [
-        (prompt, None),
-        *((prompt, profile) for profile in profiles),
-        (_NO_PROMPT, profiles[0]),
-    ]
-    for number, (request, profile) in enumerate(attempts):
-        try:
-            executor.invoke(request, profile=profile, verb="advise", caller=caller, terms=terms)
+    for profile in (None, *profiles):
+        with suppress(CallerError):
+            begin(prompt, profile=profile)
             return
-        except CallerError:
-            if number == len(attempts) - 1:
-                raise
+    begin(_NO_PROMPT, profile=profiles[0])
 
 
 def end_records(at: Site, call: HookInput) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import closing
 
 from specify_cli.errors import InvocationError
@@ -54,7 +54,7 @@ def take_in(recorder: Recorder, harness: str, session: str, agent: str | None, s
     root = recorder.project.root
     named = redact(session, recorder.project.config.redaction).text[:200]
     lines = logged(root, layout.ORPHANS)
-    gone = {key for line in lines for key in list_adopted(line)}
+    gone = read_adopted(lines)
     asked = read_prompt_time(root, harness, session)
     is_turn_known = asked is not None and asked <= since
     begun = rfc3339(since)
@@ -108,9 +108,9 @@ def list_keys(line: LogLine, member: str = "keys") -> list[str]:
     return [str(key) for key in keys] if isinstance(keys, list) else []
 
 
-def list_adopted(line: LogLine) -> list[str]:
-    """Return the keys of the orphans that a line of their log says a record took in."""
-    return list_keys(line, "taken")
+def read_adopted(lines: Iterable[LogLine]) -> set[str]:
+    """Return the keys of the orphans that records took in, as the log of orphans says."""
+    return {key for line in lines for key in list_keys(line, "taken")}
 
 
 def _read_events(line: LogLine) -> Iterator[tuple[str, dict[str, object]]]:

@@ -182,13 +182,13 @@ def with_hooks(text: str, harness: Harness) -> str:
         return mark + fresh({**version, harness.outer: hooks})
     root = _read_root(text, harness)
     style = style_of(text, root)
-    if harness.form == "flat" and root.find("version") is None:
+    if harness.form == "flat" and all(child.key != "version" for child in root.children):
         text = insert(text, root, "version", 1, style, comments=harness.comments)
         root = _read_root(text, harness)
     for event, element in build_elements(harness).items():
         outer = _find_member(text, root, harness.outer, "object")
         array = None if outer is None else _find_member(text, outer, event, "array")
-        if array is not None and any(child.node.value == element for child in array.children):
+        if array is not None and any(child.value == element for child in array.children):
             continue
         missing: tuple[Node, str | None, object] = root, harness.outer, {event: [element]}
         if outer is not None:
@@ -209,11 +209,11 @@ def without_hooks(text: str, harness: Harness) -> str:
         if not ways:
             break
         way = ways[0]
-        if harness.form != "flat" and len(_follow_way(root, way[:-1]).children) == 1:
+        if harness.form != "flat" and len(way[-2].children) == 1:
             way = way[:-2]  # the group goes with its last handler
-        while len(way) > 1 and len(_follow_way(root, way[:-1]).children) == 1:
+        while len(way) > 2 and len(way[-2].children) == 1:
             way = way[:-1]
-        text = remove(text, _follow_way(root, way[:-1]), way[-1], comments=harness.comments)
+        text = remove(text, *way[-2:], comments=harness.comments)
     return text
 
 
@@ -244,10 +244,10 @@ def _find_member(text: str, outer: Node, key: str, kind: str) -> Node | None:
     """Return a member that has to be of a kind where it is there at all. Raises JsonTextError."""
     members = [child for child in outer.children if child.key == key]
     if len(members) > 1:
-        raise JsonTextError(text, members[1].start, f"the key {json.dumps(key)} stands twice")
+        raise JsonTextError(text, members[1].begin, f"the key {json.dumps(key)} stands twice")
     if not members:
         return None
-    node = members[0].node
+    node = members[0]
     if node.kind != kind:
         raise JsonTextError(
             text, node.start, f"{json.dumps(key)}: expected an {kind}, found {_describe_kind(node)}"
@@ -259,9 +259,9 @@ def _describe_kind(node: Node) -> str:
     return f"an {node.kind}" if node.kind != "scalar" else json.dumps(node.value)[:40]
 
 
-def _find_handlers(text: str, root: Node, harness: Harness) -> list[tuple[int, ...]]:
-    """Return the way to every handler of ours: the places of children, from the root on. Raises
-    JsonTextError.
+def _find_handlers(text: str, root: Node, harness: Harness) -> list[tuple[Node, ...]]:
+    """Return the way to every handler of ours: each node that it lies in, from the root on, and
+    itself. Raises JsonTextError.
 
     Each is taken out of the text by itself, so a file with more of them than any install writes is
     refused.
@@ -272,25 +272,18 @@ def _find_handlers(text: str, root: Node, harness: Harness) -> list[tuple[int, .
     steps += [("object", None), ("array", None)]
     if harness.form != "flat":
         steps += [("object", "hooks"), ("array", None)]
-    ways: list[tuple[int, ...]] = [()]
+    ways: list[tuple[Node, ...]] = [(root,)]
     for kind, key in steps:
-        nodes = [(way, _follow_way(root, way)) for way in ways]
         ways = [
-            (*way, place)
-            for way, node in nodes
-            if node.kind == kind
-            for place, child in enumerate(node.children)
+            (*way, child)
+            for way in ways
+            if way[-1].kind == kind
+            for child in way[-1].children
             if key in (None, child.key)
         ]
-    ours = [way for way in ways if is_ours(harness, _follow_way(root, way).value)]
+    ours = [way for way in ways if is_ours(harness, way[-1].value)]
     if len(ours) > _MAX_HANDLERS:
         raise JsonTextError(
             text, 0, f"more than {_MAX_HANDLERS} handlers run spec-kitty; remove them by hand"
         )
     return ours
-
-
-def _follow_way(root: Node, way: tuple[int, ...]) -> Node:
-    for place in way:
-        root = root.children[place].node
-    return root

@@ -12,7 +12,7 @@ import difflib
 import hashlib
 import io
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from shlex import quote
 from typing import Literal, NamedTuple
@@ -100,30 +100,31 @@ class PlaceStatus(NamedTuple):
 def install(place: SettingsPlace, *, dry_run: bool = False) -> Change:
     """Put in what is missing. Raises StoredDataError, EnvironmentFault; then nothing was
     changed."""
-    data = _read(place)
-    text = None if data is None else _decode_text(place, data)
-    with _explain_form(place):
-        change = _put_in(place, text)
-    if not dry_run and change.state != "unchanged":
-        _write(place, data, change.after)
-        if place.harness.form == "plugin" and place.scope == "project":
-            _spare_packages(place)
-    return change
+    return _change(place, _put_in, dry_run=dry_run)
 
 
 def uninstall(place: SettingsPlace, *, dry_run: bool = False) -> Change:
     """Take out what is ours and keep the rest as it is written. Raises StoredDataError,
     EnvironmentFault."""
+    return _change(place, _take_out, dry_run=dry_run)
+
+
+def _change(
+    place: SettingsPlace, plan: Callable[[SettingsPlace, str | None], Change], *, dry_run: bool
+) -> Change:
+    """Do to a settings file what is planned with its text, None where there is none."""
     data = _read(place)
-    if data is None:
-        return Change(place, "absent", None, None)
-    text = _decode_text(place, data)
+    text = None if data is None else _decode_text(place, data)
     with _explain_form(place):
-        change = _take_out(place, text)
-    if not dry_run and change.after != text:
-        if change.after is None:
-            _unspare_packages(place)
-        _write(place, data, change.after)
+        change = plan(place, text)
+    if dry_run or change.after == text:
+        return change
+    is_plugin = place.harness.form == "plugin" and place.scope == "project"
+    if is_plugin and change.after is None:
+        _unspare_packages(place)
+    _write(place, data, change.after)
+    if is_plugin and change.after is not None:
+        _spare_packages(place)
     return change
 
 
@@ -173,8 +174,10 @@ def _put_in(place: SettingsPlace, text: str | None) -> Change:
     return Change(place, done, text, with_hooks(base, harness))
 
 
-def _take_out(place: SettingsPlace, text: str) -> Change:
+def _take_out(place: SettingsPlace, text: str | None) -> Change:
     harness = place.harness
+    if text is None:
+        return Change(place, "absent", None, None)
     if harness.form == "plugin":
         state = _judge_state(harness, text)
         if state == "edited":
@@ -210,8 +213,6 @@ def _spare_packages(place: SettingsPlace) -> None:
 
 def _unspare_packages(place: SettingsPlace) -> None:
     """Take away what `_spare_packages` wrote, where it is as that left it."""
-    if place.harness.form != "plugin" or place.scope != "project":
-        return
     lock = place._replace(relative=f"{place.relative.split('/')[0]}/{_LOCK_NAME}")
     if _read(lock) != _LOCK:
         return

@@ -30,25 +30,15 @@ class JsonTextError(ValueError):
 
 class Node(NamedTuple):
     """A value and its place. `children` are the elements of an array or the members of an object,
-    in order."""
+    in order; of a member `key` is its key, and `begin` is where that stands."""
 
     kind: str  # object · array · scalar
     start: int
     end: int
     value: object
-    children: tuple[Child, ...] = ()
-
-    def find(self, key: str) -> Node | None:
-        """Return the value of a member, of a key given twice the last."""
-        return next((child.node for child in reversed(self.children) if child.key == key), None)
-
-
-class Child(NamedTuple):
-    """An element, or a member with its key; `start` is where the key or the element begins."""
-
-    key: str | None
-    start: int
-    node: Node
+    children: tuple[Node, ...] = ()
+    key: str | None = None
+    begin: int = 0
 
 
 class Style(NamedTuple):
@@ -125,7 +115,7 @@ class _Reader:
         return JsonTextError(self.text, at, f"expected {what}{found}")
 
     def collection(self, start: int, depth: int, kind: str, close: str) -> Node:
-        text, children = self.text, list[Child]()
+        text, children = self.text, list[Node]()
         at = self.skip(start + 1)
         while not text.startswith(close, at):
             if children:
@@ -138,11 +128,11 @@ class _Reader:
             if kind == "object":
                 key, at = self.key(at)
             node = self.value(at, depth + 1)
-            children.append(Child(key, begin, node))
+            children.append(node._replace(key=key, begin=begin))
             at = self.skip(node.end)
-        value: object = [child.node.value for child in children]
+        value: object = [child.value for child in children]
         if kind == "object":
-            value = {child.key: child.node.value for child in children}
+            value = {child.key: child.value for child in children}
         return Node(kind, start, at + 1, value, tuple(children))
 
     def key(self, at: int) -> tuple[str, int]:
@@ -161,7 +151,7 @@ def style_of(text: str, root: Node) -> Style:
     end = text.find("\n")
     newline = "\r\n" if end > 0 and text[end - 1] == "\r" else "\n"
     one_line = bool(root.children) and "\n" not in text[root.start : root.end]
-    unit = _find_indent(text, root.children[0].start) if root.children else None
+    unit = _find_indent(text, root.children[0].begin) if root.children else None
     return Style(newline, unit or "  ", one_line)
 
 
@@ -176,11 +166,11 @@ def insert(
     """Return the text with one more member or element at the end of a container."""
     own = _read_line_indent(text, container.start)
     children = container.children
-    last = children[-1].node.end if children else container.start + 1
+    last = children[-1].end if children else container.start + 1
     if style.one_line or (children and "\n" not in text[container.start : last]):
         spelled = _spell_member(key, json.dumps(value, ensure_ascii=False))
         return _splice(text, (last, last, f", {spelled}" if children else spelled))
-    inner = _find_indent(text, children[0].start) if children else None
+    inner = _find_indent(text, children[0].begin) if children else None
     begin = style.newline + (own + style.unit if inner is None else inner)
     lines = json.dumps(value, ensure_ascii=False, indent=style.unit).split("\n")
     spelled = begin + _spell_member(key, begin.join(lines))
@@ -207,25 +197,24 @@ def _splice(text: str, *places: tuple[int, int, str]) -> str:
     return text
 
 
-def remove(text: str, container: Node, place: int, *, comments: bool) -> str:
+def remove(text: str, container: Node, child: Node, *, comments: bool) -> str:
     """Return the text without one child of a container; remarks beside it stay."""
     children = container.children
-    child = children[place]
-    reader = _Reader(text, comments)
-    begin, end = child.start, child.node.end
+    place, reader = children.index(child), _Reader(text, comments)
+    begin, end = child.begin, child.end
     while text[begin - 1] in _SPACE:
         begin -= 1
     line = text.rfind("\n", 0, begin) + 1
-    if comments and "//" in text[line:begin] and "\n" in text[begin : child.start]:
+    if comments and "//" in text[line:begin] and "\n" in text[begin : child.begin]:
         # The remark before it needs its line end, so the one behind it goes.
         begin = text.index("\n", begin) + 1
         end = _find_line_end(text, end)
     if place + 1 < len(children):
-        comma = reader.skip(child.node.end)
+        comma = reader.skip(child.end)
         return _splice(text, (begin, min(end, comma), ""), (comma, comma + 1, ""))
     if place == 0:
         return _splice(text, (begin, end, ""))
-    comma = reader.skip(children[place - 1].node.end)
+    comma = reader.skip(children[place - 1].end)
     return _splice(text, (comma, comma + 1, ""), (max(begin, comma + 1), end, ""))
 
 
