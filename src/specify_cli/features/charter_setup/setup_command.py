@@ -34,10 +34,9 @@ from specify_cli.features.hooks.commands import (
     list_switched_off,
 )
 from specify_cli.features.hooks.conversation.session_record import set_mark
-from specify_cli.features.hooks.settings.detection import find_program, is_detected
+from specify_cli.features.hooks.settings.detection import find_program, is_detected, list_harnesses
 from specify_cli.features.hooks.settings.harnesses import Harness
 from specify_cli.features.hooks.settings.install import Change
-from specify_cli.features.hooks.settings.known import list_harnesses
 from specify_cli.features.skills.skills import (
     BLOCK_FILES,
     SkillFile,

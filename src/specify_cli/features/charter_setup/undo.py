@@ -24,9 +24,8 @@ from specify_cli.features.charter_setup.existing_rules import collect_sections, 
 from specify_cli.features.charter_setup.synthesize import Answers, show_language
 from specify_cli.features.hooks.commands import change_hooks
 from specify_cli.features.hooks.conversation.session_record import set_mark
-from specify_cli.features.hooks.settings.detection import is_detected
+from specify_cli.features.hooks.settings.detection import is_detected, list_harnesses
 from specify_cli.features.hooks.settings.install import Change, write_file
-from specify_cli.features.hooks.settings.known import list_harnesses
 from specify_cli.features.skills.skills import (
     SkillFile,
     install_skills,

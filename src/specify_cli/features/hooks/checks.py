@@ -19,10 +19,10 @@ from specify_cli.features.hooks.settings.detection import (
     find_program,
     fit_to_program,
     lies_below,
+    list_harnesses,
     list_places,
 )
 from specify_cli.features.hooks.settings.install import SettingsPlace, standing
-from specify_cli.features.hooks.settings.known import list_harnesses
 from specify_cli.features.hooks.silence import describe_silence, find_installed
 from specify_cli.invocation.bindings import opens_by_itself
 from specify_cli.project.checks import Finding, list_names

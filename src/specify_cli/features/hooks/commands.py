@@ -21,6 +21,7 @@ from specify_cli.features.hooks.settings.detection import (
     Program,
     describe_hooks,
     describe_off,
+    find_harness,
     find_program,
     fit_to_program,
     list_in_use,
@@ -30,7 +31,6 @@ from specify_cli.features.hooks.settings.harnesses import SCOPES, Harness, Scope
 from specify_cli.features.hooks.settings.install import Change
 from specify_cli.features.hooks.settings.install import install as put_in
 from specify_cli.features.hooks.settings.install import uninstall as take_out
-from specify_cli.features.hooks.settings.known import find_harness
 from specify_cli.invocation.bindings import opens_by_itself
 from specify_cli.invocation.executor import ProfileInvocationExecutor
 from specify_cli.project.config import load_project

@@ -177,19 +177,15 @@ def _tell_apart(at: Site, source: str, call: HookInput) -> HookInput:
 
         call = fill_exit_status(dialect, call)
     call = _key_stand_ins(call, at.git_dir)
-    if call.call_id_is_synthetic:
-        # for harnesses that name no call
-        from specify_cli.features.hooks.conversation.late_calls import name_as_reported
+    if not call.call_id_is_synthetic:
+        return call
+    # for harnesses that name no call
+    from specify_cli.features.hooks.conversation import unnamed_calls
 
-        call = name_as_reported(at, call)
-        if not call.events:
-            return call
-    begins = call.events[-1].phase == "pre" and call.starts_record_command is None
-    if call.call_id_is_synthetic and begins and dialect.sends_equal_payloads:
-        # Copilot alone
-        from specify_cli.features.hooks.conversation.equal_payloads import number_twin
-
-        call = number_twin(at, source, call)
+    call = unnamed_calls.name_as_reported(at, call)
+    begins = bool(call.events) and call.events[-1].phase == "pre"
+    if begins and call.starts_record_command is None and dialect.sends_equal_payloads:
+        call = unnamed_calls.number_twin(at, source, call)
     return call
 
 

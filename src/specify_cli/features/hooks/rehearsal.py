@@ -10,8 +10,7 @@ from specify_cli.features.hooks.conversation.turn import tell_moment
 from specify_cli.features.hooks.harnesses import find_dialect, find_sender, translate
 from specify_cli.features.hooks.payload.transcript_end import fill_exit_status
 from specify_cli.features.hooks.payload.turn_from_transcript import Turn
-from specify_cli.features.hooks.settings.detection import USAGE
-from specify_cli.features.hooks.settings.known import list_harnesses
+from specify_cli.features.hooks.settings.detection import USAGE, list_harnesses
 from specify_cli.invocation.events.event_body import PayloadError, Settings, compose_event
 from specify_cli.project.config import Config
 from specify_cli.redaction.redact import redact

@@ -8,9 +8,8 @@ from collections.abc import Mapping
 
 from specify_cli.errors import InvocationError
 from specify_cli.features.hooks.payload.values import get_object
-from specify_cli.features.hooks.settings.detection import list_places
+from specify_cli.features.hooks.settings.detection import find_harness, list_harnesses, list_places
 from specify_cli.features.hooks.settings.install import standing
-from specify_cli.features.hooks.settings.known import find_harness, list_harnesses
 from specify_cli.record.ids import millis_of
 from specify_cli.record.seal import open_line
 from specify_cli.storage.store import FileRecordStore, Place

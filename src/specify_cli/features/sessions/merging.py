@@ -32,7 +32,6 @@ from specify_cli.features.sessions.reconciling import (
     Addition,
     Comparison,
     Match,
-    Outcome,
     ReportedEvent,
     SessionRecord,
     assign_events,
@@ -132,7 +131,8 @@ class SessionMerger:
                     compose = partial(_compose, recorder)
                     key_of = partial(dedupe_key, session.harness, session.session_id)
                     work = Comparison(record.lines, compose, key_of, {**matched, **own})
-                    added += _append(recorder, record, work.compare(owned[place]))
+                    work.compare(owned[place])
+                    added += _append(recorder, record, work)
         self.forget_orphans(session, chain.from_iterable(owned.values()))
         if not any(item.kind == "tool_call" for item in free):
             return Merged(True, added, None)
@@ -318,17 +318,17 @@ def _leave_to_hook(events: list[ReportedEvent], over: TurnOver) -> list[Reported
     ]
 
 
-def _append(recorder: Recorder, record: SessionRecord, outcome: Outcome) -> int:
+def _append(recorder: Recorder, record: SessionRecord, work: Comparison) -> int:
     additions = [
         addition
-        for addition in outcome.additions
+        for addition in work.additions
         if record.ended is None or addition.item.event in ANNEX_EVENTS
     ]
-    added = len(additions)
-    if not added and not outcome.counts["calls"]:
+    added, summary = len(additions), work.describe()
+    if not added and not work.counts["calls"]:
         return 0
-    if outcome.is_worth_a_line:
-        additions.append(Addition(Composed(outcome.describe()), None))
+    if summary is not None:
+        additions.append(Addition(Composed(summary), None))
     lines, keys = zip(*additions, strict=True)
     if record.ended is None:
         recorder.append(lines, dedupe=keys, checkpoints=False)

@@ -2,8 +2,9 @@
 
     matched = match_unnamed(records, events, sign)
     owners = assign_events(records, events, session.above, matched)
-    outcome = Comparison(records[0].lines, compose, key_of, matched).compare([item for …])
-    outcome.additions           # the lines that the record lacks
+    work = Comparison(records[0].lines, compose, key_of, matched)
+    work.compare([item for …])
+    work.additions              # the lines that the record lacks
 
 A call is known by the id its program gave it. Where the program's hooks name no calls, the call of
 a tool with equal arguments that is nearest in time is meant. What a record holds is never
@@ -72,29 +73,6 @@ class Addition(NamedTuple):
 
     item: Composed
     key: str | None
-
-
-class Outcome(NamedTuple):
-    """What comparing a record with a transcript gives. The counts are of calls, those of `filled`
-    of results and turns."""
-
-    additions: tuple[Addition, ...]
-    counts: Mapping[str, int]
-    until: int
-
-    @property
-    def is_worth_a_line(self) -> bool:
-        """Return whether it says more than what is added."""
-        return any(self.counts[name] for name in ("calls", "filled", "contradicted"))
-
-    def describe(self) -> dict[str, object]:
-        """Return the body of the line `reconciled`."""
-        return {
-            "event": "reconciled",
-            "witness": "transcript",
-            "until": rfc3339(self.until),
-            **self.counts,
-        }
 
 
 class Match(NamedTuple):
@@ -264,7 +242,8 @@ def _find_by_time(
 class Comparison:
     """A record and what a transcript reports of it, to be compared once.
 
-    `compose` makes the line of an event as this record stores it; `key_of` gives its dedupe key.
+    Then `additions` are the lines that the record lacks, and `counts` are of calls, those of
+    `filled` of results and turns. `compose` makes the line of an event as this record stores it; `key_of` gives its dedupe key.
     Only what is added or has no id is composed: masking a text is what costs time here.
     """
 
@@ -278,22 +257,20 @@ class Comparison:
         self._compose, self._key_of, self._matched = compose, key_of, matched
         self._calls = group_calls(lines)
         self._moments = [line for line in lines if line.get("event") not in _OF_A_CALL]
-        # the end of what was compared before
-        self._since = max(
-            (parse_time(line.get("until")) for line in _list_of(self._moments, "reconciled")),
-            default=0,
-        )
+        before = _list_of(self._moments, "reconciled")
+        # until when all is compared
+        self._since = max((parse_time(line.get("until")) for line in before), default=0)
         self._recorded_gaps = {
             str(line.get("what")) for line in lines if line.get("reason") == "contradiction"
         }
         # of the events that are of no call, by their identity, and the digests of their words
         self._bodies: dict[int, Fields] = {}
         self._words: set[object] = set()
-        self._additions: list[Addition] = []
-        self._counts = dict.fromkeys(("calls", "confirmed", "added", "filled", "contradicted"), 0)
+        self.additions: list[Addition] = []
+        self.counts = dict.fromkeys(("calls", "confirmed", "added", "filled", "contradicted"), 0)
 
-    def compare(self, events: Sequence[ReportedEvent]) -> Outcome:
-        """Return what the record lacks of these events, in their order."""
+    def compare(self, events: Sequence[ReportedEvent]) -> None:
+        """Find what the record lacks of these events, in their order."""
         calls = _group_by_call(events)
         self._bodies = {
             id(item): self._compose(item.event).body
@@ -311,8 +288,14 @@ class Comparison:
                 seen.add(moment)
             elif item is calls[item.call_id][0]:
                 self._take_call(item.call_id, calls[item.call_id])
-        until = max((item.at for item in events), default=0)
-        return Outcome(tuple(self._additions), self._counts, max(until, self._since))
+        self._since = max([self._since, *(item.at for item in events)])
+
+    def describe(self) -> dict[str, object] | None:
+        """Return the body of the line `reconciled`; None where the additions say it all."""
+        if not any(self.counts[name] for name in ("calls", "filled", "contradicted")):
+            return None
+        until = rfc3339(self._since)
+        return {"event": "reconciled", "witness": "transcript", "until": until, **self.counts}
 
     def _take_call(self, call_id: str, events: list[ReportedEvent]) -> None:
         """Compare one call: its begin, its result, the files it changed."""
@@ -323,26 +306,26 @@ class Comparison:
             known = self._matched[call_id].lines
             call_id = str(known[0].get("call_id"))
         if known is None or not _is_reported_by_hooks(known):
-            before = len(self._additions)
+            before = len(self.additions)
             recorded = {(line.get("event"), line.get("path")) for line in known or ()}
             for item in events:
                 if (item.kind, item.event.path) not in recorded:
                     self._add(item, call_id)
-            is_added = known is None and len(self._additions) > before
-            self._counts["added"] += is_added
-            self._counts["calls"] += is_added or is_new
+            is_added = known is None and len(self.additions) > before
+            self.counts["added"] += is_added
+            self.counts["calls"] += is_added or is_new
             return
-        self._counts["calls"] += is_new
-        self._counts["confirmed"] += is_new
+        self.counts["calls"] += is_new
+        self.counts["confirmed"] += is_new
         if begin is not None and _find(known, "tool_call") is None:
             self._add(begin, call_id)
-            self._counts["filled"] += 1
+            self.counts["filled"] += 1
         self._compare_results(call_id, known, events)
         paths = {line.get("path") for line in _list_of(known, "patch_apply")}
         for item in events:
             if item.kind == "patch_apply" and item.event.path not in paths:
                 self._add(item, call_id)
-                self._counts["filled"] += 1
+                self.counts["filled"] += 1
 
     def _compare_results(
         self, call_id: str, known: Sequence[Fields], events: list[ReportedEvent]
@@ -360,7 +343,7 @@ class Comparison:
                 # One that was inferred has a key of its own: the hook's may still come.
                 is_more = any(line.get("inferred") is not True for line in results)
                 self._add(item, call_id, is_more=is_more)
-                self._counts["filled"] += 1
+                self.counts["filled"] += 1
                 for denial in events:
                     if denial.kind == "approval":
                         self._add(denial, call_id)
@@ -371,8 +354,8 @@ class Comparison:
         if what not in self._recorded_gaps:
             message = f"the record says {recorded}, the transcript {reported}"
             body = gap("contradiction", what, message=message)
-            self._additions.append(Addition(Composed(body), None))
-            self._counts["contradicted"] += 1
+            self.additions.append(Addition(Composed(body), None))
+            self.counts["contradicted"] += 1
 
     def _take_moment(self, item: ReportedEvent) -> None:
         """Compare a prompt, the end of a turn, an error, a change of the session."""
@@ -396,7 +379,7 @@ class Comparison:
         if item.kind == "turn" and "tokens" in missing:
             missing |= {"agent": item.agent} if item.agent is not None else {}
             self._add(item._replace(event=item.event._replace(payload=missing)))
-            self._counts["filled"] += 1
+            self.counts["filled"] += 1
 
     def _find_moment(self, body: Fields, item: ReportedEvent) -> Fields | None:
         """Return the line that reports a moment: one with its words, before one that is only near
@@ -420,7 +403,7 @@ class Comparison:
         marks = {"witness": "transcript"}
         marks |= {"claimed_at": rfc3339(item.at)} if item.is_dated else {}
         key = None if is_more else self._key_of(event)
-        self._additions.append(Addition(done._replace(body={**done.body, **marks}), key))
+        self.additions.append(Addition(done._replace(body={**done.body, **marks}), key))
 
 
 def _group_by_call(events: Iterable[ReportedEvent]) -> dict[str, list[ReportedEvent]]:

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from specify_cli.cli import shell
 from specify_cli.cli.terminal.output import write_answer
-from specify_cli.features.hooks.settings.detection import is_detected
-from specify_cli.features.hooks.settings.known import list_harnesses
+from specify_cli.features.hooks.settings.detection import is_detected, list_harnesses
 from specify_cli.features.skills.skills import (
     SkillFile,
     describe_installed,

@@ -6,8 +6,8 @@ open by themselves.
 
 Reading order: `session.py` (which of the others a payload is for), `turn.py` (prompts, ends, calls
 that nobody ended), `permission.py`, `session_record.py` (records that a prompt begins),
-`take_in.py` (calls of a turn from before its `do`), `equal_payloads.py` and `late_calls.py` (calls
-of programs that name no call).
+`take_in.py` (calls of a turn from before its `do`), `unnamed_calls.py` (calls of programs that
+name none).
 
 A call without a result gets an inferred one, marked as such, when the turn ends. A permission is
 recorded as a claim of the harness, not as an approval. Only `features/hooks` imports it.
