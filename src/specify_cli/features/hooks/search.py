@@ -96,7 +96,7 @@ def find_recorder(at: Site, call: HookInput) -> Recorder:
     load_project(root, at.home)  # what cannot be used is said even where no record is found
     index = Index(root)
     why = "no invocation is bound to this session"
-    closed: tuple[str, str] | None = None
+    closed = ("", "")  # when, and which
 
     def open_place(invocation_id: str) -> Place | None:
         nonlocal why, closed
@@ -112,7 +112,7 @@ def find_recorder(at: Site, call: HookInput) -> Recorder:
             why = _TRAIL_OFF.format(invocation_id)
             return None
         why = f"the bound invocation {invocation_id} is closed or read-only"
-        closed = max(closed or ("", ""), ((row and row.completed_at) or "", invocation_id))
+        closed = max(closed, ((row and row.completed_at) or "", invocation_id))
         if call.events and not list_untold(at, place, call):
             if call.closes:
                 _annex_result(open_recorder(at, place, session), call)
@@ -145,7 +145,7 @@ def find_recorder(at: Site, call: HookInput) -> Recorder:
     for imported in find_imported(at, session) if call.events else ():
         if not list_untold(at, imported, call):
             raise Recorded
-    raise Orphan(why, closed and closed[1])
+    raise Orphan(why, closed[1] or None)
 
 
 def _refuse_earlier(at: Site, call: HookInput) -> None:

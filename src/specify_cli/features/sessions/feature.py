@@ -18,10 +18,8 @@ FEATURE = Feature(
         Command(
             ("import", "sessions"),
             "commands:import_sessions",
-            "Make records of the sessions an agent's program kept of this project, read-only "
-            "and marked "
-            "imported; their "
-            "times are what the transcripts claim. Twice changes nothing.",
+            "Make records of the sessions an agent's program kept of this project, read-only and "
+            "marked imported; their times are what the transcripts claim. Twice changes nothing.",
             (
                 option(
                     "harness",

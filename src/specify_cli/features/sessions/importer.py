@@ -91,11 +91,9 @@ class SessionsImported(NamedTuple):
 class SessionImporter:
     """Imports sessions into one project, those that began at `since` (ms) or later."""
 
-    def __init__(
-        self, project: Project, cache: ParseCache, *, since: int = 0, now: int | None = None
-    ) -> None:
+    def __init__(self, project: Project, cache: ParseCache, *, since: int = 0) -> None:
         self._project, self._since = project, since
-        self._now = time.time_ns() // 1_000_000 if now is None else now
+        self._now = time.time_ns() // 1_000_000
         self._index = Index(project.root)
         self._records = FileRecordStore(project.root, project.config.trail)
         self._objects = FileObjectStore(project.root, project.config.trail)

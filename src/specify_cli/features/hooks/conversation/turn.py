@@ -9,6 +9,7 @@ and nowhere else. A turn that closed its own record is said as an annex of it.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 
@@ -298,15 +299,13 @@ def _count_calls(data: bytes) -> int:
 def _list_open_calls(data: bytes) -> list[Fields]:
     """Return the calls of a record that have no result."""
     calls: dict[str, Fields] = {}
-    open_calls: dict[str, int] = {}
+    # a result that was reported together with a `do` can come before its call
+    open_calls: Counter[str] = Counter()
     for fields in read_lines(data, b'"event":"tool_'):
-        call_id = str(fields.get("call_id"))
-        if fields.get("event") == "tool_call":
+        call_id, begins = str(fields.get("call_id")), fields.get("event") == "tool_call"
+        open_calls[call_id] += 1 if begins else -1
+        if begins:
             calls[call_id] = fields
-            open_calls[call_id] = open_calls.get(call_id, 0) + 1
-        # one reported together with a `do` can come before its call
-        elif fields.get("event") == "tool_result":
-            open_calls[call_id] = open_calls.get(call_id, 0) - 1
     return [fields for call_id, fields in calls.items() if open_calls[call_id] > 0]
 
 

@@ -35,17 +35,12 @@ class Codex(Dialect):
         from specify_cli.features.hooks.payload.outputs import parse_json  # of results alone
 
         needle = call_id.encode("utf-8", "replace")
-        at = transcript.rfind(needle)
-        while at >= 0:
-            begin = transcript.rfind(b"\n", 0, at) + 1
-            end = transcript.find(b"\n", at)
-            line = transcript[begin : len(transcript) if end < 0 else end]
-            if b"item_completed" in line:
-                event = get_object(parse_json(line.decode("utf-8", "replace")), "payload")
+        for line in reversed(transcript.split(b"\n")):
+            if needle in line and b"item_completed" in line:
+                event = get_object(parse_json(line), "payload")
                 item = get_object(event, "item")
                 if event.get("type") == "item_completed" and item.get("id") == call_id:
                     return judge_item(item)
-            at = transcript.rfind(needle, 0, begin)
         return None
 
     def read_turn(self, turn: Turn, line: Payload, number: int) -> Turn:

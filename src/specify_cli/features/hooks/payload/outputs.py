@@ -72,9 +72,7 @@ def _read_screen_lines(value: list[object]) -> list[str] | None:
     """Return the lines of a screen, each a list of cells with a `text`; None for any other list."""
     lines: list[str] = []
     for line in value:
-        if not isinstance(line, list):
-            return None
-        texts = [cell.get("text") if isinstance(cell, dict) else None for cell in line]
+        texts = [as_object(cell).get("text") for cell in line] if isinstance(line, list) else [None]
         if not all(isinstance(text, str) for text in texts):
             return None
         lines.append("".join(map(str, texts)))
@@ -144,19 +142,14 @@ def list_printed_ids(text: str) -> tuple[str, ...]:
     return ()
 
 
-def _collect_texts(output: object) -> list[str]:
+def _collect_texts(output: object, depth: int = 0) -> list[str]:
     """Return what a tool printed, wherever its result holds it."""
     if isinstance(output, str):
         return [output]
-    if isinstance(output, list):
-        parts = (item for item in output[:_MAX_PARTS] if isinstance(item, (str, dict)))
-        return [text for part in parts for text in _collect_texts(part)]
-    texts: list[object] = []
-    for value in map(as_object(output).get, _TEXTS):
-        texts.append(value)
-        if isinstance(value, list):
-            texts += [part.get("text") for part in value[:_MAX_PARTS] if isinstance(part, dict)]
-    return [text for text in texts if isinstance(text, str)]
+    if depth > _MAX_DEPTH:
+        return []
+    parts = output[:_MAX_PARTS] if isinstance(output, list) else map(as_object(output).get, _TEXTS)
+    return [text for part in parts for text in _collect_texts(part, depth + 1)]
 
 
 def join_texts(content: object, *keys: str) -> str:

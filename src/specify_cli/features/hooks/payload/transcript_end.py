@@ -12,7 +12,7 @@ from specify_cli.errors import InvocationError
 from specify_cli.features.hooks.payload.dialect import Dialect
 from specify_cli.features.hooks.payload.outputs import list_printed_ids, parse_json
 from specify_cli.features.hooks.payload.turn_from_transcript import read_facts
-from specify_cli.features.hooks.payload.values import HookInput
+from specify_cli.features.hooks.payload.values import HookInput, as_object
 from specify_cli.record.seal import open_line
 from specify_cli.storage.index import Index
 from specify_cli.storage.store import FileRecordStore, Place
@@ -74,9 +74,8 @@ def read_ends(dialect: Dialect, path: str | None, ids: Iterable[str]) -> Ends:
     lines = [line for line in data.split(b"\n") if any(name in line for name in named.values())]
     reported_at: dict[str, object] = {}
     for call_id, name in named.items():
-        values = (parse_json(line) for line in lines if name in line)
-        stated = [value.get("timestamp") for value in values if isinstance(value, dict)]
-        stated = [moment for moment in stated if moment is not None]
+        told = (as_object(parse_json(line)) for line in lines if name in line)
+        stated = [line["timestamp"] for line in told if line.get("timestamp") is not None]
         if len(stated) > 1:
             reported_at[call_id] = stated[-1]
     return Ends(read_facts(dialect, b"\n".join(lines)).denied, reported_at)

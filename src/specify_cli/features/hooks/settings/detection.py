@@ -60,15 +60,13 @@ class Program(NamedTuple):
         if self.below_project:
             return (
                 f"{self.path} lies below this project ({self.resolved}): whoever can change the "
-                "project decides what "
-                "runs on every tool call; install spec-kitty outside of it and put that first "
-                "on PATH"
+                "project decides what runs on every tool call; install spec-kitty outside of it "
+                "and put that first on PATH"
             )
         if self.ours is False:
             return (
                 f"{self.path} is another program of this name and knows no such hook (the "
-                "package spec-kitty-cli "
-                "installs one): hooks record nothing; put ours first on PATH"
+                "package spec-kitty-cli installs one): hooks record nothing; put ours first on PATH"
             )
         return None
 

@@ -80,11 +80,11 @@ def read_known(folder_fd: int, name: str, secret: bytes) -> KnownTree | None:
 
 def write_known(folder_fd: int, name: str, secret: bytes, known: KnownTree) -> None:
     """Keep what is known; the file's time says when that was. Raises OSError, InvocationError."""
-    calls = dict(list(known.calls.items())[-_MAX_CALLS:])
-    text = json.dumps(known._replace(calls=calls)._asdict()).encode("ascii")
+    known = known._replace(calls=dict(list(known.calls.items())[-_MAX_CALLS:]))
+    text = json.dumps(known._asdict()).encode("ascii")
     if len(text) > _MAX_KNOWN:
         files = {path: file._replace(lines=None) for path, file in known.files.items()}
-        text = json.dumps(known._replace(calls=calls, files=files)._asdict()).encode("ascii")
+        text = json.dumps(known._replace(files=files)._asdict()).encode("ascii")
     data = _seal(secret, name, text) + text
     durable.replace(folder_fd, name, data, durable.PRIVATE, sync=False)
     os.utime(name, ns=(known.at, known.at), dir_fd=folder_fd)
