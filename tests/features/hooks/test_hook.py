@@ -439,6 +439,25 @@ def test_a_subagent_that_closed_its_own_record_works_for_the_one_above_again(
     assert log(chartered, layout.ORPHANS) == []
 
 
+def test_a_subagents_record_that_goes_on_is_told_how_the_do_ended_whose_begin_it_holds(
+    hook: Hook, chartered: Path, run: str, cli: Cli
+) -> None:
+    """The record between the two is closed, so the begin went to the one before it."""
+    begun: list[str] = []
+    for number in (1, 2, 3):
+        call = do_call(chartered, f"t{number}", "spec-kitty do 'review WP03' --json", **AGENT)
+        hook(call)
+        answer = cli("do", "review WP03", "--json", env={"CLAUDE_CODE_SESSION_ID": SESSION})
+        hook(after(call, answer.out))
+        begun.append(answer.json()["invocation_id"])
+        if number == 2:
+            cli("profile-invocation", "complete", "--invocation-id", begun[1])
+    told = [event["event"] for event in events(chartered, begun[0]) if event["call_id"] == "t3"]
+
+    assert told == ["tool_call", "tool_result"]
+    assert "t3" not in [event["call_id"] for event in events(chartered, run)]
+
+
 def test_a_subagents_do_whose_begin_was_not_told_leaves_the_session_its_record(
     hook: Hook, chartered: Path, run: str, cli: Cli
 ) -> None:

@@ -613,13 +613,13 @@ def test_opencode_tells_the_answer_by_the_id_of_the_call() -> None:
     answer = translate("opencode", {**told, "hook_event_name": "permission.allowed"})
     result = translate("opencode", {**told, "hook_event_name": "tool.execute.after", "tool_name": "bash"})
 
-    assert (answer.permission_request, result.matches_permission) == ("call_1", "call_1")
+    assert (answer.asked, result.asked) == ("call_1", "call_1")
 
 
 def test_copilot_asks_its_hooks_also_where_it_asks_nobody() -> None:
     asked = {"hookName": "permissionRequest", "sessionId": SESSION, "toolName": "bash", "toolInput": {"command": "ls"}}
 
-    assert translate("copilot", asked).permission_request is None
+    assert translate("copilot", asked).asked is None
 
 
 # --- a `do` that comes late

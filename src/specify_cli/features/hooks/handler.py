@@ -97,7 +97,7 @@ def run_hook(
             return
         if not call.hook_event:
             raise _refuse_payload(data)
-        if not (call.events or call.moment.kind or call.permission_request or call.is_unknown):
+        if not (call.events or call.moment.kind or call.asked or call.is_unknown):
             return
         _keep_from_git(at.root)
         # 2. What only this harness makes necessary.
@@ -158,7 +158,7 @@ def _parse_payload(data: bytes) -> object:
 
 def _is_ordinary(at: Site, call: HookInput) -> bool:
     """Return whether a payload reports a call and nothing else."""
-    if call.is_unknown or call.moment.kind or call.permission_request or not call.events:
+    if call.is_unknown or call.moment.kind or not call.events:
         return False
     first = call.events[0]
     begins = first.event == "tool_call" and begins_subagent(first.tool)
@@ -249,10 +249,5 @@ def _key_stand_ins(call: HookInput, git_dir: str | None) -> HookInput:
         return call
     bare = named[2]
     keyed = key_stand_in(bare, call.session_id, git_dir)
-    events = []
-    for event in call.events:
-        payload = event.payload
-        if "call_id" in payload:
-            payload = {**payload, "call_id": str(payload["call_id"]).replace(bare, keyed)}
-        events.append(event._replace(payload=payload, call_id=event.call_id.replace(bare, keyed)))
-    return call._replace(events=tuple(events), call_id_is_synthetic=True)
+    events = tuple(event.rename(lambda name: name.replace(bare, keyed)) for event in call.events)
+    return call._replace(events=events, call_id_is_synthetic=True)

@@ -243,8 +243,9 @@ class Comparison:
     """A record and what a transcript reports of it, to be compared once.
 
     Then `additions` are the lines that the record lacks, and `counts` are of calls, those of
-    `filled` of results and turns. `compose` makes the line of an event as this record stores it; `key_of` gives its dedupe key.
-    Only what is added or has no id is composed: masking a text is what costs time here.
+    `filled` of results and turns. `compose` makes the line of an event as this record stores it;
+    `key_of` gives its dedupe key. Only what is added or has no id is composed: masking a text is
+    what costs time here.
     """
 
     def __init__(

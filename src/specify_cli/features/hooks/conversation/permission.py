@@ -31,13 +31,12 @@ def follow_request(at: Site, call: HookInput) -> HookInput:
     if call.session_id is None:
         return call
     folder = asked_folder(at.harness, call.session_id)
-    if call.permission_request:
-        _keep(at.root, folder, _name_request(call, call.permission_request))
+    name = short_digest(call.subagent or "", compute_fingerprint(call.asked))
+    if call.asked and not call.events:
+        _keep(at.root, folder, name)
     elif call.moment.kind in _GOES_ON and call.subagent is None:
         _forget(at.root, folder)
-    elif call.matches_permission and _take(
-        at.root, folder, _name_request(call, call.matches_permission)
-    ):
+    elif call.asked and _take(at.root, folder, name):
         for place, event in enumerate(call.events):
             if event.event == "tool_result" and event.status != "denied":
                 allowed = event._replace(
@@ -45,10 +44,6 @@ def follow_request(at: Site, call: HookInput) -> HookInput:
                 )
                 return call._replace(events=(*call.events[:place], allowed, *call.events[place:]))
     return call
-
-
-def _name_request(call: HookInput, request: object) -> str:
-    return short_digest(call.subagent or "", compute_fingerprint(request))
 
 
 def _keep(root: str, folder: str, name: str) -> None:

@@ -430,14 +430,14 @@ def tell_moment(harness: str, call: HookInput, facts: Turn) -> Iterator[HookEven
     which a transcript says these `facts`, or a change; nothing where it reports none."""
     moment, is_main = call.moment, call.subagent is None
     if moment.kind == "prompt" and is_main:
-        yield HookEvent("prompt", {"text": moment.text}, "other", "")
+        yield HookEvent("prompt", {"text": moment.text})
     elif moment.kind == "end" and (is_main or moment.text):
         turn = _describe_turn(moment, facts, call.subagent, harness)
-        yield HookEvent("turn", turn, "other", "")
+        yield HookEvent("turn", turn)
     elif moment.kind not in ("", "prompt", "end", "closing"):
         members = {"change": moment.kind, "reason": moment.reason, "detail": moment.detail}
         change: Members = {name: text for name, text in members.items() if text is not None}
-        yield HookEvent("session_change", change, "other", "")
+        yield HookEvent("session_change", change)
 
 
 def _describe_turn(moment: SessionMoment, facts: Turn, agent: str | None, harness: str) -> Members:

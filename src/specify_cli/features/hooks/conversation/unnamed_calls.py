@@ -61,15 +61,7 @@ def name_as_reported(at: Site, call: HookInput) -> HookInput:
         if not signs:
             continue
         name = min(near, key=near.__getitem__, default=signs[0])
-        events = tuple(
-            event._replace(
-                call_id=name,
-                payload={**event.payload, "call_id": name}
-                if "call_id" in event.payload
-                else event.payload,
-            )
-            for event in call.events
-        )
+        events = tuple(event.rename(lambda _: name) for event in call.events)  # noqa: B023  # at once
         return call._replace(events=events, call_id_is_synthetic=False)
     return call
 

@@ -252,11 +252,11 @@ class Dialect:
             body["output"] = payload["reason"]
         event = HookEvent("tool_result", add_agent(body, call.subagent), "post", key)
         call = note_command(payload, call)
-        return call._replace(events=(event,), matches_permission=self.identify_call(payload))
+        return call._replace(events=(event,), asked=self.identify_call(payload))
 
     def read_permission(self, payload: Payload, call: HookInput) -> HookInput:
         """Return what a person is asked to permit."""
-        return call._replace(permission_request=self.identify_request(payload))
+        return call._replace(asked=self.identify_request(payload))
 
     def build_call(self, payload: Payload, call: HookInput, *, keyed_by_id: bool) -> HookEvent:
         """Return the event of a call that begins.
@@ -311,9 +311,7 @@ class Dialect:
         call = note_command(payload, call)
         events = self.build_result(payload, call.subagent, failed=failed)
         begin = self.build_call(payload, call, keyed_by_id=True)
-        call = call._replace(
-            events=events, matches_permission=self.identify_call(payload), begin=begin
-        )
+        call = call._replace(events=events, asked=self.identify_call(payload), begin=begin)
         if call.starts_record_command is None:
             return call
         from specify_cli.features.hooks.payload.outputs import find_printed  # loaded by the result

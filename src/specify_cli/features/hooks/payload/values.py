@@ -12,7 +12,7 @@ from __future__ import annotations
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple, sha256
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from typing import Any
 
     Payload = Mapping[str, Any]
@@ -36,13 +36,20 @@ class HookEvent(NamedTuple):
 
     event: str
     payload: Members
-    phase: str
-    call_id: str
+    phase: str = "other"
+    call_id: str = ""
 
     @property
     def named_id(self) -> str:
         """Return the id of the call that it is of, as lines name it."""
         return str(self.payload.get("call_id"))
+
+    def rename(self, change: Callable[[str], str]) -> HookEvent:
+        """Return the event with the ids of its call changed."""
+        payload = self.payload
+        if "call_id" in payload:
+            payload = {**payload, "call_id": change(self.named_id)}
+        return self._replace(payload=payload, call_id=change(self.call_id))
 
     @property
     def tool(self) -> str:
@@ -114,9 +121,8 @@ class HookInput(NamedTuple):
     call_id_is_synthetic: bool = False  # whether the harness gave the call no id
     begin: HookEvent | None = None  # of a call that ended: what was reported when it began
     moment: SessionMoment = NO_MOMENT
-    permission_request: object = None  # names the call that a person is asked to permit
-    # is equal to the `permission_request` of the call that ended here
-    matches_permission: object = None
+    # names the call that ended here, or without events the one that a person is asked to permit
+    asked: object = None
     is_unknown: bool = False  # whether nothing here reads the event
     session_transcript: str | None = None  # the path of the session's transcript
     prompt_id: str | None = None  # the program's id of the prompt under which it works

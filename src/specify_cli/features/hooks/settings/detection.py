@@ -1,5 +1,5 @@
-"""Which harnesses there are, which are in use here, where each keeps its settings, and whose program
-their hooks run."""
+"""Which harnesses there are, which are in use here, where each keeps its settings, and whose
+program their hooks run."""
 
 from __future__ import annotations
 

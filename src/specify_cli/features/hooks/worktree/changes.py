@@ -91,7 +91,7 @@ class Changes:
                 [(Composed(gap("submodule", name, message=message)), name) for name in names]
             )
         base = (read_git(top, "rev-parse", "-q", "--verify", "HEAD") or b"").decode().strip()
-        files = {path: File(0, 0, 0, "", None) for path in list_gone(self._index)}
+        files = {path: File(0) for path in list_gone(self._index)}
         moved: dict[str, os.stat_result] = {}
         for named in list_uncommitted(top, prefix or "."):
             path = named[len(prefix) :]
@@ -99,7 +99,7 @@ class Changes:
                 try:
                     moved[path] = os.lstat(f"{self._root}/{path}")
                 except OSError:
-                    files[path] = File(0, 0, 0, "", None)
+                    files[path] = File(0)
         files |= {path: stamp(state) for path, state in moved.items()}
         files |= {path: content.file for path, content in self._read(moved).items()}
         return KnownTree(
@@ -279,7 +279,7 @@ class Changes:
     def _guess_before(self, path: str) -> File:
         """Return what is known of a file that no look has seen: whether git's index has it."""
         there = find_entry(self._index, path, None) is not None
-        return File(1 if there else 0, 0, 0, "", None)
+        return File(int(there))
 
     def _append(self, items: list[tuple[Composed, str]]) -> None:
         """Append lines, each once by the key that distinguishes it."""

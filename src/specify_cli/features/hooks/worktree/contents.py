@@ -19,7 +19,7 @@ from specify_cli.invocation.events.event_body import Settings
 from specify_cli.record.reading.patch_lines import digest_line
 from specify_cli.redaction.redact import RedactionError, redact
 
-ABSENT = File(0, 0, 0, "", [])
+ABSENT = File(0, lines=[])
 # Stands before the name of a blob in place of a digest: the file was as git has it.
 _AS_BLOB = "blob:"
 _MAX_TEXT = 256 * 1024
@@ -83,7 +83,7 @@ class Reader:
             if answer is None:
                 before[path] = ABSENT if found is not None else ABSENT._replace(lines=None)
             else:
-                file = files[path] or File(1, len(answer), 0, "", None)
+                file = files[path] or File(1, len(answer))
                 lines = self._read_lines(answer)[1]
                 before[path] = file._replace(digest=sha256(answer).hexdigest(), lines=lines)
         there = zip(blobs, answers[len(asked) :], strict=True)

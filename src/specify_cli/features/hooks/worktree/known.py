@@ -31,15 +31,15 @@ class File(NamedTuple):
     its lines, None where they are not known."""
 
     changed: int
-    size: int
-    mode: int
-    digest: str
-    lines: list[str] | None
+    size: int = 0
+    mode: int = 0
+    digest: str = ""
+    lines: list[str] | None = None
 
 
 def stamp(state: os.stat_result) -> File:
     """Return what the file system says of a file, before it is read."""
-    return File(state.st_ctime_ns, state.st_size, state.st_mode, "", None)
+    return File(state.st_ctime_ns, state.st_size, state.st_mode)
 
 
 class KnownTree(NamedTuple):
