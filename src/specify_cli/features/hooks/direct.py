@@ -96,7 +96,7 @@ def append_directly(at: Site, call: HookInput) -> bool:
     items = _compose_items(call, settings, millis, trace_id)
     if items is None:
         return False
-    keys = list_keys(at.harness, call)
+    keys = list_keys(at, call)
     if find_earlier(at, place.invocation_id, call) is not None:
         return False
     other = other_writer(fields, name_writer(at.harness, call.session_id), settings.rules)
@@ -162,7 +162,7 @@ def find_earlier(at: Site, invocation_id: str, call: HookInput) -> str | None:
     Then a hook reports the call again, or after what came next. Of a long record the last 4 MiB are
     read: every call would wait for the rest.
     """
-    keys = list_keys(at.harness, call)
+    keys = list_keys(at, call)
     named = json.dumps(call.events[0].payload.get("call_id"), ensure_ascii=False)
     needle = f'"call_id":{named}'.encode("utf-8", "replace")
     # an equal call can have its name, but for one that closes a record
@@ -334,10 +334,10 @@ def _read_plain_modes(root: str) -> dict[str, str] | None:
     return modes
 
 
-def list_keys(harness: str, call: HookInput) -> list[str | None]:
+def list_keys(at: Site, call: HookInput) -> list[str | None]:
     """Return the digests of a call's events, each None where nothing distinguishes it from
     others."""
-    return [dedupe_key(harness, call.session_id, event) for event in call.events]
+    return [dedupe_key(at.harness, call.session_id, event) for event in call.events]
 
 
 def dedupe_key(harness: str, session: str | None, event: HookEvent) -> str | None:

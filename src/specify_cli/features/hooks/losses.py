@@ -45,7 +45,7 @@ def keep_lost(at: Site, call: HookInput, error: Exception) -> None:
     failure = _describe_failure(at.harness, error)
     if busy and at.git_dir is not None:
         # An orphan's file lies where the agent works: that there was one is noted outside it.
-        failure["keys"] = _list_keys(at.harness, call)
+        failure["keys"] = _list_keys(at, call)
         with suppress(OSError, InvocationError):
             log_line(at.git_dir, layout.LOST_IN_GIT, failure, MAX_FAILURES)
     elif not busy:
@@ -82,7 +82,7 @@ def _keep_orphan(at: Site, call: HookInput, why: str, *, closed: str | None = No
         line["closed"] = closed
     if len(call.events) > len(texts):
         line["more"] = len(call.events) - len(texts)
-    if keys := _list_keys(at.harness, call):
+    if keys := _list_keys(at, call):
         line["keys"] = keys
     limit = 2000
     while True:
@@ -93,10 +93,10 @@ def _keep_orphan(at: Site, call: HookInput, why: str, *, closed: str | None = No
     log_line(at.root, layout.ORPHANS, line)
 
 
-def _list_keys(harness: str, call: HookInput) -> list[str]:
+def _list_keys(at: Site, call: HookInput) -> list[str]:
     """Return what distinguishes the events of a call from others; nothing where one has no such
     key."""
-    keys = [key for key in list_keys(harness, call) if key is not None]
+    keys = [key for key in list_keys(at, call) if key is not None]
     if len(keys) < len(call.events):
         return []
     return keys if len(keys) <= _MAX_TOLD else [digest_of_names(*keys)[:32]]

@@ -79,7 +79,7 @@ def append_call(at: Site, recorder: Recorder, call: HookInput) -> None:
     if call.events:
         recorder.append(
             compose_events(recorder, call),
-            dedupe=list_keys(at.harness, call),
+            dedupe=list_keys(at, call),
             checkpoints=False,
             unnamed=call.call_id_is_synthetic,
         )
@@ -116,7 +116,7 @@ def find_recorder(at: Site, call: HookInput) -> Recorder:
         if call.events and not list_untold(at, place, call):
             if call.closes:
                 _annex_result(open_recorder(at, place, session), call)
-            elif _is_contradicted(open_recorder(at, place, session), at.harness, call):
+            elif _is_contradicted(open_recorder(at, place, session), at, call):
                 why = f"it contradicts what the closed invocation {invocation_id} holds"
                 return None
             raise Recorded
@@ -215,7 +215,7 @@ def list_untold(at: Site, place: Place, call: HookInput) -> list[int]:
         begin = first._replace(event="tool_call", phase="pre", call_id=first.named_id)
         call = call._replace(events=(begin,))
     data = FileRecordStore(at.root).read(place)
-    keys = list_keys(at.harness, call)
+    keys = list_keys(at, call)
     untold = [number for number, key in enumerate(keys) if not holds_all(data, [key])]
     lines: list[Fields] = [*annex_events(at.root, place.invocation_id)] if untold else []
     if untold and layout.is_imported(place.folder):
@@ -227,14 +227,14 @@ def list_untold(at: Site, place: Place, call: HookInput) -> list[int]:
     ]
 
 
-def _is_contradicted(recorder: Recorder, harness: str, call: HookInput) -> bool:
+def _is_contradicted(recorder: Recorder, at: Site, call: HookInput) -> bool:
     """Return whether a record holds one of these events with another body."""
     data = FileRecordStore(recorder.project.root).read(recorder.place)
     return any(
         key is not None
         and find_line(data, key) is not None
         and conflict_gap(data, key, item.body) is not None
-        for key, item in zip(list_keys(harness, call), compose_events(recorder, call), strict=True)
+        for key, item in zip(list_keys(at, call), compose_events(recorder, call), strict=True)
     )
 
 
@@ -301,7 +301,7 @@ def _finish(at: Site, recorder: Recorder, call: HookInput) -> None:
     """Give a record the result of a call whose begin it holds."""
     try:
         data = FileRecordStore(at.root).read(recorder.place)
-        if holds_all(data, list_keys(at.harness, call)[:1]):
+        if holds_all(data, list_keys(at, call)[:1]):
             append_call(at, recorder, call._replace(events=call.events[1:]))
     except InvocationError:
         return  # it is closed meanwhile

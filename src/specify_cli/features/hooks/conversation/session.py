@@ -103,7 +103,7 @@ def _append(at: Site, call: HookInput) -> None:
         if begun and since is not None:
             take_in(recorder, at.harness, session, call.subagent, since)
         if begun:
-            look_after(at, recorder, session)
+            look_after(at, recorder)
 
 
 def _append_otherwise(error: Exception, at: Site, unplaced: HookInput, placed: HookInput) -> None:

@@ -90,7 +90,7 @@ def begin_record(at: Site, call: HookInput) -> bool:
     with closing(find_recorder(at, call)) as recorder:
         give_prompt(at, recorder, session)
         if is_asked:  # nothing runs yet: what changes before the first call is not the agent's
-            look_after(at, recorder, session)
+            look_after(at, recorder)
     return True
 
 

@@ -92,7 +92,7 @@ def record_moment(at: Site, call: HookInput) -> bool:
     with closing(found) as recorder:
         turns: list[Turn] = []
         if moment.kind in ("end", "ended"):
-            look_after(at, recorder, session)
+            look_after(at, recorder)
             turns = _read_turns(at, moment)
         if moment.kind in ("prompt", "end", "closing", "interrupted", "ended"):
             if is_main and moment.kind != "prompt":

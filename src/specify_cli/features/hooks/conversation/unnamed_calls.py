@@ -40,7 +40,7 @@ def name_as_reported(at: Site, call: HookInput) -> HookInput:
     The transcript reported everything until a moment. Of its calls with equal arguments the one
     that began, or ended, nearest to what the payload states is meant.
     """
-    first, key = call.events[0], list_keys(at.harness, call)[0]
+    first, key = call.events[0], list_keys(at, call)[0]
     begin = first if first.event == "tool_call" else call.begin
     stamp = _read_stamp(call)
     if begin is None or stamp is None:
@@ -160,7 +160,7 @@ def number_twin(at: Site, source: str, call: HookInput) -> HookInput:
 
 def _is_in_closed(at: Site, call: HookInput) -> bool:
     """Return whether a record of a session that is closed holds the first event of a call."""
-    key = str(list_keys(at.harness, call)[0])  # that of a stand-in, which is never empty
+    key = str(list_keys(at, call)[0])  # that of a stand-in, which is never empty
     for binding in list_bindings(at.root, at.harness, call.session_id or "", None):
         if binding.place is None or is_record_open(at.root, binding):
             continue

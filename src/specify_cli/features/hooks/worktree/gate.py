@@ -75,12 +75,12 @@ def _look(
         look(at, above, session, call=begun, ended=ended)
 
 
-def look_after(at: Site, recorder: Recorder, session: str | None) -> None:
+def look_after(at: Site, recorder: Recorder) -> None:
     """Look at the work tree at the end of a turn; what fails in that is noted."""
     from specify_cli.features.hooks.losses import note_failure
     from specify_cli.features.hooks.worktree.look import look  # as above
 
     try:
-        look(at, recorder.place, session, recorder=recorder)
+        look(at, recorder.place, None, recorder=recorder)
     except (InvocationError, OSError, ValueError) as error:
         note_failure(at, error)
