@@ -137,7 +137,7 @@ def find_bound(at: Site, call: HookInput) -> Place | None:
     """Return the record that a session is bound to; None where more than an append is to be done,
     or none is bound."""
     is_new = call.started_invocation is not None
-    if call.session_id is None or is_new or call.deadline is not None:
+    if not call.session_id or is_new or call.deadline is not None:
         return None
     if any(
         event.event not in ("tool_call", "tool_result", "patch_apply", "error")
@@ -151,7 +151,7 @@ def find_bound(at: Site, call: HookInput) -> Place | None:
 def list_bound(at: Site, call: HookInput) -> Iterator[Binding]:
     """Yield the bindings of a call's subagent, and then those of its session, the newest first."""
     for agent in dict.fromkeys((call.subagent, None)):
-        yield from list_bindings(at.root, at.harness, call.session_id or "", agent)
+        yield from list_bindings(at.root, at.harness, call.session_id, agent)
 
 
 def find_earlier(at: Site, invocation_id: str, call: HookInput) -> str | None:
@@ -166,7 +166,7 @@ def find_earlier(at: Site, invocation_id: str, call: HookInput) -> str | None:
     named = json.dumps(call.events[0].payload.get("call_id"), ensure_ascii=False)
     needle = f'"call_id":{named}'.encode("utf-8", "replace")
     # an equal call can have its name, but for one that closes a record
-    is_distinct = call.starts_record_command is None and not call.call_id_is_synthetic
+    is_distinct = not call.starts_record_command and not call.call_id_is_synthetic
     for binding in list_bound(at, call):
         if binding.invocation_id == invocation_id or binding.place is None:
             continue
@@ -210,7 +210,7 @@ def is_same_event(line: Fields, event: HookEvent) -> bool:
 def name_end(at: Site, call: HookInput, invocation_id: str) -> str:
     """Return the name of the file in `.kittify/local/turns/` that is there once a record ended with
     its session, or a part of it, under the prompt of a call."""
-    named = (at.harness, call.session_id or "", call.prompt_id or "", invocation_id)
+    named = (at.harness, call.session_id, call.prompt_id or "", invocation_id)
     return digest_of_names(*named, "ended")[:40]
 
 
@@ -259,22 +259,22 @@ def _find_location(root: str) -> str:
     return place_below(root, find_worktree(root) or root)
 
 
-def key_stand_in(bare: str, session: str | None, git_dir: str | None) -> str:
+def key_stand_in(bare: str, session: str, git_dir: str | None) -> str:
     """Return the digest that stands in for an id under this clone's key; outside git, where no key
     is stored, under the session's id."""
     import hmac  # for harnesses that name no call
 
     key = digest_key(git_dir)
-    secret = key.secret if key is not None else (session or "").encode("utf-8", "replace")
+    secret = key.secret if key is not None else session.encode("utf-8", "replace")
     return hmac.new(secret, bare.encode("ascii"), sha256).hexdigest()[:16]
 
 
-def name_writer(harness: str, session: str | None) -> dict[str, str]:
+def name_writer(harness: str, session: str) -> dict[str, str]:
     """Return who writes for a session, in the form of a line's `by`."""
-    return {"harness": harness, "session_id": session or ""}
+    return {"harness": harness, "session_id": session}
 
 
-def open_recorder(at: Site, place: Place, session: str | None) -> Recorder:
+def open_recorder(at: Site, place: Place, session: str) -> Recorder:
     """Return the recorder of a record, which writes for a session. Raises InvocationError."""
     # for what takes more than an append
     from specify_cli.invocation.recorder import Recorder
@@ -340,9 +340,9 @@ def list_keys(at: Site, call: HookInput) -> list[str | None]:
     return [dedupe_key(at.harness, call.session_id, event) for event in call.events]
 
 
-def dedupe_key(harness: str, session: str | None, event: HookEvent) -> str | None:
+def dedupe_key(harness: str, session: str, event: HookEvent) -> str | None:
     """Return the digest of one physical event; None where the harness gives nothing to distinguish
     it by."""
     if not event.call_id:
         return None
-    return digest_of_names(harness, session or "", event.call_id, event.phase, event.event)[:32]
+    return digest_of_names(harness, session, event.call_id, event.phase, event.event)[:32]

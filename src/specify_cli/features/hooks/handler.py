@@ -162,9 +162,9 @@ def _is_ordinary(at: Site, call: HookInput) -> bool:
         return False
     first = call.events[0]
     begins = first.event == "tool_call" and begins_subagent(first.tool)
-    if begins or first.event == "stage_transition" or call.starts_record_command is not None:
+    if begins or first.event == "stage_transition" or call.starts_record_command:
         return False
-    return not os.path.lexists(f"{at.root}/{asked_folder(at.harness, call.session_id or '')}")
+    return not os.path.lexists(f"{at.root}/{asked_folder(at.harness, call.session_id)}")
 
 
 def _tell_apart(at: Site, source: str, call: HookInput) -> HookInput:
@@ -184,7 +184,7 @@ def _tell_apart(at: Site, source: str, call: HookInput) -> HookInput:
 
     call = unnamed_calls.name_as_reported(at, call)
     begins = bool(call.events) and call.events[-1].phase == "pre"
-    if begins and call.starts_record_command is None and dialect.sends_equal_payloads:
+    if begins and not call.starts_record_command and dialect.sends_equal_payloads:
         call = unnamed_calls.number_twin(at, source, call)
     return call
 

@@ -38,7 +38,7 @@ def keep_lost(at: Site, call: HookInput, error: Exception) -> None:
         return
     if isinstance(error, Orphan):
         # The begin of a `do` is reported again with its result, when there is a record to take it.
-        if not (call.starts_record_command is not None and call.events[-1].event == "tool_call"):
+        if not (call.starts_record_command and call.events[-1].event == "tool_call"):
             _keep_orphan(at, call, str(error), closed=error.closed)
         return
     busy = isinstance(error, InvocationError) and error.code == "LOCK_TIMEOUT"
@@ -74,7 +74,7 @@ def _keep_orphan(at: Site, call: HookInput, why: str, *, closed: str | None = No
     line: LogLine = {
         "at": rfc3339(time.time_ns() // 1_000_000),
         "harness": at.harness[:64],
-        "session": redact(call.session_id or "", rules).text[:200],
+        "session": redact(call.session_id, rules).text[:200],
         "hook_event": redact(call.hook_event, rules).text[:200],
         "why": why[:200],
     }

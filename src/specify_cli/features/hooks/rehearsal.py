@@ -69,7 +69,7 @@ def rehearse(config: Config, harness: str, payload: object) -> dict[str, Any]:
     return {
         "harness": harness,
         "hook_event": _mask_text(call.hook_event, settings),
-        "session_id": _mask_text(call.session_id, settings),
+        "session_id": _mask_text(call.session_id or None, settings),
         "subagent": _mask_text(call.subagent, settings),
         "cwd": _mask_text(call.cwd, settings),
         "started_invocation": call.started_invocation,

@@ -91,7 +91,7 @@ _TRAIL_OFF = "the invocation {} was begun with the trail off and takes over no s
 def find_recorder(at: Site, call: HookInput) -> Recorder:
     """Return the recorder of the record a payload belongs to. Raises Orphan, Recorded."""
     root, session = at.root, call.session_id
-    if session is None:
+    if not session:
         raise Orphan("the payload names no session")
     load_project(root, at.home)  # what cannot be used is said even where no record is found
     index = Index(root)
@@ -196,7 +196,7 @@ def find_elsewhere(at: Site, call: HookInput) -> tuple[Site, str | None] | None:
     A harness stays in the worktree it was started in, while its agent may begin its record in
     another.
     """
-    for other in find_worktrees(at.root) if call.session_id is not None else ():
+    for other in find_worktrees(at.root) if call.session_id else ():
         there = at._replace(root=other)
         begun = find_begun(there, call, None) if call.printed else None
         if begun is not None or any(is_record_open(other, one) for one in list_bound(there, call)):
@@ -330,7 +330,7 @@ def _remember(at: Site, session: str, agent: str | None, place: Place, source: s
 def mark_call(at: Site, call: HookInput) -> int | None:
     """Note that a call which begins an invocation is under way, or that it is over; since when (ms)
     it was."""
-    if call.session_id is None or not call.events:
+    if not call.session_id or not call.events:
         return None
     folder = calls_folder(at.harness, call.session_id)
     name = short_digest(call.events[0].named_id) + ".json"
@@ -354,7 +354,7 @@ def find_begun(at: Site, call: HookInput, since: int | None) -> str | None:
     there before the call.
     """
     session = call.session_id
-    if session is None:
+    if not session:
         return None
     index = Index(at.root)
     ids: list[str] = []

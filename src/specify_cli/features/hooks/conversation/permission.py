@@ -28,7 +28,7 @@ _GOES_ON = ("prompt", "started", "ended")
 def follow_request(at: Site, call: HookInput) -> HookInput:
     """Keep a request for permission; return the result of a permitted call with the approval before
     it."""
-    if call.session_id is None:
+    if not call.session_id:
         return call
     folder = asked_folder(at.harness, call.session_id)
     name = short_digest(call.subagent or "", compute_fingerprint(call.asked))

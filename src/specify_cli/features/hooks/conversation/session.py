@@ -49,7 +49,7 @@ def record_session(at: Site, call: HookInput, failed: Exception | None, *, large
     call = follow_request(at, call)
     if call.moment.kind and not is_reported_again(at, call):
         if call.moment.kind in ("started", "compacted") and call.subagent is None:
-            forget_printed(at.root, at.harness, call.session_id or "")
+            forget_printed(at.root, at.harness, call.session_id)
         has_record = record_moment(at, call)
         begins = call.moment.kind == "prompt" and not has_record
         if (begins or call.moment.kind == "ended") and opens_by_itself(at.root, at.harness):
@@ -81,7 +81,7 @@ def _append(at: Site, call: HookInput) -> None:
     """Append a payload's events to the record they belong to. Raises Orphan, Recorded, and what a
     write raises."""
     since = None
-    if call.starts_record_command is not None:
+    if call.starts_record_command:
         since = mark_call(at, call)
         if find_dialect(at.harness).hides_output:
             call = call._replace(started_invocation=find_in_transcript(at.root, call))
@@ -94,7 +94,7 @@ def _append(at: Site, call: HookInput) -> None:
     if append_directly(at, call):
         return
     # The id that the agent just received outranks what was known before.
-    session = call.session_id or ""
+    session = call.session_id
     with closing(find_recorder(at, call)) as recorder:
         begun = call.started_invocation == recorder.invocation_id
         if begun and call.subagent is None:

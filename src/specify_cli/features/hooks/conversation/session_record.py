@@ -71,11 +71,11 @@ def begin_record(at: Site, call: HookInput) -> bool:
     works = (
         bool(call.events)
         and call.events[0].event == "tool_call"
-        and call.starts_record_command is None
+        and not call.starts_record_command
         and not call.closes
     )
     session = call.session_id
-    if session is None or not (works or is_asked) or not opens_by_itself(at.root, at.harness):
+    if not session or not (works or is_asked) or not opens_by_itself(at.root, at.harness):
         return False
     call = call._replace(events=call.events if works else ())
     # Calls made together ask for a record at the same moment: the first begins it.
@@ -101,10 +101,10 @@ def say_late(at: Site, call: HookInput, closed: str, *, is_of_it: bool) -> bool:
     A session that goes on begins with a prompt; `is_of_it` says that the record reports the call.
     Raises OSError, InvocationError.
     """
-    session = call.session_id or ""
+    session = call.session_id
     place = Index(at.root).resolve(closed)
     data = FileRecordStore(at.root).read(place)
-    if call.starts_record_command is not None or call.closes or not ends_part(data):
+    if call.starts_record_command or call.closes or not ends_part(data):
         return False
     if not is_of_it and not _is_prompt_recorded(at, session):
         return False
@@ -173,7 +173,7 @@ def _open(at: Site, session: str) -> None:
 def end_records(at: Site, call: HookInput) -> None:
     """Close what hooks began for a session that is over; what its agent began stays open, and the
     next `do` says so."""
-    session = call.session_id or ""
+    session = call.session_id
     index, store = Index(at.root), FileRecordStore(at.root)
     left: list[Mapping[str, object]] = []
     for binding in list_bindings(at.root, at.harness, session, None):

@@ -30,7 +30,7 @@ from specify_cli.record import layout
 def note_beginning(at: Site, call: HookInput) -> None:
     """Note who has called a tool that begins a subagent; that it has begun takes the mark away."""
     event = call.events[0]
-    if event.event == "tool_call" and call.session_id is not None:
+    if event.event == "tool_call" and call.session_id:
         name = short_digest(event.named_id) + ".json"
         mark = {"agent_id": call.subagent, "at": time.time_ns() // 1_000_000}
         # without it, it is not known who began the subagent
@@ -43,7 +43,7 @@ def follow_subagent(at: Site, call: HookInput) -> HookInput:
     with the stage that it leads back to."""
     root, harness = at.root, at.harness
     session, agent, event = call.session_id, call.subagent, call.events[0]
-    if session is None or agent is None:
+    if not session or agent is None:
         return call
     note_path = _note_path(harness, session, agent)
     try:

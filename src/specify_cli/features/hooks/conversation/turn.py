@@ -75,7 +75,7 @@ def record_moment(at: Site, call: HookInput) -> bool:
     Raises InvocationError.
     """
     session, moment, is_main = call.session_id, call.moment, call.subagent is None
-    if session is None or (moment.kind == "prompt" and not is_main):
+    if not session or (moment.kind == "prompt" and not is_main):
         return True  # what a subagent is asked stands in the call that began it
     if moment.kind == "prompt" and not _keep_prompt(at, call):
         return True
@@ -115,7 +115,7 @@ def record_moment(at: Site, call: HookInput) -> bool:
 def is_reported_again(at: Site, call: HookInput) -> bool:
     """Return whether a record of the session holds a moment that is not of what is under way: a
     prompt that any of them holds, else one that a part of the session reported which has ended."""
-    session, moment, key = call.session_id or "", call.moment, _key(at, call)
+    session, moment, key = call.session_id, call.moment, _key(at, call)
     for binding in list_bindings(at.root, at.harness, session, None) if moment.key else ():
         try:
             data = FileRecordStore(at.root).read(Index(at.root).resolve(binding.invocation_id))
@@ -142,7 +142,7 @@ def _list_turn_keys(at: Site, call: HookInput, data: bytes) -> list[str]:
     Two turns can end in equal words. Where the program gives nothing that distinguishes them, that
     is the prompt that began the turn, and how many calls came before.
     """
-    session, name = call.session_id or "", call.moment.key
+    session, name = call.session_id, call.moment.key
     if not name:
         name, _ = read_prompt(at, session) or ("", "")
     counts = [""]
@@ -158,7 +158,7 @@ def _merge_transcript(at: Site, call: HookInput, *, tells_turn: bool) -> None:
     reports. A failure is left where doctor shows it: what hooks reported is recorded anyway."""
     over = TurnOver(
         at.harness,
-        call.session_id or "",
+        call.session_id,
         at.transcript,
         call.cwd or at.root,
         at.home,
@@ -199,7 +199,7 @@ def record_unknown(at: Site, call: HookInput) -> None:
             event,
             message="this version does not know what the harness tells by it",
         )
-        key = _digest(at.harness, call.session_id or "", "unknown", event)
+        key = _digest(at.harness, call.session_id, "unknown", event)
         recorder.append([Composed(body)], dedupe=[key], checkpoints=False)
 
 
@@ -246,7 +246,7 @@ def name_prompt(key: str) -> str:
 def _close_unanswered_calls(at: Site, call: HookInput, recorder: Recorder, *, every: bool) -> None:
     """Write an inferred result for each other call of an agent that has none, with `every` for
     those of its whole session."""
-    session = call.session_id or ""
+    session = call.session_id
     own = call.events[0].named_id if call.events else None
     data = FileRecordStore(at.root).read(recorder.place)
     open_calls = _list_open_calls(data)
@@ -317,7 +317,7 @@ def _keep_prompt(at: Site, call: HookInput) -> bool:
     text = make_encodable(call.moment.text or "")
     text = redact(text, config.redaction).text if plain else ""
     key = _key(at, call) or short_digest(str(time.time_ns()))
-    name = short_digest(at.harness, call.session_id or "")
+    name = short_digest(at.harness, call.session_id)
     with durable.folder(at.root, layout.PROMPTS, create=True) as fd:
         if (small_file(fd, name) or b"").startswith(key.encode("ascii") + b"\n"):
             return False
@@ -381,7 +381,7 @@ def _is_recorded(
         there = 0 if is_cut else sum(turn.text == payload.get("text") for turn in turns)
     if text_hash is None or not there:
         return False
-    root, session = at.root, call.session_id or ""
+    root, session = at.root, call.session_id
     bound = [one.invocation_id for one in list_bindings(root, at.harness, session, None)]
     needles = (f'"text_hash":"{text_hash}"'.encode(), b'"event":"prompt"')
     lines: list[Fields] = []
@@ -463,7 +463,7 @@ def _describe_turn(moment: SessionMoment, facts: Turn, agent: str | None, harnes
 def _append_late(at: Site, call: HookInput, invocation_id: str) -> None:
     """Say the turn in which a record was closed as an annex of it: its agent's last words come
     after the close."""
-    session = call.session_id or ""
+    session = call.session_id
     place = Index(at.root).resolve(invocation_id)
     data = FileRecordStore(at.root).read(place)
     last = read_last(data)
@@ -497,7 +497,7 @@ def _key(at: Site, call: HookInput) -> str | None:
     moment = call.moment
     if moment.key is None:
         return None
-    session = call.session_id or ""
+    session = call.session_id
     return _digest(at.harness, session, moment.kind, moment.key, moment.text or "")
 
 

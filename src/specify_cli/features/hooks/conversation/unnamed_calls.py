@@ -73,7 +73,7 @@ def _read_stamp(call: HookInput) -> str | None:
         _, mark, stamp = event.call_id.rpartition("@")
         if mark:
             return rfc3339(int(stamp)) if stamp.isdigit() else stamp
-    return "" if call.closes or call.starts_record_command is not None else None
+    return "" if call.closes or call.starts_record_command else None
 
 
 def _is_filled_in(lines: Sequence[Fields], event: HookEvent) -> bool:
@@ -113,7 +113,7 @@ def _list_reconciled(at: Site, call: HookInput) -> Iterator[tuple[list[Fields], 
 def _find_imported(at: Site, call: HookInput) -> Iterator[Place]:
     from specify_cli.features.hooks.search import find_imported  # where nothing is bound
 
-    return find_imported(at, call.session_id or "")
+    return find_imported(at, call.session_id)
 
 
 def _sign_calls(at: Site, lines: Sequence[Fields], begin: HookEvent) -> list[str]:
@@ -139,7 +139,7 @@ def number_twin(at: Site, source: str, call: HookInput) -> HookInput:
     """Return a call with a key of its own where this source reported an equal one before it."""
     first = call.events[0]
     key = short_digest(first.phase, first.call_id)[:32].encode("ascii") + b"\n"
-    name = short_digest(at.harness, call.session_id or "", source) + ".log"
+    name = short_digest(at.harness, call.session_id, source) + ".log"
     try:
         with (
             durable.folder(at.root, f"{layout.LOCAL}/twins", create=True) as folder_fd,
@@ -161,7 +161,7 @@ def number_twin(at: Site, source: str, call: HookInput) -> HookInput:
 def _is_in_closed(at: Site, call: HookInput) -> bool:
     """Return whether a record of a session that is closed holds the first event of a call."""
     key = str(list_keys(at, call)[0])  # that of a stand-in, which is never empty
-    for binding in list_bindings(at.root, at.harness, call.session_id or "", None):
+    for binding in list_bindings(at.root, at.harness, call.session_id, None):
         if binding.place is None or is_record_open(at.root, binding):
             continue
         try:

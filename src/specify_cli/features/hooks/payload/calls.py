@@ -116,7 +116,7 @@ def note_command(payload: Payload, call: HookInput) -> HookInput:
     command = find_command(payload)
     if command is None or not ("spec-kitty" in command or "specify_cli" in command):
         return call
-    starts = command if _runs_spec_kitty(command, _VERBS) else None
+    starts = command if _runs_spec_kitty(command, _VERBS) else ""
     return call._replace(starts_record_command=starts, closes=_runs_spec_kitty(command, _CLOSING))
 
 

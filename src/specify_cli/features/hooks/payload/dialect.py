@@ -110,7 +110,7 @@ class Dialect:
         hook_event = named if named is not None else self.name_event(payload)
         kind = self.events.get(hook_event.lower(), "")
         call = NOTHING._replace(
-            session_id=self.find_session(payload, kind),
+            session_id=self.find_session(payload, kind) or "",
             subagent=match_first(payload, "agent_id", "agentId", "subagent_id"),
             hook_event=hook_event,
             cwd=find_cwd(payload),
@@ -226,7 +226,7 @@ class Dialect:
         """Return a call that begins."""
         call = note_command(payload, call)
         event = self.build_call(
-            payload, call, keyed_by_id=call.closes or call.starts_record_command is not None
+            payload, call, keyed_by_id=call.closes or bool(call.starts_record_command)
         )
         if call.closes:  # whoever closes a record waits for no call any more
             from specify_cli.features.hooks.payload.moments import read_moment  # once for a record
@@ -312,7 +312,7 @@ class Dialect:
         events = self.build_result(payload, call.subagent, failed=failed)
         begin = self.build_call(payload, call, keyed_by_id=True)
         call = call._replace(events=events, asked=self.identify_call(payload), begin=begin)
-        if call.starts_record_command is None:
+        if not call.starts_record_command:
             return call
         from specify_cli.features.hooks.payload.outputs import find_printed  # loaded by the result
 

@@ -48,7 +48,7 @@ def find_site(
         for place, name in enumerate(folders)
     ]
     projects = list(dict.fromkeys(project for group in around for project in group))
-    if len(projects) > 1 and call.session_id is not None:
+    if len(projects) > 1 and call.session_id:
         for group in (around[-1], *around[:-1]):
             for root, git_dir in reversed(group):
                 for agent in dict.fromkeys((call.subagent, None)):

@@ -34,7 +34,7 @@ def find_in_transcript(root: str, call: HookInput) -> str | None:
             request = read_started(root, index.resolve(printed)).get("request_text")
         except (OSError, InvocationError):
             continue
-        if isinstance(request, str) and request and request in str(call.starts_record_command):
+        if isinstance(request, str) and request and request in call.starts_record_command:
             return printed
     return None
 

@@ -103,7 +103,7 @@ class TurnOver(NamedTuple):
 class HookInput(NamedTuple):
     """One hook call: who sent it, from where, and which events it stands for, in order."""
 
-    session_id: str | None
+    session_id: str  # "" where the payload names none
     subagent: str | None  # the id of the subagent that works
     hook_event: str  # the event as the program names it
     cwd: str | None
@@ -111,7 +111,7 @@ class HookInput(NamedTuple):
     # the record that this call began, where its output names exactly one
     started_invocation: str | None
     # the command line of a call that may run `do`, `ask` or `advise`
-    starts_record_command: str | None = None
+    starts_record_command: str = ""
     closes: bool = False  # whether the call may close a record
     printed: tuple[str, ...] = ()  # the records that the output of such a call names
     # of `time.monotonic`; the hook sets it for a payload that is large to mask
@@ -128,7 +128,7 @@ class HookInput(NamedTuple):
     prompt_id: str | None = None  # the program's id of the prompt under which it works
 
 
-NOTHING = HookInput(None, None, "", None, (), None)
+NOTHING = HookInput("", None, "", None, (), None)
 
 
 def match_first(source: Payload, *names: str) -> str | None:

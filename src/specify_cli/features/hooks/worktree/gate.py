@@ -65,7 +65,7 @@ def _look(
     # most calls that edit a file need none of this
     from specify_cli.features.hooks.worktree.look import look
 
-    session = str(call.session_id)
+    session = call.session_id
     if look(at, place, session, call=begun, ended=ended):
         return
     from specify_cli.features.hooks.search import find_above  # once after each record
@@ -81,6 +81,6 @@ def look_after(at: Site, recorder: Recorder) -> None:
     from specify_cli.features.hooks.worktree.look import look  # as above
 
     try:
-        look(at, recorder.place, None, recorder=recorder)
+        look(at, recorder.place, "", recorder=recorder)
     except (InvocationError, OSError, ValueError) as error:
         note_failure(at, error)

@@ -42,7 +42,7 @@ _LAST = 16 * 1024
 def look(
     at: Site,
     place: Place,
-    session: str | None,
+    session: str,
     *,
     call: tuple[str, str] | None = None,
     ended: str | None = None,
