@@ -54,6 +54,18 @@ def test_words_lead_to_the_line_they_stand_in(cli: Cli, worked: tuple[str, str])
     assert find(cli, "test login", "absent") == []
 
 
+@pytest.mark.parametrize("option", ["--path", "--tool", "--commit", "--rule"])
+def test_a_name_that_is_not_utf_8_is_looked_for_as_records_spell_it(
+    cli: Cli, project: Path, worked: tuple[str, str], option: str
+) -> None:
+    with open_invocation(project, "fix the name") as run:
+        run.patch("src/\udcff.py", "modify", before="a\n", after="b\n")
+    found = cli("invocations", "search", option, "src/\udcff.py")
+
+    assert found.code == 0, found.err
+    assert (run.invocation_id[-6:] in found.out) is (option == "--path")
+
+
 @pytest.mark.usefixtures("project")
 def test_records_that_grow_in_turn_are_each_one_record_with_its_lines_in_order(cli: Cli) -> None:
     one, two = (cli("do", f"implement {name}", "--json").json()["invocation_id"] for name in ("one", "two"))

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import orjson
 
-from doctrine.text import count
+from doctrine.text import count, make_encodable
 from specify_cli.errors import EnvironmentFault, InvocationError
 from specify_cli.libraries.words.words import cut_snippet, marks_of, match_query, text_of
 from specify_cli.project.config import Project
@@ -530,7 +530,7 @@ class SearchIndex:
                     f"record.id IN (SELECT record FROM mark WHERE kind = '{kind}' AND "
                     f"{_COMPARED[kind]})"
                 )
-                values += [sought] * _COMPARED[kind].count("?")
+                values += [make_encodable(sought)] * _COMPARED[kind].count("?")
         for moment, compared in ((query.rows.since, ">="), (query.rows.until, "<")):
             if moment is not None:
                 wheres.append(f"record.millis {compared} ?")
