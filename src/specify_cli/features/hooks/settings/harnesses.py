@@ -183,20 +183,19 @@ def with_hooks(text: str, harness: Harness) -> str:
     root = _read_root(text, harness)
     style = style_of(text, root)
     if harness.form == "flat" and all(child.key != "version" for child in root.children):
-        text = insert(text, root, "version", 1, style, comments=harness.comments)
+        text = insert(text, root, {"version": 1}, style, comments=harness.comments)
         root = _read_root(text, harness)
-    for event, element in build_elements(harness).items():
-        outer = _find_member(text, root, harness.outer, "object")
-        array = None if outer is None else _find_member(text, outer, event, "array")
-        if array is not None and any(child.value == element for child in array.children):
-            continue
-        missing: tuple[Node, str | None, object] = root, harness.outer, {event: [element]}
-        if outer is not None:
-            missing = outer, event, [element]
-        if array is not None:
-            missing = array, None, element
-        text = insert(text, *missing, style, comments=harness.comments)
-        root = _read_root(text, harness)  # places behind the new text moved
+    elements = build_elements(harness)
+    outer = _find_member(text, root, harness.outer, "object")
+    arrays = {event: _find_member(text, outer, event, "array") for event in elements if outer}
+    absent = {event: [element] for event, element in elements.items() if not arrays.get(event)}
+    # From the end of the text on, so that every place that is still to come stays where it is.
+    if outer is None:
+        return insert(text, root, {harness.outer: absent}, style, comments=harness.comments)
+    text = insert(text, outer, absent, style, comments=harness.comments)
+    for event, array in sorted(arrays.items(), key=lambda item: -item[1].start if item[1] else 0):
+        if array and all(child.value != elements[event] for child in array.children):
+            text = insert(text, array, [elements[event]], style, comments=harness.comments)
     return text
 
 
@@ -221,11 +220,11 @@ def presence(text: str, harness: Harness) -> Literal["absent", "partial", "curre
     """absent · partial (some of it, or in another form) · current. Raises JsonTextError."""
     if is_blank(text):
         return "absent"
-    whole = with_hooks(text, harness)
     ours = len(_find_handlers(text, _read_root(text, harness), harness))
+    is_whole = with_hooks(text, harness) == text  # raises where a part of it is of another kind
     if not ours:
         return "absent"
-    return "current" if ours == len(harness.events) and whole == text else "partial"
+    return "current" if ours == len(harness.events) and is_whole else "partial"
 
 
 def left_over(value: object, harness: Harness) -> bool:

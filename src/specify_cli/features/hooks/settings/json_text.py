@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple, NoReturn
 
 MAX_DEPTH = 64
@@ -161,19 +162,31 @@ def fresh(value: object) -> str:
 
 
 def insert(
-    text: str, container: Node, key: str | None, value: object, style: Style, *, comments: bool
+    text: str,
+    container: Node,
+    values: Mapping[str, object] | Sequence[object],
+    style: Style,
+    *,
+    comments: bool,
 ) -> str:
-    """Return the text with one more member or element at the end of a container."""
+    """Return the text with these members or elements at the end of a container, or the text
+    itself where there are none.
+
+    `values` is a mapping for an object, a list for an array.
+    """
+    members = values.items() if isinstance(values, Mapping) else [(None, one) for one in values]
+    if not members:
+        return text
     own = _read_line_indent(text, container.start)
     children = container.children
     last = children[-1].end if children else container.start + 1
     if style.one_line or (children and "\n" not in text[container.start : last]):
-        spelled = _spell_member(key, json.dumps(value, ensure_ascii=False))
+        spelled = ", ".join(_spell_member(key, one, None) for key, one in members)
         return _splice(text, (last, last, f", {spelled}" if children else spelled))
     inner = _find_indent(text, children[0].begin) if children else None
     begin = style.newline + (own + style.unit if inner is None else inner)
-    lines = json.dumps(value, ensure_ascii=False, indent=style.unit).split("\n")
-    spelled = begin + _spell_member(key, begin.join(lines))
+    pieces = [_spell_member(key, one, style.unit).replace("\n", begin) for key, one in members]
+    spelled = ",".join(begin + piece for piece in pieces)
     if not children:
         closing = "" if "\n" in text[container.start : container.end] else style.newline + own
         return _splice(text, (last, last, spelled + closing))
@@ -186,8 +199,10 @@ def insert(
     return _splice(text, (last, last, ","), (behind, behind, spelled))
 
 
-def _spell_member(key: str | None, value: str) -> str:
-    return value if key is None else f"{json.dumps(key, ensure_ascii=False)}: {value}"
+def _spell_member(key: str | None, value: object, indent: str | None) -> str:
+    """Return a member, or an element where there is no key; on one line without an `indent`."""
+    text = json.dumps(value, ensure_ascii=False, indent=indent)
+    return text if key is None else f"{json.dumps(key, ensure_ascii=False)}: {text}"
 
 
 def _splice(text: str, *places: tuple[int, int, str]) -> str:
