@@ -55,9 +55,7 @@ def test_words_lead_to_the_line_they_stand_in(cli: Cli, worked: tuple[str, str])
 
 
 @pytest.mark.parametrize("option", ["--path", "--tool", "--commit", "--rule"])
-def test_a_name_that_is_not_utf_8_is_looked_for_as_records_spell_it(
-    cli: Cli, project: Path, worked: tuple[str, str], option: str
-) -> None:
+def test_a_name_that_is_not_utf_8_is_looked_for_as_records_spell_it(cli: Cli, project: Path, option: str) -> None:
     with open_invocation(project, "fix the name") as run:
         run.patch("src/\udcff.py", "modify", before="a\n", after="b\n")
     found = cli("invocations", "search", option, "src/\udcff.py")
