@@ -123,6 +123,7 @@ def test_a_config_that_cannot_be_used_is_a_finding_and_stops_no_reader(cli: Cli,
     (chartered / ".kittify/config.yaml").write_text("memory_backend: cloud\n")
 
     assert "CONFIG_INVALID" in _codes(cli)
+    assert cli("doctor").out.startswith("error: CONFIG_INVALID .kittify/config.yaml: memory_backend: "), "its path once"
     for argv in (
         ["invocations", "list"],
         ["invocations", "show", one],

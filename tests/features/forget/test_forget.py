@@ -793,6 +793,24 @@ def test_a_hold_that_changes_nothing_says_why(cli: Cli, tmp_path: Path) -> None:
         assert none.out == "nothing changed: no record fits what was asked for\n", "nobody takes it for held"
 
 
+@pytest.mark.parametrize("way", ["add", "release"])
+def test_a_hold_without_a_reason_is_advised_for_the_records_it_was_asked_for(
+    cli: Cli, tmp_path: Path, way: str
+) -> None:
+    plant(tmp_path / "p")
+
+    said = {
+        words: cli("hold", way, *words, cwd=tmp_path / "p").err.splitlines()[-1]
+        for words in (("last",), ("last", "0 1"), ())
+    }
+
+    assert said == {
+        ("last",): f'next: spec-kitty hold {way} last --reason "…"',
+        ("last", "0 1"): f"next: spec-kitty hold {way} last '0 1' --reason \"…\"",
+        (): f'next: spec-kitty hold {way} ID --reason "…"',
+    }
+
+
 def test_a_change_whose_path_was_erased_is_a_file_without_a_name(cli: Cli, chartered: Path) -> None:
     with open_invocation(chartered, "fix the plan") as run:
         run.patch("src/plan.py", "modify", before="a\n", after="b\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import time
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -242,7 +243,8 @@ def release_hold(values: Values) -> int:
 
 def _order_each(values: Values, event: str) -> int:
     project, _ = load_project(shell.here(), shell.home())
-    command = f'spec-kitty hold {_COMMANDS[event]} ID --reason "…"'
+    ids = shlex.join(shell.get_texts(values, "ids")) or "ID"
+    command = f'spec-kitty hold {_COMMANDS[event]} {ids} --reason "…"'
     require_person(shell.caller().actor, "a hold", command)
     order = _read_order(project, values)
     if values["reason"] is None:
