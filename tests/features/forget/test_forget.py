@@ -156,6 +156,18 @@ def _rewrite_annex(path: Path, **changes: Any) -> None:
     path.write_bytes(seal_line({**fields, **changes}))
 
 
+def test_an_order_that_is_no_whole_line_is_damage_and_judged_no_further(cli: Cli, tmp_path: Path) -> None:
+    root = tmp_path / "p"
+    one, _ = plant(root, every=1)
+    forget(root, Query(invocation_id=one), Order(ADA, "asked"))
+    annex = annex_of(root, one)
+    annex.write_bytes(annex.read_bytes().replace(b'"reason":"asked"', b'"reason":1.5'))
+
+    for words in (("invocations", "verify", one), ("invocations", "verify", "--all")):
+        assert cli(*words, cwd=root).code == 3
+    assert "CHECK_FAILED" not in cli("doctor", cwd=root).out
+
+
 @pytest.mark.parametrize(
     ("forge", "code"),
     [
@@ -791,24 +803,6 @@ def test_a_hold_that_changes_nothing_says_why(cli: Cli, tmp_path: Path) -> None:
     for words in (("--outcome", "faild"), ("--profile", "nobody"), ("--since", "2099-01-01")):
         none = cli("hold", "add", *words, "--reason", "case 3", cwd=root)
         assert none.out == "nothing changed: no record fits what was asked for\n", "nobody takes it for held"
-
-
-@pytest.mark.parametrize("way", ["add", "release"])
-def test_a_hold_without_a_reason_is_advised_for_the_records_it_was_asked_for(
-    cli: Cli, tmp_path: Path, way: str
-) -> None:
-    plant(tmp_path / "p")
-
-    said = {
-        words: cli("hold", way, *words, cwd=tmp_path / "p").err.splitlines()[-1]
-        for words in (("last",), ("last", "0 1"), ())
-    }
-
-    assert said == {
-        ("last",): f'next: spec-kitty hold {way} last --reason "…"',
-        ("last", "0 1"): f"next: spec-kitty hold {way} last '0 1' --reason \"…\"",
-        (): f'next: spec-kitty hold {way} ID --reason "…"',
-    }
 
 
 def test_a_change_whose_path_was_erased_is_a_file_without_a_name(cli: Cli, chartered: Path) -> None:

@@ -207,10 +207,10 @@ def test_a_release_ends_the_holds_of_clones_that_did_not_know_of_each_other(tmp_
 @pytest.mark.parametrize("verb", ["add", "release"])
 def test_the_advice_is_the_command_that_was_meant(site: Path, verb: str) -> None:
     one = begin(site)
-    for words in ([one], ["--reason", "case 1"]):
+    for words, named in (([one], one), (["last", "0 1"], "last '0 1'"), (["--reason", "case 1"], "ID")):
         refused = run("hold", verb, *words, "--json", cwd=site).error()
 
-        assert refused["suggestion"] == f'spec-kitty hold {verb} ID --reason "…"'
+        assert refused["suggestion"] == f'spec-kitty hold {verb} {named} --reason "…"'
 
 
 def test_the_list_says_who_released_a_hold_and_when(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -56,6 +56,7 @@ def test_the_story_is_data_of_a_published_shape(cli: Cli, run: str) -> None:
     story = cli("invocations", "show", run, "--story", "--json").json()
 
     valid(story, "story")
+    assert cli("invocations", "show", run, "--story", "--json", "--diff").json() == story
     assert [part["kind"] for part in story["done"][0]["parts"]] == ["run", "edit", "answer"]
     assert story["done"][0]["text"].startswith("\x1b[2J")
     assert [file["path"] for file in story["changed"]] == ["a.py"]

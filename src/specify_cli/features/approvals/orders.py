@@ -40,10 +40,12 @@ def check_orders(report: RecordReport, root: str, signers: Signers | None) -> Re
 
 def _find_unsigned(root: str, invocation_id: str, signers: Signers | None) -> Iterator[Finding]:
     for file, data in annex_files(root, invocation_id):
-        fields = open_line(data.rstrip(b"\n")).fields if isinstance(data, bytes) else None
-        if fields is None or fields.get("event") not in ORDERS or fields.get("identity") == "rule":
-            continue
-        if not _is_signed(fields, signers):
+        line = open_line(data.rstrip(b"\n")) if isinstance(data, bytes) else None
+        if line is None or line.problems or line.fields is None:
+            continue  # damage, which is a finding of its own
+        fields = line.fields
+        is_order = fields.get("event") in ORDERS and fields.get("identity") != "rule"
+        if is_order and not _is_signed(fields, signers):
             who = f"{fields.get('ordered_by')}"
             yield finding("ORDER_UNVERIFIED", file, None, 0, who)
 

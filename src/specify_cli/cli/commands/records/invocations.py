@@ -61,7 +61,7 @@ def show(values: Values) -> int:
     if values["json"] and not values["story"]:
         write_json_pieces(json_pieces(value))
         return 0
-    if values["diff"]:
+    if values["diff"] and not values["json"]:
         events = value["events"]
         write_pages(render_changes(events if isinstance(events, Sequence) else ()))
         return 0
