@@ -150,16 +150,18 @@ def find_writers(
     whole = ((digests[at], len(_WORD.findall(line)), at) for at, line in enumerate(lines))
     claims: list[list[_Claim]] = [[] for _ in lines]
     ordered = sorted(edits, key=lambda edit: edit.order)
-    hunks = [(edit, _find_hunks(edit)) for edit in reversed(ordered)]
+    hunks = [hunk for edit in reversed(ordered) for hunk in _find_hunks(edit)]
+    holders: dict[str, list[int]] = defaultdict(list)
+    for number, hunk in enumerate(hunks):
+        for digest in {line.digest for line in hunk.after}:
+            holders[digest].append(number)
     views = [_View(whole, _NOW, is_whole=True)]
     for number in range(_MAX_VIEWS):
         if number == len(views):
             break
         view = views[number]
-        for edit, laid in hunks:
-            if edit.order < view.until:
-                for hunk in laid:
-                    views += _claim_lines(hunk, edit.path in names, view, claims)
+        meeting = {one for digest in view.places for one in holders.get(digest, ())}
+        views += _lay_hunks([hunks[one] for one in sorted(meeting)], names, view, claims)
     removed = _find_removals(ordered)
     writers = [
         _choose(claim, digest, removed) for claim, digest in zip(claims, digests, strict=True)
@@ -223,16 +225,39 @@ def _find_hunks(edit: Edit) -> list[_Hunk]:
     ]
 
 
+def _lay_hunks(
+    hunks: Iterable[_Hunk], names: Set[str], view: _View, claims: list[list[_Claim]]
+) -> Iterator[_View]:
+    """Lay hunks, the newest first, at a view; yield what stood at each place before.
+
+    Where a hunk meets a newer one that is there whole, what stood there before it is looked for in
+    what stood before the newer one. To look here too would double the views with each edit.
+    """
+    covered: dict[int, Order] = {}
+    for hunk in hunks:
+        order = hunk.edit.order
+        if order >= view.until:
+            continue
+        for first, last, shift in _claim_lines(hunk, hunk.edit.path in names, view, claims):
+            beside = range(first + shift - 1, last + shift + 2)
+            if any(covered.get(at, order) != order for at in beside):
+                continue
+            if last - first + 1 == len(hunk.after):
+                covered.update(dict.fromkeys(beside[1:-1], order))
+            yield _undo(hunk, first, last, shift, view)
+
+
 def _claim_lines(
     hunk: _Hunk, named: bool, view: _View, claims: list[list[_Claim]]
-) -> Iterator[_View]:
-    """Claim every line at which this hunk, as it left the file, can be laid; yield what stood there
-    before it."""
+) -> Iterator[tuple[int, int, int]]:
+    """Claim every line at which this hunk, as it left the file, can be laid; yield the first and
+    the last of its lines that are there, and how far away, where enough of them are."""
     after = hunk.after
     used: set[tuple[int, int]] = set()
+    brings = any(line.mark == ADDED for line in after)
     for start, line in enumerate(after):
         places = view.places.get(line.digest, [])
-        if line.mark != ADDED and view.is_file and any(other.mark == ADDED for other in after):
+        if line.mark != ADDED and view.is_file and brings:
             continue  # a line that came leads to the same place
         for at in places if len(places) <= _COMMON else []:
             if (start, at) in used:
@@ -263,7 +288,7 @@ def _claim_lines(
                 if is_told or is_made or (named and alone and near):
                     claims[view.at[place + shift]].append(_Claim(score, hunk.edit, sure))
             if score >= _ENOUGH or (is_all and score > 1):
-                yield _undo(hunk, first, last, shift, view)
+                yield first, last, shift
 
 
 def _makes_all(hunk: _Hunk, length: int) -> bool:

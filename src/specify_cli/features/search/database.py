@@ -522,7 +522,8 @@ class SearchIndex:
         newest, but for records that came later from elsewhere; to sort a million matches would cost
         more than all the rest.
         """
-        wheres, values = [], []
+        wheres: list[str] = []
+        values: list[object] = []
         for kind in ("path", "tool", "commit", "rule"):
             sought = getattr(query, kind)
             if sought is not None:
