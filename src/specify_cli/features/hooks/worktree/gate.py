@@ -49,7 +49,8 @@ def look_around(at: Site, call: HookInput) -> None:
                 return
         except OSError:
             return
-    _look(at, place, call, begun=(event.named_id, kind))
+        path = None if moved else path[len(at.root) + 1 :]
+    _look(at, place, call, begun=(event.named_id, kind), only=path)
 
 
 def _look(
@@ -58,6 +59,7 @@ def _look(
     call: HookInput,
     *,
     begun: tuple[str, str] | None = None,
+    only: str | None = None,
     ended: str | None = None,
 ) -> None:
     """Look for the record a call is bound to; for the one it was bound to before, where that is
@@ -66,7 +68,7 @@ def _look(
     from specify_cli.features.hooks.worktree.look import look
 
     session = call.session_id
-    if look(at, place, session, call=begun, ended=ended):
+    if look(at, place, session, call=begun, only=only, ended=ended):
         return
     from specify_cli.features.hooks.search import find_above  # once after each record
 

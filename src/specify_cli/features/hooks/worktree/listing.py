@@ -10,13 +10,16 @@ from __future__ import annotations
 
 import re
 import stat
-from collections.abc import Collection, Iterable, Iterator
 
 from doctrine import os
 from doctrine.git import own_git_directory, read_git
-from doctrine.light_imports import NamedTuple
-from specify_cli.features.hooks.worktree.known import KnownTree
+from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 from specify_cli.record import layout
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator
+
+    from specify_cli.features.hooks.worktree.known import KnownTree
 
 # git and the kernel stamp with a clock that is late by a tick.
 TICK = 10_000_000
@@ -28,15 +31,13 @@ _OWN = re.compile(r"(?:^|/)\.kittify/(?:events|trail|evidence|local)/")
 
 class Index(NamedTuple):
     """What git's index names: the files below a project's `root`, each with `prefix` before it, the
-    index's bytes and where in them the entry of each file begins, how many files it names in all,
-    and what distinguishes it from another."""
+    index's bytes, how many files it names in all, and what distinguishes it from another."""
 
     root: str
     top: str
     prefix: str
     paths: list[bytes]
     data: bytes
-    entries: dict[bytes, int]
     total: int
     stamp: str
 
@@ -63,11 +64,10 @@ def read_index(root: str, top: str) -> Index:
         pass
     below = os.path.relpath(root, top)
     prefix = "" if below == "." else f"{below}/"
-    entries = _parse(data)
-    paths = _list_paths(top, "ls-files", "-z") if entries is None else list(entries)
-    if entries is None:
-        entries, data = {}, b""
-    return Index(root, top, prefix, _strip(paths, prefix), data, entries, len(paths), stamp)
+    paths = _parse(data)
+    if paths is None:
+        paths, data = _list_paths(top, "ls-files", "-z"), b""
+    return Index(root, top, prefix, _strip(paths, prefix), data, len(paths), stamp)
 
 
 def _list_paths(top: str, *words: str) -> list[bytes]:
@@ -80,27 +80,26 @@ def _strip(paths: list[bytes], prefix: str) -> list[bytes]:
     return [path[len(below) :] for path in paths if path.startswith(below)] if prefix else paths
 
 
-def _parse(index: bytes) -> dict[bytes, int] | None:
-    """Return where the entry of each path begins in an index of version 2 or 3; None for another
-    form, or one in parts (git's index-format.txt)."""
+def _parse(index: bytes) -> list[bytes] | None:
+    """Return the paths of an index of version 2 or 3; None for another form, or one in parts (git's
+    index-format.txt)."""
     version = int.from_bytes(index[4:8], "big")
-    entries: dict[bytes, int] = {}
     if not index:
-        return entries
+        return []
     if index[:4] != b"DIRC" or version not in (2, 3):
         return None
-    at, find, add = 12, index.find, entries.setdefault
+    paths: list[bytes] = []
+    at, find, add = 12, index.find, paths.append
     for _ in range(int.from_bytes(index[8:12], "big")):
         begin = at + _ENTRY + (2 if version == 3 and index[at + 60] & 0x40 else 0)
         end = find(b"\0", begin)
         if end < 0:
             return None
-        add(index[begin:end], at)
+        add(index[begin:end])
         at += (end - at + 8) & ~7
     # An index whose entries are longer names its blobs by SHA-256.
-    length = min(len(next(iter(entries), b"")), 0xFFF)
-    is_read = not entries or int.from_bytes(index[72:74], "big") & 0xFFF == length
-    return entries if is_read and index[at : at + 4] not in (b"link", b"sdir") else None
+    is_read = not paths or int.from_bytes(index[72:74], "big") & 0xFFF == min(len(paths[0]), 0xFFF)
+    return paths if is_read and index[at : at + 4] not in (b"link", b"sdir") else None
 
 
 class Entry(NamedTuple):
@@ -114,18 +113,29 @@ class Entry(NamedTuple):
 
 def find_entry(index: Index, path: str, state: os.stat_result | None) -> Entry | None:
     """Return what the index says of a file; None where it does not name it."""
-    at = index.entries.get(os.fsencode(f"{index.prefix}{path}"))
-    if at is None:
-        return None
-    entry = index.data[at : at + _ENTRY]
-    modified, size = (0, 0) if state is None else (state.st_mtime_ns, state.st_size)
-    stated = (modified // 10**9, modified % 10**9, size)
-    numbers = [int.from_bytes(entry[place : place + 4], "big") for place in (8, 12, 36)]
-    return Entry(
-        entry[40:60].hex(),
-        int.from_bytes(entry[24:28], "big"),
-        numbers == [number & 0xFFFFFFFF for number in stated],
-    )
+    whole = os.fsencode(f"{index.prefix}{path}") + b"\0"
+    at = index.data.find(whole)
+    while at >= 0:
+        # Extended flags (version 3: `git add -N`, skip-worktree) lie before the path.
+        for end, extended in ((at, 0), (at - 2, 0x4000)):
+            entry = index.data[max(0, end - _ENTRY) : end]
+            flags = int.from_bytes(entry[60:62], "big")
+            if (
+                len(entry) < _ENTRY
+                or flags & 0x4000 != extended
+                or flags & 0xFFF != min(len(whole) - 1, 0xFFF)
+            ):
+                continue
+            numbers = [int.from_bytes(entry[place : place + 4], "big") for place in (8, 12, 36)]
+            seconds, nanos = divmod(0 if state is None else state.st_mtime_ns, 10**9)
+            size = 0 if state is None else state.st_size
+            return Entry(
+                entry[40:60].hex(),
+                int.from_bytes(entry[24:28], "big"),
+                numbers == [seconds & 0xFFFFFFFF, nanos, size & 0xFFFFFFFF],
+            )
+        at = index.data.find(whole, at + 1)
+    return None
 
 
 def find_moved(index: Index, known: KnownTree) -> Moved:
@@ -196,6 +206,18 @@ def list_unknown_folders(index: Index) -> tuple[list[str], list[str]]:
 def list_gone(index: Index) -> list[str]:
     """Return the files that an index names and that are not there."""
     return _find_moved_files(index.root, index.paths, 2**63)[1]
+
+
+def look_at_file(root: str, path: str, known: KnownTree) -> Moved:
+    """Return whether one file moved since the last look at a work tree."""
+    before, files, gone = known.files.get(path), {}, {}
+    try:
+        state = os.lstat(f"{root}/{path}")
+        if state.st_ctime_ns != (known.at if before is None else before.changed):
+            files[path] = state
+    except OSError:
+        gone[path] = _find_moment(root, path)
+    return Moved(files, gone, known.folders, known.ignored)
 
 
 def _find_moved_files(

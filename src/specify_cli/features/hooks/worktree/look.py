@@ -20,7 +20,7 @@ from specify_cli.features.hooks.worktree.known import (
     read_known,
     write_known,
 )
-from specify_cli.features.hooks.worktree.listing import find_moved, read_index
+from specify_cli.features.hooks.worktree.listing import find_moved, look_at_file, read_index
 from specify_cli.invocation.events.settings import digest_key
 from specify_cli.record import layout
 from specify_cli.storage.store import FileRecordStore, Place
@@ -45,15 +45,17 @@ def look(
     session: str,
     *,
     call: tuple[str, str] | None = None,
+    only: str | None = None,
     ended: str | None = None,
     recorder: Recorder | None = None,
 ) -> bool:
     """Look at a work tree, and record what its calls changed and what nobody reports; False where
     the record is closed.
 
-    `call` is the one that begins, with its kind (`judge_call`), and `ended` the one that has just
-    ended, after which a tree of many files is compared only where another record may change it. A
-    `recorder` is given at the end of a turn. Raises what a write raises.
+    `call` is the one that begins, with its kind (`judge_call`); with `only`, one file is compared
+    before it. `ended` is the one that has just ended, after which a tree of many files is compared
+    only where another record may change it. A `recorder` is given at the end of a turn. Raises what
+    a write raises.
     """
     now = time.time_ns()
     top, key = find_worktree(at.root), digest_key(at.git_dir)
@@ -71,8 +73,14 @@ def look(
             return True
         is_small = index.total <= MAX_FILES
         known = read_known(fd, place.invocation_id, key.secret)
+        # A file that is new may have been moved: then where it was has to be compared, too.
+        before = None if known is None else known.files.get(only or "")
+        if known is not None and (before is None or not before.changed):
+            only = None
         moved, until = None, now
-        if known is not None and (is_small or recorder is not None):
+        if known is not None and only is not None:
+            moved = look_at_file(at.root, only, known)
+        elif known is not None and (is_small or recorder is not None):
             moved = find_moved(index, known)
         if known is None or (moved is not None and (moved.files or moved.gone)):
             from specify_cli.features.hooks.worktree.changes import Changes  # as said above
@@ -89,7 +97,7 @@ def look(
             finally:
                 if recorder is None:
                     own.close()
-        if moved is not None:
+        if moved is not None and only is None:
             if ended in known.calls:
                 known.calls[ended] = ENDED
             known = known._replace(
