@@ -226,7 +226,8 @@ def test_who_wrote_a_file_that_many_made_longer_costs_what_their_lines_cost(say:
     lines: list[str] = []
     edits: list[Edit] = []
     for number in range(30):
-        before, _ = "".join(lines), lines.append(f"line {number} = compute({number})\n")
+        before = "".join(lines)
+        lines.append(f"line {number} = compute({number})\n")
         hunks = read_lines_member(lines_of_patch(before=before, after="".join(lines), created=not before))
         edits.append(Edit(f"run-{number:02}", 5, (f"2026-01-01T00:00:{number:02}", 5), "a.py", hunks))
     texts = "".join(lines).splitlines()
