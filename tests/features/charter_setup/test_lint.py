@@ -465,26 +465,51 @@ def test_a_section_of_the_config_that_is_almost_one_is_named(tmp_path: Path, wro
     assert [(item.line, item.repair) for item in found] == [(2, f"did you mean {meant}?")]
 
 
-@pytest.mark.parametrize(
-    ("stated", "said"),
-    [
-        ("sync: {endpoint: 5}", "sync.endpoint: expected a text, found 5"),
-        ("sync: yes", "expected a text, found 'yes'"),
-        ("sync: {level: banana}", "sync.level: expected ids, metadata"),
-        ("sync: {endpoint: 'ftp://example.org'}", "ftp://example.org: expected https"),
-        ("retention: 5", "retention: expected a list of rules"),
-        ("retention_on_sweep: 7", "retention_on_sweep: expected true or false, found 7"),
-        ("replay: {endpoints: [https://models.example.org]}", "https://models.example.org: its path tells no form"),
-        ("replay: {endpoints: ['http://models.example.org/v1/messages']}", "expected https"),
-        ("trail: loud", "trail: expected"),
-        ("trail: loud\naudiit: {}", "trail: expected"),
-    ],
-)
-def test_what_a_room_cannot_use_of_the_config_is_named(tmp_path: Path, stated: str, said: str) -> None:
+def check_named(tmp_path: Path, stated: str, said: str) -> None:
     every = lint(tmp_path, {**SOUND, CONFIG: f"project: {{}}\n{stated}\n"})
     (found,) = (item for item in every if item.code != "UNKNOWN_SETTING")
 
     assert (found.code, found.line) == ("CONFIG_BROKEN", 2) and said in found.problem
+
+
+@pytest.mark.parametrize("stated", ["trail: loud", "trail: loud\naudiit: {}"])
+def test_what_cannot_be_used_of_the_config_is_named(tmp_path: Path, stated: str) -> None:
+    check_named(tmp_path, stated, "trail: expected")
+
+
+@pytest.mark.parametrize(
+    ("stated", "said"),
+    [
+        ("{endpoint: 5}", "sync.endpoint: expected a text, found 5"),
+        ("yes", "expected a text, found 'yes'"),
+        ("{level: banana}", "sync.level: expected ids, metadata"),
+        ("{endpoint: 'ftp://example.org'}", "ftp://example.org: expected https"),
+    ],
+)
+def test_what_cannot_be_used_of_the_settings_of_sync_is_named(tmp_path: Path, stated: str, said: str) -> None:
+    check_named(tmp_path, f"sync: {stated}", said)  # room: sync
+
+
+@pytest.mark.parametrize(
+    ("stated", "said"),
+    [
+        ("retention: 5", "retention: expected a list of rules"),
+        ("retention_on_sweep: 7", "retention_on_sweep: expected true or false, found 7"),
+    ],
+)
+def test_what_cannot_be_used_of_the_settings_of_retention_is_named(tmp_path: Path, stated: str, said: str) -> None:
+    check_named(tmp_path, stated, said)  # room: retention
+
+
+@pytest.mark.parametrize(
+    ("stated", "said"),
+    [
+        ("https://models.example.org", "https://models.example.org: its path tells no form"),
+        ("'http://models.example.org/v1/messages'", "expected https"),
+    ],
+)
+def test_what_cannot_be_used_of_the_endpoints_of_models_is_named(tmp_path: Path, stated: str, said: str) -> None:
+    check_named(tmp_path, f"replay: {{endpoints: [{stated}]}}", said)  # room: models
 
 
 def test_the_layout_of_older_projects_is_advised_on_and_no_error(tmp_path: Path) -> None:
