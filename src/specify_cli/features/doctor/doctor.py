@@ -169,8 +169,8 @@ def _guard(
 def _check_sources(project: Project, cache: ParseCache) -> Iterator[Finding]:
     if project.config.error is not None:
         error = project.config.error
-        what = error.message.removeprefix(f"{layout.CONFIG}: ")
-        yield Finding(error.code, ERROR, layout.CONFIG, what, error.suggestion)
+        message = error.message.removeprefix(f"{layout.CONFIG}: ")
+        yield Finding(error.code, ERROR, layout.CONFIG, message, error.suggestion)
     for notice in project.notices:
         code, _, what = notice.replace(f": {layout.CONFIG}: ", ": ", 1).partition(": ")
         yield Finding(code, WARNING, layout.CONFIG, *what.partition("; ")[::2])

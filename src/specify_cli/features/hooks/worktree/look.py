@@ -16,6 +16,7 @@ from specify_cli.errors import InvocationError
 from specify_cli.features.hooks.direct import open_recorder
 from specify_cli.features.hooks.worktree.known import (
     ENDED,
+    KnownTree,
     forget_old,
     read_known,
     write_known,
@@ -73,10 +74,7 @@ def look(
             return True
         is_small = index.total <= MAX_FILES
         known = read_known(fd, place.invocation_id, key.secret)
-        # A file that is new may have been moved: then where it was has to be compared, too.
-        before = None if known is None else known.files.get(only or "")
-        if known is not None and (before is None or not before.changed):
-            only = None
+        only = _narrow(only, known)
         moved, until = None, now
         if known is not None and only is not None:
             moved = look_at_file(at.root, only, known)
@@ -107,6 +105,16 @@ def look(
             known.calls[call[0]] = call[1]
         write_known(fd, place.invocation_id, key.secret, known)
     return True
+
+
+def _narrow(only: str | None, known: KnownTree | None) -> str | None:
+    """Return the one file to look at; None where the whole tree has to be.
+
+    A file that is new may have been moved: then where it was has to be compared, too.
+    """
+    if known is None or (only in known.files and known.files[only].changed):
+        return only
+    return None
 
 
 def _has_others(folder_fd: int) -> bool:
