@@ -28,6 +28,7 @@ from specify_cli.storage.store import FileRecordStore, Place
 
 if TYPE_CHECKING:
     from specify_cli.features.hooks.payload.site import Site
+    from specify_cli.features.hooks.worktree.listing import Moved
     from specify_cli.invocation.recorder import Recorder
 
 # Above this a look costs more than a call may wait for: then only turns are compared.
@@ -96,15 +97,18 @@ def look(
                 if recorder is None:
                     own.close()
         if moved is not None and only is None:
-            if ended in known.calls:
-                known.calls[ended] = ENDED
-            known = known._replace(
-                at=until, indexed=index.stamp, folders=moved.folders, ignored=moved.ignored
-            )
+            known = _move_on(known, moved, index.stamp, until, ended)
         if call is not None:
             known.calls[call[0]] = call[1]
         write_known(fd, place.invocation_id, key.secret, known)
     return True
+
+
+def _move_on(known: KnownTree, moved: Moved, stamp: str, now: int, ended: str | None) -> KnownTree:
+    """Return what is known of a whole tree from now on (ns), after the call that has `ended`."""
+    if ended in known.calls:
+        known.calls[ended] = ENDED
+    return known._replace(at=now, indexed=stamp, folders=moved.folders, ignored=moved.ignored)
 
 
 def _narrow(only: str | None, known: KnownTree | None) -> str | None:
