@@ -55,9 +55,8 @@ def look(
     the record is closed.
 
     `call` is the one that begins, with its kind (`judge_call`); with `only`, one file is compared
-    before it. `ended` is the one that has just ended, after which a tree of many files is compared
-    only where another record may change it. A `recorder` is given at the end of a turn. Raises what
-    a write raises.
+    before it. `ended` is the one that ended, after which a tree of many files is only compared
+    where other records may change it. A `recorder` is given at a turn's end. Raises as writes do.
     """
     now = time.time_ns()
     top, key = find_worktree(at.root), digest_key(at.git_dir)
