@@ -155,6 +155,10 @@ def call_for(kind: type, run: str, *arguments: object) -> Any:
 def _access_failed(error: OSError) -> EnvironmentFault:
     """Return the error for what the file system refuses on the reading side, naming what it
     refused."""
+    if error.filename == "git":  # the program, and no file
+        why = f"git cannot be run: {error.strerror}"
+        repair = "install git, or put it on PATH, then run the command again"
+        return EnvironmentFault("ACCESS_FAILED", why, repair)
     what = "a file or folder" if error.filename is None else os.fsdecode(error.filename)
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         from specify_cli.durable import write_failed  # for a disk that is full

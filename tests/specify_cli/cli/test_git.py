@@ -203,6 +203,36 @@ def test_objects_that_a_change_to_private_hides_are_named_with_the_command_that_
     assert two not in git(project, "ls-files")
 
 
+@pytest.mark.parametrize(
+    "words",
+    [("origin", "HEAD"), ("gate", "--base", "HEAD"), ("packs", "add", "https://example.org/house.git")],
+    ids=" ".join,
+)
+def test_where_git_is_not_installed_a_command_that_needs_it_says_so(
+    cli: Cli, project: Path, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    git(project, "commit", "-q", "--allow-empty", "-m", "start")
+    # room: origin, # room: gate, # room: packs
+    refused = cli(*words, "--json", env={"PATH": str(tmp_path)}).error()
+
+    assert "git cannot be run" in refused["message"]
+    assert refused["suggestion"] == "install git, or put it on PATH, then run the command again"
+
+
+def test_where_git_is_not_installed_doctor_says_what_is_not_known_and_goes_on(
+    cli: Cli, project: Path, tmp_path: Path
+) -> None:
+    one = _begun(cli, project, "committed")
+    cli("profile-invocation", "complete", "--invocation-id", one)
+    cli("init", "--trail", "private")
+    (project / ".kittify/profiles").mkdir()
+    (project / ".kittify/profiles/x.agent.yaml").write_text("[")
+    ran = cli("doctor", env={"PATH": str(tmp_path)})
+
+    assert "CHECK_FAILED" in ran.out and "git cannot be run" in ran.out
+    assert "PROFILE_INVALID" in ran.out
+
+
 def test_a_checkout_that_changes_the_trail_setting_leaves_open_records_alone(cli: Cli, project: Path) -> None:
     (project / "app.py").write_text("x = 1\n")
     git(project, "add", "-A")

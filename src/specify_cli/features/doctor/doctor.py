@@ -19,7 +19,7 @@ from ulid import ULID
 from charter.inputs import exposures, files_of, load_inputs
 from charter.state import state_problem
 from doctrine.text import count
-from specify_cli.errors import InvocationError
+from specify_cli.errors import InvocationError, say_failure
 from specify_cli.invocation.executor import ProfileInvocationExecutor
 from specify_cli.project.checks import Finding, list_names
 from specify_cli.project.config import Project
@@ -222,7 +222,13 @@ def _check_shields(project: Project) -> Iterator[Finding]:
 
 
 def _check_ignored_objects(project: Project) -> Iterator[Finding]:
-    ignored = find_ignored_objects(project.root) if project.config.trail != "committed" else []
+    try:
+        ignored = find_ignored_objects(project.root) if project.config.trail != "committed" else []
+    except OSError as error:
+        unknown = f"git cannot be run, so what it ignores is not known: {say_failure(error)}"
+        repair = "install git, or put it on PATH"
+        yield Finding("CHECK_FAILED", WARNING, layout.OBJECTS, unknown, repair)
+        return
     if ignored:
         what = (
             f"git ignores {count(len(ignored), 'object')} of published records since the trail "

@@ -167,7 +167,7 @@ def _fetch_commit(folder: str, url: str, rev: str) -> None:
     for words in (("--depth=1", "--", url, rev), ("--", url, "+refs/*:refs/remotes/all/*")):
         try:
             done = run_git(folder, ("fetch", "--quiet", "--no-tags", *words), network=True)
-        except (OSError, TimeoutError) as error:
+        except TimeoutError as error:
             raise EnvironmentFault("PACK_NOT_FETCHED", f"{url}: {error}", "try again") from error
         if done is not None and done.returncode == 0:
             break
