@@ -406,6 +406,27 @@ def test_a_missing_stream_is_an_exit_code_and_no_traceback(
     assert code is None or done.returncode == code
 
 
+@pytest.mark.parametrize("stderr", ["full", "left"])
+@pytest.mark.parametrize("words", [["do", "implement WP03"], ["profiles", "list"]], ids=" ".join)
+def test_a_warning_that_nobody_can_read_costs_no_answer(
+    project: Path, home: Path, words: list[str], stderr: str
+) -> None:
+    """What was asked is done: an exit code of 1, or no answer, would have it done again."""
+    (project / ".kittify").mkdir(exist_ok=True)
+    (project / ".kittify/config.yaml").write_text("trail: committed\n")  # nobody accepted it
+    reads, writes = os.pipe()
+    os.close(reads)
+    with open("/dev/full", "wb") as full, open(writes, "wb") as left:
+        done = subprocess.run(
+            [SPEC_KITTY, *words],
+            cwd=project, env=environment(home), stdout=subprocess.PIPE, stderr=full if stderr == "full" else left,
+            check=False,
+        )  # fmt: skip
+
+    assert done.returncode == 0
+    assert b"builder-bea" in done.stdout
+
+
 def test_a_folder_that_is_gone_is_one_error(tmp_path: Path, home: Path) -> None:
     gone = tmp_path / "gone"
     gone.mkdir()

@@ -222,9 +222,13 @@ def write_answer(values: Mapping[str, object], value: object, lines: Iterable[st
 def write_note(text: str) -> None:
     """Write a line for people to stderr.
 
-    `text` is escaped, and fitted to the terminal. Raises EnvironmentFault ACCESS_FAILED.
+    `text` is escaped, and fitted to the terminal. Where stderr takes nothing nobody can be told,
+    and the command goes on: what was asked is done all the same.
     """
-    _write(2, "\n".join(_fit([as_line(text)], 2)) + "\n")
+    try:
+        _write(2, "\n".join(_fit([as_line(text)], 2)) + "\n")
+    except (BrokenPipeError, EnvironmentFault):
+        pass
 
 
 def _escape_json(text: str) -> str:

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from specify_cli.errors import CallerError, EnvironmentFault
+from specify_cli.errors import CallerError, EnvironmentFault, say_failure
 
 BEGIN = "-----BEGIN SSH SIGNATURE-----\n"
 # A key that asks to be touched, or for its passphrase, waits for a person.
@@ -175,5 +175,7 @@ def _run(
         )
     except (OSError, subprocess.SubprocessError) as error:
         raise EnvironmentFault(
-            "ACCESS_FAILED", f"ssh-keygen cannot be run: {error}", "install OpenSSH 8.9 or newer"
+            "ACCESS_FAILED",
+            f"ssh-keygen cannot be run: {say_failure(error)}",
+            "install OpenSSH 8.9 or newer",
         ) from error
