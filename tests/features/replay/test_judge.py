@@ -1099,7 +1099,11 @@ def _without(name: str) -> Callable[[dict[str, Any]], object]:
         (lambda manifest: manifest.update(policy=manifest["shipped"]), "invalid_snapshot"),
         (lambda manifest: manifest.update(router_table=manifest["corpus"]), "invalid_snapshot"),
         (lambda manifest: manifest.update(shipped=manifest["corpus"]), "invalid_snapshot"),
-        (lambda manifest: manifest.update(facts=None), "invalid_snapshot"),
+        *(
+            (lambda manifest, member=member: manifest.update(member), "invalid_snapshot")
+            for name in ("router_table", "shipped", "corpus", "config", "facts", "code")
+            for member in ({name: None}, {name: 5})
+        ),
         (lambda manifest: manifest["profiles"].pop("builder-bea"), "invalid_snapshot"),
         (lambda manifest: manifest["profiles"].update(x=manifest["corpus"]), "invalid_snapshot"),
         (lambda manifest: manifest.update(v=2), "invalid_snapshot"),

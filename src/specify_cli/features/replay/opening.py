@@ -40,7 +40,10 @@ if TYPE_CHECKING:
 
 # Outputs of the run: a replay makes them again or does without.
 _OUTPUTS = {"governance_context_hash", "evidence_ref"}
-_MEMBERS = ("profiles", "router_table", "shipped", "corpus", "config", "facts", "code")
+_MEMBERS = {
+    **dict.fromkeys(("router_table", "shipped", "corpus"), str),
+    **dict.fromkeys(("profiles", "config", "facts", "code"), dict),
+}
 
 
 class ReadOnceObjects:
@@ -278,9 +281,9 @@ def _check_snapshot(past: SortedRecord, manifest: Fields, objects: ReadOnceObjec
         raise _invalid(
             f"v: expected {snapshot.MANIFEST_VERSION}, found {say(manifest.get('v'))}",
         )
-    absent = [name for name in _MEMBERS if name not in manifest]
-    if absent:
-        raise _invalid(f"the snapshot never captured {', '.join(absent)}")
+    invalid = [name for name, kind in _MEMBERS.items() if type(manifest.get(name)) is not kind]
+    if invalid:
+        raise _invalid(f"the snapshot has no valid {', '.join(invalid)}")
     policy, state = manifest["policy"], manifest["policy_state"]
     if state not in ("none", "present", "unreadable") or (state == "present") > (
         policy is not None
