@@ -140,6 +140,7 @@ def fits_mission(mission: str | None, name: str) -> bool:
 
 
 COUNTED = 1_000
+NOT_STARTED = "no started line can be read; run `spec-kitty invocations verify --all`"
 
 
 class Listing(NamedTuple):
@@ -188,10 +189,7 @@ def list_invocations(project: Project, filters: Filters, limit: int) -> Listing:
             problems.append(f"{place.path}: {error}")
             continue
         if row is None:
-            problems.append(
-                f"{place.path}: no started line can be read; run `spec-kitty invocations verify "
-                "--all`"
-            )
+            problems.append(f"{place.path}: {NOT_STARTED}")
         elif filters.accept(row):
             rows.append(row)
     return Listing(tuple(rows), tuple(dict.fromkeys([*problems, *index.problems])), unread)

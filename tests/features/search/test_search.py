@@ -157,6 +157,27 @@ def test_an_index_that_is_damaged_is_built_anew(cli: Cli, project: Path, worked:
     assert len(before) >= 2 and worked
 
 
+@pytest.mark.parametrize("indexed", [False, True])
+def test_a_record_that_cannot_be_read_is_named_by_every_search(
+    cli: Cli, project: Path, worked: tuple[str, str], indexed: bool
+) -> None:
+    """Whoever damages the first line of a record must not hide it from those who search."""
+    if indexed:
+        find(cli, "parser")
+    (record,) = (project / ".kittify/events/profile-invocations").glob(f"*{worked[1]}.jsonl")
+    data = record.read_bytes()
+    record.write_bytes(b"X" + data[1:])
+    (project / "new.py").write_text("x\n")
+    asked = [("invocations", "search", "parser"), ("invocations", "list", "--tool", "Bash")]
+    asked += [] if indexed else [("why", "new.py")]  # in the index it has no line of this file
+
+    answers = [cli(*argv) for argv in asked * 2]
+
+    for answer in answers:
+        assert answer.code == 0 and worked[1] not in answer.out
+        assert answer.err.count(f"{record.name}: no started line can be read") == 1
+
+
 def test_no_word_of_a_masked_secret_is_found(cli: Cli, project: Path) -> None:
     token = "ghp_2ZxW7vTn4RbL8mYc1JdPs6HgUf3EoXiVkQ9a"
     command = {"command": f"curl -H 'Authorization: Bearer {token}'"}

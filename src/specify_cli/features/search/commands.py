@@ -29,13 +29,14 @@ def read_query(values: Values) -> Query:
 
 @contextmanager
 def open_index(project: Project) -> Iterator[SearchIndex]:
-    """Open the index of words and bring it up to date, with a bar where a person watches."""
+    """Open the index of words and bring it up to date, with a bar where a person watches; name at
+    the end the records that could not be read."""
     with SearchIndex(project) as index:
         with bar_when_long("indexing records") as tell:
             index.update(tell)
-        for problem in index.problems:
-            write_note(f"warning: {problem}")
         yield index
+        for problem in dict.fromkeys(index.problems):
+            write_note(f"warning: {problem}")
 
 
 def list_rows(project: Project, values: Values, limit: int) -> Listing:

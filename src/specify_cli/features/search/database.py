@@ -37,6 +37,7 @@ from specify_cli.storage.checking import list_annexed
 from specify_cli.storage.index import Index, Key
 from specify_cli.storage.queries import (
     COUNTED,
+    NOT_STARTED,
     Filters,
     Listing,
     Row,
@@ -322,6 +323,10 @@ class SearchIndex:
             self._last_record += 1
             record = self._last_record
         end = data.rfind(b"\n") + 1
+        first = _read_fields(data[: data.find(b"\n") + 1])
+        is_started = first is not None and first.get("event") == "started"
+        if not is_started:
+            self.problems.append(f"{place.path}: {NOT_STARTED}")
         closed = is_unread = False
         start = min(start, end)
         marks: set[tuple[str, str]] = set()
@@ -338,7 +343,15 @@ class SearchIndex:
         ]
         names = (place.invocation_id, place.folder, place.name)
         self._taken.append(
-            (record, *names, end, millis_of(place.invocation_id), not closed, annexes)
+            # what cannot be read is looked at, and named, each time
+            (
+                record,
+                *names,
+                end,
+                millis_of(place.invocation_id),
+                not (closed and is_started),
+                annexes,
+            )
         )
         return end - start
 
@@ -564,9 +577,12 @@ class SearchIndex:
 
     def _read_row(self, place: Place) -> Row | None:
         try:
-            return read_row(self.project.root, place)
+            row = read_row(self.project.root, place)
         except (OSError, InvocationError):
-            return None  # it is gone since, or is no record any more
+            return None  # it is gone since
+        if row is None:
+            self.problems.append(f"{place.path}: {NOT_STARTED}")
+        return row
 
     def _make_hits(self, row: Row, place: Place, lines: _Lines, text: str) -> Iterator[Hit]:
         """Yield the lines as the record has them now."""
