@@ -1151,6 +1151,31 @@ def test_a_policy_that_could_not_be_read_then_replays_as_one(chartered: Path) ->
     assert found.match and found.reruns[0].actual.error is not None
 
 
+def test_a_retrieval_without_a_corpus_is_an_invalid_snapshot(chartered: Path) -> None:
+    invocation_id = invoked(chartered)
+    reseal(chartered, invocation_id, lambda lines: lines[CONTEXT - 1].update(corpus=None))
+
+    assert refused(chartered, invocation_id).code == "unreplayable.invalid_snapshot"
+
+
+def _drop_context(lines: Lines) -> None:
+    del lines[CONTEXT - 1 : CONTEXT + 1]
+
+
+@pytest.mark.parametrize(
+    ("edit", "what"),
+    [(_drop_context, "governance text"), (lambda lines: lines[0].pop("execution_hash"), "what it was bound to")],
+)
+def test_what_a_record_does_not_hold_is_no_match(chartered: Path, edit: Callable[[Lines], object], what: str) -> None:
+    invocation_id = invoked(chartered)
+    reseal(chartered, invocation_id, edit)
+
+    found = replayed(chartered, invocation_id)
+
+    assert found.match is None and not found.findings
+    assert [item.what for item in found.not_evaluated] == [what]
+
+
 def test_a_manifest_that_is_none_is_refused(chartered: Path) -> None:
     invocation_id = invoked(chartered)
     FileObjectStore(str(chartered)).put((), (b"[]",))

@@ -106,6 +106,17 @@ def judge_router(started: Fields, again: Fields, code: Code) -> Findings:
 # --- what the run was bound to
 
 
+def holds_binding(started: Fields) -> bool:
+    """Return whether a record holds its execution hash, and the names of all tools in it."""
+    tools = started.get("tools", {})
+    # A name that was masked, or is not ASCII, stands in the record by a digest.
+    return (
+        started.get("execution_hash") is not None
+        and isinstance(tools, Mapping)
+        and not any(re.fullmatch("[0-9a-f]{16}", str(name)) for name in tools)
+    )
+
+
 def execution_hash_of(started: Fields, request: str, profile: object, policy: object) -> str | None:
     """Return the execution hash of what a record itself says; None where it does not hold every
     member.
@@ -113,11 +124,7 @@ def execution_hash_of(started: Fields, request: str, profile: object, policy: ob
     `profile` is the digest in its snapshot, `policy` the hash in its first reference.
     """
     tools, limits = started.get("tools", {}), started.get("limits")
-    # A name that was masked, or is not ASCII, stands in the record by a digest.
-    masked = not isinstance(tools, Mapping) or any(
-        re.fullmatch("[0-9a-f]{16}", str(name)) for name in tools
-    )
-    if masked or not isinstance(profile, str) or started.get("execution_hash") is None:
+    if not isinstance(profile, str) or not holds_binding(started):
         return None
     return snapshot.execution_hash(
         request=request,
@@ -484,6 +491,25 @@ def _list_states_unknown(past: SortedRecord) -> Iterator[NotEvaluated]:
             yield NotEvaluated(point.seq, f"state at checkpoint {point.label or point.seq}", reason)
 
 
+def _list_not_recorded(past: SortedRecord, reruns: Sequence[Rerun]) -> Iterator[NotEvaluated]:
+    """Yield what a record does not hold at all, or says in a format that this version cannot
+    read."""
+    version = past.started.get("v", seal.FORMAT_VERSION)
+    if version not in seal.VERSIONS:
+        reason = f"its format is newer than this reader: v {say(version)}"
+        yield NotEvaluated(0, "what its lines say", reason)
+    if not holds_binding(past.started):
+        reason = "the record lacks a member of execution_hash"
+        yield NotEvaluated(0, "what it was bound to", reason)
+    if not any(rerun.retrieval.is_context for rerun in reruns):
+        yield NotEvaluated(0, "governance text", "how it was found was not recorded")
+    for rerun in reruns:
+        found = rerun.retrieval
+        if rerun.expected is None:
+            reason = "no response was recorded"
+            yield NotEvaluated(found.seq, f"retrieval {found.request_id}", reason)
+
+
 def list_not_evaluated(
     past: SortedRecord,
     reruns: Sequence[Rerun],
@@ -493,19 +519,11 @@ def list_not_evaluated(
     get: Get,
 ) -> tuple[NotEvaluated, ...]:
     """Return everything that was not asked again or cannot be given back, with the reason."""
-    parts: list[NotEvaluated] = []
+    parts = list(_list_not_recorded(past, reruns))
 
     def note(fields: Fields, what: str, reason: str) -> None:
         parts.append(NotEvaluated(get_seq(fields), what, reason))
 
-    version = past.started.get("v", seal.FORMAT_VERSION)
-    if version not in seal.VERSIONS:
-        reason = f"its format is newer than this reader: v {say(version)}"
-        note(past.started, "what its lines say", reason)
-    for rerun in reruns:
-        found = rerun.retrieval
-        if rerun.expected is None:
-            note(found.request, f"retrieval {found.request_id}", "no response was recorded")
     for gate in gates:
         if gate.status == "not_reevaluated":
             note(

@@ -293,6 +293,9 @@ def _check_snapshot(past: SortedRecord, manifest: Fields, objects: ReadOnceObjec
         raise _invalid(f'policy_state "none" with policy {say(policy)}')
     for reference in past.references:
         _check_reference(reference, objects)
+    for retrieval in past.retrievals:
+        if not isinstance(retrieval.request.get("corpus"), str):
+            raise _invalid(f"retrieval {retrieval.request_id} names no corpus")
     first = past.references[0]
     if first.get("bundle") != policy:
         raise _invalid(

@@ -342,17 +342,8 @@ class SearchIndex:
             (kind, value, record) for kind, value in marks if kind != "front" or not is_unread
         ]
         names = (place.invocation_id, place.folder, place.name)
-        self._taken.append(
-            # what cannot be read is looked at, and named, each time
-            (
-                record,
-                *names,
-                end,
-                millis_of(place.invocation_id),
-                not (closed and is_started),
-                annexes,
-            )
-        )
+        is_open = not (closed and is_started)  # what cannot be read is named each time
+        self._taken.append((record, *names, end, millis_of(place.invocation_id), is_open, annexes))
         return end - start
 
     def _take_line(self, record: int, start: int, fields: dict[str, object]) -> None:
