@@ -315,6 +315,16 @@ def test_one_refused_envelope_holds_up_no_other(cli: Cli, receiver: Receiver) ->
 
 
 @pytest.mark.usefixtures("enabled")
+@pytest.mark.parametrize("code", [404, 405])
+def test_an_address_that_takes_no_events_is_to_be_given_anew(cli: Cli, receiver: Receiver, code: int) -> None:
+    receiver.answer = lambda _: Answer(code)
+    advice = "next: give the address that takes events: spec-kitty sync enable --endpoint URL"
+
+    assert advice in cli("sync", "push", env=WITH_TOKEN).err
+    assert advice in cli("doctor").out
+
+
+@pytest.mark.usefixtures("enabled")
 def test_envelopes_leave_although_an_order_is_not_taken(cli: Cli, receiver: Receiver) -> None:
     """Orders go first."""
     receiver.answer = lambda request: Answer(401) if request.method == "PUT" else stored(request)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterator
 from contextlib import closing
 from itertools import islice
@@ -201,6 +202,8 @@ def advise_token(now: SyncStatus) -> str:
 
 def advise_failing(now: SyncStatus, why: str | None) -> str:
     """Return what to do where nothing can be delivered, and why not is known."""
+    if re.match("status 40[45](?! for)", why or ""):  # another page of the receiver, or none
+        return "give the address that takes events: spec-kitty sync enable --endpoint URL"
     if not (why or "").startswith("status 401"):
         return "spec-kitty sync push"
     if "signature" in str(why):
