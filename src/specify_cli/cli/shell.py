@@ -26,7 +26,7 @@ from specify_cli.cli.tables.points import (
     read_harnesses,
     run_briefly,
 )
-from specify_cli.cli.terminal.output import write_note
+from specify_cli.cli.terminal.output import write_note, write_warnings
 from specify_cli.durable import read_clock
 from specify_cli.errors import CallerError, EnvironmentFault, InvocationError
 from specify_cli.invocation.bindings import list_left_open, nesting
@@ -81,8 +81,7 @@ def reading_project() -> tuple[Project, ParseCache]:
             f"warning: CONFIG_INVALID: {project.config.error.message}; "
             f"{project.config.error.suggestion}"
         )
-    for notice in project.notices:
-        write_note(f"warning: {notice}")
+    write_warnings(project.notices)
     return project, cache
 
 

@@ -150,26 +150,23 @@ def withheld_by_policy(
     return withheld
 
 
-def frozen_decision(objects: ObjectStore, manifest: Mapping[str, object]) -> Frozen:
+def frozen_decision(objects: ObjectStore, manifest: Mapping[str, Any]) -> Frozen:
     """Return the inputs of the router that a manifest names. Raises as `inputs_of_corpus` does.
 
-    `manifest` is the parsed snapshot (docs/format.md §5).
+    `manifest` is the parsed snapshot; its members have their form (docs/format.md §5).
     """
-    facts, profiles = manifest.get("facts"), manifest.get("profiles")
-    if not isinstance(facts, dict) or not isinstance(profiles, dict):
-        raise invalid("the snapshot", "facts and profiles")
     try:
-        bundle = parse_bundle(objects.get(str(manifest.get("shipped"))))
-        table = RouterTable.from_bytes(objects.get(str(manifest.get("router_table"))))
+        bundle = parse_bundle(objects.get(manifest["shipped"]))
+        table = RouterTable.from_bytes(objects.get(manifest["router_table"]))
     except (ValueError, KeyError, TypeError, AttributeError, AssertionError) as error:
         raise invalid(
             "the shipped bundle or the router's table", f"a form this version reads ({error})"
         ) from error
     profiles_read = [
         _load_profile(objects, bundle, str(name), str(digest))
-        for name, digest in sorted(profiles.items())
+        for name, digest in sorted(manifest["profiles"].items())
     ]
-    languages = facts.get("languages")
+    languages = manifest["facts"].get("languages")
     names = tuple(str(name) for name in languages) if isinstance(languages, list) else ()
     return Frozen(tuple(profiles_read), table, ProjectFacts(names), bundle)
 

@@ -6,7 +6,7 @@ complete({"invocation_id": "last", "outcome": "done", "evidence": None, "artifac
 from __future__ import annotations
 
 from specify_cli.cli import shell
-from specify_cli.cli.terminal.output import one_line, write_answer, write_note
+from specify_cli.cli.terminal.output import one_line, write_answer, write_warnings
 from specify_cli.invocation.executor import ProfileInvocationExecutor
 from specify_cli.room import Values
 
@@ -46,7 +46,6 @@ def complete(values: Values) -> int:
         lines.append(f"published: {end.published}")
     lines += [f"note: {one_line(remark.line, 400)}" for remark in end.note]
     write_answer(values, end.as_value(), lines)
-    for warning in end.warnings:
-        write_note(f"warning: {warning}")
+    write_warnings(end.warnings)
     shell.deliver()
     return 0

@@ -19,8 +19,8 @@ from specify_cli.cli.terminal.output import (
     terminal_width,
     write_json,
     write_lines,
-    write_note,
     write_text,
+    write_warnings,
 )
 from specify_cli.invocation.ends.opening import PLAIN_TERMS, InvocationPayload, decide
 from specify_cli.invocation.executor import ProfileInvocationExecutor
@@ -137,8 +137,7 @@ def _invoke(values: Values, verb: str) -> int:
             write_lines(_render_summary(payload))
         else:
             write_text(_render_page(payload, executor.printed_text))
-        for warning in payload.warnings:
-            write_note(f"warning: {warning}")
+        write_warnings(payload.warnings)
     shell.announce_opened(caller, payload.invocation_id)
     shell.deliver()
     return 0

@@ -9,7 +9,13 @@ import json
 
 from doctrine.text import name_kind, spell
 from specify_cli.cli import shell
-from specify_cli.cli.terminal.output import one_line, write_json, write_lines, write_note
+from specify_cli.cli.terminal.output import (
+    one_line,
+    write_json,
+    write_lines,
+    write_note,
+    write_warnings,
+)
 from specify_cli.errors import CallerError
 from specify_cli.invocation.executor import ProfileInvocationExecutor
 from specify_cli.invocation.recorder import Batch
@@ -91,8 +97,7 @@ def write_batch(batch: Batch, *, as_json: bool, dry_run: bool) -> None:
             lines.append(f"{batch.duplicates} recorded before, not again")
         if lines:
             write_lines(lines)
-    for warning in batch.warnings:
-        write_note(f"warning: {warning}")
+    write_warnings(batch.warnings)
 
 
 def _describe_masks(body: dict[str, object]) -> list[str]:

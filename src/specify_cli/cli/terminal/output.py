@@ -231,6 +231,12 @@ def write_note(text: str) -> None:
         pass
 
 
+def write_warnings(warnings: Iterable[object]) -> None:
+    """Write each warning to stderr, as `write_note` does."""
+    for warning in warnings:
+        write_note(f"warning: {warning}")
+
+
 def _escape_json(text: str) -> str:
     """Return JSON text with the characters a terminal would act on as JSON escapes; `json` writes
     those of ASCII so but one."""

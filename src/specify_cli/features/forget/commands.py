@@ -18,6 +18,7 @@ from specify_cli.cli.terminal.output import (
     write_lines,
     write_note,
     write_text,
+    write_warnings,
 )
 from specify_cli.cli.terminal.person import require_person
 from specify_cli.durable import read_clock
@@ -293,8 +294,7 @@ def _list_places(project: Project, index: Index, values: Values, command: str) -
     if filters == Filters() and not values["all"]:
         raise CallerError("USAGE", "name records, a filter or --all", command)
     listing = list_invocations(project, filters, _ALL)
-    for problem in listing.problems:
-        write_note(f"warning: {problem}")
+    write_warnings(listing.problems)
     return [index.resolve(row.invocation_id) for row in listing.rows]
 
 

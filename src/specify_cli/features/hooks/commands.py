@@ -11,6 +11,7 @@ from specify_cli.cli.terminal.output import (
     write_json,
     write_lines,
     write_note,
+    write_warnings,
 )
 from specify_cli.cli.terminal.person import require_person
 from specify_cli.errors import CallerError, InvocationError
@@ -171,8 +172,7 @@ def _change_settings(values: Values, *, installing: bool) -> int:
             write_lines([describe_opening(root, done)])
         if installing:
             _warn(find_program(root))
-            for warning in () if dry else list_switched_off(done, root, home):
-                write_note(f"warning: {warning}")
+            write_warnings(() if dry else list_switched_off(done, root, home))
         for _, refusal in refused:
             write_error(refusal, False)
     return 1 if refused else 0

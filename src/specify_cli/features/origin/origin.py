@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from doctrine.text import count, make_encodable, say
-from specify_cli.errors import InvocationError, StoredDataError
+from specify_cli.errors import InvocationError
 from specify_cli.features.approvals.approvals import Approval, judge_approvals
 from specify_cli.features.origin.attributing import KeptText, attribute_file
 from specify_cli.features.origin.git_range import read_log, read_versions
@@ -51,7 +51,7 @@ from specify_cli.storage.checking import verify_place
 from specify_cli.storage.index import Index
 from specify_cli.storage.objects import FileObjectStore
 from specify_cli.storage.queries import annex_events, read_record
-from specify_cli.storage.store import Place
+from specify_cli.storage.store import Place, require_started
 
 # What an approval is worth whose signature was checked, as a timeline's status says it.
 _CHECKED = "(signed by a trusted key)"
@@ -212,13 +212,7 @@ def _read_pieces(value: object) -> Iterator[str]:
 
 def read_writer(project: Project, place: Place, reading: Reading = Reading()) -> Writer:
     """Return what the record at a place says of its invocation. Raises InvocationError."""
-    record = read_record(project.root, place)
-    if record is None:
-        raise StoredDataError(
-            "RECORD_DAMAGED",
-            f"{place.path}: no started line can be read",
-            f"spec-kitty invocations verify {place.invocation_id}",
-        )
+    record = require_started(read_record(project.root, place), place)
     commands = reading.commands
     if commands is None:
         commands = read_commands(record.started, FileObjectStore(project.root).get)

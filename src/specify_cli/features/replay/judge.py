@@ -14,6 +14,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import redirect_stdout
 from decimal import Decimal, InvalidOperation
+from itertools import combinations
 from typing import NamedTuple
 
 from doctrine.text import say
@@ -108,13 +109,9 @@ def judge_router(started: Fields, again: Fields, code: Code) -> Findings:
 
 def holds_binding(started: Fields) -> bool:
     """Return whether a record holds its execution hash, and the names of all tools in it."""
-    tools = started.get("tools", {})
     # A name that was masked, or is not ASCII, stands in the record by a digest.
-    return (
-        started.get("execution_hash") is not None
-        and isinstance(tools, Mapping)
-        and not any(re.fullmatch("[0-9a-f]{16}", str(name)) for name in tools)
-    )
+    masked = any(re.fullmatch("[0-9a-f]{16}", name) for name in get_object(started, "tools"))
+    return started.get("execution_hash") is not None and not masked
 
 
 def execution_hash_of(started: Fields, request: str, profile: object, policy: object) -> str | None:
@@ -123,7 +120,7 @@ def execution_hash_of(started: Fields, request: str, profile: object, policy: ob
 
     `profile` is the digest in its snapshot, `policy` the hash in its first reference.
     """
-    tools, limits = started.get("tools", {}), started.get("limits")
+    limits = started.get("limits")
     if not isinstance(profile, str) or not holds_binding(started):
         return None
     return snapshot.execution_hash(
@@ -131,7 +128,7 @@ def execution_hash_of(started: Fields, request: str, profile: object, policy: ob
         action=str(started.get("action")),
         profile=profile,
         policy=None if policy is None else str(policy),
-        tools=tools if isinstance(tools, Mapping) else {},
+        tools=get_object(started, "tools"),
         program=None if started.get("program") is None else str(started["program"]),
         limits=limits if isinstance(limits, Mapping) else None,
     )
@@ -292,14 +289,11 @@ def _order(
     if before == after:
         return []
     place = {uri: rank for rank, uri in enumerate(after)}
-    explained = True
-    for number, first in enumerate(before):
-        for second in before[number + 1 :]:
-            if place[first] > place[second] and not {first, second} & apart:
-                differs, _ = _compare_numbers(
-                    then[first].get("score"), then[second].get("score"), 2 * epsilon
-                )
-                explained = explained and not differs
+    explained = not any(
+        _compare_numbers(then[first].get("score"), then[second].get("score"), 2 * epsilon)[0]
+        for first, second in combinations(before, 2)
+        if place[first] > place[second] and not {first, second} & apart
+    )
     moved = [uri for uri, other in zip(before, after, strict=True) if uri != other]
     item = make_finding(
         "ORDER_CHANGED", seq, "retrieval", f"{where}: {', '.join(moved[:4])}", before, after
@@ -315,13 +309,13 @@ def _compare_filters(seq: int, where: str, expected: Outcome, actual: Outcome) -
         )
         for outcome in (expected, actual)
     )
-    gone = [(key, True) for key in then if key not in now]
-    added = [(key, False) for key in now if key not in then]
     findings = []
-    for (rule_id, uri, action), was in (*gone, *added):
-        detail, described = f"{where}: policy: {uri}", f"{action} by {rule_id}"
-        one, two = (described, None) if was else (None, described)
-        findings.append(make_finding("DECISION_MISMATCH", seq, "policy", detail, one, two))
+    for key in {**then, **now}:
+        rule_id, uri, action = key
+        one, two = (f"{action} by {rule_id}" if key in side else None for side in (then, now))
+        if one != two:
+            detail = f"{where}: policy: {uri}"
+            findings.append(make_finding("DECISION_MISMATCH", seq, "policy", detail, one, two))
     return findings
 
 
@@ -484,10 +478,10 @@ class Rerun(NamedTuple):
 def _list_states_unknown(past: SortedRecord) -> Iterator[NotEvaluated]:
     """Yield the checkpoints after a line that was left out: a state depends on every line before
     it."""
-    hidden = [get_seq(fields) for fields in past.withheld]
-    for point in past.points if hidden else ():
-        if point.seq > min(hidden):
-            reason = f"the line at seq {min(hidden)}, before it, was left out"
+    first = min(map(get_seq, past.withheld), default=sys.maxsize)
+    for point in past.points:
+        if point.seq > first:
+            reason = f"the line at seq {first}, before it, was left out"
             yield NotEvaluated(point.seq, f"state at checkpoint {point.label or point.seq}", reason)
 
 

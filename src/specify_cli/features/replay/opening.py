@@ -128,8 +128,7 @@ def open_past(
     profile_id = past.started.get("profile_id")
     profile = next((item for item in frozen.profiles if item.profile_id == profile_id), None)
     if profile is None:
-        why = f"snapshot {named}: profiles: expected {profile_id} among them"
-        raise _invalid(why)
+        raise _invalid(f"snapshot {named}: profiles: expected {profile_id} among them")
     notes = [(item.code, item.severity, item.seq, item.message) for item in report.findings]
     notes += [
         ("OBJECT_MISSING", "warning", item.seq, f"{item.field} {item.digest}")
@@ -285,12 +284,9 @@ def _check_snapshot(past: SortedRecord, manifest: Fields, objects: ReadOnceObjec
     if invalid:
         raise _invalid(f"the snapshot has no valid {', '.join(invalid)}")
     policy, state = manifest["policy"], manifest["policy_state"]
-    if state not in ("none", "present", "unreadable") or (state == "present") > (
-        policy is not None
-    ):
+    fitting = {"none": policy is None, "present": policy is not None, "unreadable": True}
+    if not fitting.get(str(state)):
         raise _invalid(f"policy_state {spell(state)} with policy {say(policy)}")
-    if state == "none" and policy is not None:
-        raise _invalid(f'policy_state "none" with policy {say(policy)}')
     for reference in past.references:
         _check_reference(reference, objects)
     for retrieval in past.retrievals:

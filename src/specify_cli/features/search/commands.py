@@ -8,7 +8,13 @@ from contextlib import contextmanager
 from doctrine.text import count
 from specify_cli.cli import shell
 from specify_cli.cli.filters import read_filters, say_number
-from specify_cli.cli.terminal.output import one_line, paint, write_answer, write_note
+from specify_cli.cli.terminal.output import (
+    one_line,
+    paint,
+    write_answer,
+    write_note,
+    write_warnings,
+)
 from specify_cli.cli.terminal.render import bar_when_long, local_time, shown_width
 from specify_cli.features.search.database import Hit, Query, SearchIndex
 from specify_cli.project.config import Project
@@ -35,8 +41,7 @@ def open_index(project: Project) -> Iterator[SearchIndex]:
         with bar_when_long("indexing records") as tell:
             index.update(tell)
         yield index
-        for problem in dict.fromkeys(index.problems):
-            write_note(f"warning: {problem}")
+        write_warnings(dict.fromkeys(index.problems))
 
 
 def list_rows(project: Project, values: Values, limit: int) -> Listing:

@@ -323,8 +323,8 @@ class SearchIndex:
             self._last_record += 1
             record = self._last_record
         end = data.rfind(b"\n") + 1
-        first = _read_fields(data[: data.find(b"\n") + 1])
-        is_started = first is not None and first.get("event") == "started"
+        first = _read_fields(data[: data.find(b"\n") + 1]) or {}
+        is_started = first.get("event") == "started"
         if not is_started:
             self.problems.append(f"{place.path}: {NOT_STARTED}")
         closed = is_unread = False

@@ -128,10 +128,7 @@ def status(values: Values) -> int:
     """Show how delivery stands."""
     project, _ = shell.reading_project()
     sync_status = standing(project, os.environ)
-    if values["json"]:
-        write_json(sync_status)
-        return 0
-    write_text(_render_status(sync_status))
+    write_answer(values, sync_status, _render_status(sync_status).split("\n"))
     return 0
 
 
@@ -184,10 +181,7 @@ def _push(project: Project, values: Values) -> int:
         write_note("another push is under way; waiting for it")
     with progress_at_terminal("delivering", quiet=bool(values["json"])) as progress:
         done = sender.push(project, os.environ, progress=progress)
-    if values["json"]:
-        write_json(done)
-    else:
-        write_text(_describe_push(done))
+    write_answer(values, done, _describe_push(done).split("\n"))
     refused = done.left.refused or (done.records and done.records.refused)
     orders = done.orders and (done.orders.refused or done.orders.unpurged)
     if done.state == "delivered":

@@ -7,7 +7,7 @@ import json
 import os
 import re
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from itertools import islice
 from typing import Literal, NamedTuple
 
@@ -140,13 +140,10 @@ def token_state(folder: str, environment: consents.Environment) -> TokenState:
 
 def _pause(folder: str) -> tuple[str | None, str | None]:
     until = paused_until(folder)
-    if until is None:
-        return None, None
-    try:
-        with open(f"{folder}/{PAUSE}", encoding="utf-8", errors="replace") as file:
-            return rfc3339(int(until * 1000)), file.read(1000).strip() or None
-    except OSError:
-        return None, None
+    if until is not None:
+        with suppress(OSError), open(f"{folder}/{PAUSE}", encoding="utf-8", errors="replace") as at:
+            return rfc3339(int(until * 1000)), at.read(1000).strip() or None
+    return None, None
 
 
 def preview(project: Project, uuid: str, level: str) -> tuple[list[Members], bool]:

@@ -23,7 +23,7 @@ from charter.state import STATE_PATH
 from doctrine.artifact import KINDS
 from specify_cli import durable
 from specify_cli.cli import shell
-from specify_cli.cli.terminal.output import one_line, write_json, write_note, write_text
+from specify_cli.cli.terminal.output import one_line, write_json, write_text, write_warnings
 from specify_cli.errors import CallerError
 from specify_cli.redaction.redact import NO_RULES, redact
 from specify_cli.room import Values
@@ -76,8 +76,7 @@ def context(values: Values) -> int:
     parts = [result.text.rstrip("\n")] if result.text else []
     parts += _explain(result) if values["explain"] else []
     write_text("\n".join(parts) if parts else "(no governance context)")
-    for warning in warnings:
-        write_note(f"warning: {warning}")
+    write_warnings(warnings)
     return 0
 
 

@@ -24,8 +24,8 @@ from specify_cli.cli.terminal.output import (
     one_line,
     write_json,
     write_lines,
-    write_note,
     write_text,
+    write_warnings,
 )
 from specify_cli.cli.terminal.person import is_person, require_person
 from specify_cli.errors import CallerError, EnvironmentFault, InvocationError, StoredDataError
@@ -84,8 +84,7 @@ def init(values: Values) -> int:
         )
     lines.append('try: spec-kitty do "fix the failing login test"')
     write_lines(lines)
-    for notice in notices:
-        write_note(f"warning: {notice}")
+    write_warnings(notices)
     return 0
 
 

@@ -24,6 +24,7 @@ from specify_cli.cli.terminal.output import (
     write_json_pieces,
     write_lines,
     write_note,
+    write_warnings,
 )
 from specify_cli.cli.terminal.pager import write_pages
 from specify_cli.cli.terminal.render import invocation_page, render_findings
@@ -234,8 +235,7 @@ def reindex(values: Values) -> int:
     if os.path.lexists(f"{project.root}/{layout.EVENTS}"):
         index.forget()
     rows = len(index.reconcile())
-    for problem in dict.fromkeys(index.problems):
-        write_note(f"warning: {problem}")
+    write_warnings(dict.fromkeys(index.problems))
     taken = [f"taken in from a removed worktree: {path}" for path in adopted]
     value = {"rows": rows, "index": layout.INDEX, "taken_in": adopted}
     write_answer(values, value, [*taken, f"{count(rows, 'row')} in {layout.INDEX}"])

@@ -22,6 +22,7 @@ from specify_cli.cli.terminal.output import (
     write_lines,
     write_note,
     write_text,
+    write_warnings,
 )
 from specify_cli.cli.terminal.render import Column, ledger, local_time, name_kind, shown_width
 from specify_cli.room import Values
@@ -48,8 +49,7 @@ def list_rows(values: Values) -> int:
     filters = _resolve_parent(project, filters)
     listing = _find_rows(project, values, filters, limit if isinstance(limit, int) else 50)
     listing = listing._replace(rows=invocations.add_spent(project, listing.rows))
-    for problem in listing.problems:
-        write_note(f"warning: {problem}")
+    write_warnings(listing.problems)
     in_worktrees = len(find_left_behind(project.root))
     if in_worktrees:
         write_note(
