@@ -710,11 +710,12 @@ OBJECT_MEMBERS, CAPTURED_MEMBERS = _list_members("object"), _list_members("captu
 # Events that can stand in a record, and also in an annex once the record is closed.
 LATE = tuple(name for name, event in EVENTS.items() if event.annex == "also")
 DURABLE = frozenset(name for name, event in EVENTS.items() if event.durable)
-# Events that can be added to a closed record, each as one sealed line in a file of its own.
-ANNEX_EVENTS = frozenset(name for name, event in EVENTS.items() if event.annex)
+# Events that can be added to a closed record, each as one sealed line in a file of its own. These
+# and `ORDERS` are tuples: what a stranger sent may be a list, and no set can be asked for one.
+ANNEX_EVENTS = tuple(name for name, event in EVENTS.items() if event.annex)
 ANNEX_ONLY = frozenset(name for name, event in EVENTS.items() if event.annex == "only")
 # Annexes that a person or a rule orders. They can also belong to an open record.
-ORDERS = frozenset(("erased", "held", "released"))
+ORDERS = ("erased", "held", "released")
 # What a payload can give, by event.
 RECORDABLE: Mapping[str, Mapping[str, Member]] = {
     name: {member: of for member, of in event.members.items() if of.presence}

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 # Since version 2 a line holds a salt: without it, whoever guesses an erased value could check the
 # guess against the seal.
 FORMAT_VERSION = 2
-VERSIONS = frozenset((1, 2))
+VERSIONS = (1, 2)
 SALT, SALT_SIZE = "salt", 16
 GENESIS = "0" * 64
 SEAL_KEY = "~"

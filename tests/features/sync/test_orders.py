@@ -28,6 +28,7 @@ from specify_cli.features.forget.orders import Order
 from specify_cli.features.forget.targets import Query
 from specify_cli.libraries.archive.withholding import Search
 from specify_cli.project.config import load_project
+from specify_cli.record.seal import seal_line
 from support import FULL, Cli, accept, git
 
 pytestmark = pytest.mark.stress  # there on both engines
@@ -401,6 +402,7 @@ def test_who_agreed_before_there_were_orders_is_asked_again(
     "change",
     [
         {"annex": "{}\n"},
+        {"annex": seal_line({"event": ["erased"]}).decode()},
         {"annex": None},
         {"lines": {"0" * 64: "{}"}},
         {"lines": []},

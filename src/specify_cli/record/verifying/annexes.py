@@ -12,7 +12,7 @@ last line of the opening, which never changes.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping
 
 from doctrine.text import say
 from specify_cli.record.event_table import ANNEX_EVENTS, ORDERS
@@ -138,10 +138,10 @@ def verify_annex(
     seq = integer_at(fields, "seq", 0)
     if line.digest is not None and fields.get("event") in ORDERS:
         return (finding("ANNEX_MISMATCH", file, seq, 0, "nothing of an order is ever erased"),), ()
-    expected: dict[str, Set[object]] = {
+    expected: dict[str, tuple[object, ...]] = {
         "event": ANNEX_EVENTS,
-        "invocation_id": {invocation_id},
-        "prev": {tip},
+        "invocation_id": (invocation_id,),
+        "prev": (tip,),
         "v": VERSIONS,
     }
     for key, allowed in expected.items():
