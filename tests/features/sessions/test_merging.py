@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import random
 import time
 from collections import Counter
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 
 from features.sessions.test_import_sessions import (
+    LONG_AGO,
     TimedSession,
     fill_database,
     forget,
@@ -94,6 +96,27 @@ def test_what_hooks_lost_comes_from_the_transcript_once(
     }
     assert again == merged
     assert verified.code == 0 and [item for item in verified.json()["findings"] if item["severity"] == "error"] == []
+
+
+def test_a_call_whose_result_a_clock_that_went_back_dates_before_it_is_told_at_once(
+    chartered: Path, cli: Cli, home: Path
+) -> None:
+    play_with_transcript("copilot", chartered, cli, home, partial(lose, "second half"), now=True)
+    (path,) = home.rglob("events.jsonl")
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    results = [line for line in lines if line["type"] == "tool.execution_complete"]
+    for line in results:
+        line["timestamp"] = "2026-01-01" + line["timestamp"][10:]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    os.utime(path, LONG_AGO)
+
+    cli("import", "sessions", "--harness", "copilot")
+    once = read_all(chartered)
+    cli("import", "sessions", "--harness", "copilot")
+
+    assert len(results) > 5
+    assert once == read_all(chartered)
+    assert [call for (call, status) in list_calls(once) if status == "open"] == []
 
 
 @each

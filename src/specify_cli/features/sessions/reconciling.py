@@ -194,11 +194,12 @@ def assign_events(
         if isinstance(call_id := line.get("call_id"), str)
     } | {call_id: match.place for call_id, match in matched.items()}
     prompts = [item.at for item in events if item.kind == "prompt" and item.agent is None]
+    begins = {item.call_id: item for item in events if item.kind == "tool_call"}
     found: list[int | None] = []
     for item in events:
         place = holders.get(item.call_id)
         if place is None:
-            place = _find_by_time(records, item, prompts, above)
+            place = _find_by_time(records, begins.get(item.call_id, item), prompts, above)
             if place is not None and item.call_id:
                 holders[item.call_id] = place
         found.append(place)
