@@ -192,6 +192,32 @@ def test_a_cursor_gives_back_its_place() -> None:
     assert place == read_list_request([("cursor", cursor_of(place))]).after
 
 
+def test_half_of_a_character_anywhere_in_a_body_is_refused() -> None:
+    piece, _ = record_of(1)
+    log = {"start": 0, "leaves": "", "keys": "", "checkpoint": ""}
+    order = {"annex": "", "lines": {}, "objects": None}
+    bodies: dict[str, dict[str, Any]] = {
+        f"records/{piece.invocation_id}": json.loads(piece.body),
+        "logs/1-0e7563e2": log,
+        f"orders/{piece.invocation_id}/{id_of(2)}.jsonl": order,
+        "objects": {"0" * 64: ""},
+    }
+
+    answers = {
+        (path, member): ask(
+            app_over(MemoryStorage()),
+            "PUT",
+            f"/v1/projects/{PROJECT}/{path}",
+            [json.dumps({**body, member: "\ud800"}).encode()],
+        )
+        for path, body in bodies.items()
+        for member in body
+    }
+
+    assert [] == [place for place, (status, _) in answers.items() if status != 422]
+    assert all(b"half of a character" in said for _, said in answers.values())
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

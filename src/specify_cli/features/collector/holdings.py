@@ -143,11 +143,7 @@ def read_objects(body: bytes) -> dict[str, str]:
     name says."""
     value = parse_object(body, None)
     for digest, text in value.items():
-        try:
-            actual = compute_digest(text) if isinstance(text, str) else ""
-        except UnicodeEncodeError:
-            actual = ""
-        if actual != digest:
+        if not isinstance(text, str) or compute_digest(text) != digest:
             raise Refused("invalid-object", f"{digest[:64]}: expected the text with this SHA-256")
     return {digest: str(text) for digest, text in value.items()}
 

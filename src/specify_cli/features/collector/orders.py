@@ -60,14 +60,14 @@ def decode_order(file: str, text: str) -> Order:
 
 def _decode(file: str, value: Mapping[str, object]) -> Order:
     annex, lines = str(value["annex"]), value["lines"]
-    fields = open_line(annex.removesuffix("\n").encode("utf-8", "replace")).fields or {}
+    fields = open_line(annex.removesuffix("\n").encode()).fields or {}
     by_seal = {str(seal): str(line) for seal, line in lines.items()} if is_text_map(lines) else {}
     return Order(file, annex, {**fields, "~": annex[-67:-3]}, by_seal)
 
 
 def _find_fault(order: Order, invocation_id: str) -> str | None:
     """Return what is wrong with an order; None where it verifies."""
-    line = open_line(order.annex.removesuffix("\n").encode("utf-8", "replace"))
+    line = open_line(order.annex.removesuffix("\n").encode())
     if line.problems or line.fields is None or not order.annex.endswith("\n"):
         return "expected one whole sealed line"
     if line.digest is not None or line.fields.get("event") not in ORDERS:
@@ -81,7 +81,7 @@ def _find_fault(order: Order, invocation_id: str) -> str | None:
         return "expected what was erased"
     by_seal = {row.seal: row for row in rows}
     for seal, text in order.lines.items():
-        left, row = open_line(text.encode("utf-8", "replace")), by_seal.get(seal)
+        left, row = open_line(text.encode()), by_seal.get(seal)
         if row is None or left.seal != seal or left.problems or left.digest != row.digest:
             return f"the line {seal[:16]}… is not what it says was left"
     return None

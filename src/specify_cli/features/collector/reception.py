@@ -18,7 +18,7 @@ from specify_cli.features.collector.storage import (
     Filter,
     ListPosition,
 )
-from specify_cli.libraries.wire.contract import CONTENT_TYPE, MAX_EVENTS
+from specify_cli.libraries.wire.contract import CONTENT_TYPE, MAX_EVENTS, canonical
 from specify_cli.libraries.wire.validation import Fault, faults
 from specify_cli.record.ids import new_ulid
 
@@ -181,6 +181,10 @@ def parse_object(body: bytes, names: Sequence[str] | None, more: Sequence[str] =
     Without names its members may be any.
     """
     value = _parse(body)
+    try:
+        canonical(value).encode()
+    except UnicodeEncodeError as error:
+        raise Refused("invalid-record", "the body holds half of a character") from error
     if not isinstance(value, dict) or (
         names is not None and value.keys() not in (set(names), {*names, *more})
     ):
