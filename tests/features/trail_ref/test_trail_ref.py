@@ -181,6 +181,25 @@ def test_a_fetch_lists_the_records_that_are_here_once(team: Team, monkeypatch: p
     assert len(asked) < 3
 
 
+def test_a_branch_whose_name_ends_like_the_ref_is_not_taken_for_it(team: Team) -> None:
+    team.record(team.shop.root, "fix the add function")
+    branch = "refs/heads/refs/kittify/trail"
+    git(team.shop.root, "push", "-q", "origin", f"HEAD:{branch}")
+    before = git(team.remote, "rev-parse", branch)
+
+    refused = team.run(team.shop.root, "trail", "push", "--json")
+    after = git(team.remote, "rev-parse", branch)
+    git(team.shop.root, "push", "-q", "origin", "--delete", branch)
+    pushed = team.run(team.shop.root, "trail", "push", "--json")
+    git(team.shop.root, "push", "-q", "origin", f"HEAD:{branch}")
+    fetched = team.run(team.clone("clone"), "trail", "fetch", "--json")
+
+    assert before == after
+    assert f"origin has {branch}, which git takes for refs/kittify/trail" in refused.err
+    assert f"git push origin --delete {branch}" in refused.err
+    assert pushed.json()["added"] == fetched.json()["records"]
+
+
 def test_a_commit_in_the_ref_names_the_program_and_no_person(team: Team) -> None:
     team.shop.work()
     git(team.shop.root, "config", "user.name", "Ada Lovelace")

@@ -61,7 +61,7 @@ def decode_order(file: str, text: str) -> Order:
 def _decode(file: str, value: Mapping[str, object]) -> Order:
     annex, lines = str(value["annex"]), value["lines"]
     fields = open_line(annex.removesuffix("\n").encode()).fields or {}
-    by_seal = {str(seal): str(line) for seal, line in lines.items()} if is_text_map(lines) else {}
+    by_seal = lines if is_text_map(lines) else {}
     return Order(file, annex, {**fields, "~": annex[-67:-3]}, by_seal)
 
 

@@ -61,9 +61,8 @@ def list_files(top: str, tip: str) -> dict[str, str]:
     files: dict[str, str] = {}
     for row in os.fsdecode(listed).split("\0"):
         head, _, name = row.partition("\t")
-        mode, _, rest = head.partition(" ")
-        if NAME.fullmatch(name) and mode == "100644":
-            files[name] = rest.split(" ")[1]
+        if NAME.fullmatch(name) and head.startswith("100644 "):
+            files[name] = head.split(" ")[2]
     return files
 
 
@@ -76,7 +75,7 @@ def read_tip(top: str, ref: str) -> str | None:
 def fetch_ref(top: str, ref: str, remote: str) -> Fetched:
     """Return what a remote has now. The ref here is not moved. Raises EnvironmentFault
     REMOTE_FAILED."""
-    if _read_remote_tip(top, ref, remote) is None:
+    if ref not in _list_remote(top, ref, remote):
         seen = read_tip(top, ref)
         return Fetched(None, {}, () if seen is None else tuple(list_files(top, seen)), bool(seen))
     incoming = f"{ref}-incoming"
@@ -97,8 +96,8 @@ def compare_states(top: str, seen: str | None, tip: str) -> Fetched:
         return Fetched(tip, files, (), False)
     before = list_files(top, seen)
     lost = tuple(name for name, blob in sorted(before.items()) if files.get(name) != blob)
-    continues = read_git(top, "merge-base", "--is-ancestor", seen, tip) is not None
-    return Fetched(tip, files, lost, not continues)
+    rewritten = read_git(top, "merge-base", "--is-ancestor", seen, tip) is None
+    return Fetched(tip, files, lost, rewritten)
 
 
 def remember(top: str, ref: str, tip: str) -> None:
@@ -125,8 +124,15 @@ def push_files(
         tip = _commit(top, found.tip, blobs)
         try:
             _run_git(top, "push", "--quiet", "--no-verify", remote, f"{tip}:{ref}")
-        except EnvironmentFault:
-            if _read_remote_tip(top, ref, remote) == found.tip:
+        except EnvironmentFault as error:
+            tips = _list_remote(top, ref, remote)
+            for other in tips.keys() & {f"refs/heads/{ref}", f"refs/tags/{ref}"}:
+                raise EnvironmentFault(
+                    "REMOTE_FAILED",
+                    f"{remote} has {other}, which git takes for {ref}",
+                    f"git push {remote} --delete {other}",
+                ) from error
+            if tips.get(ref) == found.tip:
                 raise  # nobody was quicker: the remote refuses
             found = fetch_ref(top, ref, remote)
             refuse_rewritten(remote, ref, found)
@@ -142,11 +148,12 @@ def refuse_rewritten(remote: str, ref: str, found: Fetched) -> None:
     """Raise StoredDataError TRAIL_REWRITTEN for a ref that lacks what was seen there before."""
     if not found.rewritten and not found.lost:
         return
-    what = f"{len(found.lost)} files are gone" if found.lost else "its history is another one"
+    what = "its history is another one"
+    if found.lost:
+        what = f"{len(found.lost)} files are gone, first {found.lost[0]}"
     raise StoredDataError(
         "TRAIL_REWRITTEN",
-        f"{remote}: {ref} was rewritten or cut since it was seen last: {what}"
-        + (f", first {found.lost[0]}" if found.lost else ""),
+        f"{remote}: {ref} was rewritten or cut since it was seen last: {what}",
         f"ask who did it; `git push {remote} {ref}:{ref} --force` puts back the state seen here",
     )
 
@@ -191,8 +198,11 @@ def _write_some(top: str, batch: Mapping[str, bytes]) -> dict[str, str]:
         return dict(zip(batch, ids, strict=True))
 
 
-def _read_remote_tip(top: str, ref: str, remote: str) -> str | None:
-    return next(iter(_run_git(top, "ls-remote", remote, ref).split()), None)
+def _list_remote(top: str, ref: str, remote: str) -> dict[str, str]:
+    """Return what the refs of a remote stand at that this name fits: itself, and all whose names
+    end like it."""
+    words = _run_git(top, "ls-remote", remote, ref).split()
+    return dict(zip(words[1::2], words[::2], strict=True))
 
 
 def _run_git(
