@@ -195,7 +195,7 @@ def test_a_cursor_gives_back_its_place() -> None:
 def test_half_of_a_character_anywhere_in_a_body_is_refused() -> None:
     piece, _ = record_of(1)
     log = {"start": 0, "leaves": "", "keys": "", "checkpoint": ""}
-    order = {"annex": "", "lines": {}, "objects": None}
+    order: dict[str, Any] = {"annex": "", "lines": {}, "objects": None}
     bodies: dict[str, dict[str, Any]] = {
         f"records/{piece.invocation_id}": json.loads(piece.body),
         "logs/1-0e7563e2": log,

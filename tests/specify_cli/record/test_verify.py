@@ -144,7 +144,8 @@ def test_an_annex_belongs_to_a_closed_record_by_every_member() -> None:
     assert [] == said(ANNEX)
     assert [] == missed
     assert "expected a closed record" in said(ANNEX, None)[0][1]
-    assert [] == [key for key in ANNEX for odd in ([], {}) if not said({**ANNEX, key: odd})]
+    odd: tuple[Any, ...] = ([], {})
+    assert [] == [key for key in ANNEX for value in odd if not said({**ANNEX, key: value})]
     assert ["ANNEX_MISMATCH"] == [code for code, _ in said({**ANNEX, "at": "today"})]
     assert ["ANNEX_MISMATCH"] == [code for code, _ in said({key: ANNEX[key] for key in ANNEX if key != "seq"})]
 
