@@ -240,6 +240,7 @@ def test_a_ref_that_lost_what_was_seen_is_found_and_never_overwrites(team: Team,
     fetched = team.run(team.shop.root, "trail", "fetch", "--json")
 
     assert (pushed.code, pushed.error()["error_code"]) == (1, "TRAIL_REWRITTEN")
+    assert "gone or changed: 1 file, first" in pushed.error()["message"]
     assert fetched.code == 1 and len(fetched.json()["lost"]) == 1
     assert git(team.shop.root, "rev-parse", git_ref.REF) == before
 

@@ -165,6 +165,15 @@ def test_a_shorter_log_in_a_new_file_stays_an_error_when_work_goes_on(cli: Cli, 
     assert verify(cli, chartered)[1] >= {"LOG_ROLLED_BACK", "LOGGED_RECORD_MISSING"}
 
 
+@pytest.mark.parametrize("left", [b"", b"\0\0\0"])
+def test_a_number_that_a_power_cut_did_not_keep_says_nothing(cli: Cli, clone: Path, left: bytes) -> None:
+    (leaves_of(clone).parent / INODE).write_bytes(left)
+    work(cli, clone)
+
+    assert verify(cli, clone) == (0, set())
+    assert len(list(clone.glob(".git/kittify/log/top/*/leaves"))) == 1, "it goes on with its log"
+
+
 # --- a project that was moved
 
 

@@ -50,4 +50,4 @@ def _render(done: RefFetch) -> Iterator[str]:
         yield f"left alone: {count(len(done.others), 'other project')} of the source ({named})"
     if done.rewritten:
         yield "TRAIL_REWRITTEN: the ref does not continue the state that was seen here before"
-    yield from (f"gone from the ref: {one_line(name)}" for name in done.lost)
+    yield from (f"gone from the ref, or changed there: {one_line(name)}" for name in done.lost)

@@ -19,6 +19,7 @@ from typing import NamedTuple
 from urllib.parse import quote
 
 from doctrine.git import read_git, run_git
+from doctrine.text import count
 from specify_cli.errors import EnvironmentFault, StoredDataError
 
 REF = "refs/kittify/trail"
@@ -150,7 +151,7 @@ def refuse_rewritten(remote: str, ref: str, found: Fetched) -> None:
         return
     what = "its history is another one"
     if found.lost:
-        what = f"{len(found.lost)} files are gone, first {found.lost[0]}"
+        what = f"gone or changed: {count(len(found.lost), 'file')}, first {found.lost[0]}"
     raise StoredDataError(
         "TRAIL_REWRITTEN",
         f"{remote}: {ref} was rewritten or cut since it was seen last: {what}",
@@ -211,9 +212,9 @@ def _run_git(
     """Run git with the user's own access to remotes. Raises EnvironmentFault REMOTE_FAILED."""
     try:
         done = run_git(top, words, stdin=given, more=more, network=True)
-    except OSError as error:
+    except TimeoutError as error:
         raise EnvironmentFault(
-            "REMOTE_FAILED", f"git {words[0]}: {error}", "git --version"
+            "REMOTE_FAILED", str(error), "check the remote: git remote -v"
         ) from error
     if done is None or done.returncode:
         said = "no worktree" if done is None else done.stderr.decode("utf-8", "replace")

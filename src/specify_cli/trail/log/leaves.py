@@ -109,11 +109,12 @@ class Generation(NamedTuple):
         """Return whether the leaves lie in another file than the one that the log began in: the
         clone was copied, or a backup of it was restored. None where the log does not say it.
 
-        The file `inode` holds the number of the file it began in, which a copy does not get.
+        The file `inode` holds the number of the file it began in, which a copy does not get. After
+        a power cut it can be empty or hold zeros, and then says nothing.
         """
         try:
             began = durable.read_below(self.path, INODE)
-            return bool(began) and began != str(os.stat(f"{self.path}/leaves").st_ino).encode()
+            return began.isdigit() and began != str(os.stat(f"{self.path}/leaves").st_ino).encode()
         except FileNotFoundError:
             return None
 
