@@ -131,6 +131,8 @@ class _Walk(Contents):
         self.anchors = list(anchors)
         self.withheld, self.list_withheld = withheld, list_withheld
         self.codec = bulk_codec()
+        # Compiled here: every line asks, and `re.fullmatch` looks a pattern up each time.
+        self.match_time = re.compile(TIME_PATTERN).fullmatch
         self.offset = 0
         self.count = 0
         self.sealed: bool | None = None
@@ -354,7 +356,7 @@ class _Walk(Contents):
                 if key not in fields or (key == "seq" and seq is None):
                     self.add_finding("MISSING_FIELD", seq, offset, key)
         time = fields.get(time_key, _A_TIME)
-        if type(time) is not str or re.fullmatch(TIME_PATTERN, time) is None:
+        if type(time) is not str or self.match_time(time) is None:
             self.add_finding("INVALID_TIME", seq, offset, f"{time_key} is {spell(time)}")
         stated = fields.get("v")
         if type(stated) is int and stated == self.version:
