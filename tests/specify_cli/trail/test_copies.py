@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -163,6 +164,33 @@ def test_a_shorter_log_in_a_new_file_stays_an_error_when_work_goes_on(cli: Cli, 
     path.unlink()
 
     assert verify(cli, chartered)[1] >= {"LOG_ROLLED_BACK", "LOGGED_RECORD_MISSING"}
+
+
+@pytest.mark.parametrize("how", ["link", "folder", "fifo", "huge", "empty", "longer", "too many"])
+def test_a_piece_of_the_own_log_that_a_branch_spoilt_is_named_and_stops_nothing(
+    cli: Cli, clone: Path, how: str
+) -> None:
+    (log,) = (clone / layout.TRAIL_LOG).iterdir()
+    (piece,) = log.glob("*.leaves")
+    data = piece.read_bytes()
+    piece.unlink()
+    if how == "link":
+        piece.symlink_to("/etc/passwd")
+    elif how == "folder":
+        piece.mkdir()
+    elif how == "fifo":
+        os.mkfifo(piece)
+    else:
+        piece.write_bytes({"empty": b"", "longer": data + data}.get(how, data))
+    if how == "huge":
+        os.truncate(piece, 8 << 40)  # more than any memory; no block of it is used
+    elif how == "too many":
+        piece.rename(piece.with_name("0-900000000.leaves"))
+    code, found = verify(cli, clone)
+    work(cli, clone)
+
+    assert code == 3 and "LOG_FORKED" in found
+    assert verify(cli, clone)[0] == 3
 
 
 @pytest.mark.parametrize("left", [b"", b"\0\0\0"])

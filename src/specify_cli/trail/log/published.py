@@ -73,15 +73,25 @@ def find_difference(root: str, generation: Generation, *, newest: bool = False) 
     """Return the number of the first published leaf that the log itself does not hold as it was
     published; None if it holds all of them so.
 
-    With `newest` only the last piece is compared, which shows that the two went on apart.
+    With `newest` only the last piece is compared, which shows that the two went on apart. A piece
+    that is too large, or no plain file, holds no leaf. One that is longer or shorter than its name
+    says differs where it should end, or where it ends.
 
     `root` is the project's folder. Raises OSError.
     """
-    for file, first, _ in list_segments(root, generation.name)[-1 if newest else 0 :]:
-        data = durable.read_below(root, f"{layout.TRAIL_LOG}/{generation.name}/{file}")
-        own = generation.read_bytes(first, len(data))
+    for file, first, after in list_segments(root, generation.name)[-1 if newest else 0 :]:
+        if after - first > MAX_PIECE:
+            return first
+        size = (after - first) * LEAF_BYTES
+        try:
+            path = f"{layout.TRAIL_LOG}/{generation.name}/{file}"
+            data = durable.read_below(root, path, size)
+        except InvocationError:
+            return first
+        own = generation.read_bytes(first, size)
         if data != own:
-            same = next((at for at in range(len(own)) if data[at] != own[at]), len(own))
+            pairs = enumerate(zip(data, own, strict=False))
+            same = next((at for at, (one, two) in pairs if one != two), min(len(data), len(own)))
             return first + same // LEAF_BYTES
     return None
 
