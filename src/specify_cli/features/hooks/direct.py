@@ -45,8 +45,10 @@ from specify_cli.storage.store import FileRecordStore, LockedRecord, Place
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from doctrine.load import ParseCache
     from specify_cli.features.hooks.payload.site import Site
     from specify_cli.invocation.recorder import Recorder
+    from specify_cli.project.config import Project
 
 _MAX_CONFIG = 256 * 1024
 _MAX_ANNEX = 1024 * 1024
@@ -274,13 +276,16 @@ def name_writer(harness: str, session: str) -> dict[str, str]:
     return {"harness": harness, "session_id": session}
 
 
-def open_recorder(at: Site, place: Place, session: str) -> Recorder:
-    """Return the recorder of a record, which writes for a session. Raises InvocationError."""
+def open_recorder(
+    at: Site, place: Place, session: str, loaded: tuple[Project, ParseCache] | None = None
+) -> Recorder:
+    """Return the recorder of a record, which writes for a session; the project is read, unless it
+    was `loaded` before. Raises InvocationError."""
     # for what takes more than an append
     from specify_cli.invocation.recorder import Recorder
     from specify_cli.project.config import load_project
 
-    project, cache = load_project(at.root, at.home)
+    project, cache = loaded or load_project(at.root, at.home)
     return Recorder(project, place, cache=cache, writer=name_writer(at.harness, session))
 
 

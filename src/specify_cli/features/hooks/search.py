@@ -93,8 +93,8 @@ def find_recorder(at: Site, call: HookInput) -> Recorder:
     root, session = at.root, call.session_id
     if not session:
         raise Orphan("the payload names no session")
-    load_project(root, at.home)  # what cannot be used is said even where no record is found
-    index = Index(root)
+    # What cannot be used is said even where no record is found.
+    loaded, index = load_project(root, at.home), Index(root)
     why = "no invocation is bound to this session"
     closed = ("", "")  # when, and which
 
@@ -115,8 +115,8 @@ def find_recorder(at: Site, call: HookInput) -> Recorder:
         closed = max(closed, ((row and row.completed_at) or "", invocation_id))
         if call.events and not list_untold(at, place, call):
             if call.closes:
-                _annex_result(open_recorder(at, place, session), call)
-            elif _is_contradicted(open_recorder(at, place, session), at, call):
+                _annex_result(open_recorder(at, place, session, loaded), call)
+            elif _is_contradicted(open_recorder(at, place, session, loaded), at, call):
                 why = f"it contradicts what the closed invocation {invocation_id} holds"
                 return None
             raise Recorded
@@ -130,8 +130,8 @@ def find_recorder(at: Site, call: HookInput) -> Recorder:
         above = find_above(at, call, place)
         _take_over(at, session, call.subagent, place)
         if above is not None:
-            _finish(at, open_recorder(at, above, session), call)
-        return open_recorder(at, place, session)
+            _finish(at, open_recorder(at, above, session, loaded), call)
+        return open_recorder(at, place, session, loaded)
     if began is None:
         _refuse_earlier(at, call)
     # 2. What is bound: to the subagent, else to its session. 3. The one open record of either.
@@ -141,7 +141,7 @@ def find_recorder(at: Site, call: HookInput) -> Recorder:
             continue
         if number or binding.profile_id is None:
             _remember(at, session, agent, place, binding.source)
-        return open_recorder(at, place, session)
+        return open_recorder(at, place, session, loaded)
     for imported in find_imported(at, session) if call.events else ():
         if not list_untold(at, imported, call):
             raise Recorded

@@ -62,6 +62,7 @@ from specify_cli.record import layout
 from specify_cli.record.ids import rfc3339
 from specify_cli.record.reading.views import fields_of, read_file
 from specify_cli.record.record import dedupe_bytes
+from specify_cli.record.seal import MAX_LINE
 from specify_cli.redaction.redact import redact
 from specify_cli.storage.index import Index
 from specify_cli.storage.store import FileRecordStore, small_file
@@ -118,11 +119,16 @@ def is_reported_again(at: Site, call: HookInput) -> bool:
     session, moment, key = call.session_id, call.moment, _key(at, call)
     for binding in list_bindings(at.root, at.harness, session, None) if moment.key else ():
         try:
-            data = FileRecordStore(at.root).read(Index(at.root).resolve(binding.invocation_id))
+            place = Index(at.root).resolve(binding.invocation_id)
+            record_file = FileRecordStore(at.root).hold(place)
+            size = record_file.measure()
+            # of a record that goes on, or that its agent closed, the end is enough
+            if moment.kind != "prompt" and not ends_part(
+                record_file(max(0, size - MAX_LINE), MAX_LINE)
+            ):
+                continue
+            data = record_file(0, size)
         except (OSError, InvocationError):
-            continue
-        # one that goes on, or that its agent closed, is not asked but for a prompt
-        if moment.kind != "prompt" and not ends_part(data):
             continue
         if moment.kind == "prompt":
             keys = [name_prompt(str(key))]
