@@ -246,6 +246,25 @@ def test_two_turns_that_end_in_equal_words_are_two_where_the_program_gives_them_
     assert told == ["fix it", "done", "fix it more", "done"]
 
 
+def test_a_turn_whose_transcript_counts_more_tokens_when_its_end_is_told_again_is_a_contradiction(
+    tell: Tell, cli: Cli, chartered: Path, tmp_path: Path
+) -> None:
+    run, transcript = begin(cli, tell), tmp_path / "t.jsonl"
+    transcript.write_text(json.dumps({"type": "user", "message": {"role": "user", "content": "fix it"}}) + "\n")
+    for number in range(2):
+        message = {"id": f"m{number}", "model": "m", "content": [{"type": "text", "text": "done"}]}
+        message["usage"] = {"input_tokens": 100, "output_tokens": 10}
+        with transcript.open("a") as file:
+            file.write(json.dumps({"type": "assistant", "message": message}) + "\n")
+        for _ in range(2):
+            tell("Stop", transcript_path=str(transcript), last_assistant_message="done", prompt_id="p1")
+    told = [line for line in events(chartered, run) if line["event"] in ("turn", "capture_gap")]
+
+    assert [line["event"] for line in told] == ["turn", "capture_gap"]
+    assert told[0]["tokens"]["input"] == 100 and '"input": 200' in told[1]["message"]
+    assert cli("invocations", "verify", run).code == 0
+
+
 def test_a_turn_that_goes_on_under_its_prompt_and_ends_in_equal_words_is_another(
     tell: Tell, cli: Cli, chartered: Path
 ) -> None:

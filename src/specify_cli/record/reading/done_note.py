@@ -135,7 +135,8 @@ def judge_end(events: Sequence[Mapping[str, object]]) -> str:
 
 
 class _Check(NamedTuple):
-    """A test run, what it shows, and its place among the entries."""
+    """A run of a command, what it shows as a test (empty where it is none), and its place among the
+    entries. Lines of annexes share one seq, so only places tell runs apart."""
 
     entry: Entry
     shows: str
@@ -184,7 +185,7 @@ class RemarkSources:
         self.links: list[Entry] = []
         self.gaps: list[Entry] = []
         # The newest run of each command that does more than read.
-        self.newest: dict[tuple[str, str], Entry] = {}
+        self.newest: dict[tuple[str, str], _Check] = {}
         # Whether there were calls, and whether any of them shows its command line.
         self.calls = self.has_commands = False
         self._withheld = False
@@ -267,15 +268,15 @@ class RemarkSources:
 
     def _take_call(self, entry: Entry, at: int) -> None:
         self.calls, self.has_commands = True, self.has_commands or bool(entry.about)
-        shows = self._runs.judge(entry, at)
-        if shows is not None:
-            self.checks.append(_Check(entry, shows, at))
+        run = _Check(entry, self._runs.judge(entry, at) or "", at)
+        if run.shows:
+            self.checks.append(run)
         change = "" if entry.status == "denied" else name_change(entry.about, self._commands)
         if change:
             self._writers[say(entry.fields.get("call_id"))] = at
             self._add_change(entry, _cut(change), at)
         if entry.fields.get("side_effect") != "none" and entry.about:
-            self.newest[entry.name, entry.about] = entry
+            self.newest[entry.name, entry.about] = run
 
 
 def _show(lines: Sequence[Mapping[str, object]], commands: Sequence[str]) -> RemarkSources:
@@ -306,8 +307,7 @@ def _compare_checks(sources: RemarkSources) -> Iterator[Remark]:
     their own.
     """
     changes, checks, last = sources.changes, sources.checks, sources.find_last()
-    unseen = {gap.seq for gap in sources.gaps}
-    if last is None or all(change.seq in unseen for change in changes):
+    if last is None or len(changes) == len(sources.gaps):
         return
     if not checks:
         if sources.calls and not sources.has_commands:
@@ -344,18 +344,16 @@ def _compare_checks(sources: RemarkSources) -> Iterator[Remark]:
 def _find_failures(sources: RemarkSources) -> Iterator[Remark]:
     """Yield a remark about the commands whose last run failed. Commands that only read do not
     count, nor do test runs that failed before another test run passed."""
-    green = max((check.seq for check in sources.checks if check.shows == PASSED), default=-1)
-    judged = {check.seq: check.shows for check in sources.checks}
+    green = max((check.place for check in sources.checks if check.shows == PASSED), default=-1)
     last = sources.find_last()
     standing = sources.find_standing_failure(-1 if last is None else last.place)
     failed = [
-        entry
-        for entry in sources.newest.values()
+        run.entry
+        for run in sources.newest.values()
         if (
-            judged[entry.seq] == FAILED
-            and (entry.seq > green or (standing is not None and entry.seq == standing.seq))
-            if entry.seq in judged
-            else entry.status == "error"
+            run.shows == FAILED and (run.place > green or run is standing)
+            if run.shows
+            else run.entry.status == "error"
         )
     ]
     if failed:
@@ -394,4 +392,4 @@ def _name(texts: Iterable[str]) -> str:
 
 def _cite(entries: Sequence[Entry | _Change]) -> tuple[int, ...]:
     """Return the lines of the first five entries."""
-    return tuple(entry.seq for entry in entries[:_MAX_NAMED])
+    return tuple(dict.fromkeys(entry.seq for entry in entries[:_MAX_NAMED]))

@@ -125,6 +125,17 @@ def test_lines_of_annexes_which_share_a_number_are_told_apart() -> None:
     assert (judge_tests(lines).state, note_done(lines)) == ("passed", ())
 
 
+def test_of_calls_in_annexes_only_those_that_failed_are_said_to_have_failed() -> None:
+    """A transcript came behind the close: all its lines have one number."""
+    lines = closed()
+    told = [*ran("make build"), *edited("a.py"), *GAP, *RED, *ran("ls -l", "error")]
+    lines += [{**line, "seq": len(lines)} for line in told]
+    said = {remark.code: remark.text for remark in note_done(lines)}
+
+    assert sorted(said) == ["FAILED_LAST", "NEVER_GREEN", "UNSEEN_CHANGES"]
+    assert said["FAILED_LAST"] == "ended in an error when last run: pytest -q, ls -l"
+
+
 @pytest.mark.parametrize("outcome", ["failed", "abandoned"])
 def test_work_that_was_not_closed_as_done_gets_no_note(outcome: str) -> None:
     assert note(edited("a.py"), outcome=outcome) == []

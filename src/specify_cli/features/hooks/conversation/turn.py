@@ -370,15 +370,21 @@ def _append_turn(
     nothing = Turn(find_dialect(at.harness))
     facts = nothing if call.subagent is not None else _find_turn(turns, call.moment)
     for event in tell_moment(at.harness, call, facts):
-        if not _is_recorded(at, call, recorder, event.payload, turns):
+        if not _is_recorded(at, call, recorder, event.payload, turns, key):
             _append(recorder, event.event, event.payload, key)
 
 
 def _is_recorded(
-    at: Site, call: HookInput, recorder: Recorder, payload: Members, turns: Sequence[Turn]
+    at: Site,
+    call: HookInput,
+    recorder: Recorder,
+    payload: Members,
+    turns: Sequence[Turn],
+    key: str | None,
 ) -> bool:
     """Return whether the records of a session report each turn that ends in these words, as its
-    transcript counts them, a subagent's once: then a hook reports one late, or again."""
+    transcript counts them, a subagent's once: then a hook reports one late, or again. One that was
+    reported under this `key` with other tokens counts as a contradiction, not as recorded."""
     text_hash = recorder.compose("turn", payload).body.get("text_hash")
     agent, there = call.subagent, 1
     is_counted = agent is None and at.transcript is not None
@@ -407,7 +413,11 @@ def _is_recorded(
     ]
     if agent is None and not is_counted:
         return _was_last(before, lines, call.moment.key)
-    return len(before) >= there
+    tokens = payload.get("tokens")
+    is_otherwise = tokens is not None and any(
+        line.get("dedupe") == key and line.get("tokens", tokens) != tokens for line in before
+    )
+    return len(before) >= there and not is_otherwise
 
 
 def _was_last(turns: Sequence[Fields], lines: Sequence[Fields], key: str | None) -> bool:
