@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -12,8 +13,10 @@ from line_histories import History
 from specify_cli.features.programs.run import open_invocation
 from specify_cli.features.search.database import SearchIndex
 from specify_cli.features.search.why import explain_file, find_checks
+from specify_cli.invocation.recorder import Recorder
 from specify_cli.project.config import load_project
 from specify_cli.record.reading.timeline import make_timeline
+from specify_cli.storage.index import Index
 from support import FULL, Cli, git, valid
 
 # `make stress` plays 1,000.
@@ -90,6 +93,27 @@ def test_a_line_tells_request_rules_and_what_was_run_after_it(cli: Cli, changed:
     for text in ("fix the login test", "asked by: ", "pytest -q tests", "passed"):
         assert text in page
     assert cli("show-uri", value["ranges"][0]["uri"], "--json").json()["value"]["event"] == "patch_apply"
+
+
+def test_a_line_tells_of_a_patch_that_came_behind_the_close(cli: Cli, project: Path) -> None:
+    """As an import of the session's transcript brings it: a patch, and the test run after it."""
+    line = "answer = compute_the_answer(42)\n"
+    (project / "a.py").write_text(line)
+    with open_invocation(project, "fix it") as run:
+        run.step("read", lambda: 1)
+    parts = load_project(str(project), str(project))[0], Index(str(project)).resolve(run.invocation_id)
+    with closing(Recorder(*parts)) as recorder:
+        patch = {"path": "a.py", "kind": "create", "after": line, "ok": True}
+        call = {"call_id": "c1", "tool": "Bash", "args": '{"command":"pytest -q"}', "side_effect": "external"}
+        told = [("tool_call", call), ("tool_result", {"call_id": "c1", "tool": "Bash", "status": "error"})]
+        recorder.annex([recorder.compose(*one) for one in (("patch_apply", patch), *told)])
+    value = cli("why", "a.py", "--json").json()
+    (part,), (origin,) = value["ranges"], value["origins"]
+
+    assert (part["invocation_id"], [check["shows"] for check in origin["checks"]]) == (run.invocation_id, ["failed"])
+    assert cli("show-uri", part["uri"], "--json").json()["value"]["path"] == "a.py"
+    hits = cli("invocations", "search", "compute_the_answer", "--json").json()
+    assert [(hit["uri"], hit["event"]) for hit in hits] == [(part["uri"], "patch_apply")]
 
 
 def test_what_no_record_tells_is_unknown(cli: Cli, project: Path, changed: str) -> None:

@@ -109,6 +109,10 @@ def _find_event(project: Project, place: Place, seq: int) -> dict[str, Any]:
         if fields.get("seq") == seq:
             return fields
         last = fields["seq"] if type(fields.get("seq")) is int else last
+    # Annexes are cited behind the lines, as a story numbers them.
+    later = annex_events(project.root, place.invocation_id)[max(0, seq - last - 1) :]
+    if later and seq > last:
+        return later[0]
     raise CallerError(
         "INVALID_VALUE",
         f"{place.invocation_id} has no event {seq} that is intact; its last one is {last}",

@@ -48,7 +48,7 @@ from specify_cli.storage.queries import (
 from specify_cli.storage.store import FileRecordStore, Place
 
 T = TypeVar("T")
-_VERSION = 8
+_VERSION = 9
 # How many bytes of records are indexed between two commits, each of which merges words on disk, and
 # after how many records a bar moves on.
 _BATCH_BYTES = 32 * 1024 * 1024
@@ -137,6 +137,7 @@ class SearchIndex:
         self._patched: list[tuple[str, int, int]] = []
         self._last_record = self._last = 0
         self._open_record: tuple[Place | None, bytes] = (None, b"")
+        self._open_annexes: tuple[Place | None, list[dict[str, object]]] = (None, [])
         self._path = ":memory:"
         if project.git_dir is not None:
             place = sha256(
@@ -367,7 +368,8 @@ class SearchIndex:
         self._base.execute("DELETE FROM record WHERE id = ?", (record,))
 
     def _take_annexes(self) -> None:
-        """Index what was linked to records after they were closed."""
+        """Index what was said of records after they were closed. The place of an annex is its number
+        among them, counted down from -1: it has a file of its own, and no byte in the record."""
         for invocation_id, changed in list_annexed(self.project.root).items():
             record = self._ask(
                 "SELECT id FROM record WHERE invocation_id = ? AND annexes <> ?",
@@ -376,12 +378,22 @@ class SearchIndex:
             )
             if record is None:
                 continue
-            self._base.execute("BEGIN IMMEDIATE")
-            for fields in annex_events(self.project.root, invocation_id):
-                marks = {(*mark, record) for mark in marks_of(fields)}
-                self._base.executemany("INSERT INTO mark VALUES (?, ?, ?)", marks)
+            self._begin()
+            for table in ("line", "patched"):
+                self._base.execute(f"DELETE FROM {table} WHERE record = ? AND start < 0", (record,))
+            for number, fields in enumerate(self._read_annexes(invocation_id)):
+                self._take_line(record, -1 - number, fields)
+                self._marks += {(*mark, record) for mark in marks_of(fields)}
             self._base.execute("UPDATE record SET annexes = ? WHERE id = ?", (changed, record))
-            self._base.execute("COMMIT")
+            self._commit()
+
+    def _read_annexes(self, invocation_id: str) -> list[dict[str, object]]:
+        """Return the annexes of a record, numbered behind its lines as a story cites them."""
+        return [
+            {**fields, "seq": fields["seq"] + number}
+            for number, fields in enumerate(annex_events(self.project.root, invocation_id))
+            if type(fields.get("seq")) is int
+        ]
 
     # --- asking it
 
@@ -502,7 +514,12 @@ class SearchIndex:
         return Index(self.project.root).place(Key(invocation_id, profile_id or "")) or place
 
     def read_line(self, place: Place, start: int) -> dict[str, object] | None:
-        """Return the line that stands at a byte of a record now; None where none does."""
+        """Return the line that stands at a byte of a record now, or its annex of a negative number;
+        None where none does."""
+        if start < 0:
+            if self._open_annexes[0] != place:
+                self._open_annexes = (place, self._read_annexes(place.invocation_id))
+            return next(iter(self._open_annexes[1][-1 - start :]), None)
         if self._open_record[0] != place:
             # The lines of one record are asked for one after another, so it is read once for all of
             # them.

@@ -24,6 +24,7 @@ from specify_cli.record.reading.checks import Runs, name_change, read_commands
 from specify_cli.record.reading.patch_lines import MAX_LINES, digest_line, read_lines_member
 from specify_cli.record.reading.printed_context import describe_printed, is_in_front
 from specify_cli.record.reading.timeline import Entry, make_timeline
+from specify_cli.record.story.telling import number_lines
 from specify_cli.record.story.words import describe_work
 from specify_cli.storage.objects import FileObjectStore
 from specify_cli.storage.queries import show_invocation
@@ -223,8 +224,10 @@ def _describe_origin(project: Project, invocation_id: str, seq: int) -> Origin:
     context = value.get("context")
     hits = context.get("hits", []) if isinstance(context, dict) else []
     events = value.get("events")
-    entries = make_timeline(events if isinstance(events, list) else [])
-    started = events[0] if isinstance(events, list) and events else {}
+    annexes = value.get("annexes")
+    assert isinstance(events, list) and isinstance(annexes, list)
+    entries = make_timeline(number_lines(events, annexes))
+    started = events[0] if events else {}
     hits = [hit for hit in hits if is_in_front(started, hit)]
     commands = read_commands(started, FileObjectStore(project.root).get)
 
