@@ -215,6 +215,23 @@ def test_a_reading_tool_excuses_no_change_beside_it(cli: Cli, repository_with_fi
     assert close(cli, root, run) == ["b.py"]
 
 
+def test_a_reading_tool_whose_begin_was_lost_excuses_no_change_before_it(
+    cli: Cli, repository_with_files: Path, home: Path
+) -> None:
+    root = repository_with_files
+    for tool, named in (("Read", ["Read.txt"]), ("Bash", [])):
+        run = begin(cli)
+        Agent(root, home, SESSION).run("Grep", {"pattern": tool})
+        time.sleep(0.2)
+        (root / f"{tool}.txt").write_text("by hand\n")
+        time.sleep(0.2)
+        body = {"session_id": SESSION, "cwd": str(root), "hook_event_name": "PostToolUse", "tool_name": tool}
+        body |= {"tool_use_id": f"lost {tool}", "tool_input": {"file_path": "a.py"}, "tool_response": "x"}
+        run_hook("claude-code", json.dumps(body).encode(), str(root), str(home))
+
+        assert close(cli, root, run) == named
+
+
 def test_a_change_that_another_record_explains_is_that_records(
     cli: Cli, repository_with_files: Path, home: Path
 ) -> None:
