@@ -285,6 +285,17 @@ def test_a_database_that_is_not_there_is_named_and_not_made_by_what_reads(tmp_pa
     assert not path.exists() and not folder.exists()
 
 
+def test_a_database_server_that_does_not_answer_is_to_be_started_and_no_file_named(cli: Cli) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    address = f"postgresql://kitty@127.0.0.1:{port}/none"
+    for words in (("token", "list"), ("token", "create", "ada", "--project", "all"), ("export", "--parquet", "out")):
+        error = cli("collector", *words, "--db", address, "--json").error()
+
+        assert error["error_code"] == "ACCESS_FAILED"
+        assert error["suggestion"] == "start the database server, or correct its address"
+
+
 def test_a_collector_without_tokens_says_how_to_make_one(cli: Cli, tmp_path: Path) -> None:
     path = str(tmp_path / "events.db")
     with socket.create_server(("127.0.0.1", 0)) as taken:

@@ -18,6 +18,7 @@ from specify_cli.features.collector.levels import verify_again
 from specify_cli.features.collector.storage import (
     ListPosition,
     StorageError,
+    StorageUnreachable,
     StorageUnusable,
 )
 from specify_cli.features.collector.witness import Witness
@@ -172,12 +173,14 @@ def explained() -> Iterator[None]:
     try:
         yield
     except StorageError as error:
-        raise StoredDataError(
-            "ACCESS_FAILED",
-            f"--db: {error}",
-            "name a file that a collector made, or a PostgreSQL database; `token create` and "
-            "`serve` make a new file",
-        ) from error
+        is_away = isinstance(error, StorageUnreachable)
+        next_step = (
+            "start the database server, or correct its address"
+            if is_away
+            else "name a file that a collector made, or a PostgreSQL database; `token create` and "
+            "`serve` make a new file"
+        )
+        raise StoredDataError("ACCESS_FAILED", f"--db: {error}", next_step) from error
 
 
 def require_made(address: str) -> None:
