@@ -566,7 +566,21 @@ def test_a_result_that_was_not_kept_whole_is_not_made_up(chartered: Path) -> Non
         resume(chartered, invocation_id, program)
 
     assert refused.value.code == "RESULT_NOT_KEPT" and "step_completed at seq 5" in refused.value.message
+    assert "audit.capture_tool_io" in refused.value.suggestion
     assert path_of(chartered, invocation_id).read_bytes() == before
+
+
+def test_where_an_answer_of_a_model_was_cut_its_own_side_is_to_be_captured_in_full(chartered: Path) -> None:
+    def program(run: Run) -> None:
+        run.model_call("m", "ask", call=lambda _: "x" * 5000)
+        run.step("next", lambda: 1)
+
+    invocation_id = run_program(chartered, "implement WP03", program)
+    cut_after(chartered, invocation_id, lambda line: line["event"] == "model_call")
+    with pytest.raises(InvocationError) as refused:
+        resume(chartered, invocation_id, program)
+
+    assert (refused.value.code, "audit.capture_llm_io" in refused.value.suggestion) == ("RESULT_NOT_KEPT", True)
 
 
 @pytest.mark.parametrize("value", ["text", '"quoted"', "7", 7, [1, {"a": None}], "x" * 400, {"b": 1.5}, None, ""])

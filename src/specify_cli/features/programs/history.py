@@ -507,9 +507,10 @@ class History:
 
 
 def _unstored_error(where: str, name: str, why: str) -> StoredDataError:
+    side = "llm" if name == "response" else "tool"
     return StoredDataError(
         "RESULT_NOT_KEPT",
         f"the {name} of {where} cannot be given back as it was: {why}",
-        "capture this side in full from the start: audit.capture_tool_io: full, or "
-        'capture={"tool": "full"}',
+        f"capture this side in full from the start: audit.capture_{side}_io: full, or "
+        f'capture={{"{side}": "full"}}',
     )
