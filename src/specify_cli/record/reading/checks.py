@@ -79,6 +79,7 @@ _COLLECTS = (
 
 _SHOWS_FAILED = (
     r"(?m)^=*[^\n]*\b[1-9]\d* (failed|errors?)\b[^\n]* in [\d.]+s"  # pytest
+    r"|^=* ?[1-9]\d* (failed|errors?), \d+ passed\b"  # pytest, without its time
     r"|^FAILED \((failures|errors)="  # unittest
     r"|^(--- FAIL|FAIL\s)|^test result: FAILED"  # go, cargo
     # jest, mocha, bun
@@ -596,7 +597,7 @@ def _clean(output: str) -> str:
     """Return both ends of an output as lines, without colours."""
     whole = _cut_middle(output)
     if whole.startswith("{"):  # members of an answer, each a text of its own
-        whole = re.sub(r'":"|","', "\n", whole)
+        whole = re.sub(r'":"|","|"\}', "\n", whole)
     return re.sub(r"\x1b\[[0-9;]*m", "", whole.replace("\\n", "\n").replace("\\t", "\t"))
 
 

@@ -151,6 +151,8 @@ def test_a_command_that_tests_nothing_is_none(command: str) -> None:
         ("mvn test | tail", "ok", "Tests run: 5, Failures: 1, Errors: 0, Skipped: 0", FAILED),
         ("make test | tail -4", "ok", "make: *** [Makefile:3: test] Error 1", FAILED),
         ("npm test", "ok", '{"stdout":"\\n3 failed, 39 passed in 0.12s\\n","exitCode":0}', FAILED),
+        ("make test", "ok", '{"interrupted":false,"stderr":"","stdout":"F.\\n3 failed"}', FAILED),
+        ("pytest -q || true", "ok", '{"stdout":"3 failed, 39 passed"}', FAILED),
         ("scripts/test", "ok", "all good", PASSED),
         ("./scripts/test --fast | tail -1", "ok", "all good", UNKNOWN),
         ("uv run scripts/test", "ok", "", PASSED),
