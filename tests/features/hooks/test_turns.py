@@ -252,7 +252,7 @@ def test_a_turn_whose_transcript_counts_more_tokens_when_its_end_is_told_again_i
     run, transcript = begin(cli, tell), tmp_path / "t.jsonl"
     transcript.write_text(json.dumps({"type": "user", "message": {"role": "user", "content": "fix it"}}) + "\n")
     for number in range(2):
-        message = {"id": f"m{number}", "model": "m", "content": [{"type": "text", "text": "done"}]}
+        message: dict[str, Any] = {"id": f"m{number}", "model": "m", "content": [{"type": "text", "text": "done"}]}
         message["usage"] = {"input_tokens": 100, "output_tokens": 10}
         with transcript.open("a") as file:
             file.write(json.dumps({"type": "assistant", "message": message}) + "\n")

@@ -225,8 +225,13 @@ def test_a_reading_tool_whose_begin_was_lost_excuses_no_change_before_it(
         time.sleep(0.2)
         (root / f"{tool}.txt").write_text("by hand\n")
         time.sleep(0.2)
-        body = {"session_id": SESSION, "cwd": str(root), "hook_event_name": "PostToolUse", "tool_name": tool}
-        body |= {"tool_use_id": f"lost {tool}", "tool_input": {"file_path": "a.py"}, "tool_response": "x"}
+        body: dict[str, Any] = {"session_id": SESSION, "cwd": str(root), "hook_event_name": "PostToolUse"}
+        body |= {
+            "tool_name": tool,
+            "tool_use_id": f"lost {tool}",
+            "tool_input": {"file_path": "a.py"},
+            "tool_response": "x",
+        }
         run_hook("claude-code", json.dumps(body).encode(), str(root), str(home))
 
         assert close(cli, root, run) == named

@@ -103,10 +103,11 @@ def test_a_line_tells_of_a_patch_that_came_behind_the_close(cli: Cli, project: P
         run.step("read", lambda: 1)
     parts = load_project(str(project), str(project))[0], Index(str(project)).resolve(run.invocation_id)
     with closing(Recorder(*parts)) as recorder:
-        patch = {"path": "a.py", "kind": "create", "after": line, "ok": True}
-        call = {"call_id": "c1", "tool": "Bash", "args": '{"command":"pytest -q"}', "side_effect": "external"}
-        told = [("tool_call", call), ("tool_result", {"call_id": "c1", "tool": "Bash", "status": "error"})]
-        recorder.annex([recorder.compose(*one) for one in (("patch_apply", patch), *told)])
+        patch: dict[str, object] = {"path": "a.py", "kind": "create", "after": line, "ok": True}
+        call: dict[str, object] = {"call_id": "c1", "tool": "Bash", "args": '{"command":"pytest -q"}'}
+        end: dict[str, object] = {"call_id": "c1", "tool": "Bash", "status": "error"}
+        told = (("patch_apply", patch), ("tool_call", {**call, "side_effect": "external"}), ("tool_result", end))
+        recorder.annex([recorder.compose(*one) for one in told])
     value = cli("why", "a.py", "--json").json()
     (part,), (origin,) = value["ranges"], value["origins"]
 

@@ -390,9 +390,9 @@ class SearchIndex:
     def _read_annexes(self, invocation_id: str) -> list[dict[str, object]]:
         """Return the annexes of a record, numbered behind its lines as a story cites them."""
         return [
-            {**fields, "seq": fields["seq"] + number}
+            {**fields, "seq": seq + number}
             for number, fields in enumerate(annex_events(self.project.root, invocation_id))
-            if type(fields.get("seq")) is int
+            if isinstance(seq := fields.get("seq"), int)
         ]
 
     # --- asking it
