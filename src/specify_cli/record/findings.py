@@ -11,7 +11,7 @@ makes a set incomplete: no line was changed, but something is missing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple
@@ -413,12 +413,23 @@ _NEVER_ANY = (
 )
 
 
-def say_lone_calls(calls: int) -> str:
-    """Return what is not proven of calls that one witness alone tells, as a sentence's end."""
-    return (
-        f"that {count(calls, 'call')} happened as one witness alone tells: an agent's hooks, or "
-        "its program's transcript"
-    )
+def list_unwitnessed(counts: Mapping[str, int]) -> Iterator[str]:
+    """Yield what records do not prove because less was recorded or witnessed, as sentences' ends.
+
+    `counts` are those of the members of `TrailFacts` with these names.
+    """
+    if counts["narrowed"]:
+        kept = count(counts["narrowed"], "record")
+        yield f"what the config kept out of {kept} (show says what)"
+    if counts["lone_calls"]:
+        calls = count(counts["lone_calls"], "call")
+        yield (
+            f"that {calls} happened as one witness alone tells: an agent's hooks, or "
+            "its program's transcript"
+        )
+    if counts["hooks_off"]:
+        whose = f"{count(counts['hooks_off'], 'record')}'s agent"
+        yield f"what {whose} did after its hooks were taken out or switched off"
 
 
 class SetReport(NamedTuple):
@@ -476,11 +487,13 @@ def judge_set(
     `reports` can be an iterator: they are read once and not stored.
     """
     verdicts = dict.fromkeys(VERDICTS, 0)
-    sound = opened = lone_calls = erased = erased_lines = withheld = 0
+    sound = opened = erased = erased_lines = withheld = 0
+    less = dict.fromkeys(("narrowed", "lone_calls", "hooks_off"), 0)
     findings: list[Finding] = []
     for report in reports:
         verdicts[report.verdict] += 1
-        lone_calls += report.trail.lone_calls
+        for name in less:
+            less[name] += getattr(report.trail, name)
         erased += report.values_erased
         erased_lines += sum(bool(line.digest) for line in report.erased)
         withheld += sum(not line.digest for line in report.erased)
@@ -508,8 +521,7 @@ def judge_set(
     not_proven: tuple[str, ...] = (
         (_OPEN_END, *_NOT_PROVEN) if opened and not anchored else _NOT_PROVEN
     )
-    if lone_calls:
-        not_proven = (*not_proven, say_lone_calls(lone_calls))
+    not_proven = (*not_proven, *list_unwitnessed(less))
     if erased_lines:
         text = f"what is left of {count(erased_lines, 'line')} with erased values: annexes say it"
         not_proven = (*not_proven, text)

@@ -42,7 +42,7 @@ from specify_cli.record.findings import (
     RecordReport,
     SetReport,
     judge_set,
-    say_lone_calls,
+    list_unwitnessed,
 )
 from specify_cli.record.ids import rfc3339
 from specify_cli.record.seal import open_line
@@ -276,8 +276,6 @@ class TrailWatch:
             lies = f"it lies in {layout.LOG}"
             yield f"that nobody who cleans the work tree takes the log away ({lies})"
         yield from self._loose.describe(watch.open)
-        if counts["narrowed"]:
-            yield f"what the config kept out of {say('narrowed')} (show says what)"
         if dropped := find_unpublished(self._project.root, self._project.git_dir):
             gone = f"{count(len(dropped), 'record')} of this clone"
             are = "is" if len(dropped) == 1 else "are"
@@ -288,11 +286,7 @@ class TrailWatch:
         if self._unpublished:
             cited = f"what is cited and not here ({count(len(self._unpublished), 'record')})"
             yield f"that {cited} was open or private where it was written"
-        if counts["lone_calls"]:
-            yield say_lone_calls(counts["lone_calls"])
-        if counts["hooks_off"]:
-            whose = f"{say('hooks_off')}'s agent"
-            yield f"what {whose} did after its hooks were taken out or switched off"
+        yield from list_unwitnessed(counts)
         if counts["imported"]:
             yield f"that what was imported ({say('imported')}) is what its source holds"
         vouched = sorted(set[str]().union(*self._logs.vouchers.values()))
