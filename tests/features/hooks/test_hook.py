@@ -1444,6 +1444,38 @@ def test_work_in_another_worktree_is_recorded_in_the_record_that_was_begun_there
     assert log(chartered, layout.ORPHANS) == []
 
 
+def test_prompt_changes_and_close_of_work_in_another_worktree_are_told_there(
+    hook: Hook, chartered: Path, cli: Cli, home: Path
+) -> None:
+    """Most programs stay in the folder they were started in, and so does the folder that their hooks name."""
+    cli("init")
+    git(chartered, "add", "-A", home=home)
+    git(chartered, "commit", "-qm", "start", home=home)
+    tree = chartered.parent / "tree"
+    git(chartered, "worktree", "add", "-q", str(tree), home=home)
+    prompt = {**pre(chartered), "hook_event_name": "UserPromptSubmit", "prompt": "work there", "prompt_id": "p1"}
+    hook(prompt)
+    call = do_call(chartered, "t1", "cd ../tree && spec-kitty do 'implement WP03' --json")
+    hook(call)
+    answer = cli("do", "implement WP03", "--json", cwd=tree, env={"CLAUDE_CODE_SESSION_ID": SESSION})
+    run = answer.json()["invocation_id"]
+    hook(after(call, answer.out))
+    change = do_call(chartered, "t2", "cd ../tree && echo 'value = 1' > new.py")
+    hook(change)
+    (tree / "new.py").write_text("value = compute_the_answer(42)\n")
+    hook(after(change, ""))
+    close = do_call(chartered, "t3", f"cd ../tree && spec-kitty profile-invocation complete {run}")
+    hook(close)
+    cli("profile-invocation", "complete", run, cwd=tree, env={"CLAUDE_CODE_SESSION_ID": SESSION})
+    hook(after(close, "closed"))
+    told = events(tree, run)
+    (annex,) = (tree / layout.annex_folder(run)).glob("*.jsonl")
+
+    assert [line["text"]["head"] for line in told if line["event"] == "prompt"] == ["work there"]
+    assert [(line["path"], line["witness"]) for line in told if line["event"] == "patch_apply"] == [("new.py", "tree")]
+    assert (json.loads(annex.read_bytes())["call_id"], log(chartered, layout.ORPHANS)) == ("t3", [])
+
+
 def test_a_record_without_a_tool_call_is_told_where_hooks_are_installed(chartered: Path, cli: Cli) -> None:
     """Codex runs no hook that nobody reviewed, and says nothing of it."""
     assert chartered

@@ -293,6 +293,14 @@ def test_a_record_in_a_worktree_that_the_agent_made_is_told_by_the_sessions_tran
     assert agent.list_calls() == [("t1", "transcript")]
     assert agent.texts("prompt") == ["work there"]
 
+    agent.transcript.write_text(agent.transcript.read_text().replace(str(other), str(chartered)))
+    os.utime(agent.transcript, (time.time() - 3600,) * 2)
+    missed = {item["code"] for item in cli("doctor", "--json", cwd=chartered).json()["findings"]}
+    answer = cli("import", "sessions", "--harness", "claude-code", "--json", cwd=chartered).json()
+
+    assert "SESSION_NOT_RECORDED" not in missed
+    assert (answer["imported"], answer["harnesses"][0]["live"]) == ([], 1), "the other worktree has it"
+
 
 def test_what_a_turn_used_is_counted_whole_though_it_was_read_in_the_middle(agent: Agent) -> None:
     """A record that is closed in the middle of a turn has the transcript read there."""

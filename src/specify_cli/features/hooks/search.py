@@ -199,7 +199,8 @@ def find_elsewhere(at: Site, call: HookInput) -> tuple[Site, str | None] | None:
     for other in find_worktrees(at.root) if call.session_id else ():
         there = at._replace(root=other)
         begun = find_begun(there, call, None) if call.printed else None
-        if begun is not None or any(is_record_open(other, one) for one in list_bound(there, call)):
+        bound = list_bound(there, call)
+        if begun is not None or any(call.closes or is_record_open(other, one) for one in bound):
             return there, begun
     return None
 

@@ -47,7 +47,8 @@ def import_sessions(values: Values) -> int:
     project, cache = load_project(shell.here(), home)
     refuse_tracked_private(project.root)
     since = shell.get_text(values, "since")
-    importer = SessionImporter(project, cache, since=0 if since is None else parse_moment(since))
+    begun = 0 if since is None else parse_moment(since)
+    importer = SessionImporter(project, cache, home=home, since=begun)
     named = list(dict.fromkeys(shell.get_texts(values, "harness")))
     done: list[tuple[str, ImportResult]] = []
     with progress_at_terminal("importing sessions", quiet=bool(values["json"])) as progress:

@@ -91,8 +91,10 @@ class SessionsImported(NamedTuple):
 class SessionImporter:
     """Imports sessions into one project, those that began at `since` (ms) or later."""
 
-    def __init__(self, project: Project, cache: ParseCache, *, since: int = 0) -> None:
-        self._project, self._since = project, since
+    def __init__(
+        self, project: Project, cache: ParseCache, *, home: str | None = None, since: int = 0
+    ) -> None:
+        self._project, self._home, self._since = project, home, since
         self._now = time.time_ns() // 1_000_000
         self._index = Index(project.root)
         self._records = FileRecordStore(project.root, project.config.trail)
@@ -166,6 +168,8 @@ class SessionImporter:
             seed, before = f"{seed}\0{until}", invocation_id
             session = session._replace(events=later)
         merged = self._merger.merge(session)
+        if not merged.has_records:
+            merged = self._merger.merge_elsewhere(session, self._home)
         if merged.rest is None:
             return ImportResult("merged" if merged.added else "live")
         self._write(merged.rest, invocation_id, digest, before)

@@ -43,7 +43,7 @@ from specify_cli.features.sessions.telling import iter_events
 from specify_cli.invocation.bindings import bind, list_bindings
 from specify_cli.invocation.events.event_body import Composed, gap
 from specify_cli.invocation.recorder import Recorder
-from specify_cli.project.config import Project
+from specify_cli.project.config import Project, load_project
 from specify_cli.record import layout
 from specify_cli.record.event_table import ANNEX_EVENTS
 from specify_cli.record.ids import millis_of
@@ -52,6 +52,7 @@ from specify_cli.record.seal import open_line
 from specify_cli.storage.index import Index
 from specify_cli.storage.queries import annex_events
 from specify_cli.storage.store import FileRecordStore
+from specify_cli.storage.worktrees import find_worktrees
 
 # A `do` and the record it began are written within this time of each other.
 _BEGUN_MILLIS = 60_000
@@ -140,6 +141,27 @@ class SessionMerger:
         left = tuple(item for at, item in enumerate(session.events) if at in rest)
         return Merged(True, added, session._replace(events=left))
 
+    def merge_elsewhere(
+        self, session: Session, home: str | None, over: TurnOver | None = None
+    ) -> Merged:
+        """Merge a session whose agent began its record in another worktree of the repository.
+
+        Raises InvocationError, OSError.
+        """
+        for other in self._find_elsewhere(session.harness, session.session_id):
+            there = SessionMerger(*load_project(other, home), newest=self._newest)
+            merged = there.merge(session, over)
+            if merged.has_records:
+                self.forget_orphans(session, iter_events(session, self._project.root))
+                return merged
+        return Merged(False, 0, session)
+
+    def _find_elsewhere(self, harness: str, session_id: str) -> Iterator[str]:
+        """Yield the other worktrees in which a session was bound to a record."""
+        for other in find_worktrees(self._project.root):
+            if list_bindings(other, harness, session_id, None):
+                yield other
+
     def forget_orphans(self, session: Session, events: Iterable[ReportedEvent]) -> None:
         """Note which of the hooks' orphans are in records now. Raises OSError, InvocationError."""
         lines = logged(self._project.root, layout.ORPHANS)
@@ -165,10 +187,16 @@ class SessionMerger:
         return sorted(ids)
 
     def is_known(self, harness: str, session_id: str) -> bool:
-        """Return whether a session was bound to a record, or the first line of one names it."""
+        """Return whether a session was bound to a record, also in another worktree, or the first
+        line of one names it."""
         bound = list_bindings(self._project.root, harness, session_id, None)
         known = self._sessions
-        return bool(bound) or session_id in known.begun or session_id in known.imported
+        return (
+            bool(bound)
+            or session_id in known.begun
+            or session_id in known.imported
+            or any(self._find_elsewhere(harness, session_id))
+        )
 
     @cached_property
     def _sessions(self) -> _Sessions:

@@ -17,7 +17,6 @@ from specify_cli.features.hooks.payload.values import TurnOver, get_object
 from specify_cli.features.sessions.merging import SessionMerger
 from specify_cli.features.sessions.readers import locate_transcript, read_session
 from specify_cli.features.sessions.reading import Session, TranscriptEvent
-from specify_cli.features.sessions.telling import iter_events
 from specify_cli.features.sessions.transcripts import (
     FIRST_BYTES,
     MAX_TRANSCRIPT,
@@ -26,14 +25,12 @@ from specify_cli.features.sessions.transcripts import (
     read_head,
 )
 from specify_cli.invocation.bindings import (
-    list_bindings,
     read_small,
     short_digest,
     write_small,
 )
-from specify_cli.project.config import Project, load_project
+from specify_cli.project.config import Project
 from specify_cli.record import layout
-from specify_cli.storage.worktrees import find_worktrees
 
 # The records of a session are among the newest.
 _NEWEST = 50
@@ -65,7 +62,7 @@ def merge_turn(project: Project, cache: ParseCache, over: TurnOver) -> None:
             session = _leave_out_half_turn(session)
         merger = SessionMerger(project, cache, newest=_NEWEST)
         if not merger.merge(session, over).has_records:
-            _merge_elsewhere(merger, project.root, session, over)
+            merger.merge_elsewhere(session, over.home, over)
     if not over.is_closing:  # else it is the middle of a turn
         write_small(project.root, layout.TRANSCRIPTS, name, read_to._asdict())
 
@@ -80,17 +77,6 @@ def _leave_out_half_turn(session: Session) -> Session:
         if is_asked or item.facts is None:
             events.append(item)
     return session._replace(events=tuple(events))
-
-
-def _merge_elsewhere(merger: SessionMerger, root: str, session: Session, over: TurnOver) -> None:
-    """Merge a session whose agent began its record in another worktree of the repository."""
-    for other in find_worktrees(root):
-        if not list_bindings(other, session.harness, session.session_id, None):
-            continue
-        project, cache = load_project(other, over.home)
-        if SessionMerger(project, cache, newest=_NEWEST).merge(session, over).has_records:
-            merger.forget_orphans(session, iter_events(session, root))
-            return
 
 
 def _read_position(root: str, name: str) -> _Position:

@@ -28,13 +28,14 @@ from specify_cli.features.hooks.payload.values import HookInput
 from specify_cli.features.hooks.search import (
     Late,
     Orphan,
+    Recorded,
     append_call,
     find_begun,
     find_elsewhere,
     find_recorder,
     mark_call,
 )
-from specify_cli.features.hooks.worktree.gate import look_after
+from specify_cli.features.hooks.worktree.gate import look_after, look_elsewhere
 from specify_cli.invocation.bindings import opens_by_itself, unlink_below, write_small
 from specify_cli.invocation.printing import forget_printed
 from specify_cli.record import layout
@@ -77,8 +78,9 @@ def record_session(at: Site, call: HookInput, failed: Exception | None, *, large
         unlink_below(at.root, layout.BEGUN, mark)
 
 
-def _append(at: Site, call: HookInput) -> None:
-    """Append a payload's events to the record they belong to. Raises Orphan, Recorded, and what a
+def _append(at: Site, call: HookInput, *, asked: Site | None = None) -> None:
+    """Append a payload's events to the record they belong to, and to one that begins the prompt
+    that was `asked` where the session's program was started. Raises Orphan, Recorded, and what a
     write raises."""
     since = None
     if call.starts_record_command:
@@ -98,7 +100,7 @@ def _append(at: Site, call: HookInput) -> None:
     with closing(find_recorder(at, call)) as recorder:
         begun = call.started_invocation == recorder.invocation_id
         if begun and call.subagent is None:
-            give_prompt(at, recorder, session)
+            give_prompt(asked or at, recorder, session)
         append_call(at, recorder, call)
         if begun and since is not None:
             take_in(recorder, at.harness, session, call.subagent, since)
@@ -116,7 +118,12 @@ def _append_otherwise(error: Exception, at: Site, unplaced: HookInput, placed: H
     if other is not None:
         there, begun = other
         call = unplaced._replace(started_invocation=begun, printed=())
-        _append(there, place_events(call, there))
+        if begun is None:
+            look_elsewhere(there, call)
+        try:
+            _append(there, place_events(call, there), asked=at)
+        except (Orphan, Recorded) as failure:
+            keep_lost(at, placed, failure)
         return
     if isinstance(error, Orphan) and opens_by_itself(at.root, at.harness):
         # loads what opens records

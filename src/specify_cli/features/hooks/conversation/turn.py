@@ -233,7 +233,7 @@ def give_prompt(at: Site, recorder: Recorder, session: str) -> None:
     key, text = prompt
     payload = {"text": text} if text else {}
     text_hash = recorder.compose("prompt", payload).body.get("text_hash")
-    record = read_file(FileRecordStore(at.root).hold(recorder.place))
+    record = read_file(FileRecordStore(recorder.project.root).hold(recorder.place))
     lines = [] if record is None or text_hash is None else fields_of(record)
     if not any(
         line.get("event") == "prompt"

@@ -11,7 +11,7 @@ import os
 from doctrine.light_imports import TYPE_CHECKING
 from specify_cli.errors import InvocationError
 from specify_cli.features.hooks.direct import find_bound
-from specify_cli.features.hooks.payload.calls import find_path
+from specify_cli.features.hooks.payload.calls import READING_TOOLS, find_path
 from specify_cli.features.hooks.worktree.judge import TELLS, WAITS, judge_call
 from specify_cli.record import layout
 
@@ -75,6 +75,19 @@ def _look(
     above = find_above(at, call, place)
     if above is not None:
         look(at, above, session, call=begun, ended=ended)
+
+
+def look_elsewhere(at: Site, call: HookInput) -> None:
+    """Look at the worktree in which a session works that its program was not started in; what
+    fails in that is noted."""
+    from specify_cli.features.hooks.losses import note_failure
+
+    if call.events[0].tool.lower() in READING_TOOLS:
+        return
+    try:
+        look_around(at, call)
+    except (InvocationError, OSError, ValueError) as error:
+        note_failure(at, error)
 
 
 def look_after(at: Site, recorder: Recorder) -> None:
