@@ -26,7 +26,7 @@ from specify_cli.record.reading.evidence import Evidence
 from specify_cli.record.reading.printed_context import UNREAD, describe_printed
 from specify_cli.record.reading.timeline import Entry, make_timeline, measure
 from specify_cli.record.reading.usage import describe_usage
-from specify_cli.record.reading.views import View, join
+from specify_cli.record.reading.views import View, join, list_objects
 from specify_cli.record.story.story import Story
 
 if TYPE_CHECKING:
@@ -193,7 +193,7 @@ def invocation_page(
     yield from _render_import(value.get("imported"))
     yield from _render_evidence(value.get("evidence"))
     yield from _render_note(value.get("note"))
-    for row in _filter_objects(value.get("usage")):
+    for row in list_objects(value.get("usage")):
         yield f"used:     {one_line(describe_usage(row), 400)}"
     witnesses = value.get("witnesses")
     if isinstance(witnesses, dict):
@@ -214,7 +214,7 @@ def invocation_page(
         explain=explain,
         is_unread=isinstance(unseen, list) and UNREAD in unseen,
     )
-    yield from _render_counted(_filter_objects(value.get("findings")))
+    yield from _render_counted(list_objects(value.get("findings")))
 
 
 def _render_counted(findings: Sequence[Mapping[str, object]]) -> Iterator[str]:
@@ -235,8 +235,8 @@ def _read_events(value: Mapping[str, object]) -> Sequence[Mapping[str, object]]:
     annexes."""
     events = value.get("events")
     return join(
-        events if isinstance(events, View) else _filter_objects(events),
-        _filter_objects(value.get("annexes")),
+        events if isinstance(events, View) else list_objects(events),
+        list_objects(value.get("annexes")),
     )
 
 
@@ -334,7 +334,7 @@ def _render_context(
     if not context.get("available"):
         yield f"context   none ({context.get('error') or 'no charter'})"
         return
-    hits = _filter_objects(context.get("hits"))
+    hits = list_objects(context.get("hits"))
     # Records before the scorer of version 3 showed each rule whole.
     hits.sort(key=lambda hit: hit.get("shown") == "line")
     offered = sum(hit.get("shown") == "line" for hit in hits)
@@ -354,7 +354,7 @@ def _render_context(
             yield f"  {one_line(hit.get('uri'))}{_say_bearing(hit)}"
         if len(hits) > _RULES:
             yield f"  and {len(hits) - _RULES} more; --explain shows all, with scores"
-    for item in _filter_objects(context.get("filters_applied")):
+    for item in list_objects(context.get("filters_applied")):
         action, rule, uri = (one_line(item.get(key)) for key in ("action", "rule_id", "uri"))
         yield f"  {action} by rule {rule}: {uri}"
 
@@ -373,11 +373,6 @@ def _explain_hit(hit: Mapping[str, object]) -> str:
 
 
 _RULES = 6
-
-
-def _filter_objects(value: object) -> list[dict[str, object]]:
-    """Return the JSON objects in a recorded list; other items are left out."""
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def _render_evidence(evidence: object) -> list[str]:
@@ -409,7 +404,7 @@ def _name_digest(digest: object, *, cut: bool = False) -> str:
 def _render_note(note: object) -> list[str]:
     """Return a line for each remark about a record that was closed as done."""
     lines: list[str] = []
-    for item in _filter_objects(note):
+    for item in list_objects(note):
         seqs = item["seqs"] if isinstance(item["seqs"], list) else []
         remark = Remark("", one_line(item["text"], 400), tuple(seqs)).line
         lines.append(f"{'' if lines else 'note:':<9} {remark}")

@@ -190,20 +190,15 @@ def _tell_apart(at: Site, source: str, call: HookInput) -> HookInput:
 
 
 def _look_around(at: Site, call: HookInput) -> None:
-    """Find what calls changed, before and after one that can change files; a failure is noted."""
+    """Find what calls changed, before and after one that can change files."""
     begins, ends = call.events[-1].event == "tool_call", call.events[0].event == "tool_result"
     reads = call.events[0].tool.lower() in READING_TOOLS
     if reads or not (begins or (ends and os.path.isdir(f"{at.root}/{layout.TREE}"))):
         return
-    try:
-        # not for calls that only read
-        from specify_cli.features.hooks.worktree.gate import look_around
+    # not for calls that only read
+    from specify_cli.features.hooks.worktree.gate import look_around
 
-        look_around(at, call)
-    except Exception as error:
-        from specify_cli.features.hooks.losses import note_failure  # rare
-
-        note_failure(at, error)
+    look_around(at, call)
 
 
 def _keep_from_git(root: str) -> None:

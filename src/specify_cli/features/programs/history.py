@@ -26,6 +26,7 @@ from specify_cli.features.programs.event_places import (
     shape_of,
 )
 from specify_cli.record.reading.hash_table import HashTable
+from specify_cli.record.reading.views import get_seq
 from specify_cli.redaction.captured import read_captured_text
 from specify_cli.redaction.json_values import ForeignError, parse_foreign
 
@@ -481,10 +482,8 @@ class History:
             try:
                 self.value(line, name)
             except StoredDataError as error:
-                seq, is_call = line.get("seq"), self._events[number] == _EVENTS["tool_call"]
-                yield UnstoredResult(
-                    seq if type(seq) is int else -1, str(line["event"]), error.message, not is_call
-                )
+                is_call = self._events[number] == _EVENTS["tool_call"]
+                yield UnstoredResult(get_seq(line), str(line["event"]), error.message, not is_call)
 
     @property
     def retrievals(self) -> int:

@@ -31,13 +31,13 @@ from specify_cli.features.replay.outcomes import (
     Retrieval,
     SortedRecord,
     get_object,
-    get_seq,
     make_finding,
     shorten,
 )
 from specify_cli.features.replay.patches import Applied
 from specify_cli.invocation.gates import GateRule
 from specify_cli.record import seal, snapshot
+from specify_cli.record.reading.views import get_seq
 from specify_cli.record.seal import digest_of
 from specify_cli.record.state import StateFold
 from specify_cli.redaction.captured import read_captured_text

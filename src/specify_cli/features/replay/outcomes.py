@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from specify_cli.record.event_table import EVENTS
-from specify_cli.record.reading.views import View, pick
+from specify_cli.record.reading.views import View, get_seq, pick
 from specify_cli.record.record import is_stand_in
 
 Fields = Mapping[str, object]
@@ -261,11 +261,6 @@ def get_object(fields: Fields, name: str) -> dict[str, Any]:
     """Return a member that is an object; an empty one where it is none."""
     value = fields.get(name)
     return value if isinstance(value, dict) else {}
-
-
-def get_seq(fields: Fields) -> int:
-    seq = fields.get("seq")
-    return seq if type(seq) is int else -1
 
 
 def shorten(value: object) -> str:

@@ -12,10 +12,10 @@ from specify_cli.features.replay.outcomes import (
     Fields,
     Findings,
     Get,
-    get_seq,
     make_finding,
 )
 from specify_cli.features.replay.strict_patch import PatchError, apply_diff
+from specify_cli.record.reading.views import get_seq
 from specify_cli.redaction.captured import read_captured_text
 
 

@@ -32,6 +32,7 @@ from specify_cli.record import layout
 from specify_cli.record.ids import millis_of
 from specify_cli.record.reading.patch_lines import ADDED, read_lines_member
 from specify_cli.record.reading.usage import Spent
+from specify_cli.record.reading.views import get_seq
 from specify_cli.record.record import split_lines
 from specify_cli.storage.checking import list_annexed
 from specify_cli.storage.index import Index, Key
@@ -348,11 +349,10 @@ class SearchIndex:
         return end - start
 
     def _take_line(self, record: int, start: int, fields: dict[str, object]) -> None:
-        seq = fields.get("seq")
         text = text_of(fields)
         if text:
             self._last += 1
-            self._lines.append((self._last, record, seq if type(seq) is int else -1, start))
+            self._lines.append((self._last, record, get_seq(fields), start))
             self._words.append((self._last, text))
         if fields.get("event") == "patch_apply":
             hunks = read_lines_member(fields.get("lines"))

@@ -29,7 +29,6 @@ from specify_cli.libraries.archive.withholding import (
     CLOSING,
     Search,
     Withheld,
-    seq_of,
     stand_ins,
     withhold_lines,
 )
@@ -44,7 +43,7 @@ from specify_cli.record.findings import (
     NamedObject,
     RecordReport,
 )
-from specify_cli.record.reading.views import json_pieces
+from specify_cli.record.reading.views import get_seq, json_pieces
 from specify_cli.record.record import reader_of, whole_lines
 from specify_cli.record.seal import open_line, seal_at_end
 from specify_cli.record.verify import verify_record
@@ -293,7 +292,7 @@ class Leaving:
                 why = CLOSING  # without its closing line nobody could check it
             if why is not None:
                 del annexes[name]
-                withheld.add(seq_of(fields), fields.get("event"), why, counts, name)
+                withheld.add(get_seq(fields), fields.get("event"), why, counts, name)
                 continue
             _, objects = verify_annex(
                 content, file=name, invocation_id=place.invocation_id, tip=closing

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from specify_cli.record.event_table import EVENTS
-from specify_cli.record.reading.views import View
+from specify_cli.record.reading.views import View, get_seq
 from specify_cli.record.record import is_stand_in, lines_in_force, split_lines
 from specify_cli.record.seal import bulk_codec, open_line
 from specify_cli.redaction.json_values import ForeignError, foreign_text, parse_foreign
@@ -122,7 +122,7 @@ def withhold_lines(data: Source, search: Search, withheld: Withheld) -> Iterator
         fields = line.fields or {}
         if line.fields is not None and is_stand_in(line.fields):
             why = fields["withheld"] if fields["withheld"] in WHYS else REDACTION
-            withheld.add(seq_of(fields), "withheld", str(why))
+            withheld.add(get_seq(fields), "withheld", str(why))
             yield _make_stand_in(fields["seq"], str(why), line.seal)
             continue
         if line.problems or line.fields is None:
@@ -138,13 +138,8 @@ def withhold_lines(data: Source, search: Search, withheld: Withheld) -> Iterator
         if seen is None:
             yield raw + b"\n"
             continue
-        withheld.add(seq_of(fields), fields.get("event"), seen, counts)
+        withheld.add(get_seq(fields), fields.get("event"), seen, counts)
         yield _make_stand_in(fields.get("seq"), seen, line.seal)
-
-
-def seq_of(fields: Mapping[str, object]) -> int:
-    seq = fields.get("seq")
-    return seq if type(seq) is int else -1
 
 
 def _make_stand_in(seq: object, why: str, seal: str | None) -> bytes:

@@ -25,7 +25,7 @@ from specify_cli.record.record import Entry, fold_ends, lines_in_force
 from specify_cli.record.seal import bulk_codec, open_again, open_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from typing import Any, TypeVar, overload
 
     from specify_cli.record.record import ReadAt, Record
@@ -119,6 +119,17 @@ def change(items: Sequence[U], make: Callable[[U], T]) -> Sequence[T]:
 def fields_of(record: Record) -> Sequence[Fields]:
     """Return the fields of each line of a record."""
     return change(record.entries, lambda entry: entry.fields)
+
+
+def get_seq(fields: Mapping[str, object]) -> int:
+    """Return the number of a line; -1 for one without a number."""
+    seq = fields.get("seq")
+    return seq if type(seq) is int else -1
+
+
+def list_objects(value: object) -> list[dict[str, object]]:
+    """Return the JSON objects in a recorded list; other items are left out."""
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def find_places(items: Iterable[T], matches: Callable[[T], object]) -> Sequence[int]:

@@ -25,7 +25,7 @@ from specify_cli.record.reading.done_note import RemarkSources
 from specify_cli.record.reading.printed_context import describe_printed, is_in_front
 from specify_cli.record.reading.timeline import Entry, make_timeline, measure
 from specify_cli.record.reading.usage import add_tokens
-from specify_cli.record.reading.views import join
+from specify_cli.record.reading.views import join, list_objects
 from specify_cli.record.seal import erased_members
 from specify_cli.record.story.choice import explain_choice
 from specify_cli.record.story.naming import VERBS, describe_error, join_acts, name_event
@@ -453,8 +453,8 @@ def tell_asked(started: Line) -> StoryRequest:
 def _tell_rules(started: Line, response: Line, changed: Iterable[str]) -> StoryContext:
     """Return the rules that the agent was shown, from the `response` of a record's first retrieval;
     `changed` are the paths of files that changed."""
-    hits = _list_objects(response.get("hits"))
-    filtered = _list_objects(response.get("filters_applied"))
+    hits = list_objects(response.get("hits"))
+    filtered = list_objects(response.get("filters_applied"))
     shown = tuple(say(hit.get("uri")) for hit in hits if is_in_front(started, hit))
     offered = tuple(say(hit.get("uri")) for hit in hits if hit.get("shown") == "line")
     back = tuple(f"{say(item.get('uri'))} ({say(item.get('rule_id'))})" for item in filtered)
@@ -494,11 +494,6 @@ def _list_bearing(hits: Iterable[Line], changed: Sequence[str]) -> Iterator[Bear
             if any(f"/{path.lower()}".endswith(suffix) for suffix in suffixes)
         ]
         yield Bearing(say(hit.get("uri")), because, tuple(files), by_kind)
-
-
-def _list_objects(value: object) -> list[Line]:
-    """Return the objects of a list; none where it is no list."""
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def _get_text(fields: Line, name: str) -> str | None:

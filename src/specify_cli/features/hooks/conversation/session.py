@@ -21,7 +21,7 @@ from specify_cli.features.hooks.direct import append_directly
 from specify_cli.features.hooks.harnesses import find_dialect
 from specify_cli.features.hooks.losses import keep_lost
 from specify_cli.features.hooks.payload import values
-from specify_cli.features.hooks.payload.calls import begins_subagent
+from specify_cli.features.hooks.payload.calls import READING_TOOLS, begins_subagent
 from specify_cli.features.hooks.payload.site import Site, place_events
 from specify_cli.features.hooks.payload.transcript_end import find_in_transcript
 from specify_cli.features.hooks.payload.values import HookInput
@@ -35,7 +35,7 @@ from specify_cli.features.hooks.search import (
     find_recorder,
     mark_call,
 )
-from specify_cli.features.hooks.worktree.gate import look_after, look_elsewhere
+from specify_cli.features.hooks.worktree.gate import look_after, look_around
 from specify_cli.invocation.bindings import opens_by_itself, unlink_below, write_small
 from specify_cli.invocation.printing import forget_printed
 from specify_cli.record import layout
@@ -118,8 +118,8 @@ def _append_otherwise(error: Exception, at: Site, unplaced: HookInput, placed: H
     if other is not None:
         there, begun = other
         call = unplaced._replace(started_invocation=begun, printed=())
-        if begun is None:
-            look_elsewhere(there, call)
+        if begun is None and call.events[0].tool.lower() not in READING_TOOLS:
+            look_around(there, call)
         try:
             _append(there, place_events(call, there), asked=at)
         except (Orphan, Recorded) as failure:

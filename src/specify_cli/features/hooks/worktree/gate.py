@@ -11,7 +11,7 @@ import os
 from doctrine.light_imports import TYPE_CHECKING
 from specify_cli.errors import InvocationError
 from specify_cli.features.hooks.direct import find_bound
-from specify_cli.features.hooks.payload.calls import READING_TOOLS, find_path
+from specify_cli.features.hooks.payload.calls import find_path
 from specify_cli.features.hooks.worktree.judge import TELLS, WAITS, judge_call
 from specify_cli.record import layout
 
@@ -23,8 +23,17 @@ if TYPE_CHECKING:
 
 
 def look_around(at: Site, call: HookInput) -> None:
-    """Look at the work tree before a call runs that can change it, and after it. Raises what a
-    write raises."""
+    """Look at the work tree before a call runs that can change it, and after it; a failure is
+    noted."""
+    try:
+        _look_around(at, call)
+    except Exception as error:
+        from specify_cli.features.hooks.losses import note_failure  # rare
+
+        note_failure(at, error)
+
+
+def _look_around(at: Site, call: HookInput) -> None:
     event = call.events[-1]
     kind = judge_call(event.tool, event.payload.get("args"))
     place = find_bound(at, call)
@@ -75,19 +84,6 @@ def _look(
     above = find_above(at, call, place)
     if above is not None:
         look(at, above, session, call=begun, ended=ended)
-
-
-def look_elsewhere(at: Site, call: HookInput) -> None:
-    """Look at the worktree in which a session works that its program was not started in; what
-    fails in that is noted."""
-    from specify_cli.features.hooks.losses import note_failure
-
-    if call.events[0].tool.lower() in READING_TOOLS:
-        return
-    try:
-        look_around(at, call)
-    except (InvocationError, OSError, ValueError) as error:
-        note_failure(at, error)
 
 
 def look_after(at: Site, recorder: Recorder) -> None:
