@@ -11,6 +11,7 @@ import pytest
 
 from features.sessions.test_import_sessions import forget, play_with_transcript
 from specify_cli.features.sessions.readers import list_names
+from specify_cli.record import layout
 from support import Cli
 
 
@@ -57,6 +58,24 @@ def test_where_hooks_are_installed_a_session_without_a_record_is_a_warning(
 
     assert dead["severity"] == "warning"
     assert find(cli) == [], "sessions of long ago are not missed"
+
+
+def test_a_session_under_way_of_which_no_hook_reported_the_prompt_is_named_at_once(
+    chartered: Path, cli: Cli, home: Path
+) -> None:
+    """With spec-kitty gone from PATH the agent works on undisturbed, and nothing else tells a person so."""
+    play_with_transcript("claude-code", chartered, cli, home, now=True)
+    prompts = chartered / layout.PROMPTS
+    told = prompts.rename(chartered.parent / "told")
+    forget(chartered)
+    touch(home, 0)
+    without_hooks = find(cli)
+    cli("hooks", "install", "--harness", "claude-code")
+    dead = find(cli)
+    prompts.parent.mkdir(exist_ok=True)
+    told.rename(prompts)
+
+    assert [len(without_hooks), len(dead), len(find(cli))] == [0, 1, 0]
 
 
 def test_a_transcript_that_does_not_say_where_it_worked_is_of_no_project(

@@ -14,8 +14,10 @@ from specify_cli.features.sessions.importer import AT_WORK_MILLIS
 from specify_cli.features.sessions.merging import SessionMerger
 from specify_cli.features.sessions.readers import find_transcripts, list_names, read_session
 from specify_cli.features.sessions.transcripts import DAY_MILLIS, Transcript, is_of_project
+from specify_cli.invocation.bindings import short_digest
 from specify_cli.project.checks import Finding
 from specify_cli.project.config import Project
+from specify_cli.record import layout
 from specify_cli.record.findings import INFO, WARNING
 
 _DAYS = 30
@@ -25,7 +27,7 @@ def check_sessions(project: Project, home: str | None) -> Iterator[Finding]:
     """Yield for each program the sessions of the last 30 days that no hook reported.
 
     Its hooks may be dead, uninstalled, not trusted, or run with another PATH. A warning where they
-    are installed.
+    are installed; there also a session under way counts of which no hook reported the prompt.
     """
     if home is None:
         return
@@ -36,7 +38,9 @@ def check_sessions(project: Project, home: str | None) -> Iterator[Finding]:
         try:
             missing = [
                 transcript
-                for transcript in _iter_recent(project, harness, home, now)
+                for transcript in _iter_recent(
+                    project, harness, home, now, begun=harness in installed
+                )
                 if not _has_record(merger, harness, transcript)
             ]
         except InvocationError as error:
@@ -75,12 +79,18 @@ def merge_sessions(project: Project, cache: ParseCache, home: str | None) -> Non
                 merger.merge(session)
 
 
-def _iter_recent(project: Project, harness: str, home: str, now: int) -> Iterator[Transcript]:
+def _iter_recent(
+    project: Project, harness: str, home: str, now: int, *, begun: bool = False
+) -> Iterator[Transcript]:
     """Yield the sessions of a project that were over at `now` (ms), of the last 30 days; none where
-    they cannot be read, which `import sessions` names."""
+    they cannot be read, which `import sessions` names. With `begun` also those that may be under
+    way, if no hook reported their prompt."""
     try:
         for transcript in find_transcripts(harness, home, os.environ):
-            is_recent = AT_WORK_MILLIS < now - transcript.changed < _DAYS * DAY_MILLIS
+            age = now - transcript.changed
+            name = short_digest(harness, transcript.session_id or "")
+            is_told = not begun or os.path.lexists(f"{project.root}/{layout.PROMPTS}/{name}")
+            is_recent = (AT_WORK_MILLIS if is_told else 0) < age < _DAYS * DAY_MILLIS
             if is_recent and is_of_project(transcript.cwd, project.root):
                 yield transcript
     except InvocationError:
