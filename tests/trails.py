@@ -13,12 +13,12 @@ from record_lines import rewrite
 from specify_cli.features.witness.levels import verify_trail
 from specify_cli.features.witness.logs import Trust
 from specify_cli.invocation.executor import ProfileInvocationExecutor
+from specify_cli.libraries.signed_log.notes import Checkpoint
+from specify_cli.libraries.signed_log.signing import make_checkpoint
 from specify_cli.project.config import Project, load_project
 from specify_cli.record.findings import SetReport
 from specify_cli.record.ids import millis_of, new_ulid
 from specify_cli.trail.log.leaves import INODE, LEAF_BYTES
-from specify_cli.trail.log.notes import Checkpoint
-from specify_cli.trail.log.signing import make_checkpoint
 from support import git
 
 _TEN_YEARS = 10 * 365 * 86_400

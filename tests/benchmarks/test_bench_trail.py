@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 
 from specify_cli.invocation.executor import ProfileInvocationExecutor
-from specify_cli.trail.log import merkle
+from specify_cli.libraries.signed_log import merkle
+from specify_cli.libraries.signed_log.signing import LevelFiles
 from specify_cli.trail.log.leaves import Generation
-from specify_cli.trail.log.signing import LevelFiles
 from support import environment, paired
 from trails import RECORDS, make_repository, sign, verify
 

@@ -221,8 +221,8 @@ ALLOWED = {
     ("record/reading/checks.py", "/tmp/"): "a word of a recorded command line",
     ("trail/fixing.py", "os.fork"): "the harness waits where it is missing",
     ("trail/fixing.py", "os.setsid"): "as fork",
-    ("trail/log/automatic.py", "/dev/fd"): "nothing is signed by itself where it is missing",
-    ("trail/log/signing.py", "os.posix_fadvise"): "advice, given where it is taken",
+    ("libraries/processes/detached.py", "/dev/fd"): "nothing is signed by itself where it is missing",
+    ("libraries/signed_log/signing.py", "os.posix_fadvise"): "advice, given where it is taken",
 }
 
 

@@ -267,15 +267,10 @@ def trail() -> bool:
 
 
 def deliver() -> None:
-    """Work after the answer: sign the log if that is due, then call the rooms whose folder the
-    project has."""
+    """Work after the answer: call the rooms whose folder the project has in its git directory."""
     root, git_dir = find_root(here(), home())
     if git_dir is None:
         return
-    if os.path.isdir(f"{git_dir}/kittify/log"):
-        from specify_cli.trail.log.automatic import sign_when_due  # for a project with a log
-
-        sign_when_due(root, git_dir)
     for fill in list_fills("after"):
         if os.path.isdir(f"{git_dir}/{fill.marker}"):
             _call_briefly(fill, root)

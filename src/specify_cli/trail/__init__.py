@@ -7,6 +7,6 @@ Reading order: `log/` (the log itself), `fixing.py` (fix the tip of an open reco
 it grows).
 
 A start, a close and an annex are in the log before their writer gets an answer; a fixed tip can
-lag. Only `log/signing.py` signs. The room `features/witness` decides who vouches for a log, and
-which level that proves. `invocation` and rooms import this package.
+lag. Nothing here signs: the library `signed_log` does, and the room `features/witness` decides who
+vouches for a log, and which level that proves. `invocation` and rooms import this package.
 """

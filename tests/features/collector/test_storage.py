@@ -57,10 +57,10 @@ from specify_cli.features.collector.storage import (
     compute_digest,
     compute_edge,
 )
+from specify_cli.libraries.signed_log.notes import encode
 from specify_cli.libraries.wire.contract import canonical
 from specify_cli.record.seal import erase_members, open_line, seal_line
 from specify_cli.trail.log.leaves import LEAF_BYTES
-from specify_cli.trail.log.notes import encode
 from support import draws, run_together
 
 # Every engine is held to these claims, in `make stress` as well.

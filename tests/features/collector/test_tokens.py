@@ -30,8 +30,8 @@ from specify_cli.features.collector.engines.ledger import open_database
 from specify_cli.features.collector.reception import cursor_of
 from specify_cli.features.collector.storage import ListPosition, RecordPiece
 from specify_cli.features.collector.tokens import RateLimit, Token, Tokens
+from specify_cli.libraries.signed_log.notes import ED25519, VerifierKey
 from specify_cli.libraries.wire.contract import CONTENT_TYPE
-from specify_cli.trail.log.notes import ED25519, VerifierKey
 from support import PATIENCE, Cli, environment, run_main, wait_until
 
 NOW = "2026-11-21T12:00:00.000Z"

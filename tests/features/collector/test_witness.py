@@ -17,9 +17,8 @@ from specify_cli.features.collector.engines.postgres import PostgresDatabase
 from specify_cli.features.collector.engines.sqlite import SqliteDatabase
 from specify_cli.features.collector.storage import StorageUnusable
 from specify_cli.features.collector.witness import State, Witness, judge, parse_request
-from specify_cli.trail.log.entries import open_log
-from specify_cli.trail.log.merkle import prove_consistency
-from specify_cli.trail.log.notes import (
+from specify_cli.libraries.signed_log.merkle import prove_consistency
+from specify_cli.libraries.signed_log.notes import (
     ED25519_COSIGNATURE,
     Checkpoint,
     NoteError,
@@ -29,7 +28,8 @@ from specify_cli.trail.log.notes import (
     parse_signature,
     signed_at,
 )
-from specify_cli.trail.log.signing import LevelFiles, make_checkpoint, read_keys
+from specify_cli.libraries.signed_log.signing import LevelFiles, make_checkpoint, read_keys
+from specify_cli.trail.log.entries import open_log
 from support import Ran, run_main
 from trails import grow, hide_copy, load, make_repository, verify
 

@@ -17,9 +17,9 @@ from envelopes import id_of, started
 from specify_cli.features.collector.engines.ledger import open_database
 from specify_cli.features.sync.consent import SECRET_VARIABLE, TOKEN_VARIABLE
 from specify_cli.features.sync.sending.push import push as deliver
+from specify_cli.libraries.signed_log.notes import ED25519_COSIGNATURE, VerifierKey
 from specify_cli.project.config import load_project
 from specify_cli.record.findings import LEVELS
-from specify_cli.trail.log.notes import ED25519_COSIGNATURE, VerifierKey
 from support import Cli, git
 
 pytestmark = pytest.mark.stress  # there on both engines

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from specify_cli.features.witness.logs import Trust
+from specify_cli.libraries.signed_log.notes import Checkpoint
 from specify_cli.record.findings import SetReport
-from specify_cli.trail.log.notes import Checkpoint
 from support import FULL
 from trails import ATTACKS, Clock, closed_records, grow, make_repository, sign, verify
 

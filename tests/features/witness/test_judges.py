@@ -23,12 +23,19 @@ from specify_cli.features.forget.finding import make_plan
 from specify_cli.features.forget.orders import Order
 from specify_cli.features.forget.targets import Query
 from specify_cli.features.witness.log.tiles import export_tiles
+from specify_cli.libraries.signed_log import merkle
+from specify_cli.libraries.signed_log.notes import (
+    NoteError,
+    VerifierKey,
+    encode,
+    parse_checkpoint,
+    parse_proof,
+    signed_at,
+)
+from specify_cli.libraries.signed_log.signing import LevelFiles, make_checkpoint, prove, read_keys
 from specify_cli.record.ids import new_ulid
-from specify_cli.trail.log import merkle
 from specify_cli.trail.log.entries import open_log
 from specify_cli.trail.log.leaves import Generation, Leaf
-from specify_cli.trail.log.notes import NoteError, VerifierKey, encode, parse_checkpoint, parse_proof, signed_at
-from specify_cli.trail.log.signing import LevelFiles, make_checkpoint, prove, read_keys
 from support import FULL
 from trails import load, make_repository
 

@@ -16,8 +16,8 @@ import pytest
 
 from specify_cli.errors import InvocationError
 from specify_cli.invocation.executor import ProfileInvocationExecutor
+from specify_cli.libraries.signed_log.signing import make_checkpoint
 from specify_cli.trail.log.entries import open_log
-from specify_cli.trail.log.signing import make_checkpoint
 from support import FULL, accept
 from trails import RECORDS, Clock, codes, load, make_repository, verify
 

@@ -16,8 +16,8 @@ from disk import Event
 from power import MISSING, SYSTEMS, Work, do_work
 from specify_cli.errors import InvocationError
 from specify_cli.invocation.executor import ProfileInvocationExecutor
+from specify_cli.libraries.signed_log.signing import make_checkpoint, read_checkpoint
 from specify_cli.trail.log.entries import open_log
-from specify_cli.trail.log.signing import make_checkpoint, read_checkpoint
 from support import FULL
 from trails import RECORDS, codes, grow, load, make_repository, verify
 
@@ -35,7 +35,7 @@ WORK = """
         os.fsync = os.fdatasync = lambda fd: None
     from disk import write_mark
     from specify_cli.invocation.executor import ProfileInvocationExecutor
-    from specify_cli.trail.log.signing import make_checkpoint
+    from specify_cli.libraries.signed_log.signing import make_checkpoint
     from trails import load
     root, folder = Path(sys.argv[1]), Path(sys.argv[2])
     executor = ProfileInvocationExecutor(root)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from specify_cli.trail.log.automatic import start_detached
+from specify_cli.libraries.processes.detached import start_detached
 
 
 def start_filling(root: str) -> None:

@@ -32,6 +32,14 @@ from specify_cli.features.witness.completeness import (
 )
 from specify_cli.features.witness.findings import finding
 from specify_cli.libraries.comparison.receipts import Chain, read_chain
+from specify_cli.libraries.signed_log.notes import (
+    Checkpoint,
+    NoteError,
+    Policy,
+    VerifierKey,
+    parse_checkpoint,
+    signed_at,
+)
 from specify_cli.libraries.timeline.run import Run, read_run
 from specify_cli.libraries.wire.contract import IMPORTED, KINDS, LIVE, canonical, kind_of
 from specify_cli.libraries.words.words import marks_of
@@ -54,14 +62,6 @@ from specify_cli.record.seal import is_digest, open_line
 from specify_cli.record.verify import verify_record
 from specify_cli.record.verifying.annexes import add_annexes
 from specify_cli.trail.log.leaves import LEAF_BYTES, LogDamagedError, is_generation, parse_leaf
-from specify_cli.trail.log.notes import (
-    Checkpoint,
-    NoteError,
-    Policy,
-    VerifierKey,
-    parse_checkpoint,
-    signed_at,
-)
 
 # How many gaps and findings an answer names; their number is always said.
 LISTED = 200

@@ -30,10 +30,10 @@ from specify_cli.features.collector.storage import (
     read_state,
 )
 from specify_cli.features.collector.witness import Witness
+from specify_cli.libraries.signed_log.notes import NoteError, Policy, parse_checkpoint
 from specify_cli.libraries.work.sharing import HERE, Engine, share_out
 from specify_cli.record.findings import ERROR, WARNING, RecordReport, finding
 from specify_cli.trail.log.leaves import LEAF_BYTES
-from specify_cli.trail.log.notes import NoteError, Policy, parse_checkpoint
 
 # So many projects are remembered; one that is forgotten is read again.
 _REMEMBERED = 10_000

@@ -22,6 +22,7 @@ from specify_cli.features.collector.storage import (
     StorageUnusable,
 )
 from specify_cli.features.collector.witness import Witness
+from specify_cli.libraries.signed_log.notes import Policy, parse_checkpoint
 from specify_cli.libraries.work.sharing import Engine
 from specify_cli.libraries.work.sources import (
     Failure,
@@ -36,7 +37,6 @@ from specify_cli.record import layout
 from specify_cli.record.findings import RecordReport, SetReport
 from specify_cli.storage.store import Place
 from specify_cli.trail.log.leaves import START, parse_leaf
-from specify_cli.trail.log.notes import Policy, parse_checkpoint
 
 # So many records are opened with one connection.
 _AT_ONCE = 50

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from specify_cli.libraries.signed_log.notes import Policy
 from specify_cli.libraries.work.sharing import Engine
 from specify_cli.libraries.work.sources import Source, SourceKind
 from specify_cli.record.findings import SetReport
-from specify_cli.trail.log.notes import Policy
 
 
 def recognize(source: str) -> bool:

@@ -11,6 +11,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from specify_cli.libraries.signed_log.merkle import Frontier, hash_leaf
+from specify_cli.libraries.signed_log.notes import Checkpoint, NoteError, parse_checkpoint
 from specify_cli.libraries.wire.contract import (
     COMPLETED,
     EXTENSION,
@@ -23,8 +25,6 @@ from specify_cli.libraries.wire.contract import (
 from specify_cli.record.findings import RecordReport
 from specify_cli.record.record import is_stand_in
 from specify_cli.record.seal import erased_members, open_line
-from specify_cli.trail.log.merkle import Frontier, hash_leaf
-from specify_cli.trail.log.notes import Checkpoint, NoteError, parse_checkpoint
 
 STORED, DUPLICATE, CONFLICT, OWNED = "stored", "duplicate", "conflict", "owned"
 # What is said of a record whose events are not stored, and of leaves that do not follow those that

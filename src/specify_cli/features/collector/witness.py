@@ -21,8 +21,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from specify_cli.features.collector.engines.database import Database, Rows, Transaction
 from specify_cli.features.collector.storage import Projects
-from specify_cli.trail.log.merkle import verify_consistency
-from specify_cli.trail.log.notes import (
+from specify_cli.libraries.signed_log.merkle import verify_consistency
+from specify_cli.libraries.signed_log.notes import (
     ED25519_COSIGNATURE,
     Checkpoint,
     NoteError,

@@ -60,6 +60,7 @@ from specify_cli.features.what_if.candidates import Sights, read_project
 from specify_cli.features.witness.levels import TrailWatch
 from specify_cli.features.witness.logs import Trust
 from specify_cli.features.witness.sources import verify_export
+from specify_cli.libraries.signed_log.notes import NoteError, Policy, parse_policy
 from specify_cli.libraries.ssh.signatures import Signers
 from specify_cli.libraries.work.records import verify_shared
 from specify_cli.libraries.work.sharing import HERE
@@ -70,7 +71,6 @@ from specify_cli.record.ids import millis_of
 from specify_cli.record.reading.checks import find_commands
 from specify_cli.storage.index import Index
 from specify_cli.storage.queries import read_record
-from specify_cli.trail.log.notes import NoteError, Policy, parse_policy
 
 # So many past records are asked again, and so many of a time are looked at for a missing trail.
 _MOST_ASKED, _MOST_LOOKED_AT, _MOST_NAMED = 1_000, 2_000, 20

@@ -15,7 +15,7 @@ FEATURE = Feature(
     about="Judge whether a range of commits may be merged, by the rules of the base.",
     page="docs/gate.md",
     needs=("origin", "search", "witness", "what_if", "replay", "trail_ref"),
-    libraries=("ssh", "work", "archive"),
+    libraries=("ssh", "work", "archive", "signed_log"),
     groups=(Group("gate", "Judge whether a range may be merged.", rank=362, section="Prove"),),
     commands=(
         Command(

@@ -9,7 +9,7 @@ FEATURE = Feature(
     about="Deliver what happened to a service, if a person agrees.",
     page="docs/sync.md",
     needs=("witness",),
-    libraries=("archive", "wire"),
+    libraries=("archive", "processes", "signed_log", "wire"),
     extra="sync",
     groups=(
         Group(

@@ -13,7 +13,7 @@ from doctrine import os
 from doctrine.git import find_worktree, git_directory
 from doctrine.light_imports import sha256
 from specify_cli import durable
-from specify_cli.trail.log.automatic import start_detached
+from specify_cli.libraries.processes.detached import start_detached
 
 CONSENT = "consent.json"
 REQUEST = "wanted"

@@ -22,6 +22,8 @@ from specify_cli.errors import InvocationError, StoredDataError
 from specify_cli.features.replay.replay import replay
 from specify_cli.features.replay.reports.report import describe_verdict
 from specify_cli.libraries.archive.archive import create_file, require_whole
+from specify_cli.libraries.signed_log.notes import ED25519
+from specify_cli.libraries.signed_log.signing import make_checkpoint, prove, read_keys
 from specify_cli.libraries.web.document import make_page, read_script
 from specify_cli.project.config import Project
 from specify_cli.record.reading.checks import read_commands
@@ -34,8 +36,6 @@ from specify_cli.storage.objects import FileObjectStore
 from specify_cli.storage.queries import tell_above
 from specify_cli.storage.store import FileRecordStore, Place
 from specify_cli.trail.log.entries import open_log
-from specify_cli.trail.log.notes import ED25519
-from specify_cli.trail.log.signing import make_checkpoint, prove, read_keys
 
 # Objects beyond this are named and left out, so that a page can be mailed.
 _MAX_OBJECT = 64 * 1024

@@ -34,6 +34,8 @@ from specify_cli.features.replay.replay import (
 from specify_cli.features.what_if.candidates import Candidate, Sights
 from specify_cli.invocation import gates
 from specify_cli.libraries.comparison.readable_diff import show_difference
+from specify_cli.libraries.signed_log.notes import encode
+from specify_cli.libraries.signed_log.signing import make_checkpoint
 from specify_cli.libraries.work.sharing import HERE, Engine, share_out
 from specify_cli.libraries.work.sources import (
     Failure,
@@ -49,8 +51,6 @@ from specify_cli.record.ids import millis_of
 from specify_cli.storage.store import Place
 from specify_cli.trail.log.entries import open_log
 from specify_cli.trail.log.leaves import START
-from specify_cli.trail.log.notes import encode
-from specify_cli.trail.log.signing import make_checkpoint
 
 
 class Transition(NamedTuple):

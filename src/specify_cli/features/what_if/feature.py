@@ -10,7 +10,7 @@ FEATURE = Feature(
     about="Decide again under other rules: today's, or proposed ones.",
     page="docs/replay.md",
     needs=("replay",),
-    libraries=("comparison", "work"),
+    libraries=("comparison", "signed_log", "work"),
     commands=(
         Command(
             ("backtest",),

@@ -8,10 +8,11 @@
 Reading order: `levels.py` (which level a trail reaches, and what is missing), `logs.py` (the logs
 that are here, and who signed them), `completeness.py` (records and logs held against each other),
 `elsewhere.py`, `log/` (proofs, tiles, cosignatures),
-`enrollment.py` (a person's key vouches for a log), `sources.py` (many projects), `testimony.py`,
-`findings.py`, `commands/`.
+`enrollment.py` (a person's key vouches for a log), `automatic.py` (sign after an answer),
+`sources.py` (many projects), `testimony.py`, `findings.py`, `commands/`.
 
 Each level says what is proven, and by whose signature; the report names what is not. Nobody is
-trusted whom the caller did not name. What the hot path needs of the log is in `trail/`. It needs
-the room approvals and the extra `trail`; sync and collector need it.
+trusted whom the caller did not name. What the hot path needs of the log is in `trail/`, what
+several rooms need in `libraries/signed_log`. It needs the room approvals and the extra `trail`;
+sync and collector need it.
 """

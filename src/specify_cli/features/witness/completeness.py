@@ -16,6 +16,8 @@ from collections.abc import Iterable, Iterator, Set
 from typing import NamedTuple
 
 from specify_cli.features.witness.findings import finding
+from specify_cli.libraries.signed_log.merkle import Frontier, hash_leaf
+from specify_cli.libraries.signed_log.notes import Checkpoint
 from specify_cli.record import layout
 from specify_cli.record.findings import (
     ERROR,
@@ -28,8 +30,6 @@ from specify_cli.record.findings import (
     SetReport,
 )
 from specify_cli.record.ids import millis_of
-from specify_cli.trail.log.merkle import Frontier, hash_leaf
-from specify_cli.trail.log.notes import Checkpoint
 
 # How far a clock may lie behind another before the order of two records is worth a word, in
 # milliseconds.

@@ -13,11 +13,11 @@ from typing import NamedTuple
 
 from specify_cli import durable
 from specify_cli.errors import InvocationError
+from specify_cli.libraries.signed_log.notes import NoteError, VerifierKey
+from specify_cli.libraries.signed_log.signing import find_signed, make_checkpoint, read_keys
 from specify_cli.libraries.ssh.signatures import BEGIN, sign_text
 from specify_cli.project.config import Project
-from specify_cli.trail.log.notes import NoteError, VerifierKey
 from specify_cli.trail.log.published import publish_file
-from specify_cli.trail.log.signing import find_signed, make_checkpoint, read_keys
 
 NAMESPACE = "spec-kitty-log"
 _HEAD = "spec-kitty log keys v1"

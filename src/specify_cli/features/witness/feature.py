@@ -10,7 +10,7 @@ FEATURE = Feature(
     about="Prove to others that no record is missing.",
     page="docs/trail.md",
     needs=("approvals",),
-    libraries=("archive", "ssh", "work"),
+    libraries=("archive", "processes", "signed_log", "ssh", "work"),
     extra="trail",
     groups=(Group("trail", "Prove to others that no record is missing.", 60, section="Prove"),),
     commands=(
@@ -123,6 +123,7 @@ FEATURE = Feature(
         ),
     ),
     fills=(
+        Fill("after", "automatic:sign_when_due", marker="kittify/log"),
         Fill("proofs", "log.proofs:collect_proofs"),
         Fill("record_streams", "levels:watch_trail"),
     ),

@@ -20,6 +20,16 @@ from specify_cli.features.witness.completeness import LogLine, LogView
 from specify_cli.features.witness.enrollment import NAMESPACE, read_enrollment
 from specify_cli.features.witness.findings import finding
 from specify_cli.features.witness.log.witnesses import read_witnesses
+from specify_cli.libraries.signed_log.notes import (
+    MAX_NOTE,
+    Checkpoint,
+    NoteError,
+    Policy,
+    VerifierKey,
+    parse_checkpoint,
+    signed_at,
+)
+from specify_cli.libraries.signed_log.signing import read_keys, require_cryptography
 from specify_cli.libraries.ssh.signatures import Signers
 from specify_cli.project.config import Project
 from specify_cli.record import layout
@@ -34,17 +44,7 @@ from specify_cli.trail.log.leaves import (
     list_names,
     parse_leaf,
 )
-from specify_cli.trail.log.notes import (
-    MAX_NOTE,
-    Checkpoint,
-    NoteError,
-    Policy,
-    VerifierKey,
-    parse_checkpoint,
-    signed_at,
-)
 from specify_cli.trail.log.published import MAX_PIECE, find_difference, list_segments
-from specify_cli.trail.log.signing import read_keys, require_cryptography
 
 
 class Trust(NamedTuple):

@@ -25,13 +25,13 @@ from specify_cli.libraries.archive.unpacking import (
     require_order,
     unpacked,
 )
+from specify_cli.libraries.signed_log.notes import Policy
 from specify_cli.libraries.work.sharing import Engine
 from specify_cli.record import layout
 from specify_cli.record.findings import SetReport
 from specify_cli.storage.checking import list_groups, require_here
 from specify_cli.storage.objects import FileObjectStore
 from specify_cli.storage.store import Place, places
-from specify_cli.trail.log.notes import Policy
 
 
 class Source(NamedTuple):

@@ -18,10 +18,10 @@ from record_lines import rewrite
 from specify_cli.errors import InvocationError
 from specify_cli.features.witness.logs import Trust, read_memory
 from specify_cli.invocation.executor import ProfileInvocationExecutor
+from specify_cli.libraries.signed_log.notes import parse_policy
+from specify_cli.libraries.signed_log.signing import make_checkpoint, read_keys
 from specify_cli.trail.log.entries import TrailLog, open_log
 from specify_cli.trail.log.leaves import LEAF_BYTES
-from specify_cli.trail.log.notes import parse_policy
-from specify_cli.trail.log.signing import make_checkpoint, read_keys
 from support import FULL, accept, environment, git, run_main, run_process, run_together, valid
 from trails import RECORDS, codes, grow, hide_copy, load, make_repository, sign, verify
 

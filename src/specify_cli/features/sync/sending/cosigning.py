@@ -17,11 +17,8 @@ from specify_cli.errors import InvocationError
 from specify_cli.features.sync.consent import Consent
 from specify_cli.features.sync.sending.transport import Answer, Endpoint
 from specify_cli.features.witness.log.witnesses import pin_witness
-from specify_cli.project.config import Project
-from specify_cli.trail.log.entries import open_log
-from specify_cli.trail.log.leaves import Generation
-from specify_cli.trail.log.merkle import prove_consistency
-from specify_cli.trail.log.notes import (
+from specify_cli.libraries.signed_log.merkle import prove_consistency
+from specify_cli.libraries.signed_log.notes import (
     Checkpoint,
     NoteError,
     VerifierKey,
@@ -29,13 +26,16 @@ from specify_cli.trail.log.notes import (
     parse_signature,
     signed_at,
 )
-from specify_cli.trail.log.signing import (
+from specify_cli.libraries.signed_log.signing import (
     LevelFiles,
     find_signed,
     keep_checkpoint,
     make_checkpoint,
     read_keys,
 )
+from specify_cli.project.config import Project
+from specify_cli.trail.log.entries import open_log
+from specify_cli.trail.log.leaves import Generation
 
 _EVENTS, _WITNESS = "/v1/events", "/witness"
 REFUSED = "REFUSED by the witness"

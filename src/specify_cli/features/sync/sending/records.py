@@ -19,6 +19,13 @@ from specify_cli.features.sync.sending.outbox import Members, Outbox, look_at
 from specify_cli.features.sync.sending.transport import Answer, parse_answer
 from specify_cli.libraries.archive.archive import Leaving
 from specify_cli.libraries.archive.sealing import Keys
+from specify_cli.libraries.signed_log.notes import Checkpoint
+from specify_cli.libraries.signed_log.signing import (
+    find_signed,
+    make_checkpoint,
+    read_checkpoint,
+    read_keys,
+)
 from specify_cli.libraries.wire.contract import canonical
 from specify_cli.project.config import Project
 from specify_cli.record.seal import is_digest
@@ -26,8 +33,6 @@ from specify_cli.storage.index import Index
 from specify_cli.storage.store import Place
 from specify_cli.trail.log.entries import open_log
 from specify_cli.trail.log.leaves import ANNEX, Generation, parse_leaf
-from specify_cli.trail.log.notes import Checkpoint
-from specify_cli.trail.log.signing import find_signed, make_checkpoint, read_checkpoint, read_keys
 
 _AT_A_TIME = 100
 # Leaves of one request: under 1 MiB, which every collector takes. Objects go together up to so many

@@ -8,14 +8,20 @@ from specify_cli.cli.terminal.output import write_answer, write_json, write_text
 from specify_cli.errors import CallerError
 from specify_cli.features.witness import enrollment
 from specify_cli.features.witness.log.tiles import export_tiles
+from specify_cli.libraries.signed_log.notes import Checkpoint, encode
+from specify_cli.libraries.signed_log.signing import (
+    Logged,
+    find_signed,
+    make_checkpoint,
+    prove,
+    read_keys,
+)
 from specify_cli.project.config import Project, load_project
 from specify_cli.room import Values
 from specify_cli.storage.index import Index
 from specify_cli.trail.log.entries import open_log
 from specify_cli.trail.log.leaves import CLOSE, START
-from specify_cli.trail.log.notes import Checkpoint, encode
 from specify_cli.trail.log.published import find_difference
-from specify_cli.trail.log.signing import Logged, find_signed, make_checkpoint, prove, read_keys
 
 
 def checkpoint(values: Values) -> int:

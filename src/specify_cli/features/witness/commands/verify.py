@@ -35,6 +35,7 @@ from specify_cli.features.witness.sources import (
     verify_sources,
 )
 from specify_cli.libraries.archive.unpacking import is_export
+from specify_cli.libraries.signed_log.notes import NoteError, parse_policy
 from specify_cli.libraries.ssh.options import read_signers
 from specify_cli.libraries.work.options import find_kind, list_sources, open_engine
 from specify_cli.libraries.work.sharing import Engine
@@ -42,7 +43,6 @@ from specify_cli.project.config import Project
 from specify_cli.record.findings import ERROR, LEVELS, RecordReport, SetReport
 from specify_cli.room import Values
 from specify_cli.storage.index import Index
-from specify_cli.trail.log.notes import NoteError, parse_policy
 
 
 def verify(values: Values) -> int:

@@ -16,15 +16,8 @@ from specify_cli import durable
 from specify_cli.errors import CallerError
 from specify_cli.features.witness.findings import finding
 from specify_cli.libraries.archive.unpacking import Contents
-from specify_cli.project.config import Project
-from specify_cli.record import layout
-from specify_cli.record.findings import LAST_OPENING_SEQ, Finding, RecordReport
-from specify_cli.record.record import split_lines
-from specify_cli.record.seal import seal_at_end
-from specify_cli.trail.log.entries import open_log
-from specify_cli.trail.log.leaves import ANNEX, CLOSE, FIXED, START, Leaf
-from specify_cli.trail.log.merkle import hash_leaf, verify_inclusion
-from specify_cli.trail.log.notes import (
+from specify_cli.libraries.signed_log.merkle import hash_leaf, verify_inclusion
+from specify_cli.libraries.signed_log.notes import (
     Checkpoint,
     NoteError,
     Policy,
@@ -32,7 +25,14 @@ from specify_cli.trail.log.notes import (
     parse_proof,
     signed_at,
 )
-from specify_cli.trail.log.signing import make_checkpoint, prove, require_cryptography
+from specify_cli.libraries.signed_log.signing import make_checkpoint, prove, require_cryptography
+from specify_cli.project.config import Project
+from specify_cli.record import layout
+from specify_cli.record.findings import LAST_OPENING_SEQ, Finding, RecordReport
+from specify_cli.record.record import split_lines
+from specify_cli.record.seal import seal_at_end
+from specify_cli.trail.log.entries import open_log
+from specify_cli.trail.log.leaves import ANNEX, CLOSE, FIXED, START, Leaf
 
 _MAX_PROOF = 512 * 1024
 _UNCHECKED = (

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from doctrine import os
 from specify_cli import durable
 from specify_cli.errors import CallerError
+from specify_cli.libraries.signed_log.merkle import WIDTH
+from specify_cli.libraries.signed_log.notes import Checkpoint
+from specify_cli.libraries.signed_log.signing import LevelFiles
 from specify_cli.trail.log.leaves import Generation
-from specify_cli.trail.log.merkle import WIDTH
-from specify_cli.trail.log.notes import Checkpoint
-from specify_cli.trail.log.signing import LevelFiles
 
 
 def export_tiles(generation: Generation, checkpoint: Checkpoint, folder: str) -> int:

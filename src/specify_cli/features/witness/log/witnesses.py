@@ -7,7 +7,7 @@ from shlex import quote
 
 from specify_cli import durable
 from specify_cli.errors import StoredDataError
-from specify_cli.trail.log.notes import NoteError, VerifierKey
+from specify_cli.libraries.signed_log.notes import NoteError, VerifierKey
 
 _FILE = "witnesses"
 _MAX = 64 * 1024

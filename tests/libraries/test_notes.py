@@ -8,9 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from specify_cli.project.config import Project
-from specify_cli.trail.log.entries import open_log
-from specify_cli.trail.log.notes import (
+from specify_cli.libraries.signed_log.notes import (
     ED25519,
     ED25519_COSIGNATURE,
     ML_DSA_44,
@@ -24,7 +22,9 @@ from specify_cli.trail.log.notes import (
     parse_proof,
     signed_at,
 )
-from specify_cli.trail.log.signing import make_checkpoint, prove, read_keys
+from specify_cli.libraries.signed_log.signing import make_checkpoint, prove, read_keys
+from specify_cli.project.config import Project
+from specify_cli.trail.log.entries import open_log
 from trails import grow, load, make_repository
 
 # The example of c2sp.org/signed-note's own test key, as Go's `note` package documents it.
@@ -49,7 +49,7 @@ def _keys(project: Project) -> list[VerifierKey]:
 
 def test_a_key_and_a_note_of_go_verify() -> None:
     text, _, line = GO_NOTE.rpartition("\n\n")
-    from specify_cli.trail.log.notes import parse_signature
+    from specify_cli.libraries.signed_log.notes import parse_signature
 
     note = Checkpoint("", 0, b"", f"{text}\n", (parse_signature(line),))
 

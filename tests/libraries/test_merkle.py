@@ -6,7 +6,7 @@ import random
 
 from pymerkle import InmemoryTree, InvalidProof, verify_inclusion  # type: ignore[import-untyped]
 
-from specify_cli.trail.log import merkle
+from specify_cli.libraries.signed_log import merkle
 
 
 class Tree:

@@ -13,7 +13,8 @@ from typing import NamedTuple
 import pytest
 
 from specify_cli.libraries.archive.archive import _iter_archive
-from specify_cli.trail.log import leaves, signing
+from specify_cli.libraries.signed_log import signing
+from specify_cli.trail.log import leaves
 from specify_cli.trail.log.entries import open_log
 from specify_cli.trail.log.leaves import Leaf
 from support import Ran, run_main

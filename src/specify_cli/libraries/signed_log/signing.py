@@ -29,18 +29,8 @@ from typing import NamedTuple
 from doctrine import os
 from specify_cli import durable
 from specify_cli.errors import CallerError, InvocationError, StoredDataError
-from specify_cli.project.config import Project
-from specify_cli.record import layout
-from specify_cli.trail.log import merkle
-from specify_cli.trail.log.entries import TrailLog, open_log
-from specify_cli.trail.log.leaves import (
-    LEAF_BYTES,
-    OF_INVOCATION,
-    Generation,
-    list_names,
-    parse_leaf,
-)
-from specify_cli.trail.log.notes import (
+from specify_cli.libraries.signed_log import merkle
+from specify_cli.libraries.signed_log.notes import (
     ED25519,
     MAX_NOTE,
     ML_DSA_44,
@@ -54,6 +44,16 @@ from specify_cli.trail.log.notes import (
     make_text,
     parse_checkpoint,
     sign,
+)
+from specify_cli.project.config import Project
+from specify_cli.record import layout
+from specify_cli.trail.log.entries import TrailLog, open_log
+from specify_cli.trail.log.leaves import (
+    LEAF_BYTES,
+    OF_INVOCATION,
+    Generation,
+    list_names,
+    parse_leaf,
 )
 from specify_cli.trail.log.published import (
     find_difference,

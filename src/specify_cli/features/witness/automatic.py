@@ -1,8 +1,8 @@
 """Sign the log automatically, after the answer of a command: in a process of its own, at most once
 an hour.
 
-    sign_when_due(root, git_dir)        # after `do` and `complete`; costs a listing and two `stat`
-    python -P -m specify_cli.trail.log.automatic ROOT
+    sign_when_due(root)        # after `do` and `complete`; costs a listing and two `stat`
+    python -P -m specify_cli.features.witness.automatic ROOT
 
 Only a log that a person has signed before (`trail checkpoint`) is signed automatically.
 
@@ -17,8 +17,9 @@ import sys
 import time
 
 from doctrine import os
-from doctrine.git import find_worktree
+from doctrine.git import find_worktree, git_directory
 from specify_cli.errors import InvocationError
+from specify_cli.libraries.processes.detached import start_detached
 from specify_cli.project.config import load_project
 from specify_cli.project.root import place_below
 from specify_cli.trail.log.entries import TrailLog
@@ -27,46 +28,22 @@ from specify_cli.trail.log.leaves import list_generations
 # How long a signed state is good enough, in seconds.
 _PERIOD = 3600.0
 _ASKED = "asked"
-_NULL = [
-    (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-    (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0),
-    (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0),
-]
 
 
-def start_detached(module: str, root: str, descriptors: tuple[tuple[int, int], ...] = ()) -> None:
-    """Start one of our modules for a project, in a detached process. Raises OSError.
-
-    `descriptors` are (number here, number there) pairs that the new process gets. It inherits
-    nothing else, has a session of its own, and no input or output. So a program that waits until
-    this process closes a pipe does not wait for the new one.
-
-    `root` is the project's folder and the only argument. The process outlives this one; nobody
-    waits for it and nobody sees how it ended.
-    """
-    closing = []
-    for name in os.listdir("/dev/fd"):
-        try:
-            if int(name) > 2 and os.get_inheritable(int(name)):
-                closing.append((os.POSIX_SPAWN_CLOSE, int(name)))
-        except OSError:
-            continue  # the listing's own
-    actions = [*_NULL, *closing, *((os.POSIX_SPAWN_DUP2, *pair) for pair in descriptors)]
-    argv = [sys.executable, "-P", "-m", module, root]
-    os.posix_spawn(sys.executable, argv, os.environ, file_actions=actions, setsid=True)
-
-
-def sign_when_due(root: str, git_dir: str, now: float | None = None) -> bool:
+def sign_when_due(root: str, now: float | None = None) -> bool:
     """Start the signing of a project's log if it is due; return whether it was started.
 
     `now` is in seconds since 1970. The result is also False if nobody ever signed the log, or if
     the process cannot be started. Nothing is raised.
 
-    `root` is the project's folder, and `git_dir` the git directory that all worktrees share. The
-    mark is written before the process is started, so that the next command starts no other.
+    `root` is the project's folder. The mark is written before the process is started, so that the
+    next command starts no other.
     """
     top = find_worktree(root)
-    home = TrailLog(root, git_dir, "" if top is None else place_below(root, top)).homes[0]
+    git_dir = None if top is None else git_directory(top)
+    if top is None or git_dir is None:
+        return False
+    home = TrailLog(root, git_dir, place_below(root, top)).homes[0]
     try:
         (*_, newest) = list_generations(home)
         last = os.stat(f"{home}/{newest}/checkpoint").st_mtime
@@ -77,7 +54,7 @@ def sign_when_due(root: str, git_dir: str, now: float | None = None) -> bool:
             return False
         os.close(os.open(mark, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
         os.utime(mark)
-        start_detached("specify_cli.trail.log.automatic", root)
+        start_detached("specify_cli.features.witness.automatic", root)
         return True
     except (ValueError, OSError, NotImplementedError):
         return False  # nothing was ever signed, or it cannot be: `trail checkpoint` says why
@@ -86,7 +63,7 @@ def sign_when_due(root: str, git_dir: str, now: float | None = None) -> bool:
 def _sign(root: str) -> None:
     """Sign once, with low priority."""
     # loads cryptography in the detached process alone
-    from specify_cli.trail.log.signing import make_checkpoint
+    from specify_cli.libraries.signed_log.signing import make_checkpoint
 
     os.nice(10)
     try:
