@@ -673,7 +673,7 @@ def _not_recordable(event: str) -> CallerError:
 
 def _invalid_payload(message: str, event: str) -> CallerError:
     """Return the error for a payload that does not fit, with the members of its event."""
-    members = ", ".join(RECORDABLE.get(event, ()))
+    members = ", ".join(EVENTS[event].recordable)
     return CallerError("PAYLOAD_INVALID", message, f"the members of {event} are: {members}")
 
 

@@ -277,7 +277,7 @@ def described_row(event: str) -> str:
     """Return the row of docs/api.md for an event: what its payload needs, else what writes it."""
     cells = [
         f"`{name}`{' ' if member.choices else ''}{'·'.join(member.choices)}"
-        for name, member in RECORDABLE.get(event, {}).items()
+        for name, member in EVENTS[event].recordable.items()
         if member.required
     ]
     last = ", ".join(cells) if event in RECORDABLE else EVENTS[event].command

@@ -2,23 +2,25 @@
 from. [pure]
 
     EVENTS["tool_call"].members["args"].side     # "tool_args"
-    named = OBJECT_MEMBERS["started"]  # ("governance_context_hash", "snapshot", "request_object")
+    list_members("object")["started"]  # ("governance_context_hash", "snapshot", "request_object")
 
 An event that is added here has a schema, is checked when it is recorded, followed by verify, shown
 and documented (`make docs`). What it does to the state of a run stands in `state`.
 
 How one row is used. `members` in order give the row of docs/format.md §4 and the fields of the
-model. A payload is checked against what `RECORDABLE` keeps of it, and `side` says which capture
-mode a member obeys. `OBJECT_MEMBERS` tells verify where digests of objects stand. `durable` decides
+model. A payload is checked against `recordable`, and `side` says which capture mode a member
+obeys. `list_members` tells verify where digests of objects stand. `durable` decides
 whether an append waits for the disk.
 """
 
 from __future__ import annotations
 
+from functools import cached_property
+
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 
 class Member(NamedTuple):
@@ -49,8 +51,11 @@ class Member(NamedTuple):
         return self.presence == "required"
 
 
-class EventType(NamedTuple):
+class EventType:
     """One event: what it says, its members, and how it is treated.
+
+    `make_members` returns the members by name. They are made when `members` is first asked for,
+    because a hook needs those of one or two events, and all of them cost it 4 % of its time.
 
     `durable`: the line is on stable storage before the program goes on (docs/format.md §6).
     `compared`: a run that is resumed or executed again must write an equal line. `highlights` are
@@ -59,14 +64,30 @@ class EventType(NamedTuple):
     record, and `witness` where only the program's transcript adds it there.
     """
 
-    about: str
-    members: Mapping[str, Member]
-    highlights: tuple[str, ...]
-    known_as: str
-    command: str = ""
-    durable: bool = False
-    compared: bool = False
-    annex: str = ""
+    def __init__(
+        self,
+        about: str,
+        make_members: Callable[[], Mapping[str, Member]],
+        highlights: tuple[str, ...],
+        known_as: str,
+        command: str = "",
+        durable: bool = False,
+        compared: bool = False,
+        annex: str = "",
+    ) -> None:
+        self.about, self._make_members, self.highlights = about, make_members, highlights
+        self.known_as, self.command = known_as, command
+        self.durable, self.compared, self.annex = durable, compared, annex
+
+    @cached_property
+    def members(self) -> Mapping[str, Member]:
+        """The members that a line of this event can have besides those of every line."""
+        return self._make_members()
+
+    @property
+    def recordable(self) -> Mapping[str, Member]:
+        """The members that a payload can give."""
+        return {name: member for name, member in self.members.items() if member.presence}
 
 
 _JSON = "application/json"
@@ -154,7 +175,7 @@ _ORDER = {
 EVENTS: Mapping[str, EventType] = {
     "started": EventType(
         "The record opens.",
-        {
+        lambda: {
             "started_at": _computed("time"),
             "profile_id": _computed("profile"),
             "action": _computed("text"),
@@ -227,7 +248,7 @@ EVENTS: Mapping[str, EventType] = {
     ),
     "policy_snapshot_ref": EventType(
         "Which policy was in force.",
-        {
+        lambda: {
             "bundle": _computed("object", nullable=True, note="(null: no policy)"),
             "bundle_hash": _computed("digest", nullable=True, note="(its bytes)"),
             "policy_hash": _computed(
@@ -253,7 +274,7 @@ EVENTS: Mapping[str, EventType] = {
     ),
     "retrieval_request": EventType(
         "What was asked of the corpus.",
-        {
+        lambda: {
             "request_id": _computed("text"),
             "query": _computed("text"),
             "query_hash": _computed("digest"),
@@ -268,7 +289,7 @@ EVENTS: Mapping[str, EventType] = {
     ),
     "retrieval_response": EventType(
         "What came back, why, and what policy took away.",
-        {
+        lambda: {
             "request_id": _computed("text"),
             "hits": _computed(
                 "hits",
@@ -286,7 +307,7 @@ EVENTS: Mapping[str, EventType] = {
     ),
     "stage_transition": EventType(
         "The work goes from one stage to the next.",
-        {
+        lambda: {
             "to": _required("name"),
             "from": _optional("name", note="(or null; a `checkpoint` follows in the same write)"),
             **_AGENT,
@@ -301,7 +322,7 @@ EVENTS: Mapping[str, EventType] = {
     ),
     "checkpoint": EventType(
         "A point to replay against.",
-        {
+        lambda: {
             "label": _MAYBE,
             "manual": _computed("boolean"),
             "state_hash": _computed("digest", note="(of the execution state before this line)"),
@@ -314,14 +335,14 @@ EVENTS: Mapping[str, EventType] = {
     ),
     "step_started": EventType(
         "A unit of work begins.",
-        {**_STEP, "input": _optional("captured", side="tool_args"), **_AGENT, **_MARKS},
+        lambda: {**_STEP, "input": _optional("captured", side="tool_args"), **_AGENT, **_MARKS},
         ("step", "ordinal"),
         "WorkflowStep begin, span start",
         compared=True,
     ),
     "step_completed": EventType(
         "A unit of work ended and decided.",
-        {
+        lambda: {
             **_STEP,
             "decision": _optional("choice", choices=_DECISIONS, default="PASS"),
             "output": _optional("captured", side="tool_output"),
@@ -336,7 +357,7 @@ EVENTS: Mapping[str, EventType] = {
     ),
     "step_failed": EventType(
         "A unit of work ended in an error.",
-        {
+        lambda: {
             **_STEP,
             **_ERROR,
             "attempt": _optional("integer", default=1),
@@ -352,7 +373,7 @@ EVENTS: Mapping[str, EventType] = {
     ),
     "tool_call": EventType(
         "A tool is about to run.",
-        {
+        lambda: {
             "call_id": _optional("name", every=True),
             "tool": _required("name"),
             "args": _optional("captured", side="tool_args"),
@@ -371,7 +392,7 @@ EVENTS: Mapping[str, EventType] = {
     ),
     "tool_result": EventType(
         "What a tool gave.",
-        {
+        lambda: {
             "call_id": _required("name"),
             "tool": _optional("name"),
             "status": _optional(
@@ -396,7 +417,7 @@ EVENTS: Mapping[str, EventType] = {
     ),
     "patch_apply": EventType(
         "A file was made, changed or deleted.",
-        {
+        lambda: {
             "path": _required("path"),
             "kind": _required("choice", choices=("create", "modify", "delete")),
             "before": _optional("captured", side="tool_args", media_type="text/plain"),
@@ -415,7 +436,7 @@ EVENTS: Mapping[str, EventType] = {
     ),
     "gate_decision": EventType(
         "A rule was asked and answered.",
-        {
+        lambda: {
             "gate": _required("name"),
             "rule_ref": _required("name"),
             "rule_digest": _optional("digest"),
@@ -436,7 +457,7 @@ EVENTS: Mapping[str, EventType] = {
     ),
     "approval": EventType(
         "Somebody allowed or denied a call, a gate or the request.",
-        {
+        lambda: {
             "decision": _required("choice", ("allow", "deny")),
             "refers_to": _required("choice", ("call", "gate", "request")),
             "call_id": _optional("name"),
@@ -458,14 +479,14 @@ EVENTS: Mapping[str, EventType] = {
     ),
     "prompt": EventType(
         "What a person asked the agent.",
-        {"text": _optional("captured", side="prompt", media_type="text/plain"), **_INSIDE},
+        lambda: {"text": _optional("captured", side="prompt", media_type="text/plain"), **_INSIDE},
         ("text",),
         "user message",
         annex="witness",
     ),
     "turn": EventType(
         "The agent's turn is over: what it answered at its end, and what its model used.",
-        {
+        lambda: {
             "text": _optional("captured", side="response", media_type="text/plain"),
             "thinking": _optional("digested", side="response", media_type="text/plain"),
             "model": _optional("name"),
@@ -481,7 +502,7 @@ EVENTS: Mapping[str, EventType] = {
     "session_change": EventType(
         "The session the record belongs to began, went on, was compacted or ended, or works with "
         "something else.",
-        {
+        lambda: {
             "change": _required(
                 "choice",
                 (
@@ -500,7 +521,7 @@ EVENTS: Mapping[str, EventType] = {
     ),
     "model_call": EventType(
         "The host asked its model.",
-        {
+        lambda: {
             "call_id": _optional("name", every=True),
             "model": _required("name"),
             "prompt": _optional("captured", side="prompt"),
@@ -522,7 +543,7 @@ EVENTS: Mapping[str, EventType] = {
     ),
     "error": EventType(
         "Something went wrong outside any one step.",
-        {
+        lambda: {
             **_ERROR,
             "severity": _optional("choice", choices=_SEVERITIES, default="error"),
             **_INSIDE,
@@ -534,7 +555,7 @@ EVENTS: Mapping[str, EventType] = {
     ),
     "policy_violation": EventType(
         "A rule or limit was broken; for a limit nothing runs after it.",
-        {
+        lambda: {
             "rule_id": _required("name", note="(`limit:<name>` for a limit)"),
             "message": _optional("note", default=""),
             "severity": _optional("choice", choices=_SEVERITIES, default="error"),
@@ -548,7 +569,7 @@ EVENTS: Mapping[str, EventType] = {
     ),
     "reconciled": EventType(
         "What another witness tells was held against the record.",
-        {
+        lambda: {
             "witness": _computed("choice", choices=("transcript",)),
             "until": _computed("time", note="(what it tells up to then, by its own claim)"),
             "calls": _computed("integer", note="(that it tells since the last such line)"),
@@ -564,7 +585,7 @@ EVENTS: Mapping[str, EventType] = {
     ),
     "capture_gap": EventType(
         "What could not be written, and why.",
-        {
+        lambda: {
             "reason": _required("name"),
             "what": _required("name"),
             "count": _optional("integer", default=1),
@@ -577,7 +598,7 @@ EVENTS: Mapping[str, EventType] = {
     ),
     "recovered": EventType(
         "A writer crashed before this line; the next one went on.",
-        {
+        lambda: {
             "skipped_bytes": _computed("positive"),
             "skipped_sha256": _computed("digest", note="(§7)"),
         },
@@ -587,7 +608,7 @@ EVENTS: Mapping[str, EventType] = {
     ),
     "resumed": EventType(
         "The seam where a later process went on with an unfinished run.",
-        {
+        lambda: {
             "from_seq": _computed("integer"),
             "state_hash": _computed("digest"),
             "program": _MAYBE,
@@ -601,7 +622,7 @@ EVENTS: Mapping[str, EventType] = {
     ),
     "artifact_link": EventType(
         "A file the work made or changed.",
-        {
+        lambda: {
             "path": Member("source", "required"),
             "ref": _computed("text", note="(path below the root)"),
             "digest": _computed("digest"),
@@ -614,14 +635,17 @@ EVENTS: Mapping[str, EventType] = {
     ),
     "commit_link": EventType(
         "The commit that holds the work.",
-        {"commit": Member("source", "required"), "sha": _computed("sha", note="(full commit id)")},
+        lambda: {
+            "commit": Member("source", "required"),
+            "sha": _computed("sha", note="(full commit id)"),
+        },
         ("sha",),
         "commit reference",
         annex="also",
     ),
     "completed": EventType(
         "The last line, for good.",
-        {
+        lambda: {
             "completed_at": _computed("time"),
             "outcome": _computed("choice", choices=("done", "failed", "abandoned")),
             "closed_by": _computed("choice", choices=("agent", "person", "hook", "doctor")),
@@ -638,7 +662,7 @@ EVENTS: Mapping[str, EventType] = {
     ),
     "exported": EventType(
         "An annex: the record left in a portable file.",
-        {"object": _computed("object"), "safe": _computed("boolean")},
+        lambda: {"object": _computed("object"), "safe": _computed("boolean")},
         ("object",),
         "disclosure note",
         "spec-kitty invocations export ID",
@@ -646,7 +670,7 @@ EVENTS: Mapping[str, EventType] = {
     ),
     "replayed": EventType(
         "An annex: the record was replayed, and this report came of it.",
-        {
+        lambda: {
             "object": _computed("object"),
             "match": _computed(
                 "boolean",
@@ -662,7 +686,7 @@ EVENTS: Mapping[str, EventType] = {
     ),
     "erased": EventType(
         "An annex: members of lines, or whole objects, were erased.",
-        {
+        lambda: {
             "lines": _computed("erasures", note="(§13)"),
             "objects": _computed("seals", note="(that were erased whole)"),
             "rule": Member("text", note="(of the project's config, that ordered it)"),
@@ -679,7 +703,7 @@ EVENTS: Mapping[str, EventType] = {
     ),
     "held": EventType(
         "An annex: nothing of the record may be erased until it is released.",
-        {**_ORDER},
+        lambda: {**_ORDER},
         ("ordered_by", "reason"),
         "legal hold",
         "spec-kitty hold add",
@@ -687,7 +711,7 @@ EVENTS: Mapping[str, EventType] = {
     ),
     "released": EventType(
         "An annex: a hold is over.",
-        {"hold": _computed("digest", note="(the seal of its annex)"), **_ORDER},
+        lambda: {"hold": _computed("digest", note="(the seal of its annex)"), **_ORDER},
         ("ordered_by", "reason"),
         "end of a legal hold",
         "spec-kitty hold release",
@@ -696,8 +720,12 @@ EVENTS: Mapping[str, EventType] = {
 }
 
 
-def _list_members(kind: str) -> dict[str, tuple[str, ...]]:
-    """Return the members of a kind by their events."""
+def list_members(kind: str) -> dict[str, tuple[str, ...]]:
+    """Return the names of the members of a kind by their events; events without one are left out.
+
+    `object` gives where a line names objects, each by its digest, and `captured` where it holds
+    what was captured.
+    """
     return {
         name: members
         for name, event in EVENTS.items()
@@ -705,8 +733,6 @@ def _list_members(kind: str) -> dict[str, tuple[str, ...]]:
     }
 
 
-# Where a line names objects, each by its digest; and where it holds what was captured.
-OBJECT_MEMBERS, CAPTURED_MEMBERS = _list_members("object"), _list_members("captured")
 # Events that can stand in a record, and also in an annex once the record is closed.
 LATE = tuple(name for name, event in EVENTS.items() if event.annex == "also")
 DURABLE = frozenset(name for name, event in EVENTS.items() if event.durable)
@@ -716,9 +742,5 @@ ANNEX_EVENTS = tuple(name for name, event in EVENTS.items() if event.annex)
 ANNEX_ONLY = frozenset(name for name, event in EVENTS.items() if event.annex == "only")
 # Annexes that a person or a rule orders. They can also belong to an open record.
 ORDERS = ("erased", "held", "released")
-# What a payload can give, by event.
-RECORDABLE: Mapping[str, Mapping[str, Member]] = {
-    name: {member: of for member, of in event.members.items() if of.presence}
-    for name, event in EVENTS.items()
-    if not event.command
-}
+# The events that a payload can give.
+RECORDABLE = tuple(name for name, event in EVENTS.items() if not event.command)

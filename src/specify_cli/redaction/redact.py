@@ -40,12 +40,14 @@ from itertools import pairwise
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple, sha256
 from specify_cli.redaction.finders import FINDERS
 from specify_cli.redaction.heuristics import compiled, is_secret, masks_in
-from specify_cli.redaction.rules import DIGEST, SHIPPED, Rule, by_pattern
+from specify_cli.redaction.rules import DIGEST, SHIPPED, by_pattern
 
 if TYPE_CHECKING:
     import re
     from collections.abc import Collection, Iterator
     from typing import Any
+
+    from specify_cli.redaction.rules import Needles, ShippedRules
 
 
 MASK = "⟦{rule}⟧"
@@ -92,7 +94,7 @@ class RuleSet(NamedTuple):
     replay knows by which rules a text was masked.
     """
 
-    shipped: tuple[Rule, ...]
+    shipped: ShippedRules | tuple[()]
     user: tuple[tuple[str, Any], ...]
     allowed: frozenset[str]
     allowed_patterns: tuple[Any, ...]
@@ -129,7 +131,7 @@ def shipped_rule_set() -> RuleSet:
 
     It is the same value at each call.
     """
-    ids = frozenset((*(rule.rule_id for rule in SHIPPED), OVERRUN))
+    ids = frozenset((*SHIPPED.list_ids(), OVERRUN))
     return RuleSet(SHIPPED, (), frozenset(), (), ids, DIGEST)
 
 
@@ -402,20 +404,10 @@ def redact(text: str, rules: RuleSet) -> Redacted:
     return redact_with(text, None, rules)
 
 
-_Needles = list[tuple[int, tuple[str, ...]]]
-
-
-@lru_cache(maxsize=2)
-def _group_needles(of_shipped: bool) -> tuple[_Needles, _Needles, _Needles]:
-    """Return the needles of the shipped rules with their places, by the view they are looked for
-    in.
-
-    The views are the long words of a text, its folded letters, the text itself.
-    """
-    groups: tuple[_Needles, _Needles, _Needles] = ([], [], [])
-    for place, rule in enumerate(SHIPPED if of_shipped else ()):
-        groups[0 if rule.in_words else 1 if rule.folded else 2].append((place, rule.needles))
-    return groups
+@lru_cache(maxsize=1)
+def _group_needles() -> tuple[Needles, Needles, Needles]:
+    """Return the needles of the shipped rules by the view they are looked for in."""
+    return SHIPPED.group_needles()
 
 
 # Characters, the rarer ones last, before all those beyond ASCII.
@@ -427,12 +419,12 @@ _RARE = (
 _RANKED_FROM = 20_000
 
 
-@lru_cache(maxsize=6)
-def _rank_needles(view: int, of_shipped: bool) -> dict[str, _Needles]:
+@lru_cache(maxsize=3)
+def _rank_needles(view: int) -> dict[str, Needles]:
     """Return the needles of one of the views by their rarest character."""
     ranks = {sign: rank for rank, sign in enumerate(_RARE)}
     ranked: dict[str, dict[int, list[str]]] = {}
-    for place, ones in _group_needles(of_shipped)[view]:
+    for place, ones in _group_needles()[view]:
         for needle in ones:
             rarest = max(needle, key=lambda sign: ranks.get(sign, len(ranks)))
             ranked.setdefault(rarest, {}).setdefault(place, []).append(needle)
@@ -445,16 +437,17 @@ def _rank_needles(view: int, of_shipped: bool) -> dict[str, _Needles]:
 def _find_candidates(view: View, rules: RuleSet) -> tuple[int, ...]:
     """Return the shipped rules one of whose needles stands in the text, as their places in the
     table."""
+    if not rules.shipped:
+        return ()
     candidates = set()
-    of_shipped = bool(rules.shipped)
-    groups = _group_needles(of_shipped)
+    groups = _group_needles()
     for number, where in enumerate((view.words, view.folded, view.text)):
         # Few texts hold a long word.
         if not where or (rules.sieve and not _may_hold(rules.sieve[number], where)):
             continue
         groups_here = [groups[number]]
         if len(where) >= _RANKED_FROM:
-            ranked = _rank_needles(number, of_shipped)
+            ranked = _rank_needles(number)
             groups_here = [needles for sign, needles in ranked.items() if sign in where]
         for needles in groups_here:
             for place, ones in needles:
@@ -497,7 +490,7 @@ def _compile_sieve() -> tuple[Any, ...]:
 
     groups = [
         sorted({needle.encode() for _, ones in needles for needle in ones})
-        for needles in _group_needles(True)
+        for needles in _group_needles()
     ]
     return tuple(re2.compile(b"|".join(map(re2.escape, ones))) for ones in groups)
 

@@ -30,7 +30,8 @@ from specify_cli.redaction.heuristics import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
+    from typing import Any
 
     Options = dict[str, tuple[tuple[str, tuple[str, ...]], ...]]
 
@@ -60,30 +61,81 @@ class Rule(NamedTuple):
     @property
     def in_words(self) -> bool:
         """Return whether what it finds stands in a run of at least 16 token characters."""
-        return self.run >= 14 or self.back >= 14
+        return _is_long(self.run, self.back)
 
 
-def _read_shipped() -> tuple[str, dict[str, str], Options, tuple[Rule, ...]]:
-    """Return what `rules.json` holds: the digest of the set, parts of patterns, options of
-    commands, rules."""
+def _is_long(run: int, back: int) -> bool:
+    return run >= 14 or back >= 14
+
+
+Needles = list[tuple[int, tuple[str, ...]]]
+
+
+class ShippedRules:
+    """The shipped rules in the order of `rules.json`.
+
+    A rule is made when it is first asked for: a typical text holds the needle of none, and to make
+    all of them costs a hook 2 % of its time.
+    """
+
+    def __init__(self, rows: list[dict[str, Any]]) -> None:
+        self._rows = rows
+        self._made: dict[int, Rule] = {}
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, place: int) -> Rule:
+        rule = self._made.get(place)
+        if rule is None:
+            row = self._rows[place]
+            pattern = row.get("pattern", "")
+            for name, part in PARTS.items():
+                pattern = pattern.replace(f"(?&{name})", part)
+            row = {**row, "needles": _read_needles(row), "pattern": pattern}
+            rule = self._made[place] = Rule(**row)
+        return rule
+
+    def __iter__(self) -> Iterator[Rule]:
+        return map(self.__getitem__, range(len(self)))
+
+    def group_needles(self) -> tuple[Needles, Needles, Needles]:
+        """Return the needles with the places of their rules, by the view they are looked for in.
+
+        The views are the long words of a text, its folded letters, the text itself.
+        """
+        groups: tuple[Needles, Needles, Needles] = ([], [], [])
+        for place, row in enumerate(self._rows):
+            long = _is_long(row.get("run", 0), row.get("back", 0))
+            groups[0 if long else 1 if "folded" in row else 2].append((place, _read_needles(row)))
+        return groups
+
+    def list_ids(self) -> set[str]:
+        """Return the ids of the rules; several rules can have one."""
+        return {row["rule_id"] for row in self._rows}
+
+
+def _read_needles(row: dict[str, Any]) -> tuple[str, ...]:
+    needles = row["needles"]
+    return tuple(needles.split() if isinstance(needles, str) else needles)
+
+
+def _read_document() -> dict[str, Any]:
     with open(f"{__file__.rpartition('/')[0]}/rules.json", encoding="utf-8") as file:
-        document = json.load(file)
-    options = {
-        option: tuple((form, tuple(commands)) for form, commands in forms)
-        for option, forms in document["options"].items()
-    }
-    rules = []
-    for row in document["rules"]:
-        needles, pattern = row["needles"], row.get("pattern", "")
-        for name, part in document["parts"].items() if "(?&" in pattern else ():
-            pattern = pattern.replace(f"(?&{name})", part)
-        needles = tuple(needles.split() if isinstance(needles, str) else needles)
-        rules.append(Rule(**{**row, "needles": needles, "pattern": pattern}))
-    return document["digest"], document["parts"], options, tuple(rules)
+        document: dict[str, Any] = json.load(file)
+    return document
 
 
 # Read when the module is loaded, as the module itself is: nothing here reads a file later.
-DIGEST, PARTS, OPTIONS, SHIPPED = _read_shipped()
+_DOCUMENT = _read_document()
+# The digest of the set, and parts of patterns.
+DIGEST: str = _DOCUMENT["digest"]
+PARTS: dict[str, str] = _DOCUMENT["parts"]
+OPTIONS: Options = {
+    option: tuple((form, tuple(commands)) for form, commands in forms)
+    for option, forms in _DOCUMENT["options"].items()
+}
+SHIPPED = ShippedRules(_DOCUMENT["rules"])
 
 
 def by_pattern(

@@ -491,7 +491,7 @@ def test_the_document_lists_the_shipped_rules() -> None:
 
 def test_the_digest_stated_with_the_shipped_rules_is_theirs() -> None:
     """It is not computed at start, because that costs more than reading it."""
-    assert _compute_digest(SHIPPED, OPTIONS, FINDERS_VERSION, vocabulary()) == shipped_rule_set().digest
+    assert _compute_digest((*SHIPPED,), OPTIONS, FINDERS_VERSION, vocabulary()) == shipped_rule_set().digest
 
 
 def test_without_rules_nothing_is_looked_for() -> None:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple, sha256
 from doctrine.text import make_encodable, name_kind, say, spell
-from specify_cli.record.event_table import RECORDABLE, Member
+from specify_cli.record.event_table import EVENTS, Member
 from specify_cli.record.record import dedupe_bytes, is_durable
 from specify_cli.record.seal import MAX_INTEGER, digest_of, is_digest, open_line
 from specify_cli.redaction.capture import CapturedSide, DigestKey, apply_mode
@@ -114,13 +114,13 @@ def compose_event(
     """Return the body of one run event from its raw payload. Raises PayloadError naming the member
     at fault.
 
-    `event` is one of RECORDABLE, and `payload` is untrusted. `new_id` returns the id for a call
-    without one. `trace_id` is that of the record; a call's idempotency key is made from it.
+    `event` is one that a payload can give, and `payload` is untrusted. `new_id` returns the id for
+    a call without one. `trace_id` is that of the record; a call's idempotency key is made from it.
     `redactions` in the body counts the masked values of all members together.
 
     A value that cannot be masked or is no JSON does not raise: it is left out, and `gaps` say so.
     """
-    fields = RECORDABLE[event]
+    fields = EVENTS[event].recordable
     _refuse_foreign_members(event, fields, payload)
     body: dict[str, object] = {"event": event}
     objects: list[bytes] = []

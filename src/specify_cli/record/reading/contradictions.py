@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 
 from doctrine.light_imports import TYPE_CHECKING, sha256
-from specify_cli.record.event_table import CAPTURED_MEMBERS
+from specify_cli.record.event_table import list_members
 from specify_cli.record.reading.patch_lines import (
     REMOVED,
     digest_line,
@@ -24,9 +24,10 @@ from specify_cli.record.seal import SealError, digest_of
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+_CAPTURED_MEMBERS = list_members("captured")
 # The events that state a digest of what they hold.
 STATING = frozenset(
-    (*CAPTURED_MEMBERS, "retrieval_request", "retrieval_response", "policy_snapshot_ref")
+    (*_CAPTURED_MEMBERS, "retrieval_request", "retrieval_response", "policy_snapshot_ref")
 )
 # A lone surrogate is written as its escape, and the escape of a text in JSON is not that of the
 # text itself.
@@ -41,7 +42,7 @@ def find_contradictions(fields: Mapping[str, object]) -> Iterator[str]:
     `_hash`.
     """
     event = str(fields.get("event"))
-    for name in CAPTURED_MEMBERS.get(event, ()):
+    for name in _CAPTURED_MEMBERS.get(event, ()):
         if name in fields and not _is_digest_right(fields[name], fields.get(f"{name}_hash")):
             yield f"{name}_hash is not the SHA-256 of its {name}"
     if event == "patch_apply" and "lines" in fields:

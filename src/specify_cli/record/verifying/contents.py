@@ -22,7 +22,7 @@ from array import array
 from collections.abc import Mapping
 
 from doctrine.text import say
-from specify_cli.record.event_table import EVENTS, OBJECT_MEMBERS
+from specify_cli.record.event_table import EVENTS
 from specify_cli.record.findings import (
     ERROR,
     LAST_OPENING_SEQ,
@@ -39,7 +39,7 @@ from specify_cli.record.reading.evidence import CONTRADICTIONS
 from specify_cli.record.reading.hash_table import HashTable
 from specify_cli.record.record import Tip, genesis_tip
 from specify_cli.record.seal import ERASED
-from specify_cli.record.verifying.named_objects import named_objects
+from specify_cli.record.verifying.named_objects import OBJECT_MEMBERS, named_objects
 
 KNOWN = frozenset(EVENTS)
 # Events of which something is kept while a record is read.

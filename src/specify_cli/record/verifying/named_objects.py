@@ -13,11 +13,13 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping
 
-from specify_cli.record.event_table import OBJECT_MEMBERS
+from specify_cli.record.event_table import list_members
 from specify_cli.record.findings import (
     NamedObject,
 )
 
+# Where a line names objects, each by its digest.
+OBJECT_MEMBERS = list_members("object")
 _EMPTY = hashlib.sha256(b"").hexdigest()
 
 
