@@ -564,9 +564,9 @@ _OWN_MEMBERS = ("retrieval_request", "retrieval_response", "artifact_link", "com
 
 def events_from(
     project: Project, place: Place, offset: int
-) -> Iterator[tuple[dict[str, object], int]]:
+) -> Iterator[tuple[dict[str, object] | None, int]]:
     """Yield (fields with the seal, offset after the line) of each whole line from a byte offset
-    on.
+    on; None for the fields of a line that cannot be read.
 
     `offset` is 0 or one that was yielded before. Raises FileNotFoundError, StoredDataError.
 
@@ -575,9 +575,8 @@ def events_from(
     """
     for at, raw in lines_in_force(FileRecordStore(project.root).hold(place), offset):
         line = open_line(raw)
-        if line.fields is not None:
-            seal = {} if line.seal is None else {"~": line.seal}
-            yield {**line.fields, **seal}, at + len(raw) + 1
+        seal = {} if line.seal is None else {"~": line.seal}
+        yield None if line.fields is None else {**line.fields, **seal}, at + len(raw) + 1
 
 
 def annex_events(root: str, invocation_id: str) -> list[dict[str, object]]:

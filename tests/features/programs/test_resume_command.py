@@ -160,6 +160,15 @@ def test_a_program_that_cannot_be_loaded_is_named(cli: Cli, agent: Path, home: P
     assert (done.code, done.error()["error_code"]) == (1, "PROGRAM_NOT_FOUND")
 
 
+@pytest.mark.parametrize("command", ["resume", "reexecute"])
+def test_no_program_is_loaded_for_a_record_that_is_not_there(cli: Cli, agent: Path, command: str) -> None:
+    (agent / "eager.py").write_text("open('effects.txt', 'w')\ndef main(run): pass\n")
+    done = cli(command, "01HZZZZZZZZZZZZZZZZZZZZZZZ", "--program", "eager:main", "--json")
+
+    assert (done.code, done.error()["error_code"]) == (1, "INVOCATION_NOT_FOUND")
+    assert not (agent / "effects.txt").exists()
+
+
 def test_a_run_is_executed_again_and_compared(cli: Cli, agent: Path, home: Path) -> None:
     run = begin(agent, home, "calm")
     same = cli("reexecute", run, "--program", "agent:calm", "--json")

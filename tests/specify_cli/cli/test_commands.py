@@ -285,6 +285,20 @@ def test_the_newest_events_are_shown_and_followed_to_the_close(cli: Cli, project
     assert follower.returncode == 0
 
 
+@pytest.mark.parametrize("unread", [0, 1])
+def test_tail_says_what_it_cannot_read(cli: Cli, chartered: Path, unread: int) -> None:
+    """Nothing printed would read as a record in which nothing happened."""
+    one = cli("do", "fix the login test", "--json").json()["invocation_id"]
+    (record,) = chartered.rglob(f"*{one}.jsonl")
+    record.write_bytes(b"\xff\n" + record.read_bytes() if unread else b"")
+    told = cli("invocations", "tail", one)
+
+    found = f"warning: {record.relative_to(chartered)}: "
+    found += "1 line cannot be read" if unread else "no line can be read"
+    assert (told.code, told.err) == (0, f"{found}; spec-kitty invocations verify {one}\n")
+    assert (told.out.count("\n") > 3) is bool(unread)
+
+
 def test_interrupting_a_follower_exits_130(cli: Cli, project: Path, home: Path) -> None:
     cli("do", "implement WP03")
     follower = subprocess.Popen(

@@ -118,8 +118,8 @@ def test_events_are_followed_by_offset_in_whole_lines(tmp_path: Path) -> None:
     (tmp_path / place.path).write_bytes(data)
     second = list(events_from(project, place, first[-1][1]))
 
-    assert [event["event"] for event, _ in first] == ["started", "artifact_link"]
-    assert [(event["event"], end) for event, end in second] == [("completed", len(data))]
+    assert [event and event["event"] for event, _ in first] == ["started", "artifact_link"]
+    assert [(event and event["event"], end) for event, end in second] == [("completed", len(data))]
 
 
 def test_an_empty_project_says_so_and_what_begins_a_record(tmp_path: Path) -> None:

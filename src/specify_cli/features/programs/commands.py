@@ -14,6 +14,7 @@ from specify_cli.features.programs.identity import load_program
 from specify_cli.libraries.comparison.text import render_comparison
 from specify_cli.record.state import ExecutionState
 from specify_cli.room import Values
+from specify_cli.storage.index import Index
 
 
 def state(values: Values) -> int:
@@ -38,6 +39,7 @@ def resume(values: Values) -> int:
         plan = resuming.plan_resume(shell.here(), invocation_id, home=shell.home())
         write_answer(values, plan.as_value(), _render_plan(plan))
         return 0 if plan.resumable else 1
+    _require_record(invocation_id)
     program = load_program(str(name))
     look = f"spec-kitty invocations show {invocation_id}"
     # the program's own error is on the record, and its author's to fix
@@ -55,6 +57,11 @@ def resume(values: Values) -> int:
     return 0
 
 
+def _require_record(invocation_id: str) -> None:
+    """Raise CallerError if there is no such record: to load a program runs its code."""
+    Index(shell.read_project().root).resolve(invocation_id)
+
+
 @contextmanager
 def _explain_failure(name: object, what: str, look: str) -> Iterator[None]:
     """Say of an error that a program raised whose it is. Raises CallerError PROGRAM_FAILED."""
@@ -69,6 +76,8 @@ def _explain_failure(name: object, what: str, look: str) -> Iterator[None]:
 
 def reexecute(values: Values) -> int:
     """Run a recorded run's program again; 1 where the comparison differs."""
+    name, invocation_id = str(values["program"]), str(values["invocation_id"])
+    _require_record(invocation_id)
     models = {}
     for item in shell.get_texts(values, "model"):
         model, separator, function = item.partition("=")
@@ -79,7 +88,6 @@ def reexecute(values: Values) -> int:
                 "--model m=mine:ask",
             )
         models[model] = load_program(function)
-    name, invocation_id = str(values["program"]), str(values["invocation_id"])
     program = load_program(name)
     look = f"spec-kitty invocations list --parent {invocation_id}"
     # the program's own error is on the child's record

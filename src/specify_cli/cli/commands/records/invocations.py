@@ -82,15 +82,18 @@ def tail(values: Values) -> int:
     """
     project = shell.read_project()
     place = Index(project.root).resolve(shell.get_text(values, "invocation_id") or "last")
-    lines, offset, is_closed = values["lines"], 0, False
+    lines, offset, unread, is_closed = values["lines"], 0, 0, False
     last_lines = min(lines, sys.maxsize) if isinstance(lines, int) else 0
 
     open_calls: dict[str, Mapping[str, object]] = {}
     started: dict[str, object] = {}
 
     def read_new_events() -> Iterator[dict[str, object]]:
-        nonlocal offset, is_closed
+        nonlocal offset, unread, is_closed
         for event, end in invocations.events_from(project, place, offset):
+            if event is None:
+                offset, unread = end, unread + 1
+                continue
             started.update(event if event.get("event") == "started" and not offset else {})
             offset, is_closed = end, is_closed or event.get("event") == "completed"
             yield event
@@ -106,6 +109,10 @@ def tail(values: Values) -> int:
             write_lines(render_lines(tell_lines(pairs, commands, os.path.realpath(project.root))))
 
     print_pairs(deque(read_pairs(), last_lines))
+    if unread or not offset:
+        found = f"{count(unread, 'line')} cannot" if unread else "no line can"
+        repair = f"spec-kitty invocations verify {place.invocation_id}"
+        write_warnings([f"{place.path}: {found} be read; {repair}"])
     while values["follow"] and not is_closed:
         time.sleep(_FOLLOW_PAUSE)
         print_pairs(read_pairs())
