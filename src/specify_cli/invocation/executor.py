@@ -68,7 +68,6 @@ from specify_cli.project.protection import remember_first_use
 from specify_cli.project.tracked import refuse_tracked_private
 from specify_cli.record import layout
 from specify_cli.record.ids import new_ulid, rfc3339
-from specify_cli.record.reading.views import read_file
 from specify_cli.record.record import OUTCOMES, chain, genesis_tip
 from specify_cli.record.seal import FORMAT_VERSION
 from specify_cli.storage.index import Index, Key, names_place
@@ -82,7 +81,7 @@ if TYPE_CHECKING:
     from specify_cli.invocation.ends.closing import Completion
     from specify_cli.invocation.recorder import Batch, Recorder
     from specify_cli.project.config import Project
-    from specify_cli.record.record import Record
+    from specify_cli.record.record import ReadAt, Record
     from specify_cli.record.snapshot import Snapshot
 
 _DRAWS = 100
@@ -267,7 +266,7 @@ class ProfileInvocationExecutor:
         """
         recorder = self._open_recorder(invocation_id, caller)
         try:
-            record = read_file(FileRecordStore(recorder.project.root).hold(recorder.place))
+            record = _read_held(FileRecordStore(recorder.project.root).hold(recorder.place))
             for body in (
                 [] if record is None else _find_unseen(recorder.project, record, self._describe_off)
             ):
@@ -290,7 +289,7 @@ class ProfileInvocationExecutor:
             record = (
                 None
                 if place is None or place.folder != layout.RECORDS
-                else read_file(records.hold(place))
+                else _read_held(records.hold(place))
             )
             if place is None or record is None or record.completed is not None or not record.sealed:
                 continue
@@ -427,17 +426,17 @@ def _freeze_inputs(routed: Routed, context: CharterContextResult, request: Reque
 def _read_settled(records: FileRecordStore, place: Place) -> Record:
     """Return a record; if it has a closing line, that line is durable. Raises StoredDataError
     RECORD_DAMAGED."""
-    record = require_started(read_file(records.hold(place)), place)
+    record = require_started(_read_held(records.hold(place)), place)
     if record.completed is not None and place.folder == layout.RECORDS:
         # The writer of the closing line may have died before it was durable, or may still remove
         # it after a failed sync.
-        record = require_started(read_file(records.hold_durably(place)), place)
+        record = require_started(_read_held(records.hold_durably(place)), place)
     return record
 
 
 def _read_closed(records: FileRecordStore, place: Place, won: bool) -> Record:
     """Return a record that was just closed; if another process closed it, that line is durable."""
-    record = read_file(records.hold(place) if won else records.hold_durably(place))
+    record = _read_held(records.hold(place) if won else records.hold_durably(place))
     assert record is not None and record.completed is not None
     return record
 
@@ -542,6 +541,13 @@ def _find_hooks_off(
             "message": message,
         }
     ]
+
+
+def _read_held(read: ReadAt) -> Record | None:
+    """Return the record that an open file holds, as `read_file` does."""
+    from specify_cli.record.reading.views import read_file  # a `do` reads no record
+
+    return read_file(read)
 
 
 def _find_other_writer(project: Project, record: Record, caller: Caller) -> Body:

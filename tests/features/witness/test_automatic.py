@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from specify_cli.features.witness import automatic
 from specify_cli.features.witness.automatic import sign_when_due
+from specify_cli.libraries.processes import detached
 from specify_cli.libraries.signed_log.signing import read_checkpoint
 from specify_cli.trail.log.entries import open_log
 from support import run_main
@@ -32,7 +32,7 @@ def root(tmp_path: Path) -> Path:
 def started(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The modules that were started in a process of their own."""
     found: list[str] = []
-    monkeypatch.setattr(automatic, "start_detached", lambda module, _: found.append(module))
+    monkeypatch.setattr(detached, "start_detached", lambda module, _: found.append(module))
     return found
 
 

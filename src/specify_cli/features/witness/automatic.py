@@ -19,7 +19,6 @@ import time
 from doctrine import os
 from doctrine.git import find_worktree, git_directory
 from specify_cli.errors import InvocationError
-from specify_cli.libraries.processes.detached import start_detached
 from specify_cli.project.config import load_project
 from specify_cli.project.root import place_below
 from specify_cli.trail.log.entries import TrailLog
@@ -54,7 +53,9 @@ def sign_when_due(root: str, now: float | None = None) -> bool:
             return False
         os.close(os.open(mark, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
         os.utime(mark)
-        start_detached("specify_cli.features.witness.automatic", root)
+        from specify_cli.libraries.processes import detached  # once an hour
+
+        detached.start_detached("specify_cli.features.witness.automatic", root)
         return True
     except (ValueError, OSError, NotImplementedError):
         return False  # nothing was ever signed, or it cannot be: `trail checkpoint` says why
