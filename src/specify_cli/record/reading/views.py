@@ -4,9 +4,9 @@
     tools = View(len(places), lambda at: record.entries[places[at]])
 
 Guarantees: `read_file` returns the same record as `record.fold` of the same bytes. It stores the
-place of each line and the beginning of its seal, 20 bytes a line, and caches the lines read last. A
-line that has changed since the first look raises RECORD_DAMAGED. A view is as long as its source
-and stores nothing.
+place of each line and the beginning of its seal, 20 bytes a line, and caches the first lines and
+those read last. A line that has changed since the first look raises RECORD_DAMAGED. A view is as
+long as its source and stores nothing.
 
 Why a line is checked again: between two looks somebody may have erased or rewritten it. The result
 of the first look would then belong to other bytes. So the beginning of its seal is compared.
@@ -34,7 +34,9 @@ if TYPE_CHECKING:
     T = TypeVar("T")
     U = TypeVar("U")
 
-# Bytes of lines that are cached as parsed entries: all of an ordinary record.
+# Bytes of lines that stay cached as parsed entries, nearly all of an ordinary record; and of those
+# read last, beyond them. Parsed they take some five times as much memory.
+_LASTING_BYTES = 6 << 20
 _CACHE_BYTES = 2 << 20
 _BLOCK = 1 << 18
 
@@ -223,6 +225,8 @@ class _Lines(Sequence["Entry"]):
         # A short record is read before the faster library is loaded.
         self._codec = bulk_codec() if len(read(0, _BLOCK)) == _BLOCK else None
         self._offsets, self._seals, self._sizes = array("Q"), array("Q"), array("I")
+        self._lasting: dict[int, Entry] = {}
+        self._lasting_room = _LASTING_BYTES
         self._cache: dict[int, Entry] = {}
         self._room = _CACHE_BYTES
         # The bytes read last, with their offset. It is one value, because several threads of a run
@@ -266,8 +270,15 @@ class _Lines(Sequence["Entry"]):
         )
 
     def _keep(self, place: int, entry: Entry, size: int) -> Entry:
-        """Cache an entry of `size` bytes, and return it. A full cache is emptied whole: a walk in
-        order, which is the common case, would evict each entry before its next use in any case."""
+        """Cache an entry of `size` bytes, and return it.
+
+        The first entries stay: who walks in order several times, which is the common case, would
+        evict each entry before its next use. Beyond them a full cache is emptied whole.
+        """
+        if size <= self._lasting_room:
+            self._lasting_room -= size
+            self._lasting[place] = entry
+            return entry
         self._room -= size
         if self._room < 0:
             self._cache.clear()
@@ -280,7 +291,7 @@ class _Lines(Sequence["Entry"]):
 
         Raises StoredDataError RECORD_DAMAGED if the line has another seal than at the first look.
         """
-        cached = self._cache.get(place)
+        cached = self._lasting.get(place) or self._cache.get(place)
         if cached is not None:
             return cached
         offset, size = self._offsets[place], self._sizes[place]

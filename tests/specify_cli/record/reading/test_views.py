@@ -23,7 +23,7 @@ from specify_cli.record.reading import timeline, views
 from specify_cli.record.reading.timeline import make_timeline
 from specify_cli.record.reading.views import View, as_lists, change, fields_of, join, json_pieces, pick, read_file
 from specify_cli.record.record import chain, fold, genesis_tip, reader_of, recovered_line, tip_of, whole_lines
-from specify_cli.record.seal import Codec, Line, open_line
+from specify_cli.record.seal import Codec, Line, open_again, open_line
 from specify_cli.storage.store import HeldFile
 
 ID = "01JD4Q3S0000000000000000A1"
@@ -72,6 +72,12 @@ def test_a_file_is_the_record_that_its_bytes_are(pieces: list[bytes], recovered:
     assert list(one.entries) == list(two.entries)
     assert one._replace(entries=()) == two._replace(entries=())
     assert b"".join(whole_lines(data)) == data
+
+
+@pytest.fixture(autouse=True)
+def _little_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What stays of a record is made small, so that a long one need not be longer."""
+    monkeypatch.setattr(views, "_LASTING_BYTES", 1 << 16)
 
 
 def test_a_line_that_is_another_one_by_then_is_refused() -> None:
@@ -188,6 +194,26 @@ def test_a_line_found_whole_is_not_diagnosed_at_each_look(monkeypatch: pytest.Mo
 
     assert list(record.entries) == list(record.entries)
     assert len(opened) == len(record.entries)
+
+
+def test_the_first_lines_are_read_once_however_often_they_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    data, opened = long_record(6000), list[bytes]()
+
+    def count_line(raw: bytes, seal: str, codec: Codec | None = None) -> Line | None:
+        opened.append(raw)
+        return open_again(raw, seal, codec)
+
+    monkeypatch.setattr(views, "open_again", count_line)
+    record = read_file(reader_of(data))
+    assert record is not None
+    first, size = [], 0
+    for raw in data.splitlines():
+        size += len(raw)
+        first += [raw] if size <= 1 << 16 else []
+
+    assert list(record.entries) == list(record.entries)
+    assert len(first) > 50 and opened.count(first[-1]) == 0
+    assert len(opened) > len(record.entries)
 
 
 @pytest.mark.usefixtures("collects_often")
