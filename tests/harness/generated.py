@@ -51,12 +51,16 @@ class Expected(NamedTuple):
 
 
 class Made(NamedTuple):
-    """A play: its chapters and what its subagents do, by name; what is expected; how records begin."""
+    """A play: its chapters and what its subagents do, by name; what is expected; how records begin.
+
+    `hands` are the files that a person changes while a record is open, `early_hands` those before it begins.
+    """
 
     chapters: tuple[str, ...]
     plays: dict[str, list[Step]]
     expected: list[Expected]
     hands: list[str]
+    early_hands: list[str]
     opens: bool
     files: dict[str, list[str]]
 
@@ -72,6 +76,7 @@ class _Maker:
         self.fresh: set[str] = set()
         self.expected: list[Expected] = []
         self.hands: list[str] = []
+        self.early_hands: list[str] = []
         self.plays: dict[str, list[Step]] = {}
         self.is_inner = False
         self._words = 0
@@ -87,11 +92,13 @@ class _Maker:
                 at = self.chance.randint(1, len(steps))
                 before = self.list_words(steps[:at])
                 self.expected = [one._replace(is_late=one.word in before) for one in self.expected]
+                early = sum(call.kind == "hand" for step in steps[:at] for call in step)
+                self.early_hands, self.hands = self.hands[:early], self.hands[early:]
                 steps = [*steps[:at], [DO], *steps[at:]]
             if mode != 1 and number == len(names) - 1:
                 steps.append([CLOSE])
             self.plays[name] = steps
-        return Made(tuple(names), self.plays, self.expected, self.hands, mode in (1, 3), self.files)
+        return Made(tuple(names), self.plays, self.expected, self.hands, self.early_hands, mode in (1, 3), self.files)
 
     def list_words(self, steps: list[Step]) -> set[str]:
         """Return the words of what is done before a `do`, and of its subagents."""
@@ -281,7 +288,7 @@ def measure(
     counts["hands"] += len(set(made.hands))
     counts["hands found"] += len(set(made.hands) & set(unseen))
     counts["hands not found"] += len(set(made.hands) - set(unseen))
-    for path in sorted(set(unseen) - set(made.hands)):
+    for path in sorted(set(unseen).difference(made.hands, made.early_hands)):
         counts[f"false unseen: {path}"] += 1
     rows = sum_usage(lines, read_prices())
     for name, agents in (("main", [row for row in rows if row.agent is None]), ("sub", [r for r in rows if r.agent])):
