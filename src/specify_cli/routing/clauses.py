@@ -19,12 +19,10 @@ from specify_cli.routing.request_text import SUBJECTS, THINGS, Reading
 from specify_cli.routing.words import Phrase, Verb, read_cell
 
 _NEEDED = read_cell("needed required missing due overdue pending wanted requested")
+_KNOWN = read_cell("the this that my our your")
 _OTHERS = read_cell("i'll we'll they he she it is are was has had")
-_LACKING = read_cell(
-    "unhelpful misleading confusing inconsistent missing wrong"
-    " incorrect unexpected invalid useless unnecessary redundant superfluous unused"
-)
 _ASKS = read_cell("please you me us we users")
+_OUGHT = read_cell("should must shall")
 _ONTO = read_cell("on to in as up")
 _PLACES = read_cell("on for in to")
 _PARTICLES = read_cell("up of off out down into")
@@ -35,13 +33,11 @@ _PART_OF = read_cell("to on of from in")
 # A subject and its predicate are at most so many words apart.
 _PREDICATE = 7
 # These ask for a cause: "why it fails".
-_CAUSES = read_cell("why what where which")
+_CAUSES = read_cell("why what where which how")
 # What somebody sees is no order: "we're seeing timeouts".
 _SEES = read_cell("seeing noticing observing experiencing facing hitting")
 _PEOPLE = read_cell("i we you they he she")
-_WOULD = read_cell("would i'd we'd")
 _SAYS = read_cell("found noticed said says wants complained asked asks")
-_FAULTS = read_cell("bug crash error failure regression glitch leak")
 
 
 class Clauses(Questions):
@@ -93,6 +89,8 @@ class Clauses(Questions):
                 return order
             if self.is_in(i, "determiners"):
                 noun = True
+            elif i > start and self.tokens[i - 1].kind == "o" and self.word(i) in _OUGHT:
+                return None  # "`Count` should report the lines" is said of a thing
             elif self.is_in(i, "leadins") or self.word(i) in ("need", "needs"):
                 noun = noun and not self.is_in(i, "stop_words")
                 opened = opened or not self.is_in(i, "conjunctions")
@@ -127,9 +125,16 @@ class Clauses(Questions):
             return None
         # "missing validation on the form", "nothing runs the triage"
         does_nothing = self.word(i) == "nothing" and self.word(i + 1).endswith("s")
-        if (self.word(i) in _LACKING or does_nothing) and last > i:
-            return self.make_reading(i, "what is amiss", "implement", weight="signal"), after
+        if (self.is_in(i, "lacking") or does_nothing) and last > i:
+            return self.imply(i, "what is amiss"), after
         action = self.name_action(last)
+        # "Configurable log format" is to be built, "new release" is not.
+        is_wish = self.is_in(i, "wished") and last > i and self.word(i - 1) not in _KNOWN
+        is_absent = self.word(i - 1) == "no" and self.is_in(last, "deliverables", "buildables")
+        named = self.find_verb(last)
+        is_wish = is_wish and not action and (named is None or named.action != "none")
+        if is_absent or is_wish:
+            return self.imply(i, "what is wished"), after
         # "Validation on the form" is built, "validation of the findings" is done
         built = self.is_in(last, "deliverables") and self.word(after) in _PLACES
         if built and action == "curate" and not self.is_name(after + 1, end):
@@ -143,8 +148,7 @@ class Clauses(Questions):
 
         The words from `start` to `i` say the wish.
         """
-        wishes = (j for j in range(start, i) if self.word(j) in ("need", "want", "like"))
-        if not any(self.word(j) != "like" or self.word(j - 1) in _WOULD for j in wishes):
+        if not self.find_anywhere("wanting", start, i):
             return None
         last, after = self.find_head(i, end)
         verb, word = self.find_verb(last), self.word(last)
@@ -185,7 +189,7 @@ class Clauses(Questions):
         so.
 
         "Review queue: entries doubled" has a topic before its colon, "build cache" is a compound
-        of the table, "inventory bug" names a fault, and "test plan review" goes by its last word.
+        of the table, and "test plan review" goes by its last word.
         """
         if self.find_phrase("compounds", i, end):
             return True
@@ -195,25 +199,17 @@ class Clauses(Questions):
         after_file = i > 0 and self.tokens[i - 1].kind == "o"
         if after_file and not self.marks_object(i + 1, end):
             return True
-        return self._is_topic(i, end) or self._names_fault(i, end) or self._ends_in_action(i, end)
+        return self._is_topic(i, end) or self._ends_in_action(i, end)
 
     def _is_topic(self, i: int, end: int) -> bool:
         """Return whether the phrase at `i` is one noun up to a colon, which names what the request
         is about."""
         if end >= len(self.tokens) or self.tokens[end].word != ":":
             return False
+        if self.word(end - 1) == "only":
+            return False  # "plan only: …"
         following = range(i + 1, end)
         return all(self.continues(j, end) and self.word(j) not in _NEEDED for j in following)
-
-    def _names_fault(self, i: int, end: int) -> bool:
-        """Return whether the word at `i` says whose fault the next word is: "inventory bug".
-
-        An order about one keeps its verb: "close bug 12", "fix crash".
-        """
-        if self.word(i + 1) not in _FAULTS or self.is_in(i, "tracker_verbs"):
-            return False
-        verb = self.find_verb(i)
-        return verb is not None and verb.weight == "own" and not self.continues(i + 2, end)
 
     def _ends_in_action(self, i: int, end: int) -> bool:
         """Return whether the phrase at `i` goes by its last word: "test plan review", "group mapper
@@ -275,7 +271,7 @@ class Clauses(Questions):
             return False
         if self.word(i) == "keep":  # "keep request secrets out of logs", unlike "keep fixing it"
             thing = self.continues(i + 2, end) and not self.word(i + 1).endswith("ing")
-            return not thing or self.is_in(i + 1, "leadins") or i + 3 >= end
+            return not thing or self.is_in(i + 1, "leadins")
         return self.word(i) != "do" or not self.is_name(i + 1, end)
 
     def _read_phrase(self, i: int, phrase: Phrase, after: int, end: int) -> tuple[Reading, int]:
@@ -312,9 +308,12 @@ class Clauses(Questions):
         is_liked = is_plural and self.word(i - 1) in ("like", "love")
         if is_liked or self.word(i + 1) in _SAYS:  # "QA found that it crashes"
             return True
-        if opened or self.marks_object(i + 1, end):
+        if opened:
             return False
-        if verb.lemma not in self.table.words("homographs") and not word.endswith("ing"):
+        # "Setting `a` on a page can cause an error"
+        if word.endswith("ing") and self._has_predicate(i, end):
+            return True
+        if verb.lemma not in self.table.words("homographs") or self.marks_object(i + 1, end):
             return False
         # "test löschen": the verb of the request is the last word, in another language.
         last = self.word(end - 1)
@@ -327,17 +326,21 @@ class Clauses(Questions):
     def _has_predicate(self, i: int, end: int) -> bool:
         """Return whether the words after `i` say something of it, as a subject: "review page is
         broken"."""
-        for j in range(i + 1, min(end, i + _PREDICATE)):
+        is_gerund = self.word(i).endswith("ing")
+        for j in range(i + 1, end if is_gerund else min(end, i + _PREDICATE)):
             if self.word(j) in _PEOPLE:
                 return False  # "research libraries we could use"
-            if self.is_in(j, "finite"):
+            # "Search only finds exact matches"
+            only = self.word(j) in ("only", "still") and self.word(j + 1).endswith("s")
+            if only or self.is_in(j, "finite"):
                 return True
             if j > i + 1:
                 is_state = self.is_in(j, "states") and not self.continues(j + 1, end)
                 if is_state or self.is_in(j, "behaves") or self.word(j) == "not":
                     return True
             ends_phrase = self.is_in(j, "boundaries") and self.word(j) != "of"
-            if ends_phrase or not self.word(j):
+            ends_phrase = self.is_in(j, "regions") if is_gerund else ends_phrase or not self.word(j)
+            if ends_phrase:
                 return False
         return False
 
@@ -348,6 +351,9 @@ class Clauses(Questions):
         verb without one keeps its action, unless the head noun stands for another ("make a plan").
         """
         table = self.table
+        done = self.find_verb(i) if verb.lemma == "consider" else None
+        if done and done.action == "implement" and self.word(i).endswith("ing"):
+            return done  # "Consider using a set"
         tracks = verb.lemma.removesuffix(" up") in table.words("tracker_verbs")
         if tracks and self._is_tracked(i, end):
             return verb._replace(action="curate")
@@ -366,10 +372,11 @@ class Clauses(Questions):
             if word in row:
                 return verb._replace(action=row[word])
         change = last - (self.word(last) == "request")  # "pull request", "merge request"
-        looks = verb.action == "analyze" and "look" in verb.lemma.split()
         # "Have a look at my branch", and at a pull request
         is_own = self.word(i) == "my" and self.word(last) in OWN_WORK - {"code"}
-        if looks and (is_own or self.is_in(change, "review_objects")):
+        looks = "look" in verb.lemma.split() and (is_own or self.is_in(change, "review_objects"))
+        tells = verb.lemma.startswith(("tell", "let")) and self.asks_about_change(i, end)
+        if verb.action == "analyze" and (looks or tells):
             return verb._replace(action="review")
         # "Make the specification a page" makes no specification.
         turns = verb.lemma == "make" and self.word(after) in ("a", "an")
@@ -392,7 +399,9 @@ class Clauses(Questions):
         if not is_part or self.word(after) not in _PART_OF:
             return False
         whole = self.find_head(after + 1, end)[0]
-        is_entry = after + 1 < end and self.tokens[after + 1].raw[0] == "#"  # "duplicates of #9"
+        # "Duplicates of #9", "the status of ABC-12"
+        entry = self.tokens[after + 1] if after + 1 < end else None
+        is_entry = entry is not None and entry.kind == "n" and not entry.raw.isalnum()
         return is_entry or self.is_in(whole, "tracker")
 
     # --- several actions
@@ -430,6 +439,8 @@ class Clauses(Questions):
     def _fixes_cause(self, k: int, end: int) -> bool:
         """Return whether the verb at `k` fixes what was asked for before it: "find out why it
         fails and fix it", unlike "explain how we load and cache it"."""
+        if self.is_in(k, "light") and self.word(k + 1) == "a":  # "how to do it and write a plan"
+            return self.name_action(self.find_head(k + 1, end)[0]) == "plan"
         return self.is_in(k, "mending") and self.word(k + 1) in THINGS and k + 2 >= end
 
     def _read_other(self, k: int, end: int, *, adjacent: bool, sure: bool) -> list[Reading]:

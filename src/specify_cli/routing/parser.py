@@ -18,7 +18,7 @@ import unicodedata
 
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 from specify_cli.routing.clauses import Clauses
-from specify_cli.routing.request_text import SUBJECTS, Reading, drop_doubles
+from specify_cli.routing.request_text import SUBJECTS, THINGS, Reading, drop_doubles
 from specify_cli.routing.statements import read_statements
 from specify_cli.routing.tokens import scan_tokens
 from specify_cli.routing.words import fold, read_cell
@@ -30,8 +30,16 @@ if TYPE_CHECKING:
 READ_CHARS = 6_000
 _COMMAND = r"(?i)\s*(?:/(?:[\w-]+[.:])?|(?:speckit|spec-?kitty)[.:])([\w-]+)(?=[\s:]|\Z)"
 _DATE = r"\d{4}-\d\d-\d\d"
+# "As an admin, I want to see the last login"
+_STORY = (
+    r"(?i)\s*(as an? [^.!?\n]{1,60}?,? i "
+    r"(?:can|should|must|may|(?:want|need|would like) (?:to|the|my|all)))\b"
+)
 _TAGS = r"\[(?!\d{4}-)([^\]\n]{1,40})\]\s*(?:\[[^\]\n]{1,40}\]\s*)*(?=\w)"
-_LABEL = r"\s*([^\W\d_][\w-]{0,30})(?: #?[0-9]{1,9})?(\([^)\n]{0,60}\))?(!)?\s?:(?=\s|\Z)"
+_LABEL = (
+    r"\s*((?i:feature request|bug report)|[^\W\d_][\w-]{0,30})"
+    r"(?: #?[0-9]{1,9})?(\([^)\n]{0,60}\))?(!)?\s?:(?=\s|\Z)"
+)
 # "lib/db, net/http: …" and "Org reader: …"
 _PART = r"([\w.-]{1,40}/[\w./, -]{1,60}|[\w.]{1,30} ([a-zA-Z]{3,15})) ?:\s"
 
@@ -41,7 +49,7 @@ _TAILS = ("preparatory", "verify_tail", "report_tail", "follow")
 _SPEAKERS = read_cell("we i we'd i'd we've i've")
 _ASKING = read_cell("task ask request")
 _PRAISE = read_cell("good great nice excellent awesome amazing perfect cool")
-_ALSO = read_cell("also too afterwards after finally")
+_KEEPING = read_cell("write document note list summarize report explain print")
 # With these begins no title after the name of a part.
 _GRAMMAR = ("stop_words", "determiners", "boundaries", "leadins", "wh", "aux", "negations")
 
@@ -128,7 +136,7 @@ def read_request(request: str, table: RouterTable) -> ParsedRequest:
 def _is_ask(parsed: Clauses, start: int, end: int) -> bool:
     """Return whether a sentence has a label that says it is the request: "Context: … Task: …"."""
     is_label = parsed.word(start) in _ASKING and end - start > 2
-    return start > 0 and is_label and parsed.tokens[start + 1].word == ":"
+    return is_label and parsed.tokens[start + 1].word == ":"
 
 
 def _is_empty(tokens: list[Token], table: RouterTable) -> bool:
@@ -181,7 +189,7 @@ def _read_tag(
         return ()
     name = fold(tag[1])
     action = table.actions("prefixes").get(name, "")
-    if not action or action in forbidden or name in table.words("neutral_labels"):
+    if not action or action in forbidden:
         return ()
     return (Reading(action, tag[1], "label", tag.start(1), name, "signal"),)
 
@@ -208,7 +216,7 @@ def _read_command(text: str, table: RouterTable) -> Reading | None:
     name = fold(command[1])
     actions = table.actions("commands")
     # "/kitty-review": the last part of a name of several counts.
-    action = actions.get(name) or actions.get(name.split("-")[-1]) or _find_alias(name, table)
+    action = actions.get(name.split("-")[-1]) or _find_alias(name, table)
     if not action:
         return None
     return Reading(action, command[0].strip(), "slash command", 0, name, "alias")
@@ -225,12 +233,16 @@ def _read_label(text: str, parsed: Clauses) -> tuple[Reading | None, int]:
     says nothing.
 
     "fix: …" has the type of a conventional commit, "KeyError: …" is an error somebody saw, and
-    "Review: …" a verb or noun of the table. "Note: …" says nothing.
+    "Review: …" a verb or noun of the table. "Note: …" says nothing. "As an admin, I want to …"
+    begins a user's story.
     """
+    story = re.match(_STORY, text)
+    if story:
+        return Reading("implement", story[1], "what a user wants", 0, "want", "own"), 0
     label, table = _match_label(text), parsed.table
     if not label:
         return None, 0
-    name = fold(label[1])
+    name = fold(label[1]).replace(" ", "-")
     prefixes = table.actions("prefixes")
     if name in table.words("neutral_labels") and name not in prefixes:
         return None, label.end()
@@ -288,7 +300,12 @@ def _read_scope(text: str, tag: re.Match[str] | None, parsed: Clauses) -> tuple[
     name = fold(label[1])
     count = len(parsed.tokens)
     [(first, end)] = _skip_label(parsed.tokens, [(0, count)], label) or [(count, count)]
-    is_known = _is_word_of(parsed.table, name) and not _is_topic_of(parsed, name, first, end)
+    # "notify: log the response": the verb of an order follows, so the one before it is a name.
+    verb, own = parsed.find_verb(first), parsed.table.verbs.get(name)
+    orders = (
+        verb and verb.action == "implement" and own and own.action in ("implement", "coordinate")
+    )
+    is_known = _is_word_of(parsed.table, name) and not orders
     if not part and (label[1] == label[1].capitalize() or is_known):
         return ()
     while first < end and parsed.is_adverb(first):
@@ -311,19 +328,6 @@ def _is_word_of(table: RouterTable, name: str) -> bool:
     if name in table.verbs or name in table.foreign:
         return True
     return name in table.actions("nouns") or name in table.words("neutral_labels")
-
-
-def _is_topic_of(parsed: Clauses, name: str, first: int, end: int) -> bool:
-    """Return whether a verb before a colon names what the order after it is about: "dispatch:
-    compute the labels once".
-
-    A verb of the contract does not: "review: …" asks for a review.
-    """
-    verb, order = parsed.table.verbs.get(name), parsed.find_verb(first)
-    if verb is None or order is None or first + 1 >= end:
-        return False
-    is_own = verb.weight == "own" and verb.action != "none"
-    return is_own and order.action == "implement" and parsed.word(first) == order.lemma
 
 
 def _read_sentences(
@@ -352,18 +356,23 @@ def _read_sentences(
                 parsed.is_name(first + 1, last) and last + 1 < len(tokens)
             )
             refers = parsed.word(first) == "see" and is_later
-            if refers or _goes_on(parsed, start, first, end) or _praises(parsed, first, last):
+            if refers or _praises(parsed, first, last):
                 continue
             # "When I log in, …" introduces; "when is it due, …?" asks.
             introduces = parsed.is_in(first, "subordinators") and last < end
             if introduces and not (question and parsed.is_in(first, "wh_aux")):
                 continue
             lead = parsed.read_clause(first, last, question) or _read_joined(parsed, first, last)
+            if question and parsed.word(end - 1) == "why" and tokens[end - 2].kind == ",":
+                lead = parsed.make_reading(end - 1, "question", "analyze"), end
             if lead and lead[0].rule.startswith("question") and lead[0].action != "review":
                 question_reading = question_reading or lead[0]
                 break
             # "Why does it hang? Check the log." says how to find out; "Make it fast." orders.
             checks = lead and lead[0].lemma in parsed.table.words("verify_tail") - {"make"}
+            # "What comes first? Write it down." keeps the answer.
+            keeps = lead and lead[0].lemma in _KEEPING and parsed.word(lead[1]) in THINGS
+            checks = checks or keeps
             if lead and not (question_reading and checks):
                 lead = _find_main_order(parsed, first, last, end) or lead
                 later = _find_request(parsed, lead[0], sentences, start, first)
@@ -376,12 +385,11 @@ def _find_main_order(
 ) -> tuple[Reading, int] | None:
     """Return the order after a clause that only says on what occasion: "Following up on the
     review: fix the names"."""
-    occasion = parsed.word(first).endswith("ing") and last - first > 2 and last + 1 < end
-    order = occasion and parsed.read_order(last + 1, end, noun=False, opened=False)
-    if not order or parsed.word(last + 1) != order[0].lemma.split()[0]:
+    if not parsed.word(first).endswith("ing") or last + 1 >= end:
         return None
-    is_tail = any(order[0].lemma in parsed.table.words(cell) for cell in _TAILS)
-    return order if parsed.marks_object(order[1], end) and not is_tail else None
+    order = parsed.read_order(last + 1, end, noun=False, opened=False)
+    is_tail = order and any(order[0].lemma in parsed.table.words(cell) for cell in _TAILS)
+    return order if order and parsed.marks_object(order[1], end) and not is_tail else None
 
 
 def _find_request(
@@ -393,23 +401,15 @@ def _find_request(
     If the later sentence asks to plan or specify, it counts alone. Another action may be meant in
     addition, so both are readings. `first` is where the clause of `lead` begins.
     """
-    opener = parsed.find_phrase("openers", first, len(parsed.tokens))
-    tells = opener and parsed.word(first) in _SPEAKERS and "you" not in opener[0].words
-    if not tells or lead.action != "implement":
+    if lead.action != "implement" or parsed.word(first) not in _SPEAKERS:
         return ()
-    words = parsed.table.words
     for begin, end in sentences:
         order = begin > start and parsed.read_order(begin, end, noun=False, opened=False)
-        if not order or order[0].lemma in parsed.table.texts("preparatory_phrases"):
-            continue
-        later = _ALSO | words("then_words")
-        is_further = any(parsed.word(i) in later for i in range(begin, end))
-        is_plain = parsed.word(begin) == order[0].lemma.split()[0] and end - begin > 2
-        is_tail = any(order[0].lemma in words(cell) for cell in _TAILS)
-        if is_further or is_tail or not is_plain or order[0].action in ("implement", "none"):
-            return ()
-        decides = order[0].action in ("plan", "specify")
-        return (order[0],) if decides else drop_doubles((lead, order[0]))
+        if order and order[0].action in ("plan", "specify"):
+            return (order[0],)
+        is_tail = order and any(order[0].lemma in parsed.table.words(cell) for cell in _TAILS)
+        if order and order[0].weight == "alias" and order[0].action != lead.action and not is_tail:
+            return lead, order[0]
     return ()
 
 
@@ -441,15 +441,6 @@ def _read_joined(parsed: Clauses, first: int, last: int) -> tuple[Reading, int] 
         is_base = order[0].token.lower().split()[0] == order[0].lemma.split()[0]
         return order if is_base else None
     return None
-
-
-def _goes_on(parsed: Clauses, start: int, first: int, end: int) -> bool:
-    """Return whether the clause at `first` only goes on after a bracket: "users (new ones) report
-    that"."""
-    if first <= start or parsed.tokens[first - 1].word != ")":
-        return False
-    opening = (i for i in range(first - 2, start, -1) if parsed.tokens[i].word == "(")
-    return any(parsed.is_subject(i - 1, end) for i in opening)
 
 
 def _combine(parsed: Clauses, first: Reading, at: int, end: int) -> tuple[Reading, ...]:

@@ -45,7 +45,7 @@ class Questions(RequestText):
         idle = self.find_anywhere("idle_questions", i, end)
         if idle:
             return self.make_reading(i, "question", idle.action)
-        if self.word(i) not in _PLAIN_WH and self._asks_about_change(i, end):
+        if self.word(i) not in _PLAIN_WH and self.asks_about_change(i, end):
             return self.make_reading(i, "question about a change", "review")
         return self.make_reading(i, "question", "analyze")
 
@@ -74,7 +74,7 @@ class Questions(RequestText):
         is_polite = word in _POLITE and self.is_in(i + 1, "politely")
         return question and not is_polite
 
-    def _asks_about_change(self, i: int, end: int) -> bool:
+    def asks_about_change(self, i: int, end: int) -> bool:
         """Return whether a question is about somebody's change: "is this branch ready to merge"."""
         if self.find_anywhere("review_questions", i, end):
             return True

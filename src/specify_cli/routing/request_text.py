@@ -197,6 +197,9 @@ class RequestText:
                 i = opener[1] if opener else i + 1
                 continue
             describes = self._is_stated(i) or self.is_in(i - 1, "strict_aux")
+            # "Could not open it", "does not open it": titles without a subject
+            opens = i == 1 and self.word(0) in ("could", "should")
+            describes = describes or opens or self.word(i) == "does"
             gerund = self.is_in(i, "gerund_negators")
             marked.update(range(i, start))
             if describes:
@@ -237,7 +240,7 @@ class RequestText:
             return 0
         negates = negates or (self.is_in(i, "gerund_negators") and following.endswith("ing"))
         # "With no use of the type" says what is, "no refactoring" what shall not be.
-        forbids = word == "no" and self.word(i - 1) not in ("with", "has", "have", "is", "are")
+        forbids = word == "no" and not self.is_in(i - 1, "existing")
         forbids = (forbids and bool(self.find_verb(i + 1))) or self._refuses_noun(i)
         return i + 1 if negates or forbids else 0
 
@@ -310,6 +313,13 @@ class RequestText:
         return Reading(
             action, self.tokens[i].raw, rule, self.tokens[i].at, lemma or self.word(i), weight
         )
+
+    def imply(self, i: int, rule: str) -> Reading:
+        """Return the reading that something is to be implemented, since the word at `i` implies it.
+
+        It counts less than an order. `rule` is a phrase for people.
+        """
+        return self.make_reading(i, rule, "implement", weight="signal")
 
 
 def drop_doubles(readings: Iterable[Reading]) -> tuple[Reading, ...]:

@@ -24,17 +24,17 @@ if TYPE_CHECKING:
     from specify_cli.routing.clauses import Clauses
 
 _BEING = read_cell("is are was were be been being gets get got becomes")
-# What a thing can only be by accident; "roses are red" says no fault.
-_SPOILT = read_cell(
-    "doubled duplicated broken ignored lost stuck truncated corrupted skipped hidden"
-)
-_UNABLE = read_cell("can't cannot couldn't won't")
+# What a thing can be without a fault: "roses are red".
+_PLAIN = read_cell("red down gone enabled disabled")
+_UNABLE = read_cell("can't cannot couldn't won't can could will should shouldn't")
 # What a rule is called in `match_reason`.
 _FAILS, _DOES = "what the subject fails to do", "what the subject does"
 _COMPARED = read_cell("higher lower larger bigger smaller longer shorter better faster")
 _PERCEIVED = read_cell("see show list read print display sort group track detect count collect")
 _CONCERNS = read_cell("to of for with in")
 _CIRCUMSTANCES = read_cell("when while if before after although though despite instead")
+_SERVES = read_cell("for to with via on")
+_TROUBLES = read_cell("problem problems issue issues trouble troubles difficulty difficulties")
 _KNOWN_FAULT = r"[45]\d\d|CVE-\d+-\d+"
 _WHERE = read_cell("on from in at for when while if after under error errors")
 
@@ -73,12 +73,13 @@ def _find_needs(parsed: Clauses, start: int, end: int) -> Iterator[Reading]:
         if at >= end or i in parsed.negated or at in parsed.negated:
             continue
         order = _read_needed(parsed, at, end)
-        if order and _is_done_by_thing(parsed, order, i):
+        # "`Count` should report the lines", unlike "should be reported"
+        is_active = parsed.tokens[i - 1].kind == "o" and at == i + 1
+        # "Old orders should be archived automatically": by the software
+        is_active = is_active or parsed.word(end - 1) == "automatically"
+        if order and (is_active or _is_done_by_thing(parsed, order, i)):
             yield parsed.make_reading(i, "what the subject should do", "implement")
             return
-        is_automatic = parsed.word(end - 1) == "automatically"
-        if order and order.action not in ("none", "implement") and is_automatic:
-            order = None  # "old orders should be archived automatically": by the software
         if order and order.action != "none":
             yield order._replace(rule="what the subject needs")
             return
@@ -86,12 +87,12 @@ def _find_needs(parsed: Clauses, start: int, end: int) -> Iterator[Reading]:
         described = at + parsed.is_in(at, "determiners")
         is_compared = parsed.word(described) in _COMPARED  # "needs a higher limit"
         if is_compared or parsed.is_in(last, "deliverables", "buildables", "work_nouns"):
-            yield parsed.make_reading(last, "something to be built", "implement", weight="signal")
+            yield parsed.imply(last, "something to be built")
             return
         # "You must …" speaks of somebody, "the server should …" of what is to be changed.
         has_thing = i > start and parsed.word(i - 1) not in SUBJECTS
-        if has_thing and parsed.word(i) in ("should", "must"):
-            yield parsed.make_reading(i, "what the subject should do", "implement", weight="signal")
+        if has_thing and (parsed.word(i) in ("should", "must") or parsed.word(i + 1) == "to"):
+            yield parsed.imply(i, "what the subject should do")
         return
 
 
@@ -116,13 +117,12 @@ def _find_hopes(parsed: Clauses, start: int, end: int) -> Iterator[Reading]:
             continue
         at = hope[1]
         # The verb of a wish is a past form: "file" is none in "opened the last file".
-        places = [j for j in range(at, end) if parsed.word(j).endswith("ed")]
-        verbs = [parsed.find_verb(j) for j in places]
+        verbs = (parsed.find_verb(j) for j in range(at, end) if parsed.word(j).endswith("ed"))
         has_thing = parsed.is_in(at, "determiners") or parsed.word(at + 1) in ("was", "were")
         last = parsed.find_head(at, end)[0]
         other = any(verb and verb.action != "implement" for verb in verbs)
         if has_thing and not other and not parsed.name_action(last) and i not in parsed.negated:
-            yield parsed.make_reading(i, "what the subject should do", "implement", weight="signal")
+            yield parsed.imply(i, "what the subject should do")
         return
 
 
@@ -152,7 +152,7 @@ def _read_needed(parsed: Clauses, at: int, end: int) -> Reading | None:
     noun = parsed.is_in(at, "determiners")
     order = parsed.read_order(at, end, noun=noun, opened=True) or parsed.read_head(at, end)
     after = parsed.find_head(at, end)[1]
-    if not order and parsed.word(after) == "to" and after + 1 < end:
+    if not order and parsed.word(after) == "to":
         opener = parsed.find_phrase("openers", after, end)  # "to be able to"
         verb_at = opener[1] if opener else after + 1
         order = parsed.read_order(verb_at, end, noun=False, opened=True)
@@ -177,7 +177,7 @@ def _find_ceased(parsed: Clauses, start: int, end: int) -> Iterator[Reading]:
     )
     has_article = parsed.is_in(at + 1, "determiners")
     is_order = has_article or names_somebody or parsed.is_in(at, "no_defects")
-    is_title = not verb and not is_order and end - at > 3
+    is_title = not verb and not is_order and end - at > 3 and parsed.word(start) != "ne"
     # "Don't copy the fonts if the user has other ones"
     has_condition = any(parsed.word(j) in ("if", "unless") for j in range(at + 2, end))
     is_conditional = has_condition and verb and verb.action == "implement"
@@ -193,24 +193,18 @@ def _find_unwanted(parsed: Clauses, start: int, end: int) -> Iterator[Reading]:
     """Yield what a thing should not do: "the parser should not return null", "tokens mustn't be
     logged"."""
     for i in range(start + 1, end):
-        at = i + 1 + (parsed.word(i + 1) == "not")
+        at = i + 1 + (parsed.word(i + 1) in ("not", "never"))
         negates = parsed.word(i) in ("shouldn't", "mustn't")
         negates = negates or (parsed.word(i) in ("should", "must") and at > i + 1)
         if not negates or parsed.word(i - 1) in SUBJECTS or not parsed.is_subject(i - 1, end):
             continue
         at += parsed.word(at) == "be"
         forms = {parsed.table.irregular.get(form, form) for form in list_lemmas(parsed.word(at))}
-        if forms & parsed.table.words("forbidden_behaviour") or parsed.word(at) == "able":
+        # "Nodes should not be inside a block": what no person does
+        is_state = at < end and (not parsed.find_verb(at) or parsed.word(at).endswith("ing"))
+        if is_state or forms & parsed.table.words("forbidden_behaviour"):
             yield parsed.make_reading(i, "what the software must not do", "implement")
             return
-
-
-def _find_faults(parsed: Clauses, start: int, end: int) -> Iterator[Reading]:
-    """Yield what a sentence says its subject fails to do, where a noun stands for other work:
-    "can't load timeline at /about" plans nothing."""
-    signals = list(_find_signals(parsed, start, end))
-    if signals and all(reading.action == "plan" for reading in signals):
-        yield from _find_defects(parsed, start, end)
 
 
 def _find_signals(parsed: Clauses, start: int, end: int) -> Iterator[Reading]:
@@ -226,15 +220,18 @@ def _find_signals(parsed: Clauses, start: int, end: int) -> Iterator[Reading]:
         match = parsed.find_phrase("signals", i, end)
         # "KeyError in the parser", "500 on /api/users", "CVE-2024-1234 in our lodash"
         is_known = parsed.word(i + 1) in _WHERE and re.fullmatch(_KNOWN_FAULT, token.raw)
-        if is_known or token.raw.endswith(("Error", "Exception")):
+        # "Problems installing on Windows"
+        is_trouble = token.word in _TROUBLES and parsed.word(i + 1).endswith("ing")
+        if is_known or is_trouble or token.raw.endswith(("Error", "Exception")):
             match = Phrase((token.raw,), "implement", "signal"), i + 1
         is_denied = match and match[0].action != "implement" and i in parsed.negated
         if match is None or is_denied:  # "don't run it against pull requests"
             i += 1
             continue
         phrase, i = match
-        # "A PR template" is about a template.
-        if phrase.action == "implement" or not parsed.continues(i, end):
+        # "A PR template" is about a template, "the spec is in docs/a.md" says where it is.
+        is_told = parsed.word(i) in _BEING and parsed.is_in(i + 1, "boundaries")
+        if phrase.action == "implement" or not (is_told or parsed.continues(i, end)):
             text, rule = " ".join(phrase.words), "noun that implies the action"
             signals[i - 1] = Reading(phrase.action, text, rule, token.at, text, "signal")
     head = parsed.find_head(start, end)[0]
@@ -245,22 +242,23 @@ def _find_defects(parsed: Clauses, start: int, end: int) -> Iterator[Reading]:
     """Yield what a subject does wrong or fails to do: "the button doesn't react", "the check
     rejects plus signs"."""
     if _lacks_subject(parsed, start, end):
-        yield parsed.make_reading(start, _FAILS, "implement", weight="signal")
+        yield parsed.imply(start, _FAILS)
         return
     for i in range(start + 1, end):
         rule = _judge_statement(parsed, i, start, end)
         if rule:
-            yield parsed.make_reading(i, rule, "implement", weight="signal")
+            yield parsed.imply(i, rule)
             return
 
 
 def _lacks_subject(parsed: Clauses, start: int, end: int) -> bool:
     """Return whether a sentence begins with what fails, its subject left out: "can't open files
     twice", "doesn't hit the breakpoint"."""
-    if start + 2 >= end or not parsed.is_in(start, "defects"):
+    at = start + (parsed.word(start + 1) == "not")
+    if at + 2 >= end or not parsed.is_in(at, "defects"):
         return False
     opens = parsed.is_in(start, "strict_aux") or parsed.word(start) in _UNABLE
-    return opens and parsed.is_subject(start + 1, end) and not parsed.is_in(start + 1, "no_defects")
+    return opens and parsed.is_subject(at + 1, end) and not parsed.is_in(at + 1, "no_defects")
 
 
 def _judge_statement(parsed: Clauses, i: int, start: int, end: int) -> str:
@@ -284,16 +282,17 @@ def _judge_statement(parsed: Clauses, i: int, start: int, end: int) -> str:
     # "Connection closed while reading"
     happens_while = parsed.word(i + 1) in _CIRCUMSTANCES and parsed.word(i + 2).endswith("ing")
     suffers = happens_while and _is_participle(parsed, i)
-    is_fault = is_state or does or suffers or _is_swapped(parsed, i, start)
-    is_fault = is_fault or _is_restricted(parsed, i, end)
-    return _DOES if is_fault or _is_repeated(parsed, i, start, end) else ""
+    is_fault = is_state or does or suffers or _is_restricted(parsed, i, end)
+    is_fault = is_fault or _acts(parsed, i, end)
+    return _DOES if is_fault or _is_repeated(parsed, i, end) else ""
 
 
 def _find_subject(parsed: Clauses, i: int, start: int) -> int:
     """Return where the subject of the word at `i` ends: before adverbs and the verb of being."""
     word = parsed.word(i)
     subject = _skip_adverbs(parsed, i - 1, start)
-    is_passive = word in _SPOILT or word.endswith("ing") or parsed.is_adverb(i - 1)
+    is_passive = parsed.is_in(i, "states") and word not in _PLAIN
+    is_passive = is_passive or word.endswith("ing") or parsed.is_adverb(i - 1)
     while subject > start:
         if word == "not":
             belongs = parsed.is_in(subject, "aux", "finite")
@@ -319,15 +318,12 @@ def _says_failure(parsed: Clauses, i: int, end: int) -> bool:
     After a form of *be*, or a *not* after a pronoun, a participle must follow: "is not rendered"
     fails to happen, "is not a test" only describes.
     """
-    if not parsed.is_in(i, "defects") or i + 1 >= end:
-        return False
-    is_harmless = parsed.is_in(i + 1, "no_defects")
-    if parsed.word(i + 1) == "get":  # "don't get hit", unlike "don't get it"
-        is_harmless = i + 2 >= end or parsed.marks_object(i + 2, end)
-    if is_harmless:
-        return False
     word = parsed.word(i)
-    if word == "not" and parsed.word(i - 1) in ("should", "must"):  # said to somebody
+    if word == "never":  # "the job never finishes"
+        return parsed.word(i + 1).endswith("s")
+    if not parsed.is_in(i, "defects") or i + 1 >= end or parsed.is_in(i + 1, "no_defects"):
+        return False
+    if parsed.word(i - 1) in ("should", "must"):  # said to somebody
         return False
     needs_participle = word[:2] in ("is", "ar", "wa") or (
         word == "not" and parsed.word(i - 1) in SUBJECTS
@@ -338,37 +334,36 @@ def _says_failure(parsed: Clauses, i: int, end: int) -> bool:
     )
 
 
-def _is_swapped(parsed: Clauses, i: int, start: int) -> bool:
-    """Return whether one thing stands in another's place: "values are pushed on top instead of
-    bottom"."""
-    if parsed.word(i) != "instead" or parsed.word(i + 1) != "of":
+def _acts(parsed: Clauses, i: int, end: int) -> bool:
+    """Return whether the word at `i` says what a thing does to another: "`Table` pads the cells",
+    "the reader permits illegal types"."""
+    verb, is_named = parsed.find_verb(i), parsed.tokens[i - 1].kind == "o"
+    has_object = parsed.continues(i + 1, end) or parsed.marks_object(i + 1, end)
+    if not parsed.word(i).endswith("s") or not has_object or parsed.is_in(i, "aux", "leadins"):
         return False
-    return any(parsed.word(j) in _BEING for j in range(start + 1, i))
+    if verb is None:
+        return is_named
+    is_own = verb.action == "implement" and verb.weight == "own"
+    return is_own and (is_named or verb.lemma not in parsed.table.words("homographs"))
 
 
 def _is_restricted(parsed: Clauses, i: int, end: int) -> bool:
     """Return whether a change happens in some circumstances alone: "the hint is only shown if the
     window is small"."""
-    verb = parsed.find_verb(i)
-    if verb is None or verb.action != "implement" or verb.lemma in ("do", "make"):
-        return False
     is_passive = parsed.word(i - 1) == "only" and parsed.word(i - 2) in _BEING
     return is_passive and any(parsed.word(j) in _CIRCUMSTANCES for j in range(i + 1, end))
 
 
-def _is_repeated(parsed: Clauses, i: int, start: int, end: int) -> bool:
+def _is_repeated(parsed: Clauses, i: int, end: int) -> bool:
     """Return whether the word at `i` says what should have ended, or happens too often.
 
     "Logout still leaves the session alive", "the index rebuilding on every start".
     """
     word, following = parsed.word(i), parsed.word(i + 1)
-    goes_on = parsed.word(i - 1) == "still" and word.endswith("s")
-    if goes_on and not parsed.is_in(i, "no_defects"):
+    if parsed.word(i - 1) in ("still", "only") and word.endswith("s"):
         has_object = parsed.continues(i + 1, end) or parsed.marks_object(i + 1, end)
-        return has_object or following in THINGS
+        return has_object and not parsed.is_in(i, "no_defects")
     if not word.endswith("ing") or not parsed.continues(i - 1, end):
-        return False
-    if i == start + 1 and parsed.find_verb(start):  # "support caching on every page"
         return False
     if following in ("on", "at") and parsed.word(i + 2) in ("every", "each"):
         return True
@@ -379,12 +374,8 @@ def _is_repeated(parsed: Clauses, i: int, start: int, end: int) -> bool:
 def _is_behaving(parsed: Clauses, i: int, end: int) -> bool:
     """Return whether a verb of behaviour stands at `i` in its progressive form: "is returning
     None", and in titles "endpoint returning 500"."""
-    if not parsed.word(i).endswith("ing"):
-        return False
-    is_title = parsed.is_subject(i - 1, end) and parsed.find_verb(0) is None
-    if not is_title and parsed.word(i - 1) not in _BEING:
-        return False
-    if not parsed.continues(i + 1, end) and not parsed.is_name(i + 1, end):
+    has_object = parsed.continues(i + 1, end) or parsed.is_name(i + 1, end)
+    if not parsed.word(i).endswith("ing") or not has_object:
         return False
     behaves = (parsed.table.words("behaves") & parsed.table.words("finite")) - {"shows"}
     return any(form + "s" in behaves for form in list_lemmas(parsed.word(i)))
@@ -407,8 +398,8 @@ def _find_wishes(parsed: Clauses, start: int, end: int) -> Iterator[Reading]:
     # A title has no article: "the settings for production" is a thing.
     titled = not parsed.is_in(start, "determiners") or parsed.word(start) in ("a", "an")
     buildable = parsed.is_in(last, "buildables", "deliverables")
-    if titled and buildable and parsed.word(after) in ("for", "to") and after + 1 < end:
-        yield parsed.make_reading(last, "something to be built", "implement", weight="signal")
+    if titled and buildable and parsed.word(after) in _SERVES and after + 1 < end:
+        yield parsed.imply(last, "something to be built")
 
 
 def _find_mentions(parsed: Clauses, start: int, end: int) -> Iterator[Reading]:
@@ -439,16 +430,16 @@ def _find_work(parsed: Clauses, start: int, end: int) -> Iterator[Reading]:
     # "Version bump to 1.8"
     places = (last, head) if parsed.word(after) in _CONCERNS else (last,)
     for i in places:
-        if i > start and parsed.is_in(i, "work_nouns") and i not in parsed.negated:
-            yield parsed.make_reading(i, "work the title names", "implement", weight="signal")
+        is_work = parsed.is_in(i, "work_nouns") or parsed.word(i) in _TROUBLES
+        if i > start and is_work and i not in parsed.negated:
+            yield parsed.imply(i, "work the title names")
             return
 
 
 def _find_doubts(parsed: Clauses, start: int, end: int) -> Iterator[Reading]:
     """Yield a question worded as a statement: "memory usage is a little high?" asks."""
     asks = end < len(parsed.tokens) and parsed.tokens[end].word == "?"
-    says = any(parsed.is_in(i, "strict_aux") for i in range(start, end))
-    if asks and says and end - start > 3 and not parsed.find_anywhere("idle_questions", start, end):
+    if asks and end - start > 3 and not parsed.find_anywhere("idle_questions", start, end):
         yield parsed.make_reading(start, "question", "analyze")
 
 
@@ -457,9 +448,8 @@ _KINDS = (
     _find_hopes,
     _find_ceased,
     _find_unwanted,
-    _find_faults,
-    _find_signals,
     _find_defects,
+    _find_signals,
     _find_wishes,
     _find_work,
     _find_mentions,

@@ -32,7 +32,9 @@ def grade(expected: list[str], answer: object) -> str:
 # were run, and variants of those that were misread. What a title can honestly mean twice is not among them. Titles of
 # changes are of eleven more repositories, in the order of the SHA-256 of commits; nobody worked with the last 160. The
 # held-out requests, half titles and half as people type them to an agent, were counted before any was worked with. Five
-# sets of chat requests were each labelled and counted before they were worked with (docs/adr/0018).
+# sets of chat requests were each labelled and counted before they were worked with (docs/adr/0018). The fresh requests
+# were labelled before they were run and then learned from; the unseen ones are the other half of some of them, made by
+# a seed, and nobody looks at them.
 ISSUES = {
     "real title": (92, 3),
     "variant": (93, 1),
@@ -40,6 +42,8 @@ ISSUES = {
     "issue title": (96, 0),
     "held-out request": (93, 3),
     "chat request": (95, 3),
+    "fresh request": (95, 3),
+    "unseen request": (94, 3),
 }
 
 
