@@ -32,7 +32,7 @@ _COMMAND = r"(?i)\s*(?:/(?:[\w-]+[.:])?|(?:speckit|spec-?kitty)[.:])([\w-]+)(?=[
 _DATE = r"\d{4}-\d\d-\d\d"
 # "As an admin, I want to see the last login"
 _STORY = (
-    r"(?i)\s*(as an? [^.!?\n]{1,60}?,? i "
+    r"(?i)\s*((?:i|we|users) want to be able to|as an? [^.!?\n]{1,60}?,? i "
     r"(?:can|should|must|may|(?:want|need|would like) (?:to|the|my|all)))\b"
 )
 _TAGS = r"\[(?!\d{4}-)([^\]\n]{1,40})\]\s*(?:\[[^\]\n]{1,40}\]\s*)*(?=\w)"

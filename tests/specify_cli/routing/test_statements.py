@@ -66,6 +66,7 @@ IMPLEMENT = {
         "Validating `a.json` in a pipe gives a warning",
     ],
     "what still or only happens": [
+        "nobody can log in since the last release",
         "Search only finds exact words",
         "the nightly job never finishes",
         "there is no loading indicator",
@@ -77,6 +78,7 @@ IMPLEMENT = {
     "a user's story": [
         "As an admin, I want to see who is logged in",
         "as a guest I can compare two rooms",
+        "I want to be able to cancel a running export",
     ],
     "what somebody would rather have or is said to have forgotten": [
         "I'd rather have the settings in one file",
@@ -153,6 +155,8 @@ def test_a_judgement_of_work_is_a_review_and_other_questions_ask_to_analyze() ->
         "does WP03 meet its acceptance criteria?": "review",
         "any concerns with PR 31?": "review",
         "validate my changes against the guide": "review",
+        "do you see any problem with this approach?": "review",
+        "is the code in billing/ production ready?": "review",
         "since when does the test fail?": "analyze",
         "I get other results on CI, why?": "analyze",
         "accented names in the archive?": "analyze",
