@@ -384,7 +384,6 @@ def test_the_ordinary_hook_loads_what_an_append_takes_and_no_more(chartered: Pat
             "redaction.capture",
         ),
         *("redaction.finders", "redaction.heuristics", "redaction.json_values"),
-        "redaction.named_values",
         *("redaction.redact", "redaction.rules"),
         *("storage", "storage.store"),
     }
