@@ -37,16 +37,16 @@ class Agent:
         body = {"hook_event_name": event, "session_id": self.session, "cwd": str(self.root), **payload}
         run_hook("claude-code", json.dumps(body).encode(), str(self.root), str(self.home))
 
-    def begin(self, tool: str, args: dict[str, Any]) -> dict[str, Any]:
+    def begin(self, tool: str, args: dict[str, Any], **more: str) -> dict[str, Any]:
         self.calls += 1
         call = {"tool_name": tool, "tool_input": args, "tool_use_id": f"call-{self.session[-1]}-{self.calls}"}
-        self.tell("PreToolUse", **call)
+        self.tell("PreToolUse", **call, **more)
         tick()
         return call
 
-    def end(self, call: dict[str, Any], response: Any = "ok") -> None:
+    def end(self, call: dict[str, Any], response: Any = "ok", **more: str) -> None:
         tick()
-        self.tell("PostToolUse", **call, tool_response=response)
+        self.tell("PostToolUse", **call, tool_response=response, **more)
         tick()
 
     def shell(self, command: str, act: Callable[[], object] | None = None) -> None:
@@ -777,3 +777,77 @@ def test_what_a_session_changes_behind_a_closed_inner_record_is_of_the_outer_one
 
     assert agent.seen() == [("create", "after.py"), ("create", "later.py")]
     assert agent.unseen() == []
+
+
+def _close(agent: Agent) -> None:
+    agent.cli("profile-invocation", "complete", "--invocation-id", agent.run, env=agent.env)
+
+
+def _read_annexes(agent: Agent) -> list[dict[str, Any]]:
+    paths = sorted((agent.root / layout.annex_folder(agent.run)).glob("*.jsonl"))
+    return [json.loads(path.read_bytes()) for path in paths]
+
+
+def test_what_was_under_way_when_its_record_closed_is_said_of_that_record(agent: Agent) -> None:
+    """An agent's subagent works on, or its calls were made together with the one that closed the record."""
+    call = agent.begin("Bash", {"command": "echo own >> a.py; mv b.py d.py"})
+    closing = agent.begin("Bash", {"command": f"spec-kitty profile-invocation complete --invocation-id {agent.run}"})
+    _close(agent)
+    tick()
+    with (agent.root / "a.py").open("a") as file:
+        file.write("own\n")
+    (agent.root / "b.py").rename(agent.root / "d.py")
+    for _ in range(2):
+        agent.end(call, {"stdout": "", "stderr": ""})
+    agent.end(closing, {"stdout": "closed", "stderr": ""})
+    lines = _read_annexes(agent)
+
+    told = [
+        (line["event"], line.get("path"), line.get("kind")) for line in lines if line["call_id"] == call["tool_use_id"]
+    ]
+    assert sorted(told, key=str) == [
+        ("patch_apply", "a.py", "modify"),
+        ("patch_apply", "b.py", "delete"),
+        ("patch_apply", "d.py", "create"),
+        ("tool_result", None, None),
+    ]
+    assert {line["witness"] for line in lines if line["event"] == "patch_apply"} == {"tree"}
+    assert [line["call_id"] for line in lines if line["call_id"] != call["tool_use_id"]] == [closing["tool_use_id"]]
+    assert not (agent.root / layout.ORPHANS).exists()
+    report = agent.cli("invocations", "verify", "--all", "--json").json()
+    assert [item for item in report["findings"] if item["severity"] == "error"] == []
+
+
+def test_the_end_of_a_call_of_a_closed_record_is_not_taken_by_the_next(agent: Agent) -> None:
+    call = agent.begin("Bash", {"command": "true"})
+    _close(agent)
+    following = Agent(agent.cli, agent.root, agent.home)
+    following.shell("true")
+    agent.end(call, {"stdout": "late", "stderr": ""})
+
+    assert [(line["event"], line["call_id"]) for line in _read_annexes(agent)] == [("tool_result", call["tool_use_id"])]
+    assert call["tool_use_id"] not in {line.get("call_id") for line in following.lines()}
+    report = agent.cli("invocations", "verify", "--all", "--json").json()
+    assert [item for item in report["findings"] if item["severity"] == "error"] == []
+
+
+def test_what_a_subagent_changes_after_its_record_closed_is_said_of_that_record(agent: Agent) -> None:
+    """Where nothing else is open, a subagent that goes on in the background is of the record that began it."""
+    whose = {"agent_id": "sub-1", "agent_type": "general-purpose"}
+    first = agent.begin("Bash", {"command": "true"}, **whose)
+    agent.end(first, {"stdout": ""}, **whose)
+    _close(agent)
+    call = agent.begin("Bash", {"command": "echo own >> a.py"}, **whose)
+    with (agent.root / "a.py").open("a") as file:
+        file.write("own\n")
+    agent.end(call, {"stdout": ""}, **whose)
+
+    told = [(line["event"], line.get("path"), line["call_id"]) for line in _read_annexes(agent)]
+    assert told == [
+        ("tool_call", None, call["tool_use_id"]),
+        ("patch_apply", "a.py", call["tool_use_id"]),
+        ("tool_result", None, call["tool_use_id"]),
+    ]
+    report = agent.cli("invocations", "verify", "--all", "--json").json()
+    assert [item for item in report["findings"] if item["severity"] == "error"] == []
+    assert agent.run in agent.cli("why", "a.py:7").out

@@ -158,8 +158,9 @@ def list_bound(at: Site, call: HookInput) -> Iterator[Binding]:
 
 def find_earlier(at: Site, invocation_id: str, call: HookInput) -> str | None:
     """Return the record which a session worked on before this one and that may report a call: it
-    holds all its events, or something of the call was said after its end, or it ended with a part
-    of the session, or by the call, and holds that, or ended under the call's prompt.
+    holds all its events, or its begin alone, or something of the call was said after its end, or it
+    ended with a part of the session, or by the call, and holds that, or ended under the call's
+    prompt.
 
     Then a hook reports the call again, or after what came next. Of a long record the last 4 MiB are
     read: every call would wait for the rest.
@@ -181,12 +182,30 @@ def find_earlier(at: Site, invocation_id: str, call: HookInput) -> str | None:
         is_part = ends_part(data)
         is_named = (
             needle in annexes
+            or (needle in data and awaits_end(data, call))
             or ((call.closes or is_part) and needle in data)
             or (is_part and _has_ended(at, call, binding.invocation_id))
         )
         if (is_named and (is_distinct or call.closes)) or holds_all(data, keys):
             return binding.invocation_id
     return None
+
+
+def awaits_end(data: bytes, call: HookInput) -> bool:
+    """Return whether a record with this data is closed and holds the begin of a call that a hook
+    reports to have ended, and no end of it but one that was inferred."""
+    first = call.events[0]
+    if first.event == "tool_call" or call.call_id_is_synthetic:
+        return False
+    if read_last(data).get("event") != "completed":
+        return False
+    call_id = first.payload.get("call_id")
+    events = [
+        line.get("event")
+        for line in read_lines(data, b'"event":"tool_')
+        if line.get("call_id") == call_id and line.get("inferred") is not True
+    ]
+    return events.count("tool_call") > events.count("tool_result")
 
 
 def holds_all(data: bytes, keys: Sequence[str | None]) -> bool:

@@ -7,6 +7,7 @@ can name a record of this project, and nothing else.
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -15,6 +16,7 @@ from itertools import islice
 from specify_cli import durable
 from specify_cli.errors import InvocationError
 from specify_cli.features.hooks.direct import (
+    awaits_end,
     ends_part,
     find_earlier,
     holds_all,
@@ -67,8 +69,8 @@ class Orphan(Exception):
 
 
 class Late(Orphan):
-    """An event of a call that the record which `closed` names reports: it ended with a part of the
-    session."""
+    """An event of a call that belongs to the record which `closed` names: it ended with a part of
+    the session, or holds the call's begin alone, or the subagent of the call was begun there."""
 
 
 class Recorded(Exception):
@@ -97,9 +99,10 @@ def find_recorder(at: Site, call: HookInput) -> Recorder:
     loaded, index = load_project(root, at.home), Index(root)
     why = "no invocation is bound to this session"
     closed = ("", "")  # when, and which
+    begun_in: str | None = None  # the closed record that began the subagent
 
     def open_place(invocation_id: str) -> Place | None:
-        nonlocal why, closed
+        nonlocal why, closed, begun_in
         try:
             place = index.resolve(invocation_id)
         except InvocationError as error:
@@ -120,6 +123,11 @@ def find_recorder(at: Site, call: HookInput) -> Recorder:
                 why = f"it contradicts what the closed invocation {invocation_id} holds"
                 return None
             raise Recorded
+        if call.events and not call.closes:
+            data = FileRecordStore(root).read(place)
+            if awaits_end(data, call):
+                raise Late(f"{invocation_id} holds its begin, and is closed", invocation_id)
+            begun_in = begun_in or (invocation_id if _holds_agent(data, call) else None)
         return None
 
     # 1. What the agent just received from a `do` of its own; a record of another worktree is none
@@ -145,7 +153,16 @@ def find_recorder(at: Site, call: HookInput) -> Recorder:
     for imported in find_imported(at, session) if call.events else ():
         if not list_untold(at, imported, call):
             raise Recorded
+    if begun_in is not None:
+        raise Late(f"{begun_in} began its subagent, and is closed", begun_in)
     raise Orphan(why, closed[1] or None)
+
+
+def _holds_agent(data: bytes, call: HookInput) -> bool:
+    """Return whether a record with this data reports work of the subagent that makes a call."""
+    agent = call.events[0].payload.get("agent")
+    named = f'"agent":{json.dumps(agent, ensure_ascii=False)}'
+    return isinstance(agent, str) and named.encode("utf-8", "replace") in data
 
 
 def _refuse_earlier(at: Site, call: HookInput) -> None:
@@ -162,7 +179,8 @@ def _refuse_earlier(at: Site, call: HookInput) -> None:
         if call.closes:
             _annex_result(open_recorder(at, place, call.session_id), call)
         raise Recorded
-    if ends_part(FileRecordStore(at.root).read(place)):
+    data = FileRecordStore(at.root).read(place)
+    if ends_part(data) or (not call.closes and awaits_end(data, call)):
         raise Late(f"it is of {earlier}, which has ended", earlier)
 
 

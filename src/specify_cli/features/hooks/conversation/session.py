@@ -114,7 +114,8 @@ def _append_otherwise(error: Exception, at: Site, unplaced: HookInput, placed: H
 
     `unplaced` is the call before its events were placed in this project.
     """
-    other = find_elsewhere(at, unplaced) if isinstance(error, Orphan) else None
+    is_of_it = isinstance(error, Late)
+    other = find_elsewhere(at, unplaced) if isinstance(error, Orphan) and not is_of_it else None
     if other is not None:
         there, begun = other
         call = unplaced._replace(started_invocation=begun, printed=())
@@ -125,11 +126,10 @@ def _append_otherwise(error: Exception, at: Site, unplaced: HookInput, placed: H
         except (Orphan, Recorded) as failure:
             keep_lost(at, placed, failure)
         return
-    if isinstance(error, Orphan) and opens_by_itself(at.root, at.harness):
+    if isinstance(error, Orphan) and (is_of_it or opens_by_itself(at.root, at.harness)):
         # loads what opens records
         from specify_cli.features.hooks.conversation.session_record import begin_record, say_late
 
-        is_of_it = isinstance(error, Late)
         if error.closed is not None and say_late(at, placed, error.closed, is_of_it=is_of_it):
             return
         if begin_record(at, placed):

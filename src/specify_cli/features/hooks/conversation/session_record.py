@@ -95,16 +95,17 @@ def begin_record(at: Site, call: HookInput) -> bool:
 
 
 def say_late(at: Site, call: HookInput, closed: str, *, is_of_it: bool) -> bool:
-    """Say a call that a hook reports after the end of its session as annexes of the record that
-    ended with it, each event once; False where the session goes on, or its end is not known.
+    """Say a call that a hook reports after the end of its record as annexes of that record, each
+    event once; False where the session goes on, or its end is not known.
 
-    A session that goes on begins with a prompt; `is_of_it` says that the record reports the call.
+    A session that goes on begins with a prompt; `is_of_it` says that the record reports the call,
+    and then it does not matter who closed it.
     Raises OSError, InvocationError.
     """
     session = call.session_id
     place = Index(at.root).resolve(closed)
     data = FileRecordStore(at.root).read(place)
-    if call.starts_record_command or call.closes or not ends_part(data):
+    if call.starts_record_command or call.closes or not (is_of_it or ends_part(data)):
         return False
     if not is_of_it and not _is_prompt_recorded(at, session):
         return False

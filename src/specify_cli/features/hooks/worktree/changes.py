@@ -18,6 +18,7 @@ from specify_cli.features.hooks.direct import read_lines
 from specify_cli.features.hooks.harnesses import find_dialect
 from specify_cli.features.hooks.payload.site import Site
 from specify_cli.features.hooks.payload.transcript_end import Ends, read_ends
+from specify_cli.features.hooks.payload.values import Fields
 from specify_cli.features.hooks.worktree.contents import (
     Content,
     Reader,
@@ -56,6 +57,7 @@ from specify_cli.invocation.events.event_body import Composed, gap
 from specify_cli.invocation.recorder import Recorder
 from specify_cli.record import layout
 from specify_cli.record.ids import rfc3339
+from specify_cli.storage.queries import annex_events
 from specify_cli.storage.store import FileRecordStore
 
 _MAX_CHANGED = 200
@@ -63,10 +65,23 @@ _TAIL = 1024 * 1024
 
 
 class Changes:
-    """The changes of one record's work tree."""
+    """The changes of one record's work tree.
 
-    def __init__(self, at: Site, index: Index, recorder: Recorder, *, is_small: bool) -> None:
+    Where the record is closed, `late` is the call that ended after that, empty for one that begins:
+    changes of its calls become annexes then.
+    """
+
+    def __init__(
+        self,
+        at: Site,
+        index: Index,
+        recorder: Recorder,
+        *,
+        is_small: bool,
+        late: str | None = None,
+    ) -> None:
         self._at, self._root, self._index, self._is_small = at, at.root, index, is_small
+        self._late = late
         self._recorder, self._settings = recorder, recorder.settings
         self._reader = Reader(index, recorder.settings)
 
@@ -213,6 +228,9 @@ class Changes:
         data = record_file(start, _TAIL)
         lines = read_lines(data[data.find(b"\n") + 1 :] if start else data)
         first = read_moment(lines[0].get("at", lines[0].get("started_at"))) if lines else None
+        if self._late is not None:
+            more = annex_events(self._root, self._recorder.invocation_id)
+            lines = [*filter(self._is_of_late, lines), *more]
         own = read_activity(lines, now)
         running = [call.call_id for call in own.calls if call.span.end == now]
         ends = read_ends(find_dialect(self._at.harness), self._at.transcript, running)
@@ -224,6 +242,11 @@ class Changes:
             if line.get("inferred") is True and "claimed_at" not in line
         }
         return own, now if first is None else first, untold
+
+    def _is_of_late(self, line: Fields) -> bool:
+        """Return whether a line counts for a call that ended after the close: not its end that was
+        inferred then."""
+        return line.get("inferred") is not True or line.get("call_id") != self._late
 
     def _is_not_own(self, path: str, known: KnownTree, owner: ChangeOwner, blob: str) -> bool:
         """Return whether others may have written what a call left, which git has as `blob`."""
@@ -282,8 +305,13 @@ class Changes:
         return File(int(there))
 
     def _append(self, items: list[tuple[Composed, str]]) -> None:
-        """Append lines, each once by the key that distinguishes it."""
-        if items:
+        """Append lines, each once by the key that distinguishes it; of a record that is closed
+        only changes of its calls, as annexes."""
+        if self._late is not None:
+            changes = [item for item, _ in items if item.event == "patch_apply"]
+            if changes:
+                self._recorder.annex(changes)
+        elif items:
             keys = [digest_of_names("tree", item.event, key)[:32] for item, key in items]
             self._recorder.append([item for item, _ in items], dedupe=keys, checkpoints=False)
 

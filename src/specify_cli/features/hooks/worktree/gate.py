@@ -77,13 +77,20 @@ def _look(
     from specify_cli.features.hooks.worktree.look import look
 
     session = call.session_id
-    if look(at, place, session, call=begun, only=only, ended=ended):
-        return
+    try:
+        if look(at, place, session, call=begun, only=only, ended=ended):
+            return
+    except InvocationError as error:
+        if error.code != "ALREADY_COMPLETED":
+            raise  # else it was closed meanwhile
     from specify_cli.features.hooks.search import find_above  # once after each record
 
     above = find_above(at, call, place)
     if above is not None:
         look(at, above, session, call=begun, ended=ended)
+    elif ended is not None or call.subagent is not None:
+        # its record was closed while it, or its subagent, was at work
+        look(at, place, session, call=begun, ended=ended, is_late=True)
 
 
 def look_after(at: Site, recorder: Recorder) -> None:

@@ -28,6 +28,8 @@ _BRINGING = (
     r"cherry-pick|revert|reset|am|apply|show|cat-file|read-tree|clone|submodule|worktree|up|update|"
     r"co|sw|cp|rb)\b"
 )
+# A command that appends to a record or closes it, and what would let it do more.
+_ON_RECORDS, _JOINING = "spec-kitty profile-invocation ", (";", "&", "|", "\\n", "$(", "`")
 _WAITING = ("agent", "task", "question", "ask_user", "plan", "fetch", "search", "skill", "todo")
 EXECUTABLE = 0o100
 # A file system's clock is late by this much at most.
@@ -42,9 +44,12 @@ def judge_call(tool: str, args: object) -> str:
     if any(part in word for part in _WAITING):
         return WAITS
     try:
-        return BRINGS if re.search(_BRINGING, str(args)) else OWN
+        spelled = str(args)
     except RecursionError:  # deeper than Python spells, so what it runs is not known
         return BRINGS
+    if _ON_RECORDS in spelled and not any(mark in spelled for mark in _JOINING):
+        return WAITS
+    return BRINGS if re.search(_BRINGING, spelled) else OWN
 
 
 def _list_running(activity: Activity) -> list[Call]:

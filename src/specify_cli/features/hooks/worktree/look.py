@@ -50,19 +50,22 @@ def look(
     only: str | None = None,
     ended: str | None = None,
     recorder: Recorder | None = None,
+    is_late: bool = False,
 ) -> bool:
     """Look at a work tree, and record what its calls changed and what nobody reports; False where
     the record is closed.
 
     `call` is the one that begins, with its kind (`judge_call`); with `only`, one file is compared
     before it. `ended` is the one that ended, after which a tree of many files is only compared
-    where other records may change it. A `recorder` is given at a turn's end. Raises as writes do.
+    where other records may change it. A `recorder` is given at a turn's end. With `is_late` the
+    record is closed, and what calls of it changed that were seen to begin becomes annexes. Raises
+    as writes do.
     """
     now = time.time_ns()
     top, key = find_worktree(at.root), digest_key(at.git_dir)
     if top is None or key is None:
         return True  # nothing can be known here, for this record or another
-    if not _is_open(at.root, place):
+    if not is_late and not _is_open(at.root, place):
         return False
     try:
         locked = durable.folder(at.root, layout.TREE, create=True, wait=_WAIT_SECONDS)
@@ -70,10 +73,13 @@ def look(
         return True  # another hook looks: this call is not seen to begin, and claims nothing
     with locked as fd:
         index = read_index(at.root, top)
-        if ended is not None and index.total > MAX_AFTER and not _has_others(fd):
+        is_last = is_late or (ended is not None and _has_others(fd))
+        if ended is not None and index.total > MAX_AFTER and not is_last:
             return True
         is_small = index.total <= MAX_FILES
         known = read_known(fd, place.invocation_id, key.secret)
+        if is_late and (known is None or (ended and known.calls.get(ended, ENDED) == ENDED)):
+            return False
         only = _narrow(only, known)
         moved, until = None, now
         if known is not None and only is not None:
@@ -87,7 +93,9 @@ def look(
                 forget_old(fd, now)
             own = recorder or open_recorder(at, place, session)
             try:
-                changes = Changes(at, index, own, is_small=is_small)
+                changes = Changes(
+                    at, index, own, is_small=is_small, late=(ended or "") if is_late else None
+                )
                 if known is None or moved is None:
                     known = changes.begin(now)
                 else:
