@@ -98,8 +98,7 @@ def find_recorder(at: Site, call: HookInput) -> Recorder:
     # What cannot be used is said even where no record is found.
     loaded, index = load_project(root, at.home), Index(root)
     why = "no invocation is bound to this session"
-    closed = ("", "")  # when, and which
-    begun_in: str | None = None  # the closed record that began the subagent
+    closed, begun_in = ("", ""), ""  # when and which, and which began the subagent
 
     def open_place(invocation_id: str) -> Place | None:
         nonlocal why, closed, begun_in
@@ -123,15 +122,11 @@ def find_recorder(at: Site, call: HookInput) -> Recorder:
                 why = f"it contradicts what the closed invocation {invocation_id} holds"
                 return None
             raise Recorded
-        if call.events and not call.closes:
-            data = FileRecordStore(root).read(place)
-            if awaits_end(data, call):
-                raise Late(f"{invocation_id} holds its begin, and is closed", invocation_id)
-            begun_in = begun_in or (invocation_id if _holds_agent(data, call) else None)
+        if call.events and not call.closes and _began_it(at, place, call):
+            begun_in = begun_in or invocation_id
         return None
 
-    # 1. What the agent just received from a `do` of its own; a record of another worktree is none
-    # of this one's.
+    # 1. What the agent just received from a `do` of its own, in this worktree.
     began = call.started_invocation
     place = None if began is None else open_place(began)
     if place is not None:
@@ -150,16 +145,19 @@ def find_recorder(at: Site, call: HookInput) -> Recorder:
         if number or binding.profile_id is None:
             _remember(at, session, agent, place, binding.source)
         return open_recorder(at, place, session, loaded)
-    for imported in find_imported(at, session) if call.events else ():
-        if not list_untold(at, imported, call):
-            raise Recorded
-    if begun_in is not None:
+    if call.events and any(not list_untold(at, one, call) for one in find_imported(at, session)):
+        raise Recorded
+    if begun_in:
         raise Late(f"{begun_in} began its subagent, and is closed", begun_in)
     raise Orphan(why, closed[1] or None)
 
 
-def _holds_agent(data: bytes, call: HookInput) -> bool:
-    """Return whether a record with this data reports work of the subagent that makes a call."""
+def _began_it(at: Site, place: Place, call: HookInput) -> bool:
+    """Return whether a closed record reports work of the subagent that makes a call. Raises Late
+    where it holds the call's begin."""
+    data = FileRecordStore(at.root).read(place)
+    if awaits_end(data, call):
+        raise Late(f"{place.invocation_id} holds its begin, and is closed", place.invocation_id)
     agent = call.events[0].payload.get("agent")
     named = f'"agent":{json.dumps(agent, ensure_ascii=False)}'
     return isinstance(agent, str) and named.encode("utf-8", "replace") in data

@@ -56,10 +56,9 @@ def look(
     the record is closed.
 
     `call` is the one that begins, with its kind (`judge_call`); with `only`, one file is compared
-    before it. `ended` is the one that ended, after which a tree of many files is only compared
-    where other records may change it. A `recorder` is given at a turn's end. With `is_late` the
-    record is closed, and what calls of it changed that were seen to begin becomes annexes. Raises
-    as writes do.
+    before it. `ended` is the one that ended: then a large tree is compared where other records may
+    change it. A `recorder` comes at a turn's end. With `is_late` the record is closed, and changes
+    of its calls become annexes. Raises as writes do.
     """
     now = time.time_ns()
     top, key = find_worktree(at.root), digest_key(at.git_dir)
@@ -73,30 +72,23 @@ def look(
         return True  # another hook looks: this call is not seen to begin, and claims nothing
     with locked as fd:
         index = read_index(at.root, top)
-        is_last = is_late or (ended is not None and _has_others(fd))
-        if ended is not None and index.total > MAX_AFTER and not is_last:
+        if ended and index.total > MAX_AFTER and not (is_late or _has_others(fd)):
             return True
-        is_small = index.total <= MAX_FILES
         known = read_known(fd, place.invocation_id, key.secret)
-        if is_late and (known is None or (ended and known.calls.get(ended, ENDED) == ENDED)):
+        if is_late and not _is_under_way(known, ended):
             return False
-        only = _narrow(only, known)
-        moved, until = None, now
-        if known is not None and only is not None:
-            moved = look_at_file(at.root, only, known)
-        elif known is not None and (is_small or recorder is not None):
-            moved = find_moved(index, known)
+        only, is_small, moved, until = _narrow(only, known), index.total <= MAX_FILES, None, now
+        if known is not None and (only is not None or is_small or recorder is not None):
+            moved = find_moved(index, known) if only is None else look_at_file(at.root, only, known)
         if known is None or (moved is not None and (moved.files or moved.gone)):
             from specify_cli.features.hooks.worktree.changes import Changes  # as said above
 
-            if known is None:
-                forget_old(fd, now)
             own = recorder or open_recorder(at, place, session)
             try:
-                changes = Changes(
-                    at, index, own, is_small=is_small, late=(ended or "") if is_late else None
-                )
+                late = (ended or "") if is_late else None
+                changes = Changes(at, index, own, is_small=is_small, late=late)
                 if known is None or moved is None:
+                    forget_old(fd, now)
                     known = changes.begin(now)
                 else:
                     until = changes.record(moved, known, now, None if recorder else ended or "")
@@ -109,6 +101,12 @@ def look(
             known.calls[call[0]] = call[1]
         write_known(fd, place.invocation_id, key.secret, known)
     return True
+
+
+def _is_under_way(known: KnownTree | None, ended: str | None) -> bool:
+    """Return whether the tree of a record was looked at before, and with `ended` before that call
+    began, whose end is not seen yet."""
+    return known is not None and (not ended or known.calls.get(ended, ENDED) != ENDED)
 
 
 def _move_on(known: KnownTree, moved: Moved, stamp: str, now: int, ended: str | None) -> KnownTree:
