@@ -65,7 +65,7 @@ from specify_cli.trail.fixing import fix_tip
 from specify_cli.trail.log.entries import write_annex
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from doctrine.load import ParseCache
     from specify_cli.invocation.events.grounds import Grounds
@@ -321,8 +321,9 @@ class Recorder:
         items = [Composed(dict(body)) for body in bodies]
         return self._write(items, None, dedupe=(None,) * len(bodies), after=after)
 
-    def annex(self, items: Sequence[Composed]) -> Batch:
-        """Write these events as annexes of the record, which must be closed.
+    def annex(self, items: Sequence[Composed], *, dedupe: Sequence[str | None] = ()) -> Batch:
+        """Write these events as annexes of the record, which must be closed. `dedupe` is that of
+        `append`: what the record or an annex has under a key is not written again.
 
         Each annex is a file of its own and durable; the names of the files keep the order. Raises
         CallerError RUN_BUSY if the record is open, and the errors of a write.
@@ -333,16 +334,26 @@ class Recorder:
         if self.tombstone:
             return self._count_swallowed([item.event for item in items])
         stored = [self._store_objects(item) for item in items]
-        bodies = [body for item in stored for body in (item.body, *item.gaps)]
-        data = self._records.read(self.place).rstrip(b"\n")
-        tip = tip_of(open_line(data.rpartition(b"\n")[2]))
+        gaps = [body for item in stored for body in item.gaps]
+        data = self._records.read(self.place)
+        tip = tip_of(open_line(data.rstrip(b"\n").rpartition(b"\n")[2]))
         if tip is None or tip.event != "completed":
             raise CallerError(
                 "RUN_BUSY",
                 f"{self.invocation_id} is open: what is said of it is appended to it",
                 f"spec-kitty invocations show {self.invocation_id}",
             )
-        return self._append_late([Composed(body) for body in bodies], tip)
+        keys = dedupe or (None,) * len(stored)
+        if any(keys):
+            from specify_cli.storage.checking import annex_files  # rare, and loads what verifies
+
+            files = annex_files(self.project.root, self.invocation_id)
+            data += b"".join(data for _, data in files if isinstance(data, bytes))
+        state = find_known(data.__contains__, lambda _: data, stored, keys, None)
+        bodies = self._compose_bodies(state, stored, (*gaps, *state.conflicts), keys, None)
+        paths = self._write_annexes(bodies, tip)
+        self._pending.clear()
+        return Batch(self.invocation_id, (), sum(state.events), True, paths, ())
 
     def close(self) -> None:
         """Close the record's file. If the trail is off, first append one line that counts the
@@ -436,7 +447,7 @@ class Recorder:
 
         tip = self._append_composed(compose, at, sync)
         if "late" in tips:
-            return self._append_late(items, tips["late"])
+            return self.annex(items, dedupe=dedupe)
         self._pending.clear()
         self._fix_tip(tips.get("before"), tip, lines)
         if self._fold is not None and lines:
@@ -563,20 +574,21 @@ class Recorder:
 
         return read_grounds(self.project, self.cache, self.objects)
 
-    def _append_late(self, items: Sequence[Composed], tip: Tip) -> Batch:
-        """Write events about a closed record: one annex file each, chained to the record's last
-        line, which must be durable."""
+    def _write_annexes(self, bodies: Iterable[Body], tip: Tip) -> tuple[str, ...]:
+        """Write one annex file each, chained to the closed record's last line, which must be
+        durable. Return their paths."""
         self._records.hold_durably(self.place)
         now = read_clock(self._clock)
         at = rfc3339(now)
         paths: list[str] = []
-        for number, item in enumerate(items):
-            body = {**item.body, "at": at, **self._by}
-            line, _ = chain(tip, self.invocation_id, [body], self._entropy)
+        for number, body in enumerate(bodies):
+            line, _ = chain(
+                tip, self.invocation_id, [{**body, "at": at, **self._by}], self._entropy
+            )
             # The names of annexes sort in the order in which they were written.
             name = new_ulid(now + number, self._entropy(10))
             paths.append(write_annex(self.project, self._records, self.invocation_id, name, line))
-        return Batch(self.invocation_id, (), 0, True, tuple(paths), ())
+        return tuple(paths)
 
     def _compose_link(self, event: str, payload: Mapping[str, object]) -> Composed:
         """Return the body of a link: the file's digest, or the commit's full id."""

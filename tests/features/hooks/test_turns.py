@@ -265,6 +265,36 @@ def test_a_turn_whose_transcript_counts_more_tokens_when_its_end_is_told_again_i
     assert cli("invocations", "verify", run).code == 0
 
 
+@pytest.mark.parametrize("is_told_before", [False, True])
+def test_a_turn_that_is_told_again_behind_the_close_with_more_tokens_is_a_contradiction_too(
+    tell: Tell, cli: Cli, chartered: Path, tmp_path: Path, is_told_before: bool
+) -> None:
+    """The first end of the turn came before or behind the close; only the second saw all of the transcript."""
+    run, transcript = begin(cli, tell), tmp_path / "t.jsonl"
+
+    def stop() -> None:
+        tell("Stop", transcript_path=str(transcript), last_assistant_message="done", prompt_id="p1")
+
+    transcript.write_text(json.dumps({"type": "user", "message": {"role": "user", "content": "fix it"}}) + "\n")
+    for number in range(2):
+        message = {"id": f"m{number}", "model": "m", "content": [{"type": "text", "text": "done"}]}
+        message["usage"] = {"input_tokens": 100, "output_tokens": 10}
+        with transcript.open("a") as file:
+            file.write(json.dumps({"type": "assistant", "message": message}) + "\n")
+        if is_told_before and number == 0:
+            stop()
+        cli("profile-invocation", "complete", run, env=ENV)
+        stop()
+        stop()
+    told = [*events(chartered, run), *annexes(chartered, run)]
+    told = [line for line in told if line["event"] in ("turn", "capture_gap")]
+
+    assert [line["event"] for line in told] == ["turn", "capture_gap"]
+    assert told[0]["tokens"]["input"] == 100 and '"input": 200' in told[1]["message"]
+    report = cli("invocations", "verify", run, "--json").json()
+    assert [finding["code"] for finding in report["findings"]] == ["CONTRADICTION_TOLD"]
+
+
 def test_a_turn_that_goes_on_under_its_prompt_and_ends_in_equal_words_is_another(
     tell: Tell, cli: Cli, chartered: Path
 ) -> None:

@@ -489,11 +489,13 @@ def _append_late(at: Site, call: HookInput, invocation_id: str) -> None:
     ):
         return  # the turn is a later one
     keys = _list_turn_keys(at, call, data)
-    # A hook reported it before.
-    if any(dedupe_bytes(key) in data for key in keys) or not is_first_telling(at.root, keys[0]):
-        return
+    data += read_annexes(at.root, invocation_id)
+    # The key under which a hook reported it before, which may have seen less of the transcript.
+    told = next((key for key in keys if dedupe_bytes(key) in data), None)
+    if told is None and not is_first_telling(at.root, keys[0]):
+        return  # another hook reports it at this moment
     with closing(open_recorder(at, place, session)) as recorder:
-        _append_turn(at, call, recorder, _read_turns(at, call.moment), None)
+        _append_turn(at, call, recorder, _read_turns(at, call.moment), told or keys[-1])
 
 
 def _is_earlier(moment: SessionMoment, recorder: Recorder) -> bool:
