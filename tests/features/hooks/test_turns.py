@@ -415,6 +415,23 @@ def test_a_subagent_that_ends_leads_back_to_the_one_that_began_it(tell: Tell, cl
     assert stages == ["subagent:reviewer", "subagent:looker", "subagent:reviewer", "main"]
 
 
+def test_subagents_that_work_side_by_side_do_not_begin_inside_each_other(
+    tell: Tell, cli: Cli, chartered: Path
+) -> None:
+    """Each goes out from the stage of the one that called for it, whatever else works meanwhile."""
+    run = begin(cli, tell)
+    for number, agent in enumerate(("a1", "c3")):
+        tell("PreToolUse", tool_name="Agent", tool_input={"prompt": "review"}, tool_use_id=f"t{number + 1}")
+        tell("SubagentStart", agent_id=agent, agent_type="reviewer")
+    tell("PreToolUse", agent_id="a1", tool_name="Agent", tool_input={"prompt": "look"}, tool_use_id="t3")
+    tell("SubagentStart", agent_id="a2", agent_type="looker")
+    lines = [line for line in events(chartered, run) if line["event"] == "stage_transition"]
+
+    assert [(line["agent"], line["from"]) for line in lines] == [
+        ("a1", "main"), ("c3", "main"), ("a2", "subagent:reviewer"),
+    ]
+
+
 def test_who_began_a_subagent_is_not_guessed(tell: Tell, cli: Cli, chartered: Path) -> None:
     """Two agents called for a subagent, and one began: it works on the session's record."""
     outer, inner = begin_nested(cli, tell)

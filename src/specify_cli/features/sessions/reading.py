@@ -144,14 +144,14 @@ class SessionReader:
             self.end_turn(is_over=True)
 
     def add_stages(self, kind: str, returns_to: str | None) -> None:
-        """Add that this subagent begins and ends, and the type of the one that its end leads back
-        to, where it is none of the session's own."""
+        """Add that this subagent begins and ends, and the type of the one that it goes out from and
+        leads back to, where it is none of the session's own."""
         if not self.events:
             return
         named = {"agent_type": kind} if kind else {}
-        stop = {"last_assistant_message": self._words, **named}
         if returns_to is not None:
-            stop["returns_to"] = f"subagent:{returns_to or 'unknown'}"
+            named["returns_to"] = f"subagent:{returns_to or 'unknown'}"
+        stop = {"last_assistant_message": self._words, **named}
         first = TranscriptEvent(self.events[0].at, self._name("SubagentStart", named))
         name = self._name("SubagentStop", stop)
         last = TranscriptEvent(self.events[-1].at, name, self._ended)

@@ -39,8 +39,8 @@ def note_beginning(at: Site, call: HookInput) -> None:
 
 
 def follow_subagent(at: Site, call: HookInput) -> HookInput:
-    """Bind a subagent that begins to the record of the one that began it; return the end of one
-    with the stage that it leads back to."""
+    """Bind a subagent that begins to the record of the one that began it; return its begin with the
+    stage that it goes out from, its end with the one that it leads back to."""
     root, harness = at.root, at.harness
     session, agent, event = call.session_id, call.subagent, call.events[0]
     if not session or agent is None:
@@ -57,15 +57,16 @@ def follow_subagent(at: Site, call: HookInput) -> HookInput:
             if bound is not None:
                 to = bound.invocation_id, "above", bound.profile_id
                 bind(root, harness, session, agent, *to)
-            return call
-        note = read_small(root, *note_path)
-        unlink_below(root, *note_path)
-        before = note.get("above")
+        else:
+            above = read_small(root, *note_path).get("above")
+            unlink_below(root, *note_path)
         # of the one that began it, while that goes on
-        stage = before and read_small(root, *_note_path(harness, session, before)).get("stage")
+        stage = above and read_small(root, *_note_path(harness, session, above)).get("stage")
     except (OSError, InvocationError):
         return call
-    payload = {**event.payload, "to": stage if isinstance(stage, str) else event.payload["to"]}
+    if not isinstance(stage, str):
+        return call
+    payload = {**event.payload, "from" if event.phase == "pre" else "to": stage}
     return call._replace(events=(event._replace(payload=payload), *call.events[1:]))
 
 

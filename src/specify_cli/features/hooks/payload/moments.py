@@ -85,10 +85,11 @@ def spell_cost(value: object) -> str | None:
 
 
 def _build_stage(payload: Payload, subagent: str | None, *, begins: bool) -> HookEvent:
-    """Return the event of a subagent that begins or ends."""
+    """Return the event of a subagent that begins or ends: it goes out from the stage of the one
+    that called for it, and back to it."""
     kind = match_first(payload, *_AGENT_TYPES) or "unknown"
-    stage, to = f"subagent:{kind}"[:MAX_NAME], match_first(payload, "returns_to") or "main"
-    body: Members = {"to": stage} if begins else {"from": stage, "to": to}
+    stage, above = f"subagent:{kind}"[:MAX_NAME], match_first(payload, "returns_to") or "main"
+    body: Members = {"from": above, "to": stage} if begins else {"from": stage, "to": above}
     stated = [payload.get(name) for name in ("task", "generation_id", "timestamp", "duration_ms")]
     key, phase = subagent or compute_fingerprint((kind, *stated)), "pre" if begins else "post"
     return HookEvent("stage_transition", add_agent(body, subagent), phase, key)
