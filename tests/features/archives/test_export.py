@@ -764,7 +764,9 @@ def test_a_safe_export_leaves_behind_what_policy_keeps_back_and_says_so(
     assert [item["why"] for item in told["withheld_objects"]] == ["policy: it names what is kept back"]
     for done in (verified, here):
         assert done.code == 0, done.out
-        assert [(item["code"], item["severity"]) for item in done.json()["findings"]] == [("WITHHELD", "info")]
+        found = [(item["code"], item["severity"]) for item in done.json()["findings"]]
+        # where the room witness is, it says of every record that an archive brought that none here wrote it
+        assert [one for one in found if one[0] != "NOT_OF_THIS_CLONE"] == [("WITHHELD", "info")]
     assert replayed.error()["error_code"] == "unreplayable.missing_input"
     assert "was withheld: policy" in replayed.error()["message"]
     assert imported.code == 0, imported.err

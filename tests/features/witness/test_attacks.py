@@ -11,9 +11,10 @@ import pytest
 
 from specify_cli.features.witness.logs import Trust
 from specify_cli.libraries.signed_log.notes import Checkpoint
+from specify_cli.record import layout
 from specify_cli.record.findings import SetReport
 from support import FULL
-from trails import ATTACKS, Clock, closed_records, grow, make_repository, sign, verify
+from trails import ATTACKS, Clock, closed_records, grow, make_repository, rewrite, sign, verify
 
 TRAILS = 1000 if FULL else 3
 CLEAN = 10_000 if FULL else 10
@@ -80,3 +81,23 @@ def test_a_clean_trail_raises_no_alarm(tmp_path: Path) -> None:
     print(f"{CLEAN} clean trails: {sum(alarms.values())} findings")
 
     assert not alarms
+
+
+def test_a_forged_record_among_the_imported_ones_is_named_and_proves_nothing_more(tmp_path: Path) -> None:
+    """Nothing distinguishes it from a record that an archive brought; no log of this clone holds either."""
+    trail, _, _ = _make_trail(tmp_path, 7)
+    before = verify(trail)
+    path = closed_records(trail)[0]
+    old = path.name[-32:-6]
+    new = f"{old[:-4]}ZZZZ"
+    forged = trail / layout.IMPORTED / path.name.replace(old, new)
+    forged.parent.mkdir()
+    forged.write_bytes(path.read_bytes().replace(old.encode(), new.encode()))
+    rewrite(forged, lambda bodies: bodies[0].update(request_text="something else"))
+    after = verify(trail)
+
+    assert [(item.code, item.file) for item in after.findings] == [
+        ("NOT_OF_THIS_CLONE", f"{layout.IMPORTED}/{forged.name}")
+    ]
+    assert (before.level, before.findings) == (after.level, ())
+    assert any("what was imported (1 record)" in text for text in after.not_proven)

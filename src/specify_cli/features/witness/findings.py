@@ -54,6 +54,12 @@ FINDINGS: Mapping[str, FindingKind] = {
         "a line is no leaf of this clone's log, though the log had begun",
         "it was put there or written anew by something else: compare it with another clone",
     ),
+    "NOT_OF_THIS_CLONE": (
+        INFO,
+        "the record lies among the imported ones: no log here holds it, and whoever put it there "
+        "claims what it says",
+        "nothing to do; an export made with --proofs shows that its sender's log holds it",
+    ),
     "LOG_PENDING": (
         INFO,
         "its command is running, or died before it logged the line",

@@ -166,6 +166,9 @@ class TrailWatch:
                 self._counts[name] += getattr(report.trail, name)
             if report.file.startswith(f"{layout.IMPORTED}/"):
                 self._counts["imported"] += 1
+                if all(item.code != "TIMES_CLAIMED" for item in report.findings):
+                    claimed = finding("NOT_OF_THIS_CLONE", report.file, str(report.invocation_id))
+                    report = report._replace(findings=(*report.findings, claimed))
             elif report.invocation_id is not None:
                 fixed = self._watch.take_fixed(report.invocation_id)
                 seals = self._number_seals(report.invocation_id, fixed) if fixed else None
