@@ -290,7 +290,7 @@ def _find_assigned(
     same line unless it is a triple one; a bare value ends where its place in a query, a list or a
     line does (`_find_bare`).
     """
-    start, dashed, _, kind = found_name
+    start, dashed, name, kind = found_name
     match = _find_assignment(text, start, end, dashed)
     if match is None:
         return None
@@ -314,6 +314,9 @@ def _find_assigned(
     value = text[begin : max(begin, close)]
     if close >= begin and ("\n" not in value[:-1] or len(match["quote"].lstrip("\\")) > 1):
         style = "called" if called else "quoted"
+        finish = close + len(match["quote"])
+        if kind == "token" and _judge_style(text, start, name, match, finish) == "env":
+            kind, style = "password", "called"  # a person may have chosen what a shell is given
         return (begin, close) if value and is_secret(kind, value, ids, style) else None
     run = compiled(_RUN).match(text, begin)  # never closed: cut off, or longer than is looked at
     value = "" if run is None else run[0].split("|")[0] if sep == "|" else run[0]
@@ -507,18 +510,17 @@ def _ends_line(text: str, at: int) -> bool:
 
 # What `grep -n` and `cat -n` write before a line.
 _NUMBERED = r"(?:[\w./@+-]{1,80}[:-])?\d{1,6}[:-]?\s*"
-_ASSIGNERS = r"export|setx?|ENV|ARG|env|-e|declare -x|local"
+_ASSIGNERS = r"export|env:|setx?|ENV|ARG|env|-e|declare -x|local"
 
 
 def _judge_style(text: str, start: int, name: str, match: re.Match[str], finish: int) -> str:
-    """Return how a bare value stands: as in a shell or .env file, alone on a line, or within code
+    """Return how a value stands, without its quotes: as in a shell or .env file, alone on a line, or within code
     and prose."""
-    least = max(0, start - 80)
-    line = max(text.rfind("\n", least, start) + 1, text.rfind("\\n", least, start) + 2, least)
-    head = text[line:start].strip(" \t+->|#*$`;\"'")
+    line = text[max(0, start - 80) : start].replace("\\n", "\n").rpartition("\n")[2]
+    head = line.strip(" \t+->|#*$`;\"'")
     if head and compiled(_NUMBERED).fullmatch(head):
         head = ""
-    spaced = match.end() - match.start() > len(match["sep"])
+    spaced = match[0] != match["sep"] + (match["quote"] or "")
     marks = text[start - 1 : start]
     whole = marks in ('"', "'") and text.startswith(marks, finish)  # echo "password=…"
     if match["sep"] in ("=", "?=", "+=", ":=", "::=") and (
