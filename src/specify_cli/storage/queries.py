@@ -34,7 +34,7 @@ from specify_cli.record.reading.coverage import list_unseen
 from specify_cli.record.reading.done_note import judge_tests, note_done
 from specify_cli.record.reading.evidence import weigh_evidence
 from specify_cli.record.reading.usage import Spent, add_up, sum_usage
-from specify_cli.record.reading.views import View, as_lists, fields_of, join, read_file
+from specify_cli.record.reading.views import View, as_lists, fields_of, number_lines, read_file
 from specify_cli.record.record import Entry, Record, fold, fold_entries, lines_in_force
 from specify_cli.record.seal import open_line
 from specify_cli.storage.checking import annex_files, read_lines, verify_place
@@ -210,9 +210,8 @@ def read_spent(root: str, place: Place) -> Spent | None:
         line = open_line(data[begin : max(begin, end)])
         if line.fields is not None and not line.problems:
             lines.append(line.fields)
-    annexes = annex_events(root, place.invocation_id)
-    all_lines = join(lines, annexes) if lines or annexes else ()
-    return add_up(sum_usage(all_lines, read_prices())) if all_lines else None
+    lines += annex_events(root, place.invocation_id)
+    return add_up(sum_usage(lines, read_prices())) if lines else None
 
 
 _TELLS_USAGE = rb'"event":"(?:turn|model_call)"'
@@ -245,7 +244,7 @@ def has_failed_tests(project: Project, row: Row) -> bool:
         if record is None:
             return False
         commands = read_commands(record.started, FileObjectStore(project.root).get)
-        lines = join(fields_of(record), annex_events(project.root, row.invocation_id))
+        lines = [*fields_of(record), *annex_events(project.root, row.invocation_id)]
         return judge_tests(lines, commands).state == FAILED
     except (OSError, InvocationError):
         return False
@@ -453,7 +452,7 @@ def tell_invocation(project: Project, value: Mapping[str, object]) -> Story:
     `value` must be whole, as those two functions return it.
     """
     # a list tells no story
-    from specify_cli.record.story.telling import number_lines, tell_story
+    from specify_cli.record.story.telling import tell_story
     from specify_cli.record.story.words import describe_work
 
     events, annexes = value["events"], value["annexes"]
@@ -501,7 +500,7 @@ def view_invocation(project: Project, invocation_id: str) -> dict[str, object]:
     started, completed, entries = record.started, record.completed or {}, record.entries
     commands = read_commands(started, FileObjectStore(project.root).get)
     annexes = annex_events(project.root, place.invocation_id)
-    lines = join(fields_of(record), annexes)
+    lines = number_lines(fields_of(record), annexes)
     evidence = weigh_evidence(started, lines)
     lines_of: dict[str, list[Mapping[str, object]]] = {name: [] for name in _OWN_MEMBERS}
     for line in lines:

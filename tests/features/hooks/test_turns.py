@@ -415,9 +415,7 @@ def test_a_subagent_that_ends_leads_back_to_the_one_that_began_it(tell: Tell, cl
     assert stages == ["subagent:reviewer", "subagent:looker", "subagent:reviewer", "main"]
 
 
-def test_subagents_that_work_side_by_side_do_not_begin_inside_each_other(
-    tell: Tell, cli: Cli, chartered: Path
-) -> None:
+def test_subagents_that_work_side_by_side_do_not_begin_inside_each_other(tell: Tell, cli: Cli, chartered: Path) -> None:
     """Each goes out from the stage of the one that called for it, whatever else works meanwhile."""
     run = begin(cli, tell)
     for number, agent in enumerate(("a1", "c3")):
@@ -428,7 +426,9 @@ def test_subagents_that_work_side_by_side_do_not_begin_inside_each_other(
     lines = [line for line in events(chartered, run) if line["event"] == "stage_transition"]
 
     assert [(line["agent"], line["from"]) for line in lines] == [
-        ("a1", "main"), ("c3", "main"), ("a2", "subagent:reviewer"),
+        ("a1", "main"),
+        ("c3", "main"),
+        ("a2", "subagent:reviewer"),
     ]
 
 

@@ -3,20 +3,31 @@
 from __future__ import annotations
 
 import os
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from specify_cli.errors import CallerError
 from specify_cli.invocation.executor import ProfileInvocationExecutor
+from specify_cli.invocation.recorder import Recorder
 from specify_cli.project.config import Project, load_project
 from specify_cli.record import layout
 from specify_cli.record.record import chain, genesis_tip
+from specify_cli.record.story.story import Fact
 from specify_cli.record.verify import verify_record
 from specify_cli.storage.checking import verify_all, verify_path
 from specify_cli.storage.index import Index
-from specify_cli.storage.queries import Filters, events_from, list_invocations, read_row, show_invocation
+from specify_cli.storage.queries import (
+    Filters,
+    events_from,
+    list_invocations,
+    read_row,
+    show_invocation,
+    tell_invocation,
+)
 from specify_cli.storage.store import Body, Place
+from support import Cli
 
 ID = "01JD4Q3S0000000000000000A1"
 AT = "2024-11-20T09:00:00.000Z"
@@ -194,3 +205,25 @@ def test_verify_holds_one_line_at_a_time() -> None:
 
     small, large = lines(100), lines(2_500)
     assert large < small + 200_000
+
+
+def test_the_note_cites_lines_of_annexes_by_the_numbers_that_the_story_gives_them(cli: Cli, chartered: Path) -> None:
+    run = cli("do", "implement WP03", "--json").json()["invocation_id"]
+    cli("profile-invocation", "complete", run)
+    project, place = load_project(str(chartered))[0], Index(str(chartered)).resolve(run)
+    patch: dict[str, object] = {"path": "a.py", "kind": "create", "after": "x\n", "ok": True}
+    call: dict[str, object] = {"call_id": "c1", "tool": "Bash", "args": '{"command":"make build"}'}
+    told = (
+        ("patch_apply", patch),
+        ("tool_call", {**call, "side_effect": "external"}),
+        ("tool_result", {"call_id": "c1", "tool": "Bash", "status": "error"}),
+    )
+    with closing(Recorder(project, place)) as recorder:
+        recorder.annex([recorder.compose(*one) for one in told])
+    shown = show_invocation(project, run)
+    lines, notes = len(shown["events"]), {item["code"]: item["seqs"] for item in shown["note"]}
+
+    assert notes == {"NO_CHECK": [lines], "FAILED_LAST": [lines + 1]}
+    assert tell_invocation(project, shown).judged == tuple(
+        Fact(item["text"], tuple(item["seqs"])) for item in shown["note"]
+    )

@@ -41,12 +41,12 @@ from specify_cli.record.reading.patch_lines import (
     read_lines_member,
 )
 from specify_cli.record.reading.timeline import make_timeline
-from specify_cli.record.reading.views import fields_of, join
+from specify_cli.record.reading.views import fields_of, number_lines
 from specify_cli.record.record import Record
 from specify_cli.record.story.naming import name_event
 from specify_cli.record.story.story import Story
 from specify_cli.record.story.summary import summarize_story
-from specify_cli.record.story.telling import number_lines, tell_story
+from specify_cli.record.story.telling import tell_story
 from specify_cli.storage.checking import verify_place
 from specify_cli.storage.index import Index
 from specify_cli.storage.objects import FileObjectStore
@@ -231,8 +231,7 @@ def read_writer(project: Project, place: Place, reading: Reading = Reading()) ->
     )
     if writer.tests.state != "not run":
         return writer
-    lines = join(fields_of(record), annexes)
-    return writer._replace(tests=find_tests(project, lines, writer, commands))
+    return writer._replace(tests=find_tests(project, numbered, writer, commands))
 
 
 def _tell_checked(

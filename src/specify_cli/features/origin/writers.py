@@ -17,7 +17,7 @@ from specify_cli.record.reading.evidence import weigh_evidence
 from specify_cli.record.reading.printed_context import is_in_front
 from specify_cli.record.reading.timeline import Entry, make_timeline
 from specify_cli.record.reading.usage import find_model
-from specify_cli.record.reading.views import fields_of, join
+from specify_cli.record.reading.views import fields_of, number_lines
 from specify_cli.record.record import Record, is_stand_in
 from specify_cli.record.story.summary import Summary
 from specify_cli.record.story.words import describe_work
@@ -89,7 +89,7 @@ def describe_writer(
 ) -> Writer:
     """Return what a record says of its invocation; `commands` are the test commands that count."""
     started, completed = record.started, record.completed or {}
-    lines = join(fields_of(record), annexes)
+    lines = number_lines(fields_of(record), annexes)
     entries = make_timeline(lines)
     actor, session = _as_mapping(started.get("actor")), _as_mapping(started.get("session"))
     rules = _find_rules(started, lines)

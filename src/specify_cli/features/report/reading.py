@@ -9,8 +9,8 @@ from specify_cli.features.report.summing import Run, make_run
 from specify_cli.project.config import Project
 from specify_cli.record.ids import millis_of
 from specify_cli.record.reading.checks import read_commands
-from specify_cli.record.reading.views import fields_of
-from specify_cli.record.story.telling import number_lines, tell_story
+from specify_cli.record.reading.views import fields_of, number_lines
+from specify_cli.record.story.telling import tell_story
 from specify_cli.storage.index import Index
 from specify_cli.storage.objects import FileObjectStore
 from specify_cli.storage.queries import annex_events, read_record, read_spent

@@ -24,7 +24,7 @@ from specify_cli.record.reading.checks import Runs, name_change, read_commands
 from specify_cli.record.reading.patch_lines import MAX_LINES, digest_line, read_lines_member
 from specify_cli.record.reading.printed_context import describe_printed, is_in_front
 from specify_cli.record.reading.timeline import Entry, make_timeline
-from specify_cli.record.story.telling import number_lines
+from specify_cli.record.reading.views import number_lines
 from specify_cli.record.story.words import describe_work
 from specify_cli.storage.objects import FileObjectStore
 from specify_cli.storage.queries import show_invocation

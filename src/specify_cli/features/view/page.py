@@ -29,8 +29,9 @@ from specify_cli.project.config import Project
 from specify_cli.record.reading.checks import read_commands
 from specify_cli.record.reading.coverage import list_unseen
 from specify_cli.record.reading.done_note import note_done
+from specify_cli.record.reading.views import number_lines
 from specify_cli.record.record import fold, lines_in_force
-from specify_cli.record.story.telling import number_lines, tell_story
+from specify_cli.record.story.telling import tell_story
 from specify_cli.storage.checking import annex_files, verify_place
 from specify_cli.storage.objects import FileObjectStore
 from specify_cli.storage.queries import tell_above
@@ -105,11 +106,11 @@ def compose_page(project: Project, place: Place, *, proofs: bool) -> tuple[bytes
     proven = list(_collect_proofs(project, place.invocation_id)) if proofs else []
     keys = sorted({str(item["key"]) for item in proven})
     own, later = [entry.fields for entry in record.entries], [json.loads(one) for one in annexes]
-    lines_told = [*own, *later]
+    lines_told = number_lines(own, later)
     commands = read_commands(record.started, FileObjectStore(project.root).get)
     root = os.path.realpath(project.root)
     facts = {
-        "story": tell_story(number_lines(own, later), commands, root)._replace(
+        "story": tell_story(lines_told, commands, root)._replace(
             before=tell_above(project, record.started)
         ),
         "replay": _replay(project, place.invocation_id),

@@ -15,7 +15,8 @@ from functools import cache
 from pathlib import Path
 
 from specify_cli.cli.terminal.output import plain
-from specify_cli.record.story.telling import number_lines, tell_story
+from specify_cli.record.reading.views import number_lines
+from specify_cli.record.story.telling import tell_story
 
 _HERE = Path(__file__).parent
 _POLICY = (

@@ -99,6 +99,18 @@ def join(*parts: Sequence[T]) -> Sequence[T]:
     return View(sum(map(len, parts)), find, lambda: chain(*parts))
 
 
+def number_lines(
+    lines: Sequence[Mapping[str, object]], annexes: Sequence[Mapping[str, object]]
+) -> Sequence[Mapping[str, object]]:
+    """Return a record's lines and its annexes, numbered in one sequence: whoever
+    cites them, cites both.
+
+    All annexes were written with the same seq; here each gets a number of its own.
+    """
+    numbered = [{**annex, "seq": len(lines) + at} for at, annex in enumerate(annexes)]
+    return join(lines, numbered)
+
+
 def pick(items: Sequence[T], places: Sequence[int]) -> Sequence[T]:
     """Return the items at these places.
 

@@ -25,7 +25,7 @@ from specify_cli.record.reading.done_note import RemarkSources
 from specify_cli.record.reading.printed_context import describe_printed, is_in_front
 from specify_cli.record.reading.timeline import Entry, make_timeline, measure
 from specify_cli.record.reading.usage import add_tokens
-from specify_cli.record.reading.views import join, list_objects
+from specify_cli.record.reading.views import list_objects
 from specify_cli.record.seal import erased_members
 from specify_cli.record.story.choice import explain_choice
 from specify_cli.record.story.naming import VERBS, describe_error, join_acts, name_event
@@ -121,15 +121,6 @@ def _join_facts(facts: Iterable[Fact]) -> Iterator[Fact]:
     for fact in facts:
         seqs.setdefault(fact.text, []).extend(fact.seqs)
     yield from (Fact(text, tuple(cited)) for text, cited in seqs.items())
-
-
-def number_lines(lines: Sequence[Line], annexes: Sequence[Line]) -> Sequence[Line]:
-    """Return a record's lines and its annexes, numbered in one sequence: a story cites both.
-
-    All annexes were written with the same seq; here each gets a number of its own.
-    """
-    numbered = [{**annex, "seq": len(lines) + at} for at, annex in enumerate(annexes)]
-    return join(lines, numbered)
 
 
 class _Chapter:

@@ -35,7 +35,8 @@ from specify_cli.project.prices import read_prices
 from specify_cli.record.reading.coverage import list_unseen
 from specify_cli.record.reading.done_note import note_done
 from specify_cli.record.reading.usage import add_up, describe_usage, sum_usage
-from specify_cli.record.story.telling import number_lines, tell_story
+from specify_cli.record.reading.views import number_lines
+from specify_cli.record.story.telling import tell_story
 from specify_cli.record.story.words import describe_work
 
 _PAGES = build_environment(Path(__file__).parent / "templates", "spec-kitty collector")
@@ -226,10 +227,13 @@ def report(
     return _PAGES.get_template("report.html").render(page_values, caveats=caveats, back=back)
 
 
-def _add_up(body: str) -> Run:
-    whole = read_whole(body)
+def _parse_lines(whole: Whole) -> Sequence[Mapping[str, object]]:
     own, later = ([json.loads(line) for line in part] for part in (whole.lines, whole.annexes))
-    lines = number_lines(own, later)
+    return number_lines(own, later)
+
+
+def _add_up(body: str) -> Run:
+    lines = _parse_lines(read_whole(body))
     return make_run(tell_story(lines), lines, add_up(sum_usage(lines, read_prices())))
 
 
@@ -282,7 +286,7 @@ def comparison(rows: Sequence[tuple[Row, Whole | None]]) -> str:
 def proof(whole: Whole, commands: Sequence[str]) -> bytes:
     """Return the page of a record that a browser checks by itself; `commands` are its charter's
     test commands."""
-    lines = [json.loads(line) for line in (*whole.lines, *whole.annexes)]
+    lines = _parse_lines(whole)
     facts = {
         "note": [remark.line for remark in note_done(lines, commands)],
         "not_seen": list_unseen(lines[0], lines),
