@@ -277,8 +277,9 @@ def test_a_turn_that_is_told_again_behind_the_close_with_more_tokens_is_a_contra
 
     transcript.write_text(json.dumps({"type": "user", "message": {"role": "user", "content": "fix it"}}) + "\n")
     for number in range(2):
-        message = {"id": f"m{number}", "model": "m", "content": [{"type": "text", "text": "done"}]}
-        message["usage"] = {"input_tokens": 100, "output_tokens": 10}
+        told_text = [{"type": "text", "text": "done"}]
+        usage = {"input_tokens": 100, "output_tokens": 10}
+        message = {"id": f"m{number}", "model": "m", "content": told_text, "usage": usage}
         with transcript.open("a") as file:
             file.write(json.dumps({"type": "assistant", "message": message}) + "\n")
         if is_told_before and number == 0:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -220,7 +221,7 @@ def test_the_note_cites_lines_of_annexes_by_the_numbers_that_the_story_gives_the
     )
     with closing(Recorder(project, place)) as recorder:
         recorder.annex([recorder.compose(*one) for one in told])
-    shown = show_invocation(project, run)
+    shown: dict[str, Any] = show_invocation(project, run)
     lines, notes = len(shown["events"]), {item["code"]: item["seqs"] for item in shown["note"]}
 
     assert notes == {"NO_CHECK": [lines], "FAILED_LAST": [lines + 1]}

@@ -13,7 +13,7 @@ from contextlib import suppress
 
 from specify_cli.errors import InvocationError
 from specify_cli.features.hooks.payload.site import Site
-from specify_cli.features.hooks.payload.values import HookInput
+from specify_cli.features.hooks.payload.values import Fields, HookInput
 from specify_cli.invocation.bindings import (
     bind,
     binding_of,
@@ -51,17 +51,18 @@ def follow_subagent(at: Site, call: HookInput) -> HookInput:
         if event.phase == "pre":
             named = call.parent_agent != session and call.parent_agent
             above = named or _take_mark(root, _find_folder(harness, session))
-            begun = {"above": above, "stage": event.payload.get("to")}
-            write_small(root, *note_path, begun)
+            note: Fields = {"above": above, "stage": event.payload.get("to")}
+            write_small(root, *note_path, note)
             bound = binding_of(root, harness, session, above) if above else None
             if bound is not None:
                 to = bound.invocation_id, "above", bound.profile_id
                 bind(root, harness, session, agent, *to)
         else:
-            above = read_small(root, *note_path).get("above")
+            note = read_small(root, *note_path)
             unlink_below(root, *note_path)
+        before = note.get("above")
         # of the one that began it, while that goes on
-        stage = above and read_small(root, *_note_path(harness, session, above)).get("stage")
+        stage = before and read_small(root, *_note_path(harness, session, before)).get("stage")
     except (OSError, InvocationError):
         return call
     if not isinstance(stage, str):
