@@ -329,7 +329,7 @@ class _Router:
         order = [*close, *(name for name in by_id if name not in close)]
         return RouterAmbiguityError(
             "PROFILE_NOT_FOUND",
-            f"No profile has the id '{hint[:80]}'.",
+            f"No profile has the id {hint[:80]!r}.",
             tuple(
                 _propose(
                     by_id[name],

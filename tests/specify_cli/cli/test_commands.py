@@ -513,6 +513,12 @@ def test_a_missing_choice_is_one_sentence(cli: Cli) -> None:
     assert ran.code == 2 and "\\x0a" not in ran.err and "Choose from: claude-code, codex," in ran.err
 
 
+def test_the_id_of_a_profile_that_nobody_has_is_quoted_as_it_can_be_typed(cli: Cli) -> None:
+    said = [cli(*words, "a\nb").err for words in (("profiles", "show"), ("do", "fix it", "--profile"))]
+
+    assert all("'a\\nb'" in text for text in said), said
+
+
 def test_schemas_are_printed_and_committed(cli: Cli) -> None:
     found = schemas()
 
