@@ -49,12 +49,15 @@ def test_open_and_closed_records_survive_the_removal_of_their_worktree(
     listed = cli("invocations", "list")
     findings = told(cli, chartered)
     missed = cli("invocations", "show", closed, "--json").error()
+    (path,) = (chartered / KEPT).glob(f"top/wt/{layout.RECORDS}/*{closed}.jsonl")
+    by_path = cli("invocations", "verify", str(worktree / layout.RECORDS / path.name), "--json").error()
     taken = cli("invocations", "reindex", "--json")
 
     assert (missed["error_code"], missed["suggestion"][:30]) == (
         "INVOCATION_NOT_FOUND",
         "spec-kitty invocations reindex",
     )
+    assert by_path == missed
     assert "2 records of removed worktrees kept" in listed.err
     assert findings == ["LEFT_BEHIND"]
     assert len(taken.json()["taken_in"]) == 2
@@ -68,6 +71,14 @@ def test_open_and_closed_records_survive_the_removal_of_their_worktree(
     assert told(cli, chartered) == [] and cli("invocations", "list").err == ""
     assert not list((chartered / KEPT).glob("*/*"))
     assert cli("invocations", "reindex", "--json").json()["taken_in"] == []
+
+
+def test_verify_says_how_the_records_of_a_removed_worktree_come_back(cli: Cli, chartered: Path, worktree: Path) -> None:
+    begun(cli, worktree)
+    git(chartered, "worktree", "remove", "--force", str(worktree))
+    said = cli("invocations", "verify", "--all").out  # room: witness
+
+    assert "is kept of a removed worktree: spec-kitty invocations reindex takes it in" in said
 
 
 def test_records_of_a_worktree_that_is_there_stay_its_own(cli: Cli, chartered: Path, worktree: Path) -> None:

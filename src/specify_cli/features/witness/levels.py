@@ -49,7 +49,7 @@ from specify_cli.record.seal import open_line
 from specify_cli.storage.checking import strays, verify_place
 from specify_cli.storage.publishing import find_unpublished
 from specify_cli.storage.store import Place
-from specify_cli.storage.worktrees import find_sibling_roots
+from specify_cli.storage.worktrees import find_left_behind, find_sibling_roots
 from specify_cli.trail.log.entries import open_log
 from specify_cli.trail.log.leaves import ANNEX, Leaf
 
@@ -403,7 +403,12 @@ class TrailWatch:
         for root in find_sibling_roots(self._project.root):
             if held := missing & chain_seals(read_with_annexes(root, invocation_id) or b""):
                 missing -= held
-                places.append(f"lies in the worktree {root}")
+                removed = {item.home for item in find_left_behind(self._project.root)}
+                places.append(
+                    "is kept of a removed worktree: spec-kitty invocations reindex takes it in"
+                    if root in removed
+                    else f"lies in the worktree {root}"
+                )
         commits = self._of_branches.get(invocation_id, ()) if missing else ()
         for commit, held in self._find_commits(commits, missing):
             missing -= held

@@ -275,6 +275,9 @@ def _verify_file(project: Project, target: str, anchors: list[str]) -> RecordRep
                 project, Place(folder, os.path.basename(full), ids[1], ids[0]), anchors=anchors
             )
     if not os.path.lexists(target):
+        ids = layout.parse_record_name(os.path.basename(full))
+        if ids is not None:
+            Index(project.root).resolve(ids[1])  # its error says where else the record lies
         raise CallerError(
             "INVOCATION_NOT_FOUND", f"there is no file {target}", "spec-kitty invocations list"
         )
