@@ -47,6 +47,10 @@ _POINTERS = {
 }
 
 
+class GitNotStarted(OSError):
+    """git itself could not be started: it is not installed, or may not be run."""
+
+
 def find_worktree(folder: str) -> str | None:
     """Return the top level of the git worktree that a folder lies in; None outside git."""
     top = os.path.abspath(folder)
@@ -99,7 +103,7 @@ def own_git_directory(top: str) -> str | None:
 
 def ask_git(top: str, *words: str) -> str | None:
     """Return the output of a git command for the worktree at `top` as text; None if it fails.
-    Raises OSError without git.
+    Raises GitNotStarted without git.
 
     `top` is the worktree's top, and `words` are the command and its arguments. Bytes that are not
     UTF-8 become lone surrogates, so a name comes back as `os.fsencode` wants it.
@@ -111,8 +115,8 @@ def ask_git(top: str, *words: str) -> str | None:
 def list_changed(top: str, most: int = 50) -> list[str]:
     """Return the names of at most `most` files that a branch has changed, committed or not.
 
-    The branch is compared with the commit where it left the default branch. Raises OSError without
-    git.
+    The branch is compared with the commit where it left the default branch. Raises GitNotStarted
+    without git.
 
     `top` is the worktree's top. Names are below it and sorted; those with unprintable characters
     are left out.
@@ -160,7 +164,7 @@ def read_git(top: str, *words: str, stdin: bytes = b"") -> bytes | None:
 
 def _read_output(argv: list[str], variables: dict[str, str], stdin: bytes) -> bytes | None:
     """Return the output of a program that reads at most `_PIPED` bytes; None if it fails or takes
-    too long. Raises OSError without the program.
+    too long. Raises GitNotStarted without the program.
 
     `subprocess` does the same, but to load it takes a `do` longer than git takes to answer
     (`tests/benchmarks/test_bench_retrieval.py`).
@@ -201,9 +205,9 @@ def _start_program(argv: list[str], variables: dict[str, str], stdin: bytes) -> 
     try:
         os.write(feed, stdin)
         return os.posix_spawnp(argv[0], argv, variables, file_actions=actions), output
-    except OSError:
+    except OSError as error:
         os.close(output)
-        raise
+        raise GitNotStarted(*error.args) from error
     finally:
         for end in (reads, feed, writes):
             os.close(end)
@@ -219,7 +223,7 @@ def _wait_for(pid: int) -> int:
 
 def read_contents(top: str, names: Sequence[str], *words: str) -> list[bytes | None] | None:
     """Return the contents of objects by id or `commit:path`, in order, None for one that is not
-    there; None for all where git fails. Raises OSError without git.
+    there; None for all where git fails. Raises GitNotStarted without git.
 
     git is asked once. `words` stand before its command, such as `--no-replace-objects`.
 
@@ -248,7 +252,7 @@ def read_contents(top: str, names: Sequence[str], *words: str) -> list[bytes | N
 
 def read_blobs(top: str, names: Sequence[str], limit: int) -> Iterator[bytes | None]:
     """Yield the contents of blobs by id or `commit:path` in order, many read at once; None for one
-    that is not there or larger than `limit` bytes. Raises OSError without git.
+    that is not there or larger than `limit` bytes. Raises GitNotStarted without git.
 
     `top` is the worktree's top, and `names` are in the order of the result. At most 32 MiB are in
     memory at a time, or one blob.
@@ -276,7 +280,7 @@ def _read_some(top: str, names: Sequence[str], sizes: Sequence[int]) -> Iterator
 
 def read_blob(top: str, name: str, limit: int) -> bytes | None:
     """Return a blob by its id or `commit:path`; None where it is not there or larger than `limit`
-    bytes. Raises OSError without git.
+    bytes. Raises GitNotStarted without git.
 
     `top` is the worktree's top.
     """
@@ -297,7 +301,7 @@ def run_git(
     """Run a git command for the worktree at `top`; None where it is no worktree.
 
     `more` are variables for git. With `network` it may reach remotes by the user's own access, and
-    has five minutes instead of half of one. Raises TimeoutError, OSError without git.
+    has five minutes instead of half of one. Raises TimeoutError, GitNotStarted without git.
 
     `words` are the command and its arguments, and `stdin` is what it reads. The exit code is not
     judged: that is the caller's.
@@ -317,6 +321,8 @@ def run_git(
             timeout=_SECONDS_REMOTE if network else _SECONDS,
             check=False,
         )
+    except OSError as error:
+        raise GitNotStarted(*error.args) from error
     except subprocess.TimeoutExpired as error:
         raise TimeoutError(f"git {words[0]} took more than {error.timeout:.0f} seconds") from error
 

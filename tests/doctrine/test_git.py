@@ -35,8 +35,10 @@ def test_without_git_the_caller_is_told(top: str, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("PATH", "/nowhere")
     before = os.listdir("/proc/self/fd") if sys.platform == "linux" else []
 
-    with pytest.raises(OSError):
+    with pytest.raises(asked.GitNotStarted, match="No such file"):
         asked.read_git(top, "rev-parse", "HEAD")
+    with pytest.raises(asked.GitNotStarted, match="No such file"):
+        asked.run_git(top, ("rev-parse", "HEAD"))
     assert (os.listdir("/proc/self/fd") if sys.platform == "linux" else []) == before
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import errno
 
 from doctrine import os
+from doctrine.git import GitNotStarted
 from doctrine.light_imports import TYPE_CHECKING
 from specify_cli.cli.tables.command_table import Command, choose_run
 from specify_cli.cli.tables.points import is_own, load
@@ -155,7 +156,7 @@ def call_for(kind: type, run: str, *arguments: object) -> Any:
 def _access_failed(error: OSError) -> EnvironmentFault:
     """Return the error for what the file system refuses on the reading side, naming what it
     refused."""
-    if error.filename == "git":  # the program, and no file
+    if isinstance(error, GitNotStarted):
         why = f"git cannot be run: {error.strerror}"
         repair = "install git, or put it on PATH, then run the command again"
         return EnvironmentFault("ACCESS_FAILED", why, repair)

@@ -52,6 +52,15 @@ def test_an_error_is_a_message_and_an_exit_code(
     assert capfd.readouterr().err.startswith(f"{code}: ")
 
 
+def test_a_file_of_the_name_of_a_program_is_a_file(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    command = _command(monkeypatch, FileNotFoundError(errno.ENOENT, "No such file or directory", "git"))
+
+    assert run(command, {"json": True}) == 1
+    assert json.loads(capfd.readouterr().err)["message"].startswith("cannot read or write git: No such file")
+
+
 def test_a_defect_shows_its_traceback_only_when_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPEC_KITTY_DEBUG", "1")
     with pytest.raises(ValueError, match="a defect"):
