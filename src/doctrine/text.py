@@ -15,6 +15,7 @@ from doctrine.light_imports import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from typing import Any
 
 # The inside of a character class: controls but tab and line feed, separators, surrogates, and what
 # is invisible or changes the order of what is visible (categories Cc, Cf, Cs, Zl, Zp; fillers and
@@ -48,6 +49,12 @@ def say_member(values: Mapping[str, object], key: str) -> str | None:
     """Return what `say` makes of a member; None for one that is absent or null."""
     value = values.get(key)
     return None if value is None else say(value)
+
+
+def get_object(values: Mapping[str, object], key: str) -> dict[str, Any]:
+    """Return a member that is a JSON object; an empty one where it is none, or is not there."""
+    value = values.get(key)
+    return value if isinstance(value, dict) else {}
 
 
 def make_encodable(text: str) -> str:

@@ -321,7 +321,7 @@ class Recorder:
         items = [Composed(dict(body)) for body in bodies]
         return self._write(items, None, dedupe=(None,) * len(bodies), after=after)
 
-    def annex(self, items: Sequence[Composed], *, dedupe: Sequence[str | None] = ()) -> Batch:
+    def annex(self, items: Sequence[Composed], dedupe: Sequence[str | None] = ()) -> Batch:
         """Write these events as annexes of the record, which must be closed. `dedupe` is that of
         `append`: what the record or an annex has under a key is not written again.
 
@@ -345,10 +345,12 @@ class Recorder:
             )
         keys = dedupe or (None,) * len(stored)
         if any(keys):
-            from specify_cli.storage.checking import annex_files  # rare, and loads what verifies
+            from specify_cli.storage.checking import (
+                read_annex_files,  # rare, and loads what verifies
+            )
 
-            files = annex_files(self.project.root, self.invocation_id)
-            data += b"".join(data for _, data in files if isinstance(data, bytes))
+            annexes = dict(read_annex_files(self.project.root, self.invocation_id))
+            data += b"".join(annexes.values())
         state = find_known(data.__contains__, lambda _: data, stored, keys, None)
         bodies = self._compose_bodies(state, stored, (*gaps, *state.conflicts), keys, None)
         paths = self._write_annexes(bodies, tip)
@@ -412,14 +414,15 @@ class Recorder:
         at = rfc3339(read_clock(self._clock))
         lines: list[AppendedLine] = []
         duplicates = 0
-        # "before": the tip before the write; "late": the closing line, if another process wrote it
-        tips: dict[str, Tip] = {}
+        # The tip before the write; whether it is the closing line, which these events can follow.
+        before: Tip | None = None
+        is_late = False
 
         def compose(locked: LockedRecord) -> list[Body]:
-            nonlocal duplicates
-            tips["before"] = locked.tip
-            if locked.tip.event == "completed" and all(item.event in LATE for item in items):
-                tips["late"] = locked.tip
+            nonlocal duplicates, before, is_late
+            before = locked.tip
+            is_late = before.event == "completed" and all(item.event in LATE for item in items)
+            if is_late:
                 return []
             # under the lock, so that no line is older than the one before
             now = rfc3339(read_clock(self._clock))
@@ -446,10 +449,10 @@ class Recorder:
             return [line.body for line in lines]
 
         tip = self._append_composed(compose, at, sync)
-        if "late" in tips:
-            return self.annex(items, dedupe=dedupe)
+        if is_late:
+            return self.annex(items, dedupe)
         self._pending.clear()
-        self._fix_tip(tips.get("before"), tip, lines)
+        self._fix_tip(before, tip, lines)
         if self._fold is not None and lines:
             self._offset = self._writer.size
         return Batch(self.invocation_id, tuple(lines), duplicates, sync, (), ())

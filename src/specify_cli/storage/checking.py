@@ -154,6 +154,17 @@ def annex_files(root: str, invocation_id: str) -> Iterator[tuple[str, bytes | In
             yield path, error
 
 
+def read_annex_files(root: str, invocation_id: str) -> Iterator[tuple[str, bytes]]:
+    """Yield what `annex_files` yields, without the annexes that cannot be read; verify reports
+    those.
+
+    `root` is the project's folder and `invocation_id` the record's.
+    """
+    for path, data in annex_files(root, invocation_id):
+        if isinstance(data, bytes):
+            yield path, data
+
+
 def list_annexed(root: str) -> dict[str, int]:
     """Return {name: time of the last change, in nanoseconds} of the folders of annexes; annexes in
     an archive have its time.
@@ -236,10 +247,7 @@ def add_orders(report: RecordReport, root: str, invocation_id: str) -> RecordRep
     """
     if not report.erased:
         return report
-    annexes = [
-        (path, data) for path, data in annex_files(root, invocation_id) if isinstance(data, bytes)
-    ]
-    return add_annexes(report, invocation_id, annexes)
+    return add_annexes(report, invocation_id, read_annex_files(root, invocation_id))
 
 
 def verify_file(

@@ -161,14 +161,14 @@ def find_hidden_annexes(root: str, invocation_id: str) -> set[str | None]:
     `root` is the project's folder.
     """
     # Only a log with annexes that are not published yet comes here.
-    from specify_cli.storage.checking import annex_files
+    from specify_cli.storage.checking import read_annex_files
 
     folder = f"{root}/{layout.annex_folder(invocation_id)}"
     seen = ask_git(root, "ls-files", "-co", "--exclude-standard", "--", folder) or ""
     return {
         seal_at_end(data)
-        for path, data in annex_files(root, invocation_id)
-        if isinstance(data, bytes) and os.path.basename(path) not in seen
+        for path, data in read_annex_files(root, invocation_id)
+        if os.path.basename(path) not in seen
     }
 
 

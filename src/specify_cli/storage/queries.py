@@ -37,7 +37,7 @@ from specify_cli.record.reading.usage import Spent, add_up, sum_usage
 from specify_cli.record.reading.views import View, as_lists, fields_of, number_lines, read_file
 from specify_cli.record.record import Entry, Record, fold, fold_entries, lines_in_force
 from specify_cli.record.seal import open_line
-from specify_cli.storage.checking import annex_files, read_lines, verify_place
+from specify_cli.storage.checking import read_annex_files, read_lines, verify_place
 from specify_cli.storage.index import Index
 from specify_cli.storage.objects import FileObjectStore
 from specify_cli.storage.store import FileRecordStore, Place, open_place, require_started
@@ -588,8 +588,8 @@ def annex_events(root: str, invocation_id: str) -> list[dict[str, object]]:
     record is not checked here.
     """
     events: list[dict[str, object]] = []
-    for _, data in annex_files(root, invocation_id):
-        line = None if isinstance(data, InvocationError) else open_line(data.rstrip(b"\n"))
-        if line is not None and line.fields is not None and not line.problems:
+    for _, data in read_annex_files(root, invocation_id):
+        line = open_line(data.rstrip(b"\n"))
+        if line.fields is not None and not line.problems:
             events.append({**line.fields, "~": line.seal})
     return events

@@ -16,7 +16,6 @@ def complete(values: Values) -> int:
 
     Return 0 once the closing line is durable. What fails after that is a warning.
     """
-    artifacts = values["artifact"]
     evidence, commit = values["evidence"], values["commit"]
     caller = shell.caller()
     end = ProfileInvocationExecutor(
@@ -25,7 +24,7 @@ def complete(values: Values) -> int:
         str(values["invocation_id"]),
         outcome=str(values["outcome"]),
         evidence=None if evidence is None else str(evidence),
-        artifacts=[str(path) for path in artifacts] if isinstance(artifacts, list) else [],
+        artifacts=shell.get_texts(values, "artifact"),
         commit=None if commit is None else str(commit),
         closed_by="agent" if caller.actor.actor_type == "llm" else "person",
         caller=caller,

@@ -13,7 +13,7 @@ from specify_cli.libraries.ssh.signatures import Signers, holds_by_itself
 from specify_cli.record.event_table import ORDERS
 from specify_cli.record.findings import Finding, RecordReport
 from specify_cli.record.seal import canonical, open_line
-from specify_cli.storage.checking import annex_files
+from specify_cli.storage.checking import read_annex_files
 
 NAMESPACE = "spec-kitty-order"
 _HEAD = "spec-kitty order v1\n"
@@ -39,9 +39,9 @@ def check_orders(report: RecordReport, root: str, signers: Signers | None) -> Re
 
 
 def _find_unsigned(root: str, invocation_id: str, signers: Signers | None) -> Iterator[Finding]:
-    for file, data in annex_files(root, invocation_id):
-        line = open_line(data.rstrip(b"\n")) if isinstance(data, bytes) else None
-        if line is None or line.problems or line.fields is None:
+    for file, data in read_annex_files(root, invocation_id):
+        line = open_line(data.rstrip(b"\n"))
+        if line.problems or line.fields is None:
             continue  # damage, which is a finding of its own
         fields = line.fields
         is_order = fields.get("event") in ORDERS and fields.get("identity") != "rule"

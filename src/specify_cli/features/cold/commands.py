@@ -46,9 +46,9 @@ def pack(values: Values) -> int:
 def unpack(values: Values) -> int:
     """Lay months on disk again."""
     project = shell.read_project()
-    if not _read_names(values):
+    if not shell.get_texts(values, "months"):
         raise CallerError("USAGE", "no month is named", "spec-kitty cold unpack 2026-10")
-    counts = {month: unpack_month(project, month) for month in _read_names(values)}
+    counts = {month: unpack_month(project, month) for month in shell.get_texts(values, "months")}
     rows = [{"month": month, "records": number} for month, number in counts.items()]
     lines = (
         f"{month}: {count(number, 'record lies', 'records lie')} loose"
@@ -62,14 +62,9 @@ def _survey(project: Project) -> list[Month]:
     return survey(project, read_clock(time.time_ns))
 
 
-def _read_names(values: Values) -> list[str]:
-    names = values["months"]
-    return [str(name) for name in names] if isinstance(names, list) else []
-
-
 def _choose(months: Sequence[Month], values: Values) -> list[Month]:
     """Return the months that are asked for, else all that are over. Raises CallerError."""
-    names = _read_names(values)
+    names = shell.get_texts(values, "months")
     over = {month.month: month for month in months if month.is_over}
     for name in names:
         if name not in over:

@@ -29,7 +29,7 @@ from specify_cli.record.ids import rfc3339
 from specify_cli.record.record import is_invocation_id
 from specify_cli.record.seal import open_line
 from specify_cli.record.verifying.named_objects import named_objects
-from specify_cli.storage.checking import annex_files, verify_lines
+from specify_cli.storage.checking import annex_files, read_annex_files, verify_lines
 from specify_cli.storage.cold import (
     ENDING,
     ENTRY,
@@ -319,8 +319,7 @@ def _collect(
 
 
 def _join_annexes(root: str, invocation_id: str) -> bytes:
-    annexes = annex_files(root, invocation_id)
-    return join_annexes((path, data) for path, data in annexes if isinstance(data, bytes))
+    return join_annexes(read_annex_files(root, invocation_id))
 
 
 def _write_archive(root: str, month: str, tables: Tables) -> None:

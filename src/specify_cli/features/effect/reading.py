@@ -19,7 +19,7 @@ from specify_cli.record.ids import millis_of
 from specify_cli.record.reading.checks import read_commands
 from specify_cli.record.reading.done_note import judge_tests
 from specify_cli.record.reading.timeline import make_timeline
-from specify_cli.record.reading.views import fields_of, join
+from specify_cli.record.reading.views import fields_of, join, list_objects
 from specify_cli.storage.index import Index
 from specify_cli.storage.objects import FileObjectStore
 from specify_cli.storage.queries import annex_events, read_record
@@ -105,9 +105,10 @@ def measure_parts(text: str) -> dict[str, int]:
 def _list_hits(lines: Sequence[Mapping[str, object]]) -> Iterator[tuple[str, str]]:
     seen: set[str] = set()
     for line in lines:
-        hits = line.get("hits") if line.get("event") == "retrieval_response" else None
-        for hit in hits if isinstance(hits, list) else ():
-            uri = say(hit.get("uri")) if isinstance(hit, dict) else ""
+        if line.get("event") != "retrieval_response":
+            continue
+        for hit in list_objects(line.get("hits")):
+            uri = say(hit.get("uri"))
             if uri and uri not in seen:
                 seen.add(uri)
                 yield uri, say(hit.get("shown") or "whole")

@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from hashlib import sha256
 
-from doctrine.text import say
+from doctrine.text import get_object, say
 from specify_cli import VERSION
 from specify_cli.libraries.timeline.run import LEFT_OUT, Run, Span, read_captured, sum_tokens
 
@@ -182,13 +182,11 @@ def _describe_span(run: Run, span: Span) -> tuple[str, int, Json]:
 
 
 def _get_provider(run: Run) -> object:
-    actor = run.started.get("actor")
-    return actor.get("provider") if isinstance(actor, dict) else None
+    return get_object(run.started, "actor").get("provider")
 
 
 def _tell_tokens(fields: Fields) -> Json:
-    tokens = fields.get("tokens")
-    counts = dict(tokens) if isinstance(tokens, dict) else {}
+    counts = dict(get_object(fields, "tokens"))
     # The conventions count what came from a cache, and went into it, as input too.
     cached = [counts.get(kind, 0) for kind in ("cache_read", "cache_write")]
     if any(cached) and all(type(count) is int for count in (*cached, counts.get("input", 0))):

@@ -10,7 +10,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 
+from doctrine.text import get_object
 from specify_cli.libraries.timeline.run import Run
+from specify_cli.record.reading.views import list_objects
 
 Fields = Mapping[str, object]
 TEXT, NUMBER, FRACTION, FLAG = "text", "number", "fraction", "flag"
@@ -90,12 +92,11 @@ def make_tables(run: Run, lines: Iterable[Fields]) -> dict[str, list[Row]]:
 
 
 def _make_run(run: Run, lines: int) -> Row:
-    actor, imported = run.started.get("actor"), run.started.get("imported")
     return {
         **run.started,
-        **(actor if isinstance(actor, dict) else {}),
+        **get_object(run.started, "actor"),
         **{name: run.completed.get(name) for name in ("completed_at", "outcome", "closed_by")},
-        "imported_at": imported.get("at") if isinstance(imported, dict) else None,
+        "imported_at": get_object(run.started, "imported").get("at"),
         "not_seen": ", ".join(run.not_seen),
         "model": run.model,
         "tip": run.tip,
@@ -105,9 +106,8 @@ def _make_run(run: Run, lines: int) -> Row:
 
 def _list_hits(lines: Iterable[Fields]) -> Iterator[Row]:
     for line in lines:
-        hits = line.get("hits") if line.get("event") == "retrieval_response" else None
-        for hit in hits if isinstance(hits, list) else ():
-            if isinstance(hit, dict):
+        if line.get("event") == "retrieval_response":
+            for hit in list_objects(line.get("hits")):
                 yield {**hit, "seq": line.get("seq"), "request_id": line.get("request_id")}
 
 

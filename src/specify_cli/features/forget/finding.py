@@ -27,7 +27,7 @@ from specify_cli.record.record import lines_in_force, split_lines
 from specify_cli.record.seal import MAX_LINE, erased_members, open_line
 from specify_cli.record.verifying.erasures import find_hold
 from specify_cli.record.verifying.named_objects import named_objects
-from specify_cli.storage.checking import annex_files, verify_file
+from specify_cli.storage.checking import read_annex_files, verify_file
 from specify_cli.storage.cold import open_each
 from specify_cli.storage.objects import FileObjectStore
 from specify_cli.storage.reachability import Reach
@@ -329,11 +329,10 @@ def read_annexes(files: Sequence[Copy]) -> dict[Copy, bytes]:
     their month is taken out."""
     found: dict[Copy, bytes] = {}
     for copy in files:
-        for path, data in annex_files(copy.root, copy.place.invocation_id):
-            if isinstance(data, bytes):
-                folder, _, name = path.rpartition("/")
-                place = copy.place._replace(folder=folder, name=name)
-                found[Copy(copy.root, place)] = data
+        for path, data in read_annex_files(copy.root, copy.place.invocation_id):
+            folder, _, name = path.rpartition("/")
+            place = copy.place._replace(folder=folder, name=name)
+            found[Copy(copy.root, place)] = data
     return found
 
 

@@ -18,7 +18,7 @@ from specify_cli.libraries.ssh.signatures import sign_text
 from specify_cli.project.config import Project
 from specify_cli.record.ids import rfc3339
 from specify_cli.record.seal import open_line, seal_line
-from specify_cli.storage.checking import annex_files
+from specify_cli.storage.checking import read_annex_files
 from specify_cli.storage.store import FileRecordStore, Place
 
 # The last moment (ms) that a line can state.
@@ -76,9 +76,9 @@ def read_orders(
     """Return what was ordered of a record in any of these places, each with its seal, once; `away`
     are the annexes that commits brought."""
     found: dict[object, dict[str, object]] = {}
-    files = (data for root in roots for _, data in annex_files(root, invocation_id))
+    files = (data for root in roots for _, data in read_annex_files(root, invocation_id))
     for data in chain(files, away.get(invocation_id, ())):
-        if isinstance(data, bytes) and b'"ordered_by":' in data:
+        if b'"ordered_by":' in data:
             line = open_line(data.rstrip(b"\n"))
             if not line.problems and line.fields is not None:
                 found[line.seal] = {**line.fields, "~": line.seal}

@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from doctrine.text import say, say_member
+from doctrine.text import get_object, say, say_member
 from specify_cli.record.findings import ERROR, RecordReport
 from specify_cli.record.reading.done_note import CheckState, judge_tests
 from specify_cli.record.reading.evidence import weigh_evidence
 from specify_cli.record.reading.printed_context import is_in_front
 from specify_cli.record.reading.timeline import Entry, make_timeline
 from specify_cli.record.reading.usage import find_model
-from specify_cli.record.reading.views import fields_of, number_lines
+from specify_cli.record.reading.views import fields_of, list_objects, number_lines
 from specify_cli.record.record import Record, is_stand_in
 from specify_cli.record.story.summary import Summary
 from specify_cli.record.story.words import describe_work
@@ -91,7 +91,7 @@ def describe_writer(
     started, completed = record.started, record.completed or {}
     lines = number_lines(fields_of(record), annexes)
     entries = make_timeline(lines)
-    actor, session = _as_mapping(started.get("actor")), _as_mapping(started.get("session"))
+    actor, session = get_object(started, "actor"), get_object(started, "session")
     rules = _find_rules(started, lines)
     called = "\n".join(entry.about for entry in entries if entry.kind == "tool_call")
     unseen = (
@@ -151,9 +151,8 @@ def _find_rules(
     offered by their titles."""
     rules: dict[str, bool] = {}
     for line in lines:
-        found = line.get("hits") if line.get("event") == "retrieval_response" else None
-        for hit in found if isinstance(found, list) else ():
-            if isinstance(hit, dict) and "uri" in hit:
+        for hit in list_objects(line.get("hits")):
+            if "uri" in hit and line.get("event") == "retrieval_response":
                 rules[say(hit["uri"])] = is_in_front(started, hit)
     return rules
 
@@ -164,7 +163,3 @@ def _list_refused(entries: Sequence[Entry]) -> Iterator[str]:
             yield f"{entry.name}: {entry.about}" if entry.about else entry.name
         elif entry.kind == "policy_violation" and entry.fields.get("allowed") is not True:
             yield say(entry.fields.get("rule_id"))
-
-
-def _as_mapping(value: object) -> Mapping[str, object]:
-    return value if isinstance(value, dict) else {}

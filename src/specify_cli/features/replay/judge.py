@@ -17,7 +17,7 @@ from decimal import Decimal, InvalidOperation
 from itertools import combinations
 from typing import NamedTuple
 
-from doctrine.text import say
+from doctrine.text import get_object, say
 from specify_cli.features.replay.outcomes import (
     ERROR,
     VERSIONS,
@@ -30,14 +30,13 @@ from specify_cli.features.replay.outcomes import (
     Point,
     Retrieval,
     SortedRecord,
-    get_object,
     make_finding,
     shorten,
 )
 from specify_cli.features.replay.patches import Applied
 from specify_cli.invocation.gates import GateRule
 from specify_cli.record import seal, snapshot
-from specify_cli.record.reading.views import get_seq
+from specify_cli.record.reading.views import get_seq, list_objects
 from specify_cli.record.seal import digest_of
 from specify_cli.record.state import StateFold
 from specify_cli.redaction.captured import read_captured_text
@@ -177,8 +176,8 @@ def recorded_outcome(retrieval: Retrieval, started: Fields) -> Outcome | None:
     text_hash = context_fields.get("governance_context_hash")
     printed_hash = get_object(context_fields, "printed").get("hash")
     return Outcome(
-        _filter_maps(response.get("hits")),
-        _filter_maps(response.get("filters_applied")),
+        tuple(list_objects(response.get("hits"))),
+        tuple(list_objects(response.get("filters_applied"))),
         problem,
         str(retrieval.request.get("query")),
         None if text_hash is None else str(text_hash),
@@ -317,11 +316,6 @@ def _compare_filters(seq: int, where: str, expected: Outcome, actual: Outcome) -
             detail = f"{where}: policy: {uri}"
             findings.append(make_finding("DECISION_MISMATCH", seq, "policy", detail, one, two))
     return findings
-
-
-def _filter_maps(value: object) -> tuple[Fields, ...]:
-    items = value if isinstance(value, list) else ()
-    return tuple(item for item in items if isinstance(item, Mapping))
 
 
 def _report_drift(

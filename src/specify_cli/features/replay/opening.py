@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from charter.inputs import POLICY_PATH
 from doctrine.agent_profiles.profile import AgentProfile
 from doctrine.load import ParseCache, parse_bundle
-from doctrine.text import say, spell
+from doctrine.text import get_object, say, spell
 from specify_cli.errors import StoredDataError
 from specify_cli.features.replay.judge import Integrity
-from specify_cli.features.replay.outcomes import Code, Fields, SortedRecord, get_object, read_past
+from specify_cli.features.replay.outcomes import Code, Fields, SortedRecord, read_past
 from specify_cli.invocation.ends.opening import build_digest
 from specify_cli.record import layout, snapshot
 from specify_cli.record.findings import ERROR, OF_THE_LINES, RecordReport

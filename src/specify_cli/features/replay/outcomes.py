@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from specify_cli.record.event_table import EVENTS
 from specify_cli.record.reading.views import View, get_seq, pick
@@ -255,12 +255,6 @@ def make_finding(
 ) -> Finding:
     severity, meaning = FINDINGS[code]
     return Finding(code, severity, seq, part, f"{meaning}: {detail}", expected, actual)
-
-
-def get_object(fields: Fields, name: str) -> dict[str, Any]:
-    """Return a member that is an object; an empty one where it is none."""
-    value = fields.get(name)
-    return value if isinstance(value, dict) else {}
 
 
 def shorten(value: object) -> str:

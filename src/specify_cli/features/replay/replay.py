@@ -22,7 +22,7 @@ from charter.inputs import ContextInputs
 from charter.layout import join_page
 from doctrine import os
 from doctrine.agent_profiles.profile import AgentProfile
-from doctrine.text import say
+from doctrine.text import get_object, say
 from specify_cli import durable
 from specify_cli.cli.tables.points import call_fill, list_fills
 from specify_cli.errors import CallerError, StoredDataError
@@ -51,7 +51,6 @@ from specify_cli.features.replay.outcomes import (
     Outcome,
     Point,
     Retrieval,
-    get_object,
     read_past,
 )
 from specify_cli.features.replay.patches import apply_patches, judge_patch

@@ -21,6 +21,7 @@ from specify_cli.libraries.web.pictures import draw_overview, draw_waterfall, sa
 from specify_cli.project.config import Project
 from specify_cli.record import layout
 from specify_cli.record.reading.usage import describe_usage
+from specify_cli.record.reading.views import list_objects
 from specify_cli.storage.index import Index
 from specify_cli.storage.queries import (
     COUNTED,
@@ -149,8 +150,6 @@ def read_state(project: Project, invocation_id: str | None) -> str:
 
 
 def _read_run(project: Project, value: Mapping[str, object]) -> Run:
-    events = value["events"]
-    lines = (
-        [event for event in events if isinstance(event, dict)] if isinstance(events, list) else []
+    return read_run(
+        list_objects(value["events"]), annex_events(project.root, str(value["invocation_id"]))
     )
-    return read_run(lines, annex_events(project.root, str(value["invocation_id"])))

@@ -32,7 +32,7 @@ from specify_cli.record.reading.done_note import note_done
 from specify_cli.record.reading.views import number_lines
 from specify_cli.record.record import fold, lines_in_force
 from specify_cli.record.story.telling import tell_story
-from specify_cli.storage.checking import annex_files, verify_place
+from specify_cli.storage.checking import read_annex_files, verify_place
 from specify_cli.storage.objects import FileObjectStore
 from specify_cli.storage.queries import tell_above
 from specify_cli.storage.store import FileRecordStore, Place
@@ -99,8 +99,7 @@ def compose_page(project: Project, place: Place, *, proofs: bool) -> tuple[bytes
     lines = [raw.decode("utf-8") for _, raw in lines_in_force(data)]
     annexes = [
         annex.rstrip(b"\n").decode("utf-8")
-        for _, annex in annex_files(project.root, place.invocation_id)
-        if not isinstance(annex, InvocationError)
+        for _, annex in read_annex_files(project.root, place.invocation_id)
     ]
     objects, left_out = _read_objects(project, (entry.fields for entry in record.entries))
     proven = list(_collect_proofs(project, place.invocation_id)) if proofs else []

@@ -8,8 +8,9 @@ from typing import NamedTuple
 
 from charter.context import CharterContextResult
 from charter.inputs import ContextInputs, complete_settings
+from doctrine.text import get_object
 from specify_cli.features.replay.opening import Opened
-from specify_cli.features.replay.outcomes import Fields, Outcome, get_object
+from specify_cli.features.replay.outcomes import Fields, Outcome
 from specify_cli.features.replay.replay import routing_of
 from specify_cli.invocation.ends.opening import Routed
 from specify_cli.project.config import Project

@@ -16,10 +16,11 @@ from typing import Any
 
 from charter.inputs import POLICY_PATH, ContextInputs, load_inputs
 from doctrine.load import ParseCache
+from doctrine.text import get_object
 from specify_cli.errors import CallerError, InvocationError
 from specify_cli.features.replay.judge import recorded_outcome
 from specify_cli.features.replay.opening import Opened, open_past, read_intact, refusal
-from specify_cli.features.replay.outcomes import Outcome, Retrieval, get_object
+from specify_cli.features.replay.outcomes import Outcome, Retrieval
 from specify_cli.features.replay.quiet import network_denied
 from specify_cli.features.replay.replay import assembled, load_rules, outcome_of, route_again
 from specify_cli.features.what_if.backtest import Answer, judge_gates, judge_retrievals

@@ -17,7 +17,7 @@ write says so, because the event did happen.
 from __future__ import annotations
 
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple, sha256
-from doctrine.text import make_encodable, name_kind, say, spell
+from doctrine.text import get_object, make_encodable, name_kind, say, spell
 from specify_cli.record.event_table import EVENTS, Member
 from specify_cli.record.record import dedupe_bytes, is_durable
 from specify_cli.record.seal import MAX_INTEGER, digest_of, is_digest, open_line
@@ -300,8 +300,7 @@ def change_gap(started: Mapping[str, object], settings: Settings) -> dict[str, o
     `started` are the fields of the first line. The gap shows a reader from which line on the new
     settings hold. Its dedupe key is made from them, so one change is one line.
     """
-    recorded = started.get("capture")
-    modes = recorded if isinstance(recorded, dict) else {}
+    modes = get_object(started, "capture")
     changed = [
         side for side, mode in settings.capture.items() if str(modes.get(side, "off")) != mode
     ]
@@ -328,9 +327,7 @@ def other_writer(
     actor, because one person can run several sessions. Names are masked as in `started`, so that
     equal names stay equal.
     """
-    session, actor = started.get("session"), started.get("actor")
-    opened = session if isinstance(session, dict) else {}
-    opener = actor if isinstance(actor, dict) else {}
+    opened, opener = get_object(started, "session"), get_object(started, "actor")
     masked = {name: redact(make_encodable(value), rules).text for name, value in writer.items()}
     if "session_id" in masked and opened:
         same = all(opened.get(name) == masked[name] for name in ("harness", "session_id"))

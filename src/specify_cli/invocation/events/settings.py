@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from doctrine import os
 from doctrine.light_imports import TYPE_CHECKING, sha256
+from doctrine.text import get_object
 from specify_cli import durable
 from specify_cli.errors import InvocationError
 from specify_cli.project.protection import SIDES
@@ -38,8 +39,7 @@ def settings_of(
     # a `do` that opens a record needs only the key, so this import is deferred
     from specify_cli.invocation.events.event_body import Settings
 
-    recorded = started.get("capture")
-    modes = recorded if isinstance(recorded, dict) else {}
+    modes = get_object(started, "capture")
     capture = {side: str(modes.get(side, "off")) for side in SIDES}
     for side, mode in ceiling.items():
         capture[side] = narrower(capture[side], mode)

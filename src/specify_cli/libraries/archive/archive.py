@@ -48,7 +48,7 @@ from specify_cli.record.record import reader_of, whole_lines
 from specify_cli.record.seal import open_line, seal_at_end
 from specify_cli.record.verify import verify_record
 from specify_cli.record.verifying.annexes import verify_annex
-from specify_cli.storage.checking import annex_files, verify_place
+from specify_cli.storage.checking import read_annex_files, verify_place
 from specify_cli.storage.index import Index
 from specify_cli.storage.objects import FileObjectStore
 from specify_cli.storage.reachability import Reach, policy_withholds
@@ -242,11 +242,7 @@ class Leaving:
         """Return the lines of a record, or of its sealed copy, and what stands next to them."""
         project = self.project
         data = _hold(FileRecordStore(project.root).hold(place))
-        annexes = {
-            path: content
-            for path, content in annex_files(project.root, place.invocation_id)
-            if isinstance(content, bytes)
-        }
+        annexes = dict(read_annex_files(project.root, place.invocation_id))
         if self._search is None or not project.config.is_sealed:
             return data, SealedCopy(b"", annexes, frozenset(), {})
         copy = seal_copy(place, data.read(0, data.size), annexes, self.reach, self._keys)

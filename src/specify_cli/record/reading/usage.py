@@ -14,7 +14,7 @@ from __future__ import annotations
 from decimal import Decimal, InvalidOperation
 
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple
-from doctrine.text import say
+from doctrine.text import get_object, say
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -97,8 +97,7 @@ def describe_usage(row: Mapping[str, object]) -> str:
 
     `row` is an item of `usage` of docs/schemas/invocation.json.
     """
-    tokens = row.get("tokens")
-    kinds = tokens if isinstance(tokens, dict) else {}
+    kinds = get_object(row, "tokens")
     names = _NAMES | {say(kind): say(kind) for kind in kinds if kind not in _NAMES}
     parts = [f"{kinds[kind]:,} {name}" for kind, name in names.items() if kinds.get(kind)]
     if row.get("cost"):

@@ -20,7 +20,7 @@ import re
 from itertools import chain
 
 from doctrine.light_imports import TYPE_CHECKING
-from doctrine.text import count, say
+from doctrine.text import count, get_object, say
 from specify_cli.record.reading.done_note import RemarkSources
 from specify_cli.record.reading.printed_context import describe_printed, is_in_front
 from specify_cli.record.reading.timeline import Entry, make_timeline, measure
@@ -423,8 +423,7 @@ def tell_asked(started: Line) -> StoryRequest:
     """Return the request in the fields of `started`; missing members give None or empty texts."""
     actor = started.get("actor")
     actor = actor if isinstance(actor, dict) else {"actor_id": actor}
-    session = started.get("session")
-    session = session if isinstance(session, dict) else {}
+    session = get_object(started, "session")
     return StoryRequest(
         request=_get_text(started, "request_text"),
         missing="erased" if "request_text" in erased_members(started) else "",

@@ -143,7 +143,7 @@ def read_target(values: Values) -> tuple[Project, str | None, list[str]]:
     project, target = shell.read_project(), shell.get_text(values, "target")
     if target is not None and values["all"]:
         raise CallerError("USAGE", "a target and --all exclude each other", "give one of the two")
-    anchors = _read_anchors(values["anchor"])
+    anchors = _read_anchors(values)
     if anchors and target is None:
         raise CallerError(
             "USAGE", "--anchor without a target", "spec-kitty invocations verify ID --anchor SEAL"
@@ -249,9 +249,9 @@ def reindex(values: Values) -> int:
     return 0
 
 
-def _read_anchors(option: object) -> list[str]:
+def _read_anchors(values: Values) -> list[str]:
     """Return the seals of `--anchor`. Raises CallerError INVALID_VALUE."""
-    anchors = [str(item) for item in option] if isinstance(option, list) else []
+    anchors = shell.get_texts(values, "anchor")
     for anchor in anchors:
         if re.fullmatch(r"[0-9a-f]{64}", anchor) is None:
             raise CallerError(

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta
 from shlex import quote
 
+from specify_cli.cli import shell
 from specify_cli.cli.terminal.output import write_answer, write_json, write_note, write_text
 from specify_cli.errors import CallerError, EnvironmentFault
 from specify_cli.features.collector.engines.ledger import open_database, read_now
@@ -24,7 +25,7 @@ _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 def create_token(values: Values) -> int:
     """Make a token and print it. Raises CallerError, StoredDataError, EnvironmentFault."""
     name, rate = str(values["name"]), values["rate"]
-    projects = _parse_projects(values["project"])
+    projects = _parse_projects(shell.get_texts(values, "project"))
     if not _NAME.fullmatch(name):
         raise CallerError(
             "INVALID_VALUE",
@@ -108,9 +109,8 @@ def _describe_token(token: Token) -> dict[str, object]:
     return {**token._asdict(), "scopes": sorted(token.scopes), "projects": projects}
 
 
-def _parse_projects(option: object) -> frozenset[str] | None:
+def _parse_projects(names: list[str]) -> frozenset[str] | None:
     """Return the projects a token is for; None for `all`. Raises CallerError."""
-    names = list(map(str, option)) if isinstance(option, list) else []
     wrong = [name for name in names if name != "all" and not _UUID.fullmatch(name)]
     if wrong or ("all" in names and len(names) > 1):
         raise CallerError(

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from specify_cli.record.event_table import ORDERS
 from specify_cli.record.seal import open_line
-from specify_cli.storage.checking import annex_files, list_annexed
+from specify_cli.storage.checking import list_annexed, read_annex_files
 
 # The newest change of a folder of annexes that was read, in nanoseconds.
 UNTIL = "orders until"
@@ -37,9 +37,9 @@ def list_due(
 ) -> dict[str, Mapping[str, object]]:
     """Return the orders of a record that were not settled, by the names of their files."""
     due: dict[str, Mapping[str, object]] = {}
-    for path, data in annex_files(root, invocation_id):
+    for path, data in read_annex_files(root, invocation_id):
         file = path.rpartition("/")[2]
-        if isinstance(data, bytes) and name_order(invocation_id, file) not in facts:
+        if name_order(invocation_id, file) not in facts:
             fields = open_line(data.removesuffix(b"\n")).fields or {}
             if fields.get("event") in ORDERS:
                 due[file] = fields

@@ -26,6 +26,7 @@ from specify_cli import VERSION
 from specify_cli.errors import EnvironmentFault
 from specify_cli.features.sync.consent import is_loopback
 from specify_cli.libraries.wire.contract import CONTENT_TYPE
+from specify_cli.record.reading.views import list_objects
 
 CONNECT_SECONDS = 5.0
 ANSWER_SECONDS = 10.0
@@ -130,11 +131,9 @@ def _read_problem(value: Mapping[str, object], status: int | None, token: str) -
         return mask_answer(found, token) if isinstance(found, str) else ""
 
     own = value.get("status")
-    listed = value.get("errors")
     errors = tuple(
         (text(item.get("pointer")), text(item.get("detail")))
-        for item in (listed if isinstance(listed, list) else [])[:20]
-        if isinstance(item, dict)
+        for item in list_objects(value.get("errors"))[:20]
     )
     return Problem(
         own if type(own) is int else status,
