@@ -57,7 +57,6 @@ from specify_cli.invocation.events.event_body import Composed, gap
 from specify_cli.invocation.recorder import Recorder
 from specify_cli.record import layout
 from specify_cli.record.ids import rfc3339
-from specify_cli.storage.queries import annex_events
 from specify_cli.storage.store import FileRecordStore
 
 _MAX_CHANGED = 200
@@ -229,6 +228,8 @@ class Changes:
         lines = read_lines(data[data.find(b"\n") + 1 :] if start else data)
         first = read_moment(lines[0].get("at", lines[0].get("started_at"))) if lines else None
         if self._late is not None:
+            from specify_cli.storage.queries import annex_events  # rare, and loads what verifies
+
             more = annex_events(self._root, self._recorder.invocation_id)
             lines = [*filter(self._is_of_late, lines), *more]
         own = read_activity(lines, now)
