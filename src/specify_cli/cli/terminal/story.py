@@ -23,7 +23,7 @@ from specify_cli.record.story.summary import ToldLine
 from specify_cli.record.story.words import NAMELESS, read_printed, read_text
 
 # Of a text so many characters are shown, and of an output so many lines, where it is not whole.
-_SHOWN = 300
+_LONGEST_ANSWER = 300
 _NAMED = 4
 
 
@@ -55,7 +55,7 @@ def render_lines(lines: Iterable[ToldLine]) -> Iterator[str]:
     for line in lines:
         is_bad = line.outcome in ("failed", "denied")
         agent = f"[{one_line(line.agent, 20)}] " if line.agent else ""
-        text = f": {one_line(line.text, _SHOWN)}" if line.text else ""
+        text = f": {one_line(line.text, _LONGEST_ANSWER)}" if line.text else ""
         title = f"{'✗ ' if is_bad else ''}{one_line(line.title, 160)}{text}"
         open_ = " …" if line.outcome == "open" else ""
         took = f"  {describe_span(line.duration_ms)}" if line.duration_ms else ""
@@ -159,7 +159,7 @@ def _render_part(
     title = one_line(part.title, 160)
     title = paint(f"✗ {title}", "failed") if is_bad else title
     if part.text and full is None:
-        title += f": {one_line(part.text, _SHOWN)}"
+        title += f": {one_line(part.text, _LONGEST_ANSWER)}"
     elif part.outcome == "open" and part.kind != "step":
         title += " (no end is recorded)"
     took = f"  {describe_span(part.duration_ms)}" if part.duration_ms else ""

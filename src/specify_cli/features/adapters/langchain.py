@@ -101,19 +101,19 @@ class RecordCallbacks(BaseCallbackHandler):
 
     def on_llm_end(self, response: Any, *, run_id: UUID, **_: Any) -> None:
         """Record the model's answer, or all of them where it gave several, and what it used."""
-        given = [item for batch in response.generations for item in batch]
-        messages = [getattr(item, "message", None) for item in given]
+        generations = [item for batch in response.generations for item in batch]
+        messages = [getattr(item, "message", None) for item in generations]
         answers = [
             item.text if message is None else _dump_messages([message])[0]
-            for item, message in zip(given, messages, strict=True)
+            for item, message in zip(generations, messages, strict=True)
         ]
         first = next(iter(messages), None)
         output = response.llm_output or {}
-        told = getattr(first, "response_metadata", None) or {}
+        metadata = getattr(first, "response_metadata", None) or {}
         self._observer.end(
             run_id,
             answers if len(answers) > 1 else next(iter(answers), None),
-            model=told.get("model_name") or output.get("model_name"),
+            model=metadata.get("model_name") or output.get("model_name"),
             tokens=_count_tokens(
                 getattr(first, "usage_metadata", None) or output.get("token_usage") or {}
             ),

@@ -121,10 +121,10 @@ class Observer:
                 "model": model or begun.payload["model"],
             }
             outcome |= {"tokens": tokens} if tokens else {}
-        told = {**begun.payload, **outcome, "duration_ms": took}
+        payload = {**begun.payload, **outcome, "duration_ms": took}
         with self._run.lock:  # until it is written the call is open
             if self._begun.pop(key, None) is not None:
-                self._run.record(begun.event, told, step=begun.step)
+                self._run.record(begun.event, payload, step=begun.step)
 
 
 def count_kinds(
@@ -132,14 +132,14 @@ def count_kinds(
 ) -> dict[str, int]:
     """Return the tokens of one answer by kind (docs/hooks.md): what a framework counts as asked
     holds what a cache gave or took."""
-    told = {
+    counts = {
         "input": asked,
         "output": answered,
         "cache_read": cache_read or None,
         "cache_write": cache_write or None,
         "thinking": thought or None,
     }
-    kinds = {kind: count for kind, count in told.items() if type(count) is int and count >= 0}
+    kinds = {kind: count for kind, count in counts.items() if type(count) is int and count >= 0}
     if "input" in kinds:
         cached = kinds.get("cache_read", 0) + kinds.get("cache_write", 0)
         kinds["input"] = max(0, kinds["input"] - cached)

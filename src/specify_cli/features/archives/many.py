@@ -125,8 +125,8 @@ def _find_whole(project: Project, invocation_id: str, path: str) -> tuple[str, i
     try:
         with open(path, "rb") as file, tarfile.open(fileobj=file, mode="r:") as archive:
             files = {member.name for member in archive}
-            held = archive.extractfile(MANIFEST)
-            (row,) = json.loads(held.read() if held is not None else b"")["records"]
+            manifest = archive.extractfile(MANIFEST)
+            (row,) = json.loads(manifest.read() if manifest is not None else b"")["records"]
             file.seek(0)
             hashed = hashlib.file_digest(file, "sha256")
             size = file.tell()

@@ -18,15 +18,15 @@ def capsule(values: Values) -> int:
     project = shell.read_project()
     with bar_when_long("filling the capsule") as tell:
         filled = filling.fill_capsule(project, tell)
-    found = filling.Capsule(filled, filling.check_capsule(project) if values["check"] else None)
-    write_answer(values, found, _render(found))
-    return 1 if found.parity is not None and not found.parity.match else 0
+    state = filling.Capsule(filled, filling.check_capsule(project) if values["check"] else None)
+    write_answer(values, state, _render(state))
+    return 1 if state.parity is not None and not state.parity.match else 0
 
 
-def _render(found: filling.Capsule) -> Iterator[str]:
-    filled, parity = found
-    held = f"{count(filled.events, 'event')} of {count(filled.records, 'record')}"
-    yield f"{held} in {filled.folder}; {filled.added} of them came now"
+def _render(state: filling.Capsule) -> Iterator[str]:
+    filled, parity = state
+    amount = f"{count(filled.events, 'event')} of {count(filled.records, 'record')}"
+    yield f"{amount} in {filled.folder}; {filled.added} of them came now"
     if parity is None:
         return
     unlike = len(parity.different_records)

@@ -104,8 +104,8 @@ def _fill_once(project: Project, progress: Callable[[int, int], None] | None) ->
                 data = files.read(place)
             except (InvocationError, OSError):
                 continue  # verify tells of it
-            held, fresh = capsule.put_record(place.invocation_id, data)
-            events, added = events + held, added + fresh
+            stored, fresh = capsule.put_record(place.invocation_id, data)
+            events, added = events + stored, added + fresh
             for name, report in _read_reports(project, place):
                 artifacts += capsule.put_artifact(place.invocation_id, name, report)
             if progress is not None:
@@ -160,9 +160,9 @@ def _finds_same(capsule: CapsuleRecordStore, query: str, texts: Mapping[str, set
     words = set(_fold(query))
     if not words:
         return True
-    found = set.intersection(*(capsule.find(word) for word in words))
-    return {uri for uri in found if words <= texts.get(uri, set())} == {
-        uri for uri, held in texts.items() if words <= held
+    uris = set.intersection(*(capsule.find(word) for word in words))
+    return {uri for uri in uris if words <= texts.get(uri, set())} == {
+        uri for uri, text_words in texts.items() if words <= text_words
     }
 
 

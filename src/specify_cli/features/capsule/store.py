@@ -130,9 +130,9 @@ class CapsuleRecordStore:
         """Put what of a record's bytes is not here yet; return how many events it has, and how many
         were put."""
         events, tail = split_events(data)
-        held = list(self._read_events(invocation_id))
+        stored = list(self._read_events(invocation_id))
         same = 0
-        while same < min(len(held), len(events)) and held[same] == events[same]:
+        while same < min(len(stored), len(events)) and stored[same] == events[same]:
             same += 1
         for seq in range(same, len(events)):
             fields = read_event(events[seq])
@@ -168,10 +168,10 @@ class CapsuleRecordStore:
             except BaseException as error:  # a panic of the library is no Exception
                 self._drop(path, error)
                 continue
-            kept = frame["extra_metadata"]
-            if "line" in kept:
-                return str(json.loads(kept["line"])).encode()
-            return base64.b64decode(str(json.loads(kept["base64"])))
+            metadata = frame["extra_metadata"]
+            if "line" in metadata:
+                return str(json.loads(metadata["line"])).encode()
+            return base64.b64decode(str(json.loads(metadata["base64"])))
         return None
 
     def find(self, word: str, limit: int = 10_000) -> set[str]:
@@ -179,25 +179,25 @@ class CapsuleRecordStore:
 
         Of two words memvid 2.0.160 can search without end, so it is asked for one.
         """
-        found: set[str] = set()
+        uris: set[str] = set()
         for path in [*self._paths]:
             try:
-                told = self._capsule(path).find(word, k=limit, mode="lex")
+                answer = self._capsule(path).find(word, k=limit, mode="lex")
             except self._sdk.MemvidError:
                 continue  # a capsule without an index that can be asked
-            found.update(str(hit["uri"]).partition("#")[0] for hit in told["hits"])
-        return found
+            uris.update(str(hit["uri"]).partition("#")[0] for hit in answer["hits"])
+        return uris
 
     def _put(self, uri: str, track: str, kind: str, data: bytes, words: str) -> None:
         try:
-            kept = {"line": data.decode()}
+            metadata = {"line": data.decode()}
         except UnicodeDecodeError:
-            kept = {"base64": base64.b64encode(data).decode()}
+            metadata = {"base64": base64.b64encode(data).decode()}
         options: dict[str, Any] = {
             "track": track,
             "kind": kind,
             "label": kind,
-            "metadata": kept,
+            "metadata": metadata,
             "uri": uri,
         }
         options |= {"auto_tag": False, "extract_dates": False, "enable_embedding": False}

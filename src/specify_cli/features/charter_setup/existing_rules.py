@@ -85,7 +85,7 @@ class RuleSection(NamedTuple):
 
 def read_rule_files(root: str) -> tuple[RuleFile, ...]:
     """Return the rule files of a project, each once; links are not followed."""
-    found: list[RuleFile] = []
+    files: list[RuleFile] = []
     paths = (*_FOR_AGENTS, *_list_folders(root), *_FOR_PEOPLE)
     known = {f"{os.path.realpath(root)}/{path}" for path in paths}
     for path in paths:
@@ -94,10 +94,10 @@ def read_rule_files(root: str) -> tuple[RuleFile, ...]:
         except SourceError as error:
             # A link to another of these files, as many projects have it, loses nothing.
             if os.path.realpath(f"{root}/{path}") not in known - {f"{root}/{path}"}:
-                found.append(RuleFile(path, "", f"not read: {error.problem.reason}"))
+                files.append(RuleFile(path, "", f"not read: {error.problem.reason}"))
             continue
-        if source is not None and sum(bool(file.text) for file in found) >= _MAX_FILES:
-            found.append(RuleFile(path, "", f"not read: {_MAX_FILES} such files are read"))
+        if source is not None and sum(bool(file.text) for file in files) >= _MAX_FILES:
+            files.append(RuleFile(path, "", f"not read: {_MAX_FILES} such files are read"))
         elif source is not None:
             masked = redact(source.data.decode("utf-8", "replace"), shipped_rule_set())
             note = "what looks like a secret in it is masked in the charter; remove and revoke it"
@@ -109,8 +109,8 @@ def read_rule_files(root: str) -> tuple[RuleFile, ...]:
                 if os.path.normpath(f"{folder}/{name}" if folder else name) not in paths
             ]
             notes += [f"brings in {', '.join(more)}: not read"] if more else []
-            found.append(RuleFile(path, masked.text, "; ".join(notes)))
-    return tuple(found)
+            files.append(RuleFile(path, masked.text, "; ".join(notes)))
+    return tuple(files)
 
 
 def collect_sections(files: Iterable[RuleFile], said: str = "") -> tuple[RuleSection, ...]:
@@ -121,9 +121,9 @@ def collect_sections(files: Iterable[RuleFile], said: str = "") -> tuple[RuleSec
         for title, level, lines in _split(file):
             if file.path in _FOR_PEOPLE and not _OF_WORK.search(title):
                 continue
-            kept = _drop_known(lines, known, fold_line(title) if level == 2 else "")
-            if kept:
-                body = "\n".join(kept)
+            fresh_lines = _drop_known(lines, known, fold_line(title) if level == 2 else "")
+            if fresh_lines:
+                body = "\n".join(fresh_lines)
                 # The name of such a file says where it is from and nothing more.
                 name = "Rules" if level == 0 and file.path in _FOR_AGENTS else title
                 sections.append(RuleSection(name, file.path, body, _find_files(file)))
@@ -168,12 +168,12 @@ def _list_folders(root: str) -> Iterator[str]:
 
 def _list_imports(text: str) -> list[str]:
     """Return the files that the lines of a rule file bring in."""
-    fence, found = "", []
+    fence, imports = "", []
     for line in _normalise(text).split("\n"):
         outer, fence = fence, fence_after(fence, line)
         named = None if outer or fence else _IMPORT.match(line)
-        found += [] if named is None else [named[1]]
-    return found
+        imports += [] if named is None else [named[1]]
+    return imports
 
 
 def _find_files(file: RuleFile) -> str:
@@ -204,11 +204,11 @@ def _split(file: RuleFile) -> Iterator[tuple[str, int, list[str]]]:
 def _drop_known(lines: Sequence[str], known: set[str], heading: str) -> list[str]:
     """Return the lines that say something new below their heading, since below *Never* a line says
     another thing than below *Always*; without blank lines at the ends. Add them to `known`."""
-    kept: list[str] = []
+    fresh: list[str] = []
     fence, opened = "", 0
     for line in lines:
         outer, fence = fence, fence_after(fence, line)
-        opened = len(kept) if fence and not outer else opened
+        opened = len(fresh) if fence and not outer else opened
         folded = fold_line(line)
         # `@AGENTS.md` only brings in another file, which is read by itself.
         is_import = _IMPORT.match(line) or _GREETING.match(line)
@@ -219,23 +219,23 @@ def _drop_known(lines: Sequence[str], known: set[str], heading: str) -> list[str
             continue
         elif folded and not fence:
             known.add(key)
-        kept.append(line.rstrip())
+        fresh.append(line.rstrip())
         if outer and not fence:  # code is known as a whole
-            code = f"{heading}\n" + "\n".join(kept[opened:])
+            code = f"{heading}\n" + "\n".join(fresh[opened:])
             if code in known:
-                del kept[opened:]
+                del fresh[opened:]
             known.add(code)
-    while kept and not kept[0]:
-        del kept[0]
-    more = len(kept) - _MAX_LINES
-    del kept[_MAX_LINES:]
-    while kept and not kept[-1]:
-        del kept[-1]
+    while fresh and not fresh[0]:
+        del fresh[0]
+    more = len(fresh) - _MAX_LINES
+    del fresh[_MAX_LINES:]
+    while fresh and not fresh[-1]:
+        del fresh[-1]
     # Code that is cut, or never ends, must not take in the sections that follow.
-    kept += filter(None, [reduce(fence_after, kept, "")])
+    fresh += filter(None, [reduce(fence_after, fresh, "")])
     if more > 0:
-        kept += ["", f"({more} more lines in the file)"]
-    return kept if any(fold_line(line) for line in kept if not line.startswith("#")) else []
+        fresh += ["", f"({more} more lines in the file)"]
+    return fresh if any(fold_line(line) for line in fresh if not line.startswith("#")) else []
 
 
 def fold_line(line: str) -> str:

@@ -254,15 +254,15 @@ def _find_packages(repository: Repository) -> Iterator[Package]:
     """Yield the packages of a repository in the order of their folders, at most `MAX_PACKAGES`; a
     package within another is that one's affair."""
     manifests = set(_KNOWN["manifests"].split())
-    found: list[str] = []
+    packages: list[str] = []
     for path in sorted(repository.files, key=lambda path: path.rpartition("/")[0]):
         folder, _, name = path.rpartition("/")
         own = name in manifests or name.endswith(_KNOWN["manifest_ending"])
         if not own or not _PLAIN.match(folder) or _is_aside(folder):
             continue
-        if not any(folder == each or folder.startswith(f"{each}/") for each in found):
-            found.append(folder)
-    for folder in found[:MAX_PACKAGES]:
+        if not any(folder == each or folder.startswith(f"{each}/") for each in packages):
+            packages.append(folder)
+    for folder in packages[:MAX_PACKAGES]:
         part = repository.below(folder)
         languages = _find_languages(part, ())
         steps = _find_steps(part, read_manifests(part), languages)
@@ -287,7 +287,7 @@ def _find_steps(repository: Repository, manifests: Manifests, languages: Names) 
             Step("test", "bundle exec rspec", "ruby"),
         ]
     by_language += (Step(*step, "php") for step in _find_composer_steps(repository))
-    given = {(step.language, step.purpose) for step in by_language}
+    pairs = {(step.language, step.purpose) for step in by_language}
     for pattern, language, lines, *when in _KNOWN["files"]:
         names = fnmatch.filter(repository.names(""), pattern)
         name = pattern if repository.has(pattern) else next(iter(names), None)
@@ -296,8 +296,8 @@ def _find_steps(repository: Repository, manifests: Manifests, languages: Names) 
         lent = language == "rust" and _is_lent(repository, languages)
         for purpose, line in lines.items():
             tests_alone = lent and purpose in ("test", "one test")
-            if (language, purpose) not in given and not tests_alone:
-                given.add((language, purpose))
+            if (language, purpose) not in pairs and not tests_alone:
+                pairs.add((language, purpose))
                 by_language.append(Step(purpose, line, language))
     # A target of the project's own stands for what it calls, and `lint` calls what checks without
     # running.
@@ -391,9 +391,9 @@ def _find_command(repository: Repository, program: str) -> str:
     before = r"^[ \t]*(?:- )?(?:run: *)?@?(?:(?:uv|poetry|pdm|hatch) run )?"
     line = re.compile(rf"{before}({program}(?: [\w./-]+)*)[ \t]*$", re.M)
     for path in ("Makefile", "justfile", "Justfile", *_find_ci(repository)):
-        found = line.search(repository.text(path))
-        if found is not None and found[1] != program:
-            return found[1]
+        match = line.search(repository.text(path))
+        if match is not None and match[1] != program:
+            return match[1]
     return ""
 
 

@@ -95,7 +95,7 @@ def _read_template(name: str) -> str:
 
 
 _TEXTS = json.loads(_read_template("texts.json"))
-QUESTIONS = tuple(Question(**given) for given in _TEXTS["questions"])
+QUESTIONS = tuple(Question(**members) for members in _TEXTS["questions"])
 _ASSIGNED = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 _PROGRAM = re.compile(
     r"(?:[A-Za-z_][A-Za-z0-9_]*=\S* )*[A-Za-z0-9_./~$-]*[A-Za-z0-9_][A-Za-z0-9_./+-]*(?: |\Z)"

@@ -98,24 +98,24 @@ def foresee(root: str, skip: Sequence[object], blocks: Sequence[str]) -> Foresee
     return Foreseen(root, harnesses, answers.languages, tests, rules, tuple(files), tuple(notes))
 
 
-def render_foreseen(found: Foreseen) -> Iterator[str]:
+def render_foreseen(plan: Foreseen) -> Iterator[str]:
     """Yield what setup found and will write, one line a thing."""
-    yield f"project   {one_line(found.root)}"
-    yield f"found     {', '.join(found.harnesses) or 'no harness of an agent'}"
-    if found.languages:
-        yield f"found     {', '.join(map(show_language, found.languages))}"
-        yield from (f"tests     {line}" for line in found.tests or ("no command that runs them",))
-    for path in found.rule_files:
+    yield f"project   {one_line(plan.root)}"
+    yield f"found     {', '.join(plan.harnesses) or 'no harness of an agent'}"
+    if plan.languages:
+        yield f"found     {', '.join(map(show_language, plan.languages))}"
+        yield from (f"tests     {line}" for line in plan.tests or ("no command that runs them",))
+    for path in plan.rule_files:
         yield f"rules     {one_line(path)}: into the first charter, with its source"
-    yield from (f"writes    {one_line(path)}" for path in found.files)
-    if not found.files:
+    yield from (f"writes    {one_line(path)}" for path in plan.files)
+    if not plan.files:
         yield "writes    nothing: it is set up already"
-    yield from (f"warning: {one_line(note)}" for note in found.notes)
+    yield from (f"warning: {one_line(note)}" for note in plan.notes)
 
 
 def list_files(root: str) -> dict[str, str]:
     """Return the files of a project's settings and rules with their digests, by path."""
-    found: dict[str, str] = {}
+    files: dict[str, str] = {}
     for parent, folders, names in os.walk(f"{root}/{layout.KITTIFY}"):
         below = os.path.relpath(parent, root).replace(os.sep, "/")
         folders[:] = [name for name in folders if f"{below}/{name}" not in _ASIDE]
@@ -124,8 +124,8 @@ def list_files(root: str) -> dict[str, str]:
                 data = durable.read_below(root, f"{below}/{name}", 1_048_576)
             except (OSError, InvocationError):
                 continue
-            found[f"{below}/{name}"] = sha256(data).hexdigest()
-    return found
+            files[f"{below}/{name}"] = sha256(data).hexdigest()
+    return files
 
 
 def note_before(
@@ -133,8 +133,8 @@ def note_before(
 ) -> None:
     """Note what settings and rule files held before a setup, where taking out what is ours does not
     give it back byte for byte: `{}` would be a file that says nothing, and go."""
-    held = {change.place.relative: change.before for change in changes}
-    held |= {file.path: file.there for file in skills}
+    contents = {change.place.relative: change.before for change in changes}
+    contents |= {file.path: file.there for file in skills}
     harnesses = [change.place.harness for change in changes]
     hooks, _ = change_hooks(
         harnesses, "project", root, shell.home(), installing=False, dry_run=True
@@ -142,7 +142,7 @@ def note_before(
     rests = {change.place.relative: (change.before, change.after) for change in hooks}
     ours = uninstall_skills(root, noted.skills, dry_run=True)
     rests |= {file.path: (file.there, file.content) for file in ours}
-    for path, before in held.items():
+    for path, before in contents.items():
         now, rest = rests.get(path, (None, before))
         if before is not None and now is not None and rest != before:
             noted.before[path] = (before, _digest(now))
@@ -189,14 +189,14 @@ def undo(root: str, *, dry_run: bool = False) -> Undone:
     for change in () if dry_run else changes:
         set_mark(project, change.place.harness.name, on=False)
     removed = [file.path for file in skills if file.state == "removed"]
-    kept = [file.path for file in skills if file.state == "edited"]
-    kept += (harness.project for harness, _ in refused)
+    edited = [file.path for file in skills if file.state == "edited"]
+    edited += (harness.project for harness, _ in refused)
     now = list_files(root)
     for path, name in known.files.items():
         if path not in now:
             continue
         if now[path] != name:
-            kept.append(path)
+            edited.append(path)
             continue
         removed.append(path)
         try:
@@ -214,7 +214,7 @@ def undo(root: str, *, dry_run: bool = False) -> Undone:
             forget_accepted(project.git_dir, project.location.place)
             _remove_cache(project.git_dir)
     taken_out = tuple(change.place.harness.title for change in changes if change.state != "absent")
-    return Undone(root, tuple(removed), tuple(kept), taken_out, records)
+    return Undone(root, tuple(removed), tuple(edited), taken_out, records)
 
 
 def render_undone(done: Undone, *, dry_run: bool = False) -> Iterator[str]:

@@ -306,15 +306,15 @@ def _collect(
         return tables
     for table, items in tables.items():
         for key in before.list_keys(table):
-            held = partial(before.get, table, key)
+            read_old = partial(before.get, table, key)
             # Annexes came since; each that was there is still among them.
-            if key in items and not set(held().split(b"\n")) <= set(items[key]().split(b"\n")):
+            if key in items and not set(read_old().split(b"\n")) <= set(items[key]().split(b"\n")):
                 raise StoredDataError(
                     "COLD_DAMAGED",
                     f"{before.path} holds {key} with other bytes than its file",
                     f"spec-kitty invocations verify --all; then move {before.path} away",
                 )
-            items.setdefault(key, held)
+            items.setdefault(key, read_old)
     return tables
 
 
@@ -400,8 +400,8 @@ def _remove_files(root: str, paths: Iterable[str], archive: Archive) -> None:
         annexes = archive.read("record", name_annexes(folder[-26:])) or b""
         annexed = split_annexes(annexes)
         for name in names:
-            held = annexed.get(name) or archive.read("record", name_record(folder, name))
-            if durable.read_below(root, f"{folder}/{name}") != held:
+            data = annexed.get(name) or archive.read("record", name_record(folder, name))
+            if durable.read_below(root, f"{folder}/{name}") != data:
                 raise StoredDataError(
                     "COLD_DAMAGED", f"{folder}/{name} changed while it was moved", "pack again"
                 )

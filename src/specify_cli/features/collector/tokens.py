@@ -144,13 +144,13 @@ class Tokens:
 
     def _read(self, where: str, *values: str) -> "list[tuple[Token, str]]":
         statement = f"SELECT {_COLUMNS} FROM token WHERE {where}"
-        found = []
+        tokens = []
         for token_id, digest, name, scopes, projects, *rest in self._database.read(
             lambda transaction: transaction.run(statement, values)
         ):
             named = None if projects == "*" else frozenset(projects.split())
-            found.append((Token(token_id, name, frozenset(scopes.split()), named, *rest), digest))
-        return found
+            tokens.append((Token(token_id, name, frozenset(scopes.split()), named, *rest), digest))
+        return tokens
 
 
 class RateLimit:

@@ -44,9 +44,9 @@ def call_check(run: str, home: str | None, project: Project) -> Iterator[Finding
 
 def _list_left_out() -> list[Finding]:
     """Return a finding for each room of another package that is left out."""
-    found = read_strangers(anew=True)
+    strangers = read_strangers(anew=True)
     repair = "repair or uninstall the package, or report it to whoever wrote it"
-    left_out = found.broken.items()
+    left_out = strangers.broken.items()
     return [Finding("ROOM_LEFT_OUT", WARNING, name, why, repair) for name, why in left_out]
 
 

@@ -147,23 +147,23 @@ def _guard(
     name: str, check: Callable[[Any], Iterator[Finding]], subject: object
 ) -> Iterator[Finding]:
     """Yield what a room's check finds; where it fails, that it did."""
-    found: list[Finding] = []
+    findings: list[Finding] = []
     try:
         with redirect_stdout(sys.stderr):  # what a check prints stands in no answer of ours
             for item in check(subject):
                 if not isinstance(item, Finding):
                     raise TypeError(f"expected a Finding, found {type(item).__name__}")
-                found.append(item)
+                findings.append(item)
     except InvocationError as error:
-        found.append(Finding(error.code, ERROR, name, error.message, error.suggestion))
+        findings.append(Finding(error.code, ERROR, name, error.message, error.suggestion))
     except KeyboardInterrupt:
         raise
     # what a room does wrong must not hide what the others find
     except BaseException as error:
         what = f"a check failed, so what it looks for is not known: {type(error).__name__}: {error}"
         repair = "report it to whoever wrote the room"
-        found.append(Finding("CHECK_FAILED", WARNING, name, what, repair))
-    yield from found
+        findings.append(Finding("CHECK_FAILED", WARNING, name, what, repair))
+    yield from findings
 
 
 def _check_sources(project: Project, cache: ParseCache) -> Iterator[Finding]:

@@ -13,7 +13,7 @@ from specify_cli.features.effect.reading import judge_in_force, read_uses
 from specify_cli.room import Values
 from specify_cli.storage.queries import parse_moment
 
-_SHOWN = 20
+_MOST_ROWS = 20
 
 
 class EffectReport(NamedTuple):
@@ -29,27 +29,27 @@ def effect(values: Values) -> int:
     since = shell.get_text(values, "since")
     unread: list[str] = []
     uses = list(read_uses(project, None if since is None else parse_moment(since), unread))
-    told = EffectReport(judge_in_force(project, cache, uses), tuple(unread))
-    write_answer(values, told, _render(told, every=bool(values["all"])))
+    report = EffectReport(judge_in_force(project, cache, uses), tuple(unread))
+    write_answer(values, report, _render(report, every=bool(values["all"])))
     return 1 if unread else 0
 
 
-def _render(told: EffectReport, *, every: bool) -> Iterator[str]:
-    found = told.effect
-    yield f"{count(found.invocations, 'invocation')}: {_describe(found.all)}"
+def _render(report: EffectReport, *, every: bool) -> Iterator[str]:
+    effect = report.effect
+    yield f"{count(effect.invocations, 'invocation')}: {_describe(effect.all)}"
     yield ""
     yield "  shown  line  opened  tokens   each  failed  again  untested  rule"
-    shown = found.rules if every else found.rules[:_SHOWN]
-    yield from map(_render_rule, shown)
-    if len(shown) < len(found.rules):
-        yield f"  … and {len(found.rules) - len(shown)} more: --all shows them"
-    if found.invocations:
+    rules = effect.rules if every else effect.rules[:_MOST_ROWS]
+    yield from map(_render_rule, rules)
+    if len(rules) < len(effect.rules):
+        yield f"  … and {len(effect.rules) - len(rules)} more: --all shows them"
+    if effect.invocations:
         yield ""
-        yield from _render_names("in at least 95 % of all", found.always)
-        yield from _render_names("in none", found.never)
-    yield from _render_pairs("say the same", found.alike)
-    yield from _render_pairs("are set against each other", found.apart)
-    yield from (f"not read: {one_line(text)}" for text in told.unread)
+        yield from _render_names("in at least 95 % of all", effect.always)
+        yield from _render_names("in none", effect.never)
+    yield from _render_pairs("say the same", effect.alike)
+    yield from _render_pairs("are set against each other", effect.apart)
+    yield from (f"not read: {one_line(text)}" for text in report.unread)
     yield "counts, not causes: what stands before hard work stands before failures (--json: ids)"
 
 

@@ -111,7 +111,7 @@ def judge_rules(uses: Sequence[Use], rules: Sequence[Artifact], edges: Iterable[
     for use in uses:
         for rule in use.rules:
             by_rule.setdefault(rule.uri, []).append((use, rule))
-    facts = [_count(uri, known.get(uri), held, again) for uri, held in by_rule.items()]
+    facts = [_count(uri, known.get(uri), pairs, again) for uri, pairs in by_rule.items()]
     ids = sorted(use.invocation_id for use in uses)
     often = _ALWAYS * sum(bool(use.rules) for use in uses)
     return Effect(
@@ -121,7 +121,7 @@ def judge_rules(uses: Sequence[Use], rules: Sequence[Artifact], edges: Iterable[
         _judge(uses, again),
         tuple(sorted(facts, key=lambda one: (-one.tokens, one.uri))),
         tuple(uri for uri in known if uri not in by_rule),
-        tuple(sorted(uri for uri, held in by_rule.items() if len(held) >= often)),
+        tuple(sorted(uri for uri, pairs in by_rule.items() if len(pairs) >= often)),
         tuple(find_alike(rules)),
         tuple(
             Pair(edge.source, edge.target, edge.relation)
@@ -137,7 +137,7 @@ def find_edited_again(uses: Sequence[Use]) -> frozenset[str]:
     for use in uses:
         for path in use.changed:
             changes.setdefault(path, []).append(use)
-    found: set[str] = set()
+    ids: set[str] = set()
     for several in changes.values():
         several.sort(key=lambda use: use.began)
         for at, use in enumerate(several):
@@ -146,9 +146,9 @@ def find_edited_again(uses: Sequence[Use]) -> frozenset[str]:
                 continue
             for later in several[at + 1 :]:
                 if end <= later.began <= end + _DAY_MILLIS:
-                    found.add(use.invocation_id)
+                    ids.add(use.invocation_id)
                     break
-    return frozenset(found)
+    return frozenset(ids)
 
 
 def find_alike(rules: Sequence[Artifact]) -> Iterable[Pair]:
@@ -164,20 +164,20 @@ def find_alike(rules: Sequence[Artifact]) -> Iterable[Pair]:
 def _count(
     uri: str,
     rule: Artifact | None,
-    held: Sequence[tuple[Use, RuleUse]],
+    uses: Sequence[tuple[Use, RuleUse]],
     again: frozenset[str],
 ) -> RuleFacts:
-    tokens = [use.tokens for _, use in held]
+    tokens = [use.tokens for _, use in uses]
     return RuleFacts(
         uri,
         rule.title if rule else "",
         rule.origin if rule else "no longer in force",
-        sum(use.how != "line" for _, use in held),
-        sum(use.how == "line" for _, use in held),
-        sum(use.opened for _, use in held),
+        sum(use.how != "line" for _, use in uses),
+        sum(use.how == "line" for _, use in uses),
+        sum(use.opened for _, use in uses),
         sum(tokens),
         int(statistics.median(tokens)),
-        _judge([use for use, _ in held], again),
+        _judge([use for use, _ in uses], again),
     )
 
 

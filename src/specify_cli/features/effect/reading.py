@@ -95,11 +95,11 @@ def _find(lines: Sequence[Mapping[str, object]], event: str) -> Mapping[str, obj
 
 def measure_parts(text: str) -> dict[str, int]:
     """Return the tokens that each rule takes in the text of a context, by uri."""
-    found = {match[1]: estimate_tokens(match[0]) for match in _LINE.finditer(text)}
+    sizes = {match[1]: estimate_tokens(match[0]) for match in _LINE.finditer(text)}
     for match in _BLOCK.finditer(text):
         following = _HEADING.search(text, match.end())
-        found[match[1]] = estimate_tokens(text[match.start() : following and following.start()])
-    return found
+        sizes[match[1]] = estimate_tokens(text[match.start() : following and following.start()])
+    return sizes
 
 
 def _list_hits(lines: Sequence[Mapping[str, object]]) -> Iterator[tuple[str, str]]:

@@ -77,8 +77,8 @@ def _read_attempt(line: bytes) -> str | None:
     """Return what a line says of an attempt; None where it is no whole line of `refuse_held`."""
     try:
         tried = json.loads(line)
-        held = ", ".join(tried["held"])
-        return f"{say(tried['by'])} at {say(tried['at'])}, of {say(held)}"
+        names = ", ".join(tried["held"])
+        return f"{say(tried['by'])} at {say(tried['at'])}, of {say(names)}"
     except (ValueError, KeyError, TypeError, RecursionError):
         return None
 

@@ -75,9 +75,9 @@ def forget(values: Values) -> int:
 def _read_query(project: Project, values: Values) -> Query | None:
     """Return what is asked for; None: carry out what is pending. Raises CallerError."""
     names = ("text_file", "subject", "path", "invocation_id")
-    given = [name for name in names if values[name] is not None]
-    is_of_record = given == ["invocation_id"]
-    if len(given) + bool(values["resume"]) != 1 or (values["member"] and not is_of_record):
+    criteria = [name for name in names if values[name] is not None]
+    is_of_record = criteria == ["invocation_id"]
+    if len(criteria) + bool(values["resume"]) != 1 or (values["member"] and not is_of_record):
         raise CallerError(
             "USAGE",
             "forget takes one of --text-file, --subject, --path, --invocation-id and --resume, "
@@ -155,8 +155,8 @@ def show_and_erase(
     result["work_tree"] = in_work_trees
     if not as_json:
         write_lines(_render_plan(plan, in_work_trees))
-    wanted = bool(plan.records or plan.objects or plan.files)
-    is_meant = bool(plan.held) or not wanted or bool(values["yes"])
+    is_due = bool(plan.records or plan.objects or plan.files)
+    is_meant = bool(plan.held) or not is_due or bool(values["yes"])
     is_meant = is_meant or shell.asks_yes("Erase this for good?", as_json=as_json)
     if plan.held:
         raise erasing.refuse_held(project, plan.held, order, read_clock(time.time_ns))
@@ -166,7 +166,7 @@ def show_and_erase(
         else:
             write_text("nothing was erased; --yes does it")
         return 1
-    if wanted:
+    if is_due:
         require_person(shell.caller().actor, "an erasure", "spec-kitty forget … --yes")
         journal = erasing.begin(project, plan, order, read_clock(time.time_ns))
         result |= {"done": True, "certificate": erasing.carry_out(project, journal)}
@@ -174,7 +174,7 @@ def show_and_erase(
     result["left"] = left
     if as_json:
         write_json(result)
-    elif not wanted:
+    elif not is_due:
         why = "nothing in reach holds it" if order.rule is None else "nothing is due"
         write_text(f"{why}, so nothing was erased")
     else:
@@ -263,10 +263,10 @@ def _order_each(values: Values, event: str) -> int:
                 data = read_place(project, place)
                 line = compose_order(place, data, content, order, now, orders)
                 write_annex(project, records, one, new_ulid(now, os.urandom(10)), line)
-                given = {**(open_line(line[:-1]).fields or {}), "~": line[-67:-3].decode()}
-                orders.append(given)
-                seal = str(content.get("hold", given["~"]))
-                rows.append(_describe_hold(one, seal, given, event == "held"))
+                line_fields = {**(open_line(line[:-1]).fields or {}), "~": line[-67:-3].decode()}
+                orders.append(line_fields)
+                seal = str(content.get("hold", line_fields["~"]))
+                rows.append(_describe_hold(one, seal, line_fields, event == "held"))
     why = "it was held already" if event == "held" else "it was not held"
     why = why if places else "no record fits what was asked for"
     lines = [f"{row['invocation_id']} {event} {_say_row(row)}" for row in rows[:_LINES_SHOWN]]

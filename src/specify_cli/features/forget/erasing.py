@@ -65,21 +65,21 @@ def begin(project: Project, plan: Plan, order: Order, now: int) -> Journal:
     ids = [one.invocation_id for one in plan.records]
     with lock(project):
         # Since the plan was made, and while a person was asked, another can have held it.
-        held = tuple(find_holds(project, ids))
-        if not held:
+        holds = tuple(find_holds(project, ids))
+        if not holds:
             return write_journal(project, plan, order, now)
-    raise refuse_held(project, held, order, now)
+    raise refuse_held(project, holds, order, now)
 
 
-def refuse_held(project: Project, held: Sequence[str], order: Order, now: int) -> CallerError:
+def refuse_held(project: Project, holds: Sequence[str], order: Order, now: int) -> CallerError:
     """Keep that somebody tried to erase what is held, which doctor names; return HELD."""
-    line = json.dumps({"at": rfc3339(now), "by": order.by, "held": list(held)}) + "\n"
+    line = json.dumps({"at": rfc3339(now), "by": order.by, "held": list(holds)}) + "\n"
     with lock(project) as fd, durable.appended(fd, REFUSED) as file:
         durable.append(file, line.encode(), sync=True)
     return CallerError(
         "HELD",
-        f"nothing was erased: {', '.join(held)} is held",
-        f"a person can release it: spec-kitty hold release {held[0]} --reason …",
+        f"nothing was erased: {', '.join(holds)} is held",
+        f"a person can release it: spec-kitty hold release {holds[0]} --reason …",
     )
 
 
@@ -390,9 +390,9 @@ def _certify(journal: Journal) -> bytes:
         for record in journal["records"]
     ]
     names = ("id", "at", "ordered_by", "reason", "rule", "files")
-    kept = {name: journal[name] for name in names}
-    kept["objects"] = _list_named(journal)
-    return _encode({**kept, "records": records, "not_reached": list(NOT_REACHED)})
+    members = {name: journal[name] for name in names}
+    members["objects"] = _list_named(journal)
+    return _encode({**members, "records": records, "not_reached": list(NOT_REACHED)})
 
 
 def _encode(value: object) -> bytes:

@@ -88,12 +88,12 @@ class Plan(NamedTuple):
 
 def list_roots(project: Project) -> list[str]:
     """Return where records of this project lie: here, other worktrees, and their second names."""
-    found = [
+    roots = [
         project.root,
         *find_homes(project.root),
         *find_worktrees(project.root),
     ]
-    unique = {os.path.realpath(root): root for root in reversed(found) if os.path.isdir(root)}
+    unique = {os.path.realpath(root): root for root in reversed(roots) if os.path.isdir(root)}
     own = unique.pop(os.path.realpath(project.root))
     # A worktree before its second names: what it takes out of an archive it gives them.
     return [own, *sorted(unique.values(), key=lambda root: ("/kittify/worktrees/" in root, root))]
@@ -111,11 +111,11 @@ def read_away(project: Project) -> Mapping[str, Sequence[bytes]]:
         for commit, path in added
         if f"/{layout.ANNEXES}/" in f"/{path}"
     ]
-    found: dict[str, list[bytes]] = {}
+    lines: dict[str, list[bytes]] = {}
     contents = read_blobs(top, [name for _, name in files], MAX_LINE + 1)
     for (invocation_id, _), data in zip(files, contents, strict=True):
-        found.setdefault(invocation_id, []).append(data or b"")
-    return found
+        lines.setdefault(invocation_id, []).append(data or b"")
+    return lines
 
 
 def find_orders(project: Project, ids: Iterable[str]) -> dict[str, list[dict[str, object]]]:
@@ -196,9 +196,9 @@ def make_plan(project: Project, query: Query) -> Plan:
     ]
     records = [plan for plan in plans if plan is not None]
     plan = complete_plan(project, copies, records, objects, query.needles)
-    held = find_holds(project, query.of_subject)
+    holds = find_holds(project, query.of_subject)
     files = plan.files if query.key is None else (*plan.files, query.key)
-    return plan._replace(files=files, held=tuple(sorted({*plan.held, *held})))
+    return plan._replace(files=files, held=tuple(sorted({*plan.held, *holds})))
 
 
 def complete_plan(
@@ -216,31 +216,31 @@ def complete_plan(
     touched = {plan.invocation_id for plan in records}
     gone = {seal: set(row[1]) for plan in records for seal, row in plan.lines.items()}
     lost = {digest for plan in records for digest in plan.objects}
-    kept = _find_kept(copies, gone, lost | objects)
-    going = lost - kept.keys() | {one for one in objects if not kept.get(one, set()) & _FRAME}
+    keepers = _find_kept(copies, gone, lost | objects)
+    going = lost - keepers.keys() | {one for one in objects if not keepers.get(one, set()) & _FRAME}
     records = [
         plan._replace(objects=tuple(name for name in plan.objects if name in going))
         for plan in records
     ]
     records = [plan for plan in records if plan.lines or plan.tails or plan.objects]
-    held = find_holds(project, copies)
+    holds = find_holds(project, copies)
     kept_for_holds = {
         item.digest
-        for one in held
+        for one in holds
         for copy in copies[one][:1]
         for item in Reach(FileObjectStore(copy.root)).of(verify_file(copy.root, copy.place).objects)
     }
-    refused = {one for one in held if one in touched}
+    refused = {one for one in holds if one in touched}
     if going & kept_for_holds:
-        refused |= {one for one in held if one not in refused}
-    found = tuple(_find_files(project, needles)) if needles else ()
+        refused |= {one for one in holds if one not in refused}
+    file_copies = tuple(_find_files(project, needles)) if needles else ()
     return Plan(
         tuple(records),
         tuple(sorted(going)),
-        tuple(sorted(going & kept.keys())),
-        found,
+        tuple(sorted(going & keepers.keys())),
+        file_copies,
         tuple(sorted(refused)),
-        {path: list_lines(path, needles) for path in found if path.endswith(".jsonl")},
+        {path: list_lines(path, needles) for path in file_copies if path.endswith(".jsonl")},
     )
 
 
@@ -250,7 +250,7 @@ def _find_kept(
     """Return which of these objects something leads to that is not erased, each with the members
     that name it."""
     reaches: dict[str, Reach] = {}
-    kept: dict[str, set[str]] = {}
+    keepers: dict[str, set[str]] = {}
     for files in copies.values() if objects else ():
         copy = files[0]
         named: list[NamedObject] = []
@@ -262,8 +262,8 @@ def _find_kept(
         reach = reaches.setdefault(copy.root, Reach(FileObjectStore(copy.root)))
         for item in reach.of(named):
             if item.digest in objects:
-                kept.setdefault(item.digest, set()).add(item.field)
-    return kept
+                keepers.setdefault(item.digest, set()).add(item.field)
+    return keepers
 
 
 def _plan_record(
@@ -327,13 +327,13 @@ def _plan_record(
 def read_annexes(files: Sequence[Copy]) -> dict[Copy, bytes]:
     """Return the annexes of a record, in each root that holds it, as they lie on disk or will once
     their month is taken out."""
-    found: dict[Copy, bytes] = {}
+    annexes: dict[Copy, bytes] = {}
     for copy in files:
         for path, data in read_annex_files(copy.root, copy.place.invocation_id):
             folder, _, name = path.rpartition("/")
             place = copy.place._replace(folder=folder, name=name)
-            found[Copy(copy.root, place)] = data
-    return found
+            annexes[Copy(copy.root, place)] = data
+    return annexes
 
 
 def pair_passed(data: bytes) -> Iterator[tuple[bytes, bytes]]:

@@ -51,9 +51,9 @@ def compose_order(
     Raises StoredDataError RECORD_DAMAGED.
     """
     fields = place_order(place, data, content)
-    given = (read_moment(one.get("at")) for one in orders)
+    times = (read_moment(one.get("at")) for one in orders)
     earliest = max(
-        read_moment(fields["at"]) or 0, *(one + 1 for one in given if one is not None), 0
+        read_moment(fields["at"]) or 0, *(one + 1 for one in times if one is not None), 0
     )
     if now < earliest:
         fields["clock"] = rfc3339(now)
@@ -75,14 +75,14 @@ def read_orders(
 ) -> list[dict[str, object]]:
     """Return what was ordered of a record in any of these places, each with its seal, once; `away`
     are the annexes that commits brought."""
-    found: dict[object, dict[str, object]] = {}
+    orders: dict[object, dict[str, object]] = {}
     files = (data for root in roots for _, data in read_annex_files(root, invocation_id))
     for data in chain(files, away.get(invocation_id, ())):
         if b'"ordered_by":' in data:
             line = open_line(data.rstrip(b"\n"))
             if not line.problems and line.fields is not None:
-                found[line.seal] = {**line.fields, "~": line.seal}
-    return list(found.values())
+                orders[line.seal] = {**line.fields, "~": line.seal}
+    return list(orders.values())
 
 
 def read_place(project: Project, place: Place) -> bytes:

@@ -27,7 +27,7 @@ def plan_pending(project: Project) -> tuple[Plan, list[str]]:
     """Return what annexes say was erased and is still here, of records that are not held, and the
     held ones of which that is said too."""
     copies = list_copies(project)
-    chosen, held = {}, find_holds(project, copies)
+    chosen, holds = {}, find_holds(project, copies)
     waiting: list[str] = []
     objects: set[str] = set()
     here = {name for name, _ in list_objects(project)}
@@ -37,7 +37,7 @@ def plan_pending(project: Project) -> tuple[Plan, list[str]]:
         is_due = bool(named & here) or _is_due(project, [copy.place for copy in files])
         if not orders or not is_due:
             continue
-        if invocation_id in held:
+        if invocation_id in holds:
             waiting.append(invocation_id)
             continue
         members: dict[tuple[object, object], set[str]] = {}

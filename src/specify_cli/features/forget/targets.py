@@ -64,21 +64,21 @@ def holds_any(data: bytes, needles: tuple[bytes, ...]) -> bool:
 
 def find_members(fields: Mapping[str, object], query: Query, objects: Set[str]) -> set[str]:
     """Return the members of a line that the query means; `objects` are those that hold a text."""
-    found: set[str] = set()
+    members: set[str] = set()
     # Of most lines none holds a text, and each has some ten members.
     is_held = bool(query.texts) and holds_any(canonical(fields), query.needles)
     for name, value in fields.items():
         if (is_held and holds_any(canonical(value), query.needles)) or (
             isinstance(value, dict) and (value.get("object") in objects or _is_cut(value, query))
         ):
-            found.add(name)
+            members.add(name)
     if query.path is not None and _is_about(fields, query.path):
-        found |= list_said(fields)
+        members |= list_said(fields)
     if fields.get("invocation_id") in query.of_subject:
-        found |= list_said(fields)
+        members |= list_said(fields)
     if query.invocation_id is not None and query.invocation_id == fields.get("invocation_id"):
-        found |= set(query.members) & fields.keys() if query.members else list_said(fields)
-    return add_derived(fields, found)
+        members |= set(query.members) & fields.keys() if query.members else list_said(fields)
+    return add_derived(fields, members)
 
 
 def choose_members(query: Query, objects: Set[str]) -> Callable[[Mapping[str, object]], set[str]]:
@@ -90,12 +90,12 @@ def choose_members(query: Query, objects: Set[str]) -> Callable[[Mapping[str, ob
     calls: set[object] = set()
 
     def choose(fields: Mapping[str, object]) -> set[str]:
-        found, call_id = find_members(fields, query, objects), fields.get("call_id")
+        members, call_id = find_members(fields, query, objects), fields.get("call_id")
         if query.path is None or not isinstance(call_id, str):
-            return found
+            return members
         if _is_about(fields, query.path):
             calls.add(call_id)
-        return add_derived(fields, found | list_said(fields)) if call_id in calls else found
+        return add_derived(fields, members | list_said(fields)) if call_id in calls else members
 
     return choose
 

@@ -53,11 +53,11 @@ def bring_over(root: str, source: str, index: Index) -> BroughtOver:
     present = 0
     # All of it is read before anything is written.
     for path, data in [] if os.path.samefile(root, source) else list(_read_trail(source)):
-        held = [each for each in _list_places(path) if _read(root, each) is not None]
-        if not held:
+        places = [each for each in _list_places(path) if _read(root, each) is not None]
+        if not places:
             _write(root, path, data)
             copied.append(os.path.basename(path))
-        elif _read(root, held[0]) == data:
+        elif _read(root, places[0]) == data:
             present += 1
         else:
             different.append(os.path.basename(path))

@@ -18,25 +18,25 @@ def import_spec_kitty(values: Values) -> int:
     """Bring trails over and say what there is; 1 where a record here has other bytes."""
     root = load_project(shell.here(), shell.home())[0].root
     source = os.path.abspath(str(values["folder"])) if values["folder"] else root
-    found = bring_over(root, source, Index(root))
-    write_answer(values, found, _render(found))
-    return 1 if found.different else 0
+    result = bring_over(root, source, Index(root))
+    write_answer(values, result, _render(result))
+    return 1 if result.different else 0
 
 
-def _render(found: BroughtOver) -> Iterator[str]:
+def _render(tally: BroughtOver) -> Iterator[str]:
     yield (
-        f"records   {found.records} of an older writer: unsealed claims, listed and shown with ours"
+        f"records   {tally.records} of an older writer: unsealed claims, listed and shown with ours"
     )
-    if found.copied or found.present:
-        yield f"          {len(found.copied)} came now, {found.present} were here already"
-    for name in found.different:
+    if tally.copied or tally.present:
+        yield f"          {len(tally.copied)} came now, {tally.present} were here already"
+    for name in tally.different:
         yield f"          {one_line(name)} has other bytes here and stays as it is"
-    if found.charter:
+    if tally.charter:
         yield "charter   read as it is; `spec-kitty charter lint` says what of it is not"
-    if found.profiles:
-        yield f"profiles  {found.profiles} below .kittify; `spec-kitty profiles list`"
-    for folder in found.packs:
+    if tally.profiles:
+        yield f"profiles  {tally.profiles} below .kittify; `spec-kitty profiles list`"
+    for folder in tally.packs:
         yield f"packs     spec-kitty packs add {one_line(folder)}"
-    if found.missions:
-        packages = count(found.work_packages, "work package")
-        yield f"missions  {found.missions}, with {packages}; they stay where they are"
+    if tally.missions:
+        packages = count(tally.work_packages, "work package")
+        yield f"missions  {tally.missions}, with {packages}; they stay where they are"

@@ -421,15 +421,15 @@ def _read_packs(read: _Reader) -> dict[str, tuple[Pack, frozenset[str]]]:
         pinned = parse_lock(read.get(LOCK_PATH) or b'{"version": 1, "packs": []}')
     except PackError:
         return {}
-    found: dict[str, tuple[Pack, frozenset[str]]] = {}
+    packs: dict[str, tuple[Pack, frozenset[str]]] = {}
     for pack in pinned:
         about = f"{pack.folder}/{ABOUT}"
         try:
             binding = read_binding(read_yaml(read.get(about) or b"", name=about))
         except (PackError, YamlError):
             binding = ()
-        found[pack.id] = pack, frozenset(binding)
-    return found
+        packs[pack.id] = pack, frozenset(binding)
+    return packs
 
 
 def _find_lost_hooks(top: str, changes: ChangeRange, changed: Iterable[str]) -> Iterator[str]:
@@ -508,6 +508,6 @@ def _ask_custom(
     found what is no finding."""
     fills = {fill.name: fill for fill in list_fills("merge_rules")}
     for name in gate.rules.custom:
-        found: Any = call_fill(fills[name], origin) if name in fills else None
-        known = isinstance(found, list) and all(isinstance(item, dict) for item in found)
-        yield name, found if known else None
+        answer: Any = call_fill(fills[name], origin) if name in fills else None
+        known = isinstance(answer, list) and all(isinstance(item, dict) for item in answer)
+        yield name, answer if known else None

@@ -71,13 +71,13 @@ def make_junit(judged: Judged) -> str:
     names += sorted({item.rule for item in judged.findings} - set(names))
     for name in names:
         case = ElementTree.SubElement(suite, "testcase", {"classname": "gate", "name": name})
-        found = [item for item in judged.findings if item.rule == name and not item.waived_by]
-        failed = [item for item in found if item.level == "fail"]
+        findings = [item for item in judged.findings if item.rule == name and not item.waived_by]
+        failed = [item for item in findings if item.level == "fail"]
         if failed:
             failures += 1
             first = {"message": _spell(failed[0].message), "type": failed[0].code}
             ElementTree.SubElement(case, "failure", first).text = _list(failed)
-        warned = [item for item in found if item.level == "warn"]
+        warned = [item for item in findings if item.level == "warn"]
         if warned:
             ElementTree.SubElement(case, "system-out").text = _list(warned)
     suite.attrib |= {"tests": str(len(names)), "failures": str(failures), "errors": "0"}

@@ -31,9 +31,9 @@ def install_files(top: str, kinds: Sequence[str], package: str | None) -> list[t
     present = [path for _, path, data in planned if _is_there(path, data)]
     written: list[tuple[str, str]] = []
     for kind, path, data in planned:
-        shown = os.path.relpath(path, top)
+        name = os.path.relpath(path, top)
         if path in present:
-            written.append((shown, "there already"))
+            written.append((name, "there already"))
             continue
         mode = 0o755 if kind == "pre_push" else durable.SHARED
         try:
@@ -42,7 +42,7 @@ def install_files(top: str, kinds: Sequence[str], package: str | None) -> list[t
                 durable.create_exclusive(fd, os.path.basename(path), data, mode)
         except OSError as error:
             raise durable.write_failed(path, error) from error
-        written.append((shown, "written"))
+        written.append((name, "written"))
     return written
 
 

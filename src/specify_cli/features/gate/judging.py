@@ -22,7 +22,7 @@ Findings = Iterator[GateFinding]
 # A place in a range: path, first and last line, invocation.
 _Place = tuple[str | None, int | None, int | None, str | None]
 # How many files a finding of an invocation names.
-_SHOWN = 3
+_MOST_NAMES = 3
 # So many lines around one say what its value is of: a private key has some fifty.
 _AROUND = 100
 _NOWHERE: _Place = (None, None, None, None)
@@ -185,8 +185,8 @@ class _Finder:
         for file in self.origin.files:
             for name in file.removed_by:
                 self.paths.setdefault(name, []).append(file.path)
-                made = (self.commits[sha] for sha in file.removed_in if sha in self.commits)
-                self.authors.setdefault(name, set()).update(*(one.author_names for one in made))
+                commits = (self.commits[sha] for sha in file.removed_in if sha in self.commits)
+                self.authors.setdefault(name, set()).update(*(one.author_names for one in commits))
 
     def iter_stretches(self) -> Iterator[tuple[TracedFile, Stretch]]:
         """Yield the files with their stretches of lines."""
@@ -301,8 +301,8 @@ def _judge_approvals(finder: _Finder) -> Findings:
                 yield from finder.find_in_lines("APPROVAL_NOT_KNOWN", rule, file, part)
         for file in finder.origin.files:
             names = (file.path, file.old_path or file.path)
-            told = set(file.removed_by) - finder.evidence.older
-            if not file.stretches and not told and any(map(rule.covers, names)):
+            removers = set(file.removed_by) - finder.evidence.older
+            if not file.stretches and not removers and any(map(rule.covers, names)):
                 said = file.problem or _say_gone(file)
                 yield from finder.find_in_lines("APPROVAL_NOT_KNOWN", rule, file, None, said)
 
@@ -397,11 +397,11 @@ def _judge_secrets(finder: _Finder) -> Findings:
 
 def _judge_weakening(finder: _Finder) -> Findings:
     """No rule became weaker: of the gate, and of what past invocations were denied."""
-    rule, found = finder.rules.weakened, finder.evidence.weakening
-    for path, text in found.rules:
+    rule, weakening = finder.rules.weakened, finder.evidence.weakening
+    for path, text in weakening.rules:
         yield from _make("RULES_WEAKENED", rule, text, (path, None, None, None), text)
     for code, texts in (
-        ("DENY_BECAME_ALLOW", found.allowed), ("WEAKENING_NOT_KNOWN", found.not_asked),
+        ("DENY_BECAME_ALLOW", weakening.allowed), ("WEAKENING_NOT_KNOWN", weakening.not_asked),
     ):  # fmt: skip
         for text in texts:
             yield from _make(code, rule, text, _NOWHERE, text)
@@ -412,8 +412,8 @@ def _judge_allowed(finder: _Finder) -> Findings:
     for rule in finder.rules.allowed:
         for writer in finder.list_writers(rule):
             wrote = dict.fromkeys(filter(rule.covers, finder.paths[writer.invocation_id]))
-            more = f" and {len(wrote) - _SHOWN} more" if len(wrote) > _SHOWN else ""
-            files = ", ".join(list(wrote)[:_SHOWN]) + more
+            more = f" and {len(wrote) - _MOST_NAMES} more" if len(wrote) > _MOST_NAMES else ""
+            files = ", ".join(list(wrote)[:_MOST_NAMES]) + more
             for what, allowed, own in (
                 ("harness", rule.harnesses, writer.harness),
                 ("model", rule.models, writer.model),
@@ -428,12 +428,12 @@ def _judge_allowed(finder: _Finder) -> Findings:
 def _judge_custom(finder: _Finder) -> Findings:
     """What the rules of other packages say."""
     for name, rule in sorted(finder.rules.custom.items()):
-        found = finder.evidence.custom.get(name)
-        if found is None:
+        answer = finder.evidence.custom.get(name)
+        if answer is None:
             said = f"{name}: it is not installed, or it failed"
             yield from _make("CUSTOM_NOT_KNOWN", rule, name, _NOWHERE, said)
             continue
-        for item in found:
+        for item in answer:
             path, line = item.get("path"), item.get("line")
             where = path if isinstance(path, str) else None
             number = line if isinstance(line, int) and where is not None else None
@@ -463,7 +463,7 @@ def find_secrets(files: Sequence[ChangedFile], rules: RuleSet) -> Iterator[Secre
     """Yield the lines of a range that hold what records mask, alone or beside the lines around
     them: a name can stand in one line, also one that did not change, and its value in the next."""
     for file in files:
-        found: set[tuple[int, str]] = set()
+        places: set[tuple[int, str]] = set()
         changed = alone = frozenset(file.changed)
         for start, stop in _list_windows(file.changed, len(file.lines)):
             lines = file.lines[start:stop]
@@ -472,11 +472,11 @@ def find_secrets(files: Sequence[ChangedFile], rules: RuleSet) -> Iterator[Secre
                 rows = range(bisect_right(ends, first), bisect_right(ends, end - 1) + 1)
                 masked = frozenset(start + row for row in rows)
                 if masked & changed:
-                    found.add((min(masked & changed), rule_id))  # a key of many lines once
+                    places.add((min(masked & changed), rule_id))  # a key of many lines once
                 alone -= masked
         # what stands around a line can hide nothing that it tells alone
-        found.update((at, one) for at in alone for one in redact(file.lines[at], rules).counts)
-        for at, rule_id in sorted(found):
+        places.update((at, one) for at in alone for one in redact(file.lines[at], rules).counts)
+        for at, rule_id in sorted(places):
             yield Secret(make_encodable(file.path), at + 1, rule_id)
 
 

@@ -97,11 +97,11 @@ def _name_place(judged: Judged, item: GateFinding) -> str:
 
 def make_comment(judged: Judged) -> str:
     """Return the verdict as a comment of at most 60 lines, the rest folded, as far as it fits."""
-    comments = (_compose_comment(judged, shown, most) for shown, most in _SIZES)
+    comments = (_compose_comment(judged, rows, most) for rows, most in _SIZES)
     return next(text for text in comments if len(text) <= _LONGEST)
 
 
-def _compose_comment(judged: Judged, shown: int, most: int) -> str:
+def _compose_comment(judged: Judged, rows: int, most: int) -> str:
     signs = {"pass": "✅", "fail": "❌", "damaged": "❌"}
     lines = [MARK, f"### {signs[judged.verdict]} spec-kitty gate: {say_verdict(judged)}", ""]
     alone = say_witnesses(judged.origin.writers)
@@ -115,16 +115,16 @@ def _compose_comment(judged: Judged, shown: int, most: int) -> str:
     groups = _group(item for item in judged.findings if item.waived_by is None)
     if groups:
         lines += ["| | what | where | what to do |", "|---|---|---|---|"]
-        lines += [_make_row(judged, group, shown) for group in groups]
+        lines += [_make_row(judged, group, rows) for group in groups]
         lines.append("")
     rest = [
         f"- {item.code} {_say_place(judged, item, 200)}"
         for group in groups
-        for item in group[shown:]
+        for item in group[rows:]
     ]
     lines += _fold(count(len(rest), "more place"), rest, most)
-    told = [_tell_work(writer) for writer in judged.origin.writers]
-    lines += _fold(f"{count(len(told), 'invocation')} of this range", told, most)
+    work_lines = [_tell_work(writer) for writer in judged.origin.writers]
+    lines += _fold(f"{count(len(work_lines), 'invocation')} of this range", work_lines, most)
     waived = [
         f"- {escape_markdown(f'{used.rule}, {used.findings}: {used.reason}')} "
         f"({escape_markdown(used.by)}, until {used.until})"
@@ -146,7 +146,7 @@ def _tell_work(writer: Writer) -> str:
     summary = writer.summary
     request = one_line(writer.request or "its request is not kept", 120)
     asked = f"{request} (asked by {one_line(writer.asked_by or 'unknown', 60)})"
-    told = [
+    parts = [
         ("done", summary.done),
         ("said", summary.said),
         ("left", "; ".join(summary.left)),
@@ -155,19 +155,19 @@ def _tell_work(writer: Writer) -> str:
     ]
     ended = f"{say_end(writer)}, tests {say_tests(writer)}"
     ended += f", {say_approvals(writer)}" if writer.approvals else ""
-    lines = [asked, ended, *(f"{name}: {text}" for name, text in told if text)]
+    lines = [asked, ended, *(f"{name}: {text}" for name, text in parts if text)]
     text = "<br>".join(escape_markdown(one_line(line)) for line in lines)
     return f"- `{writer.invocation_id}` {text}"
 
 
-def _make_row(judged: Judged, group: Sequence[GateFinding], shown: int) -> str:
+def _make_row(judged: Judged, group: Sequence[GateFinding], rows: int) -> str:
     first = group[0]
     sign = "❌" if first.level == "fail" else "⚠️"
     size = 0 if len(group) == 1 else 80
-    places = [_say_place(judged, item, size) for item in group[:shown]]
-    rest = f"and {len(group) - shown} more" if shown else count(len(group), "place")
-    more = [rest] if len(group) > shown else []
-    alone = shown and len(group) == 1 and first.detail
+    places = [_say_place(judged, item, size) for item in group[:rows]]
+    rest = f"and {len(group) - rows} more" if rows else count(len(group), "place")
+    more = [rest] if len(group) > rows else []
+    alone = rows and len(group) == 1 and first.detail
     detail = f": {escape_markdown(one_line(first.detail, 120))}" if alone else ""
     what = f"**{first.code}**<br>{escape_markdown(KINDS[first.code].meaning)}{detail}"
     return f"| {sign} | {what} | {'<br>'.join([*places, *more])} | {escape_markdown(first.next)} |"
@@ -184,5 +184,5 @@ def _fold(title: str, lines: Sequence[str], most: int) -> list[str]:
     if not lines:
         return []
     more = [f"- and {len(lines) - most} more: --json names all"] if len(lines) > most else []
-    shown = [f"<details><summary>{title}</summary>", "", *lines[:most], *more, ""]
-    return [*shown, "</details>", ""]
+    block = [f"<details><summary>{title}</summary>", "", *lines[:most], *more, ""]
+    return [*block, "</details>", ""]

@@ -127,8 +127,8 @@ def apply_waivers(
             continue
         fault, by = _judge_waiver(waiver, signers, today)
         if fault is None and waiver.rule == "approval" and signers is not None:
-            made = list_authors(waiver.subject.rpartition("@")[0])
-            own = _has_asked(judged, waiver.subject, signers.list_names(by), made)
+            authors = list_authors(waiver.subject.rpartition("@")[0])
+            own = _has_asked(judged, waiver.subject, signers.list_names(by), authors)
             fault = f"{by} asked for it or made its commit" if own else None
         if fault is not None:
             refused.append(f"{waiver.rule} for {waiver.subject}: {fault}")
@@ -164,11 +164,11 @@ def _judge_waiver(waiver: Waiver, signers: Signers | None, today: str) -> tuple[
     return None, principals[0]
 
 
-def _has_asked(judged: Judged, subject: str, by: frozenset[str], made: set[str]) -> bool:
+def _has_asked(judged: Judged, subject: str, by: frozenset[str], authors: set[str]) -> bool:
     """Return whether the signer, by any of the names, asked for the invocation or made a commit of
     its lines, or of the file."""
     writers = judged.origin.writers
-    names = made | {writer.asked_by or "" for writer in writers if writer.invocation_id == subject}
+    names = authors | {one.asked_by or "" for one in writers if one.invocation_id == subject}
     shas = {
         part.commit
         for file in judged.origin.files

@@ -74,11 +74,11 @@ def load_foreign(fill: FoundFill) -> Dialect:
     """Import a harness of another package. Raises EnvironmentFault ROOM_FAILED."""
 
     def find() -> Dialect:
-        found = load(fill.run)
-        if not isinstance(found, Dialect) or found.name != fill.name:
-            kind = type(found).__name__
+        value = load(fill.run)
+        if not isinstance(value, Dialect) or value.name != fill.name:
+            kind = type(value).__name__
             raise TypeError(f"expected a Dialect named {fill.name!r}, found {kind}")
-        return found
+        return value
 
     what = f"the harness {fill.name} ({fill.run}) of another package failed"
     dialect: Dialect = ask_package(what, fill.run, find)

@@ -54,13 +54,13 @@ Start = Annotated[
 class _StrictTool(Tool):
     """A tool that refuses a member it does not have: without it, it would do something else."""
 
-    async def run(self, arguments: dict[str, Any], *given: Any, **named: Any) -> Any:
+    async def run(self, arguments: dict[str, Any], *rest: Any, **named: Any) -> Any:
         """Run the tool. Raises ToolError for a member that the schema does not name."""
         known = self.parameters["properties"]
         if unknown := [name for name in arguments if name not in known]:
             expected = ", ".join(f"`{name}`" for name in known)
             raise ToolError(f"{self.name}: expected {expected}, found {unknown[0][:80]!r}")
-        return await super().run(arguments, *given, **named)
+        return await super().run(arguments, *rest, **named)
 
 
 def build_server() -> MCPServer[object]:
@@ -133,10 +133,10 @@ async def search(
     start: Start = 0,
 ) -> str:
     """Find lines in all records, newest first: by words, file, tool, rule and time."""
-    given = _options(path=path, tool=tool, rule=rule, since=since)
-    if not text and not given:
+    narrowing = _options(path=path, tool=tool, rule=rule, since=since)
+    if not text and not narrowing:
         raise ToolError("search: expected `text`, `path`, `tool`, `rule` or `since`, found none")
-    options = [*given, *_options(limit=limit)]
+    options = [*narrowing, *_options(limit=limit)]
     return await _read(
         ctx, start, "invocations", "search", *options, "--", *([text] if text else [])
     )
@@ -174,8 +174,8 @@ async def why(
     return await _read(ctx, start, "why", place if line is None else f"{place}:{line}")
 
 
-def _options(**given: object) -> list[str]:
-    return [f"--{name}={value}" for name, value in given.items() if value is not None]
+def _options(**members: object) -> list[str]:
+    return [f"--{name}={value}" for name, value in members.items() if value is not None]
 
 
 async def _run(

@@ -77,8 +77,8 @@ def _render_answers(result: ModelReplay) -> Iterator[str]:
             if diff.recorded_decision is not None:
                 yield f"  decision: {diff.recorded_decision} -> {diff.answered_decision}"
             lines = [*_compare_calls(diff), *diff.text[2:]]
-            shown = ["--- recorded", "+++ answered"] * bool(lines) + lines[:_LINES_SHOWN]
-            yield from (f"  {line[:300]}{'…' * (len(line) > 300)}" for line in shown)
+            diff_lines = ["--- recorded", "+++ answered"] * bool(lines) + lines[:_LINES_SHOWN]
+            yield from (f"  {line[:300]}{'…' * (len(line) > 300)}" for line in diff_lines)
             if len(lines) > _LINES_SHOWN:
                 yield f"  and {len(lines) - _LINES_SHOWN} more lines: --json lists them"
 

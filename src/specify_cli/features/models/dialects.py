@@ -279,14 +279,14 @@ def _read_tokens(value: object) -> dict[str, int]:
     cache gave."""
     used = _get_object(value, "usage")
     cached = _get_object(used, "prompt_tokens_details").get("cached_tokens")
-    told = {
+    by_kind = {
         "input": used.get("input_tokens", used.get("prompt_tokens")),
         "output": used.get("output_tokens", used.get("completion_tokens")),
         "cache_read": used.get("cache_read_input_tokens", cached) or None,
         "cache_write": used.get("cache_creation_input_tokens") or None,
         "thinking": _get_object(used, "completion_tokens_details").get("reasoning_tokens") or None,
     }
-    counts = {name: count for name, count in told.items() if type(count) is int and count >= 0}
+    counts = {name: count for name, count in by_kind.items() if type(count) is int and count >= 0}
     if "prompt_tokens" in used and "input" in counts:
         counts["input"] = max(0, counts["input"] - counts.get("cache_read", 0))
     return counts

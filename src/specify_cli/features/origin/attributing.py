@@ -35,11 +35,11 @@ class KeptText(NamedTuple):
 
 
 def attribute_file(
-    file: ChangedFile, names: Collection[str], edits: Sequence[Edit], kept: Sequence[KeptText]
+    file: ChangedFile, names: Collection[str], edits: Sequence[Edit], texts: Sequence[KeptText]
 ) -> tuple[Stretch, ...]:
     """Return where the changed lines of a file come from, in their order.
 
-    `names` are the paths that the file has and may have had; `kept` are the texts of its edits.
+    `names` are the paths that the file has and may have had; `texts` are the texts of its edits.
     """
     if not file.changed:
         return ()
@@ -48,11 +48,11 @@ def attribute_file(
     _follow_commits(file, digests, writers, edits)
     _match_between(file, digests, writers, [edit for edit in edits if edit.path in names])
     left = [at for at in file.changed if not writers[at]]
-    by_text = _find_by_text(file, left, kept)
-    given = {**dict(enumerate(writers)), **by_text}
-    _fill_blanks(file, given)
+    by_text = _find_by_text(file, left, texts)
+    writer_of = {**dict(enumerate(writers)), **by_text}
+    _fill_blanks(file, writer_of)
     reformatted = {at for at, by in by_text.items() if not _has_added(digests[at], by)}
-    return tuple(_join(file, given, reformatted))
+    return tuple(_join(file, writer_of, reformatted))
 
 
 def _follow_commits(
@@ -85,8 +85,8 @@ def _follow_commits(
             for other in (at - 1, at + 1)
             if other in changed and file.commits.get(at) == file.commits.get(other)
         ]
-        found = [(find_places(at, other), writers[other]) for other in beside]
-        return max(found, key=lambda one: len(one[0]), default=(set(), ()))
+        candidates = [(find_places(at, other), writers[other]) for other in beside]
+        return max(candidates, key=lambda one: len(one[0]), default=(set(), ()))
 
     while True:
         used = Counter(
@@ -97,14 +97,14 @@ def _follow_commits(
         )
         left = {at: find_candidates(at) for at in file.changed if not writers[at]}
         used.update(place for places, _ in left.values() for place in places)
-        given = {
+        writer_of = {
             at: by
             for at, (places, by) in left.items()
             if places and all(used[place] == 1 for place in places)
         }
-        if not given:
+        if not writer_of:
             return
-        for at, by in given.items():
+        for at, by in writer_of.items():
             writers[at] = by
 
 
@@ -129,9 +129,9 @@ def _match_between(
     for at in file.changed:
         is_open = not writers[at] and file.lines[at].strip() and 0 < at < len(digests) - 1
         if is_open and often[rows[at - 1]] == 1:
-            found = added.get(rows[at - 1], {})
-            if len(found) == 1:
-                writers[at] = tuple(found.values())
+            places = added.get(rows[at - 1], {})
+            if len(places) == 1:
+                writers[at] = tuple(places.values())
 
 
 def _fill_blanks(file: ChangedFile, writers: dict[int, tuple[Edit, ...]]) -> None:
@@ -208,19 +208,19 @@ def _has_added(digest: str, edits: Sequence[Edit]) -> bool:
 
 
 def _find_by_text(
-    file: ChangedFile, left: Sequence[int], kept: Sequence[KeptText]
+    file: ChangedFile, left: Sequence[int], kept_texts: Sequence[KeptText]
 ) -> dict[int, tuple[Edit, ...]]:
     """Return the edits whose text holds lines, perhaps in another form, the longest rows first."""
     form = _PROSE_FORM if file.path.endswith(_PROSE) else _FORM
-    texts = [(item.edit, form.sub("", item.text)) for item in kept]
+    texts = [(item.edit, form.sub("", item.text)) for item in kept_texts]
     bare = {at: form.sub("", file.lines[at]) for at in left}
-    found: dict[int, tuple[Edit, ...]] = {}
+    writers: dict[int, tuple[Edit, ...]] = {}
     place = 0
     while place < len(left) and texts:
         row, edits = _find_row(file.lines, left, place, bare, texts)
-        found |= dict.fromkeys(row, edits)
+        writers |= dict.fromkeys(row, edits)
         place += len(row) or 1
-    return found
+    return writers
 
 
 def _find_row(

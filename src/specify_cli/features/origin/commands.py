@@ -24,8 +24,8 @@ from specify_cli.room import Values
 
 def origin(values: Values) -> int:
     """Tell where the lines of a range come from."""
-    given, release = shell.get_text(values, "range"), shell.get_text(values, "release")
-    if (given is None) == (release is None):
+    range_text, release = shell.get_text(values, "range"), shell.get_text(values, "release")
+    if (range_text is None) == (release is None):
         raise CallerError(
             "USAGE", "expected either a range or --release A..B", "spec-kitty origin main..HEAD"
         )
@@ -37,7 +37,7 @@ def origin(values: Values) -> int:
         )
     project = shell.read_project()
     top = find_top(project)
-    changes = read_changes(top, str(given or release), find_prefix(project.root, top))
+    changes = read_changes(top, str(range_text or release), find_prefix(project.root, top))
     with open_index(project) as index:
         report = trace_range(project, index, changes, top)
     output, form = shell.get_text(values, "output"), values["format"]
@@ -66,13 +66,13 @@ def find_top(project: Project) -> str:
     return require_worktree(project.root, "it has no commits")
 
 
-def read_changes(top: str, given: str, prefix: str) -> ChangeRange:
+def read_changes(top: str, range_text: str, prefix: str) -> ChangeRange:
     """Return the changes that a range, a commit, or a file of the last commit stands for; of a
     range those of the project below `prefix`."""
-    name, line = split_place(given, shell.here())
+    name, line = split_place(range_text, shell.here())
     whole = os.path.join(shell.here(), name)
-    if ".." in given or not os.path.isfile(whole):
-        changes = read_range(top, given)
+    if ".." in range_text or not os.path.isfile(whole):
+        changes = read_range(top, range_text)
         return drop_others(changes, list_projects(changes.paths), prefix)
     relative = durable.name_below(os.path.realpath(top), os.path.realpath(whole))
     changes = read_range(top, "HEAD", (relative or name,), whole=True)

@@ -77,14 +77,14 @@ def read_range(
         problems.append(
             f"{len(rows) - MAX_FILES} of {len(rows)} files were not looked at (at most {MAX_FILES})"
         )
-    told = RangeCommits(top, since, head, {commit.sha for commit in commits})
+    result = RangeCommits(top, since, head, {commit.sha for commit in commits})
     if not whole and not is_plain and len(commits) < MAX_COMMITS:
-        told = told.read_changes()
+        result = result.read_changes()
     files = [
         # every line that one commit changed came in it
         file._replace(commits=dict.fromkeys(file.changed, head))
         if is_plain or not file.changed
-        else told.name_commits(file, row.old_blob)
+        else result.name_commits(file, row.old_blob)
         for row, file in zip(rows, _read_files(top, (base, head), rows[:MAX_FILES]), strict=False)
     ]
     problems += [f"{file.path}: {file.problem}" for file in files if file.problem is not None]
@@ -95,10 +95,10 @@ def read_range(
 
 def find_commit(top: str, name: str) -> str:
     """Return the id of the commit that a name stands for. Raises CallerError INVALID_VALUE."""
-    found = None
+    commit = None
     if name and not name.startswith("-"):
-        found = read_git(top, "rev-parse", "--verify", "-q", f"{name}^{{commit}}")
-    if found is None:
+        commit = read_git(top, "rev-parse", "--verify", "-q", f"{name}^{{commit}}")
+    if commit is None:
         remotes = os.fsdecode(read_git(top, "remote") or b"").split()
         remote, _, branch = name.partition("/")
         # a clone of one branch keeps no other by itself, and no clone a branch of its own
@@ -115,13 +115,13 @@ def find_commit(top: str, name: str) -> str:
         if name == "HEAD":
             step = "git commit: this repository has no commit yet"
         raise CallerError("INVALID_VALUE", f"{name!r} is no commit of this repository", step)
-    return found.decode().strip()
+    return commit.decode().strip()
 
 
 def find_base(top: str, base: str, head: str) -> str:
     """Return the commit where `head` left `base`. Raises CallerError INVALID_VALUE."""
-    found = read_git(top, "merge-base", base, head)
-    if found is None:
+    answer = read_git(top, "merge-base", base, head)
+    if answer is None:
         shallow = read_git(top, "rev-parse", "--is-shallow-repository") == b"true\n"
         raise CallerError(
             "INVALID_VALUE",
@@ -129,7 +129,7 @@ def find_base(top: str, base: str, head: str) -> str:
             + (": this clone is shallow" if shallow else ""),
             "git fetch --unshallow" if shallow else "git log --graph --oneline --all",
         )
-    return found.decode().strip()
+    return answer.decode().strip()
 
 
 def read_blobs(top: str, blobs: Iterable[str], limit: int = MAX_FILE) -> dict[str, bytes | None]:
@@ -138,9 +138,9 @@ def read_blobs(top: str, blobs: Iterable[str], limit: int = MAX_FILE) -> dict[st
     names = list(dict.fromkeys(blobs))
     if not names:
         return {}
-    given = "".join(f"{name}\n" for name in names).encode("utf-8", "surrogateescape")
+    stdin = "".join(f"{name}\n" for name in names).encode("utf-8", "surrogateescape")
     sizes: list[int | None] = []
-    listed = _ask(top, "cat-file", "--batch-check=%(objecttype) %(objectsize)", given=given)
+    listed = _ask(top, "cat-file", "--batch-check=%(objecttype) %(objectsize)", given=stdin)
     for row in listed.removesuffix(b"\n").split(b"\n"):
         kind, _, digits = row.rpartition(b" ")
         sizes.append(int(digits) if kind == b"blob" else None)
@@ -288,13 +288,13 @@ def _read_files(top: str, ends: tuple[str, str], rows: Sequence[_Row]) -> Iterat
         ]
         hunks = _read_hunks(top, ends, sought)
         # The lines that went are read of files in which none came.
-        bare = {blobs[0] for blobs, found in hunks.items() if not any(size for *_, size in found)}
+        bare = {blobs[0] for blobs, pieces in hunks.items() if not any(size for *_, size in pieces)}
         before = read_blobs(top, (row.old_blob for row in sought if row.old_blob in bare))
         for row in part:
-            found = hunks.get(row.blobs, ())
-            file = _add_lines(row, data.get(row.file.blob), found)
+            pieces = hunks.get(row.blobs, ())
+            file = _add_lines(row, data.get(row.file.blob), pieces)
             old = None if file.changed or file.problem else before.get(row.old_blob)
-            yield file if old is None else file._replace(gone=_pick_gone(split_text(old), found))
+            yield file if old is None else file._replace(gone=_pick_gone(split_text(old), pieces))
 
 
 def _pick_gone(lines: Sequence[str], hunks: _Hunks) -> tuple[str, ...]:
@@ -332,21 +332,21 @@ def _read_hunks(
     paths = (path for row in rows for path in (row.file.old_path, row.file.path) if path)
     words = ["diff", "-U0", "-M", "--text", "--full-index", "--no-ext-diff", "--no-textconv"]
     words += ["--no-color", "--diff-algorithm=histogram"]
-    found = _parse_hunks(_ask(top, *words, *ends, "--", *map(literal, dict.fromkeys(paths))))
+    hunks = _parse_hunks(_ask(top, *words, *ends, "--", *map(literal, dict.fromkeys(paths))))
     for pair in (row.blobs for row in rows):
-        if pair not in found and set("".join(pair)) != {"0"} and "0" * 40 not in pair:
+        if pair not in hunks and set("".join(pair)) != {"0"} and "0" * 40 not in pair:
             # git took another file for the one that this one was before
-            found |= _parse_hunks(_ask(top, *words, *pair, "--"))
-    return found
+            hunks |= _parse_hunks(_ask(top, *words, *pair, "--"))
+    return hunks
 
 
 def _parse_hunks(output: bytes) -> dict[tuple[str, str], _Hunks]:
-    found: dict[tuple[str, str], _Hunks] = {}
+    hunks: dict[tuple[str, str], _Hunks] = {}
     for text in re.split(rb"^diff --git ", output, flags=re.M)[1:]:
         blobs = _BLOBS.search(text)
         if blobs is not None:
-            found[blobs[1].decode(), blobs[2].decode()] = [*_read_sizes(text)]
-    return found
+            hunks[blobs[1].decode(), blobs[2].decode()] = [*_read_sizes(text)]
+    return hunks
 
 
 def _read_sizes(text: bytes) -> Iterator[tuple[int, int, int, int]]:

@@ -127,11 +127,11 @@ def drop_others(changes: ChangeRange, projects: Sequence[str], prefix: str) -> C
     files: list[ChangedFile] = []
     for file in changes.files:
         names = (file.path, file.old_path or file.path)
-        found = [next(filter(name.startswith, others), None) for name in names]
-        if found[0] is None or found[1] is None:
+        prefixes = [next(filter(name.startswith, others), None) for name in names]
+        if prefixes[0] is None or prefixes[1] is None:
             files.append(file)
         else:
-            left[found[0]] += 1
+            left[prefixes[0]] += 1
     said = (
         f"{count(number, 'file')} of {name[:-1]}, a project of its own: ask there"
         for name, number in left.items()
@@ -158,8 +158,8 @@ def _trace_file(
         versions = read_versions(top, changes, names)
         edits = [edit.restore(versions) for edit in edits]
     gone = {edit.path for edit in edits if f"{prefix}{edit.path}" not in changes.paths}
-    kept = list(_list_texts(edit for edit in edits if edit.path in own))
-    stretches = attribute_file(file, {*own, *gone}, edits, kept)
+    texts = list(_list_texts(edit for edit in edits if edit.path in own))
+    stretches = attribute_file(file, {*own, *gone}, edits, texts)
     open_lines = sum(part.size for part in stretches if not part.invocation_ids and not part.blank)
     cut = sorted({edit.invocation_id for edit in edits if edit.path in own and edit.is_cut})
     if not open_lines or not cut:
@@ -178,7 +178,7 @@ def _trace_removal(
     if file.changed or not file.gone or not file.path.startswith(prefix):
         return (), ()
     sought = {digest_line(line) for line in file.gone if line.strip()}
-    told: dict[str, set[str]] = {}
+    removers: dict[str, set[str]] = {}
     path = make_encodable(file.path.removeprefix(prefix))
     for place, fields in index.find_patches((), [path]):
         hunks = read_lines_member(fields.get("lines"))
@@ -186,10 +186,10 @@ def _trace_removal(
         if file.kind == "deleted" and fields.get("kind") == "delete":
             went = sought
         if fields.get("ok") is not False and went & sought:
-            told.setdefault(place.invocation_id, set()).update(went)
-    if not sought <= set().union(*told.values()):
+            removers.setdefault(place.invocation_id, set()).update(went)
+    if not sought <= set().union(*removers.values()):
         return (), ()
-    return tuple(sorted(told)), tuple(read_log(top, changes, file.path, "%H"))
+    return tuple(sorted(removers)), tuple(read_log(top, changes, file.path, "%H"))
 
 
 def _list_texts(edits: Iterable[Edit]) -> Iterator[KeptText]:
@@ -218,12 +218,12 @@ def read_writer(project: Project, place: Place, reading: Reading = Reading()) ->
         commands = read_commands(record.started, FileObjectStore(project.root).get)
     annexes: Sequence[Mapping[str, object]] = annex_events(project.root, place.invocation_id)
     report = verify_place(project, place)
-    given = _judge_given(record, reading.signers)
-    approvals = tuple(_list_approvals(given, reading.signers))
+    approved_by = _judge_given(record, reading.signers)
+    approvals = tuple(_list_approvals(approved_by, reading.signers))
     numbered = number_lines(fields_of(record), annexes)
     story = tell_story(numbered, commands, os.path.realpath(project.root))
     proven = {
-        item.fields.get("seq") for item, by in zip(given, approvals, strict=True) if by.signed
+        item.fields.get("seq") for item, by in zip(approved_by, approvals, strict=True) if by.signed
     }
     story = _tell_checked(story, numbered, proven)
     writer = describe_writer(
@@ -261,8 +261,8 @@ def _judge_given(record: Record, signers: Signers | None) -> list[Approval]:
     return list(judge_approvals(list(record.entries), signers))
 
 
-def _list_approvals(given: Iterable[Approval], signers: Signers | None) -> Iterator[ApprovedBy]:
-    for item in given:
+def _list_approvals(approvals: Iterable[Approval], signers: Signers | None) -> Iterator[ApprovedBy]:
+    for item in approvals:
         yield ApprovedBy(
             say(item.fields.get("approver") or "unknown"),
             say(item.fields.get("refers_to")),

@@ -123,12 +123,12 @@ def say_approvals(writer: Writer) -> str:
         for item in writer.approvals
         if item.problem is None and item.refers_to == "request"
     }
-    given = [
+    names = [
         f"{one_line(item.approver)}{'' if item.signed else ' (not proven)'}"
         for item in last.values()
         if item.allows
     ]
-    return f"approved by {', '.join(given)}" if given else "approved by nobody"
+    return f"approved by {', '.join(names)}" if names else "approved by nobody"
 
 
 def say_witnesses(writers: Sequence[Writer]) -> str:

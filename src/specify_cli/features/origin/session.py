@@ -51,19 +51,19 @@ def find_tests(
     """
     cited = writer.tests.seqs
     since = max((str(line.get("at")) for line in lines if line.get("seq") in cited), default="~")
-    found: list[CheckState] = []
+    states: list[CheckState] = []
     for place in _list_family(project, lines[0]):
         record = read_record(project.root, place)
         if record is None:
             continue
-        told = join(fields_of(record), annex_events(project.root, place.invocation_id))
-        state = judge_later_tests(told, since, commands)
+        events = join(fields_of(record), annex_events(project.root, place.invocation_id))
+        state = judge_later_tests(events, since, commands)
         if state is not None:
             proof = judge_proof(record, verify_place(project, place))
             if PROOFS.index(proof) >= PROOFS.index(writer.proof):
-                found.append(state._replace(seqs=cited, record=place.invocation_id))
-    passed = next((state for state in found if state.state == PASSED), None)
-    return passed or next(iter(found), writer.tests)
+                states.append(state._replace(seqs=cited, record=place.invocation_id))
+    passed = next((state for state in states if state.state == PASSED), None)
+    return passed or next(iter(states), writer.tests)
 
 
 def _list_family(project: Project, started: Mapping[str, object]) -> Iterator[Place]:

@@ -45,7 +45,7 @@ from specify_cli.libraries.ssh.signatures import sign_text
 from specify_cli.project.config import load_project
 from specify_cli.room import Values
 
-_SHOWN = 20
+_MOST_ROWS = 20
 
 
 class PackView(NamedTuple):
@@ -116,13 +116,13 @@ def add(values: Values) -> int:
         str(values["source"]), shell.get_text(values, "rev"), shell.get_text(values, "path")
     )
     fetched = fetch_pack(place, root)
-    taken, content = _describe(fetched, values, ())
+    change, content = _describe(fetched, values, ())
     pinned = read_pinned(root)
-    if any(pack.id == taken.id for pack in pinned):
+    if any(pack.id == change.id for pack in pinned):
         raise CallerError(
             "PACK_INVALID",
-            f"a pack {taken.id} is pinned already",
-            f"spec-kitty packs update {taken.id}",
+            f"a pack {change.id} is pinned already",
+            f"spec-kitty packs update {change.id}",
         )
     loose = find_loose(root, content.pack, fetched.files)
     if loose is not None:
@@ -133,8 +133,8 @@ def add(values: Values) -> int:
         )
     if not values["dry_run"]:
         write_pack(root, pinned, content.pack, fetched.files)
-        taken = taken._replace(written=True)
-    write_answer(values, taken, _render_taken(taken))
+        change = change._replace(written=True)
+    write_answer(values, change, _render_taken(change))
     return 0
 
 
@@ -145,7 +145,7 @@ def update(values: Values) -> int:
     pack = _find(pinned, str(values["id"]))
     before = list_rules(pack, _read_files(project.root, pack), shipped_bundle())
     fetched = refetch_pack(pack.source, shell.get_text(values, "rev"), project.root)
-    taken, content = _describe(fetched, values, before)
+    change, content = _describe(fetched, values, before)
     if content.pack.id != pack.id:
         raise CallerError(
             "PACK_INVALID",
@@ -154,35 +154,35 @@ def update(values: Values) -> int:
         )
     states = {state.id: state for state in verify_packs(project.root, None)}
     if content.pack == pack and not (values["yes"] or states[pack.id].problems):
-        told = [f"{pack.id} {one_line(pack.version, 40)}: nothing to take, it is pinned as it is"]
-        write_json(taken) if values["json"] else write_lines(told)
+        lines = [f"{pack.id} {one_line(pack.version, 40)}: nothing to take, it is pinned as it is"]
+        write_json(change) if values["json"] else write_lines(lines)
         return 0
-    if states[pack.id].signature != "none" and taken.signature == "none":
+    if states[pack.id].signature != "none" and change.signature == "none":
         write_note("warning: what is pinned is signed, and what would be taken is not")
     if content.pack.files != pack.files:
         with tempfile.TemporaryDirectory(prefix="spec-kitty-") as folder:
             _copy_rules(project.root, folder)
             write_pack(folder, pinned, content.pack, fetched.files)
             report = backtest(project, read_project(folder))
-        taken = taken._replace(records=report.records, decided_otherwise=report.table)
+        change = change._replace(records=report.records, decided_otherwise=report.table)
         if report.not_evaluated:
             others = count(len({one.invocation_id for one in report.not_evaluated}), "record")
             write_note(f"{others} could not be asked in full; what names them: spec-kitty backtest")
     asked = (
         ""
         if values["dry_run"] or values["yes"]
-        else f"Take {pack.id} {one_line(taken.version, 40)}?"
+        else f"Take {pack.id} {one_line(change.version, 40)}?"
     )
     if asked and not values["json"]:
-        write_answer(values, taken, _render_taken(taken))
+        write_answer(values, change, _render_taken(change))
     agreed = not values["dry_run"] and (
         bool(values["yes"]) or shell.asks_yes(asked, as_json=bool(values["json"]))
     )
     if agreed:
         write_pack(project.root, pinned, content.pack, fetched.files)
-        taken = taken._replace(written=True)
+        change = change._replace(written=True)
     if not asked or values["json"]:
-        write_answer(values, taken, _render_taken(taken))
+        write_answer(values, change, _render_taken(change))
     elif not agreed:
         write_lines(["nothing was changed: answer y, or give --yes"])
     return 0 if agreed or values["dry_run"] else 1
@@ -334,29 +334,29 @@ def _copy_rules(root: str, folder: str) -> None:
 # --- what a person reads
 
 
-def _render_taken(taken: PackChange) -> Iterator[str]:
-    done = "pinned" if taken.written else "not written yet"
-    yield f"{taken.id} {one_line(taken.version, 40)} (licence: {one_line(taken.licence)}): {done}"
-    yield f"from {_describe_source(taken.source)}; {_describe_signature(taken)}"
-    if not taken.changes:
+def _render_taken(new: PackChange) -> Iterator[str]:
+    done = "pinned" if new.written else "not written yet"
+    yield f"{new.id} {one_line(new.version, 40)} (licence: {one_line(new.licence)}): {done}"
+    yield f"from {_describe_source(new.source)}; {_describe_signature(new)}"
+    if not new.changes:
         yield "no rule differs"
-    for change in taken.changes[:_SHOWN]:
+    for change in new.changes[:_MOST_ROWS]:
         yield f"  {change.what:<8} {change.uri}  {one_line(change.title, 60)}"
-    if len(taken.changes) > _SHOWN:
-        yield f"  … and {len(taken.changes) - _SHOWN} more; --json lists them"
-    if taken.tokens:
-        yield f"what it binds takes {taken.tokens} tokens of every request it is for"
-    if taken.passed_over:
-        said = ", ".join(f"{one_line(name)} {n}" for name, n in taken.passed_over.items())
+    if len(new.changes) > _MOST_ROWS:
+        yield f"  … and {len(new.changes) - _MOST_ROWS} more; --json lists them"
+    if new.tokens:
+        yield f"what it binds takes {new.tokens} tokens of every request it is for"
+    if new.passed_over:
+        said = ", ".join(f"{one_line(name)} {n}" for name, n in new.passed_over.items())
         yield f"passed over, nothing reads it: {said}"
-    if taken.records:
-        yield f"of {count(taken.records, 'past record')}:"
-        for row in taken.decided_otherwise:
+    if new.records:
+        yield f"of {count(new.records, 'past record')}:"
+        for row in new.decided_otherwise:
             yield f"  {row.kind} ({one_line(row.cause)}): {count(row.records, 'record')}"
-        if not taken.decided_otherwise:
+        if not new.decided_otherwise:
             yield "  none would have come out otherwise"
-    if taken.written:
-        yield f"commit {LOCK_PATH} and {PACKS_FOLDER}/{taken.id}/; `charter lint` checks the whole"
+    if new.written:
+        yield f"commit {LOCK_PATH} and {PACKS_FOLDER}/{new.id}/; `charter lint` checks the whole"
 
 
 def _describe_source(source: Mapping[str, object]) -> str:

@@ -66,8 +66,8 @@ def refetch_pack(source: Mapping[str, object], rev: str | None, root: str) -> Fe
     """Return the files of a pack as they are now at the source that `packs.lock` names."""
     texts = {key: str(value) for key, value in source.items()}
     kind = texts.get("kind")
-    wanted = {"git": "url", "package": "name", "folder": "path"}.get(kind or "")
-    if wanted is None or not texts.get(wanted):
+    member = {"git": "url", "package": "name", "folder": "path"}.get(kind or "")
+    if member is None or not texts.get(member):
         raise StoredDataError(
             "PACKS_BROKEN",
             f"{LOCK_PATH}: expected a source of kind git, folder or package, found {texts}",
@@ -176,13 +176,13 @@ def _fetch_commit(folder: str, url: str, rev: str) -> None:
         why = " ".join(said.decode("utf-8", "replace").split())[-300:]
         raise EnvironmentFault("PACK_NOT_FETCHED", f"{url} at {rev}: {why}", f"git ls-remote {url}")
     if "+refs/*:refs/remotes/all/*" in words:
-        found = read_git(folder, "rev-parse", "--verify", f"{rev}^{{commit}}")
-        if found is None:
+        commit = read_git(folder, "rev-parse", "--verify", f"{rev}^{{commit}}")
+        if commit is None:
             raise EnvironmentFault(
                 "PACK_NOT_FETCHED", f"{url} has no {rev}", f"git ls-remote {url}"
             )
         with open(f"{folder}/.git/FETCH_HEAD", "wb") as file:
-            file.write(found)
+            file.write(commit)
 
 
 def _read_commit(folder: str, commit: str, below: str) -> Iterator[tuple[str, bytes]]:

@@ -72,7 +72,7 @@ def check_signature(
 
 def _read_sealed(root: str, pack: Pack) -> tuple[list[bytes | None], list[str]]:
     """Return manifest and signature as they lie in the project, and what is wrong with them."""
-    found: list[bytes | None] = []
+    contents: list[bytes | None] = []
     problems: list[str] = []
     for name in (MANIFEST, SIGNATURE):
         place = f"{pack.folder}/{name}"
@@ -81,14 +81,14 @@ def _read_sealed(root: str, pack: Pack) -> tuple[list[bytes | None], list[str]]:
         except SourceError as error:
             problems.append(error.problem.describe())
             source = None
-        found.append(None if source is None else source.data)
+        contents.append(None if source is None else source.data)
         if (None if source is None else source.digest) != pack.files.get(name):
             problems.append(f"{place}: not as packs.lock pins it; git checkout {place}")
     try:
-        check_manifest(pack, found[0])
+        check_manifest(pack, contents[0])
     except CallerError as error:
         problems.append(f"{pack.folder}/{MANIFEST}: {error.message}")
-    return found, problems
+    return contents, problems
 
 
 def require_signature(

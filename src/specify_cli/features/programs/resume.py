@@ -47,7 +47,7 @@ from specify_cli.storage.objects import FileObjectStore
 from specify_cli.storage.queries import read_record, read_whole
 from specify_cli.storage.store import Place, place_of, require_started
 
-_SHOWN = 5
+_MOST_NAMES = 5
 
 
 class ResumePlan(NamedTuple):
@@ -529,8 +529,8 @@ def _refuse_external(lines: Sequence[Fields], *, live: bool) -> None:
         if fields.get("event") == "tool_call" and fields.get("side_effect") == "external"
     ]
     if external:
-        more = f" and {len(external) - _SHOWN} more" if len(external) > _SHOWN else ""
-        raise side_effects_not_allowed(", ".join(external[:_SHOWN]) + more, live=live)
+        more = f" and {len(external) - _MOST_NAMES} more" if len(external) > _MOST_NAMES else ""
+        raise side_effects_not_allowed(", ".join(external[:_MOST_NAMES]) + more, live=live)
 
 
 def _check_models(lines: Sequence[Fields], models: Fields, invocation_id: str) -> None:

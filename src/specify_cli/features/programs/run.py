@@ -288,10 +288,10 @@ class Run(Course):
         **kwargs: Any,
     ) -> T:
         """Await one unit of work and give its result, as `step` does for a plain function."""
-        given = _collect_args(args, kwargs)
-        payload = {"step": name, "step_type": step_type, **include_if_given("input", given)}
+        inputs = _collect_args(args, kwargs)
+        payload = {"step": name, "step_type": step_type, **include_if_given("input", inputs)}
         await self.let_others_come("step_started", payload)
-        with self.begin_step(name, given, step_type=step_type) as step:
+        with self.begin_step(name, inputs, step_type=step_type) as step:
             if not step.done:
                 result = await function(*args, **kwargs)
                 step.end(result, "PASS" if decide is None else decide(result))
@@ -501,8 +501,8 @@ class Run(Course):
         assert self.history is not None
         if body["event"] == "tool_result":
             return self.history.find_result(body.get("call_id"))
-        found = self.find(body) if body["event"] in ASKS else None
-        return None if found is None else found.fields
+        past = self.find(body) if body["event"] in ASKS else None
+        return None if past is None else past.fields
 
     def artifact(self, path: str) -> None:
         """Link a file of the project, by its path and digest."""

@@ -280,16 +280,16 @@ def _rerun(
             except StoredDataError as error:
                 raise refuse_input(error) from error
         context = assembled(opened, corpora[corpus], retrieval)
-        made = outcome_of(context, retrieval)
+        outcome = outcome_of(context, retrieval)
         printing = (
             read_printed_before(opened.past.started.get("printed"))
             if retrieval.is_context
             else None
         )
         if printing is None or isinstance(context, str) or context.page is None:
-            return made
+            return outcome
         printed = join_page(context.page, printing).encode("utf-8")
-        return made._replace(printed_hash=digest(printed))
+        return outcome._replace(printed_hash=digest(printed))
 
     corpus = own if as_of is None else as_of.corpus
     actual = outcome(corpus)

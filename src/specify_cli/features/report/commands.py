@@ -23,22 +23,22 @@ class RunsReport(NamedTuple):
 
 def report(values: Values) -> int:
     """Tell of the runs since a moment; 1 where a record could not be read."""
-    told = gather_runs(values)
+    runs_report = gather_runs(values)
     render = render_markdown if values["format"] == "markdown" else render_report
-    write_answer(values, told, render(told.report, told.since))
-    return name_unread(told)
+    write_answer(values, runs_report, render(runs_report.report, runs_report.since))
+    return name_unread(runs_report)
 
 
 def gather_runs(values: Values) -> RunsReport:
     """Return the report that a command asks for."""
     project, since = shell.read_project(), str(values["since"])
     unread: list[str] = []
-    found = add_up_runs(read_runs(project, parse_moment(since), unread))
-    return RunsReport(since, found, tuple(unread))
+    summary = add_up_runs(read_runs(project, parse_moment(since), unread))
+    return RunsReport(since, summary, tuple(unread))
 
 
-def name_unread(told: RunsReport) -> int:
+def name_unread(report: RunsReport) -> int:
     """Name the records that could not be read, and return the exit code."""
-    for text in told.unread:
+    for text in report.unread:
         write_note(f"not read: {one_line(text)}")
-    return 1 if told.unread else 0
+    return 1 if report.unread else 0

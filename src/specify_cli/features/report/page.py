@@ -76,8 +76,8 @@ def _draw(report: Report) -> list[tuple[str, Markup]]:
     for title, shares in list_shares(report):
         drawn = shares[:_DRAWN]
         ended = count_by((one.name, outcomes[name]) for one in drawn for name in one.invocation_ids)
-        shown = f"how {count(len(report.runs), 'run')} ended"
-        pictures.append((title.capitalize(), draw_parts(list(ended.items()), shown)))
+        heading = f"how {count(len(report.runs), 'run')} ended"
+        pictures.append((title.capitalize(), draw_parts(list(ended.items()), heading)))
         cents = _list_cents(drawn)
         if cents:
             pictures.append((f"Cost: {title}", draw_parts(cents, "US cents, as far as told")))

@@ -17,9 +17,9 @@ def write_page(values: Values) -> int:
         raise CallerError(
             "USAGE", "--html and --format markdown exclude each other", "spec-kitty report --help"
         )
-    told, output = gather_runs(values), str(values["html"])
-    page = make_page(told.report, told.since, told.unread).encode("utf-8", "surrogateescape")
+    report, output = gather_runs(values), str(values["html"])
+    page = make_page(report.report, report.since, report.unread).encode("utf-8", "surrogateescape")
     create_file(output, page)
-    said = f"{one_line(output)}: {count(len(told.report.runs), 'run')}, {len(page)} bytes"
-    write_answer(values, told, [said])
-    return name_unread(told)
+    said = f"{one_line(output)}: {count(len(report.report.runs), 'run')}, {len(page)} bytes"
+    write_answer(values, report, [said])
+    return name_unread(report)

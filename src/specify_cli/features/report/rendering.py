@@ -8,7 +8,7 @@ from doctrine.text import count
 from specify_cli.cli.terminal.output import escape_markdown, one_line
 from specify_cli.features.report.summing import HotFile, Report, Run, Share
 
-_SHOWN = 10
+_MOST_ROWS = 10
 
 
 def render_report(report: Report, since: str) -> Iterator[str]:
@@ -18,20 +18,20 @@ def render_report(report: Report, since: str) -> Iterator[str]:
         if ids:
             yield ""
             yield f"{title}: {len(ids)}"
-            yield from (f"  {_describe_run(run)}" for run in pick_runs(report, ids)[:_SHOWN])
-            yield from _say_rest(len(ids), _SHOWN, "  ")
+            yield from (f"  {_describe_run(run)}" for run in pick_runs(report, ids)[:_MOST_ROWS])
+            yield from _say_rest(len(ids), _MOST_ROWS, "  ")
     for title, shares in list_shares(report):
         yield ""
         yield title
-        yield from (f"  {_describe_share(share)}" for share in shares[:_SHOWN])
-        yield from _say_rest(len(shares), _SHOWN, "  ")
+        yield from (f"  {_describe_share(share)}" for share in shares[:_MOST_ROWS])
+        yield from _say_rest(len(shares), _MOST_ROWS, "  ")
     if report.files:
         yield ""
         yield "files changed most"
-        for one in report.files[:_SHOWN]:
+        for one in report.files[:_MOST_ROWS]:
             runs = count(one.runs, "run")
             yield f"  {one_line(one.path, 60)}  {runs}, {say_size(one)}"
-        yield from _say_rest(len(report.files), _SHOWN, "  ")
+        yield from _say_rest(len(report.files), _MOST_ROWS, "  ")
 
 
 def render_markdown(report: Report, since: str) -> Iterator[str]:
@@ -53,14 +53,14 @@ def render_markdown(report: Report, since: str) -> Iterator[str]:
             yield f"| {_escape(one.name)} | {one.runs} | {one.bad} | {tokens} | {cost} |"
     if report.files:
         yield from ("", "## Files changed most", "", "| file | runs | lines |", "|---|---|---|")
-        for file in report.files[: 3 * _SHOWN]:
+        for file in report.files[: 3 * _MOST_ROWS]:
             yield f"| {_escape(file.path)} | {file.runs} | {say_size(file)} |"
-        yield from _say_rest(len(report.files), 3 * _SHOWN, "\n")
+        yield from _say_rest(len(report.files), 3 * _MOST_ROWS, "\n")
 
 
-def _say_rest(number: int, shown: int, before: str) -> Iterator[str]:
-    if number > shown:
-        yield f"{before}and {number - shown} more: --json names all"
+def _say_rest(number: int, most: int, before: str) -> Iterator[str]:
+    if number > most:
+        yield f"{before}and {number - most} more: --json names all"
 
 
 def say_size(file: HotFile) -> str:
@@ -75,8 +75,8 @@ def say_whole(report: Report, since: str) -> Iterator[str]:
     if report.tokens:
         cost = "" if report.cost is None else f", ${report.cost}"
         reckoned = " (some of it estimated)" if report.estimated and cost else ""
-        told = sum(run.tokens is not None for run in report.runs)
-        yield f"{report.tokens:,} tokens{cost}{reckoned}, told by {told} of {len(report.runs)} runs"
+        part = sum(run.tokens is not None for run in report.runs)
+        yield f"{report.tokens:,} tokens{cost}{reckoned}, told by {part} of {len(report.runs)} runs"
 
 
 def list_kinds(report: Report) -> Sequence[tuple[str, tuple[str, ...]]]:
@@ -100,8 +100,8 @@ def list_shares(report: Report) -> Sequence[tuple[str, tuple[Share, ...]]]:
 
 
 def pick_runs(report: Report, ids: Sequence[str]) -> list[Run]:
-    wanted = set(ids)
-    return [run for run in report.runs if run.invocation_id in wanted]
+    id_set = set(ids)
+    return [run for run in report.runs if run.invocation_id in id_set]
 
 
 def _describe_run(run: Run) -> str:

@@ -45,19 +45,19 @@ def erase_due(project: Project, cache: ParseCache, home: str | None) -> None:
         return
     now = read_clock(time.time_ns)
     try:
-        found = survey(project, now)
+        overview = survey(project, now)
     except CallerError as error:
         write_note(f"warning: retention erased nothing: {error.message}; {error.suggestion}")
         return
-    if found.plan.records and not found.contradictions:
-        journal = erasing.begin(project, found.plan, name_order(found), now)
+    if overview.plan.records and not overview.contradictions:
+        journal = erasing.begin(project, overview.plan, name_order(overview), now)
         path = erasing.carry_out(project, journal)
-        values = count(sum(one.values for one in found.plan.records), "value")
-        records = count(len(found.plan.records), "record")
+        values = count(sum(one.values for one in overview.plan.records), "value")
+        records = count(len(overview.plan.records), "record")
         write_note(f"retention erased {values} of {records}; certificate: {path}")
 
 
-def name_order(found: Survey) -> Order:
+def name_order(overview: Survey) -> Order:
     """Return the order of an erasure that rules demand."""
-    names = sorted({name for row in found.rows for name in row.due.values()})
+    names = sorted({name for row in overview.rows for name in row.due.values()})
     return Order("spec-kitty retention", "its time is over", None, ", ".join(names))

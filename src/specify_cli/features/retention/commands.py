@@ -46,12 +46,12 @@ _LINES_SHOWN = 12
 def show_status(values: Values) -> int:
     """Print how much is stored, how old it is, and what each rule would free."""
     project = shell.read_project()
-    found = survey(project, read_clock(time.time_ns), idle=bool(values["idle"]))
+    overview = survey(project, read_clock(time.time_ns), idle=bool(values["idle"]))
     objects = _list_objects(project)
-    dates = sorted(map(millis_of, found.copies))
+    dates = sorted(map(millis_of, overview.copies))
     rules = []
-    for rule in found.rules:
-        alone = plan_rule(project, found, rule.name)
+    for rule in overview.rules:
+        alone = plan_rule(project, overview, rule.name)
         rules.append(
             {
                 **rule._asdict(),
@@ -61,17 +61,17 @@ def show_status(values: Values) -> int:
             }
         )
     value: dict[str, object] = {
-        "records": len(found.copies),
-        "open": len(found.copies) - len(found.facts),
-        "held": len(find_holds(project, found.copies)),
-        "record_bytes": _measure_records(found),
+        "records": len(overview.copies),
+        "open": len(overview.copies) - len(overview.facts),
+        "held": len(find_holds(project, overview.copies)),
+        "record_bytes": _measure_records(overview),
         "objects": len(objects),
         "object_bytes": measure_objects(project, objects),
         "oldest": rfc3339(dates[0]) if dates else None,
         "newest": rfc3339(dates[-1]) if dates else None,
-        "contradictions": list(found.contradictions),
-        "due": len(found.plan.records),
-        "bytes": measure(project, found.plan),
+        "contradictions": list(overview.contradictions),
+        "due": len(overview.plan.records),
+        "bytes": measure(project, overview.plan),
         "rules": rules,
     }
     if values["json"]:
@@ -80,14 +80,14 @@ def show_status(values: Values) -> int:
     sizes = _say_bytes(value["record_bytes"]), _say_bytes(value["object_bytes"])
     write_lines(
         [
-            f"{count(len(found.copies), 'record')}, {sizes[0]}, {value['open']} open, "
+            f"{count(len(overview.copies), 'record')}, {sizes[0]}, {value['open']} open, "
             f"{value['held']} held; {count(len(objects), 'object')}, {sizes[1]}",
             *([f"from {value['oldest']} to {value['newest']}"] if dates else []),
             *(_say_rule(rule) for rule in rules),
-            *(f"contradiction: {what}" for what in found.contradictions),
+            *(f"contradiction: {what}" for what in overview.contradictions),
         ]
     )
-    if not found.rules:
+    if not overview.rules:
         write_text("no rule: retention in .kittify/config.yaml, then spec-kitty config accept")
     return 0
 
@@ -117,10 +117,10 @@ def _list_objects(project: Project) -> list[str]:
     return sorted(set(names))
 
 
-def _measure_records(found: Survey) -> int:
+def _measure_records(overview: Survey) -> int:
     """Return the bytes of all records; of one file with two names once."""
     sizes: dict[object, int] = {}
-    for copy in (copy for files in found.copies.values() for copy in files):
+    for copy in (copy for files in overview.copies.values() for copy in files):
         path = f"{copy.root}/{copy.place.path}"
         state = os.stat(path) if os.path.lexists(path) else None
         key = (copy.root, copy.place) if state is None else (state.st_dev, state.st_ino)
@@ -131,28 +131,28 @@ def _measure_records(found: Survey) -> int:
 def show_plan(values: Values) -> int:
     """Print what is due, by which rule."""
     project = shell.read_project()
-    found = survey(project, read_clock(time.time_ns), idle=bool(values["idle"]))
+    overview = survey(project, read_clock(time.time_ns), idle=bool(values["idle"]))
     if values["json"]:
         write_json(
             {
-                "rules": [rule.name for rule in found.rules],
-                "contradictions": list(found.contradictions),
-                "records": len(found.copies),
-                "due": [_row_as_value(row) for row in found.rows],
-                "objects": len(found.plan.objects),
-                "bytes": measure(project, found.plan),
+                "rules": [rule.name for rule in overview.rules],
+                "contradictions": list(overview.contradictions),
+                "records": len(overview.copies),
+                "due": [_row_as_value(row) for row in overview.rows],
+                "objects": len(overview.plan.objects),
+                "bytes": measure(project, overview.plan),
             }
         )
     else:
-        write_lines([f"contradiction: {what}" for what in found.contradictions])
-        for row in found.rows:
+        write_lines([f"contradiction: {what}" for what in overview.contradictions])
+        for row in overview.rows:
             write_lines(_say_row(row))
-        freed = _say_bytes(measure(project, found.plan))
+        freed = _say_bytes(measure(project, overview.plan))
         write_text(
-            f"{len(found.rows)} of {count(len(found.copies), 'record')} due; "
-            f"{count(len(found.plan.objects), 'object')} go with them, {freed} in all"
+            f"{len(overview.rows)} of {count(len(overview.copies), 'record')} due; "
+            f"{count(len(overview.plan.objects), 'object')} go with them, {freed} in all"
         )
-    return 1 if found.contradictions else 0
+    return 1 if overview.contradictions else 0
 
 
 def _row_as_value(row: Row) -> dict[str, object]:
@@ -191,12 +191,12 @@ def run(values: Values) -> int:
         erasing.carry_out(project, journal)
     path = shell.get_text(values, "plan")
     only = None if path is None else _read_plan(path)
-    found = survey(project, read_clock(time.time_ns), idle=bool(values["idle"]), only=only)
-    require_agreement(found.rules)
-    stay = sorted((only or {}).keys() - {one.invocation_id for one in found.plan.records})
+    overview = survey(project, read_clock(time.time_ns), idle=bool(values["idle"]), only=only)
+    require_agreement(overview.rules)
+    stay = sorted((only or {}).keys() - {one.invocation_id for one in overview.plan.records})
     if stay:
         write_note(f"named by the plan, and held, erased, not due or not here: {', '.join(stay)}")
-    return show_and_erase(project, found.plan, values, name_order(found))
+    return show_and_erase(project, overview.plan, values, name_order(overview))
 
 
 def _read_plan(path: str) -> dict[str, list[str]]:
@@ -235,23 +235,23 @@ def report(values: Values) -> int:
 
 
 def _gather(project: Project) -> ProjectFacts:
-    found = survey(project, read_clock(time.time_ns), idle=True)
+    overview = survey(project, read_clock(time.time_ns), idle=True)
     judged = verify_trail(project)
-    dates = sorted(map(millis_of, found.copies))
+    dates = sorted(map(millis_of, overview.copies))
     holds = [
         f"{one} is held by {hold.get('ordered_by')}: {hold.get('reason')}"
-        for one, hold in find_holds(project, found.copies).items()
+        for one, hold in find_holds(project, overview.copies).items()
     ]
-    orders = chain.from_iterable(find_orders(project, found.copies).values())
+    orders = chain.from_iterable(find_orders(project, overview.copies).values())
     # What a rule erased nobody asked for, nor what left another clone encrypted.
     erased = sum(one["event"] == "erased" and one.get("identity") != "rule" for one in orders)
     pending = sum(item.code == "ERASURE_PENDING" for item in judged.findings)
     return ProjectFacts(
-        found.rules,
-        found.contradictions,
+        overview.rules,
+        overview.contradictions,
         project.config.capture,
-        len(found.copies),
-        len(found.copies) - len(found.facts),
+        len(overview.copies),
+        len(overview.copies) - len(overview.facts),
         rfc3339(dates[0]) if dates else None,
         rfc3339(dates[-1]) if dates else None,
         judged.verdict,

@@ -108,15 +108,15 @@ def survey(
     return Survey(rules, tuple(find_contradictions(rules)), copies, facts, rows, plan)
 
 
-def plan_rule(project: Project, found: Survey, rule: str) -> Plan:
+def plan_rule(project: Project, overview: Survey, rule: str) -> Plan:
     """Return what would be erased by one rule alone, of what was found to be due."""
     due = {
         row.invocation_id: parts
-        for row in found.rows
+        for row in overview.rows
         if not row.is_held
         and (parts := {part: name for part, name in row.due.items() if name == rule})
     }
-    return complete_plan(project, found.copies, _plan(found.copies, due))
+    return complete_plan(project, overview.copies, _plan(overview.copies, due))
 
 
 def _plan(

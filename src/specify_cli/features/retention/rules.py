@@ -130,8 +130,8 @@ def _wrong(where: str, expected: str) -> CallerError:
 
 def require_agreement(rules: Sequence[Rule]) -> None:
     """Raise CallerError RETENTION_CONTRADICTS where one rule erases what another one keeps."""
-    if found := find_contradictions(rules):
-        raise CallerError("RETENTION_CONTRADICTS", "; ".join(found), _CORRECT)
+    if contradictions := find_contradictions(rules):
+        raise CallerError("RETENTION_CONTRADICTS", "; ".join(contradictions), _CORRECT)
 
 
 _CORRECT = "correct .kittify/config.yaml, then spec-kitty config accept"

@@ -420,19 +420,19 @@ class SearchIndex:
     ) -> tuple[list[T], int]:
         """Return what is made of the newest records that fit, up to `limit`, and how many more there
         are: counted up to `COUNTED`, and without a look at them."""
-        found: list[T] = []
+        rows: list[T] = []
         unread: set[Place] = set()
         for place, lines in self._find_places(query, match_query(query.text)):
-            if len(found) >= limit:
+            if len(rows) >= limit:
                 unread.add(place)
                 if len(unread) >= COUNTED:
                     break
                 continue
             row = self._read_row(place)
             if row is not None and query.rows.accept(row):
-                found += make(row, place, lines)
-                unread |= {place} if len(found) > limit else set()
-        return found, len(unread)
+                rows += make(row, place, lines)
+                unread |= {place} if len(rows) > limit else set()
+        return rows, len(unread)
 
     def count_rules(
         self, invocation_ids: Iterable[str], limit: int

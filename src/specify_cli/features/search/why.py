@@ -127,12 +127,12 @@ def explain_file(
         if not os.path.lexists(os.path.join(project.root, edit.path))
         or (os.path.isabs(edit.path) and edit.path.endswith(f"/{name}"))
     }
-    told = list(enumerate(attribute(lines, {name, *gone}, edits), 1))
+    pairs = list(enumerate(attribute(lines, {name, *gone}, edits), 1))
     if line is not None:
-        told = told[line - 1 : line]
+        pairs = pairs[line - 1 : line]
     ranges: list[Range] = []
     last_seq: dict[str, int] = {}
-    for number, edit in told:
+    for number, edit in pairs:
         invocation_id = None if edit is None else edit.invocation_id
         if edit is not None:
             last_seq[edit.invocation_id] = max(edit.seq, last_seq.get(edit.invocation_id, 0))
@@ -144,7 +144,7 @@ def explain_file(
     origins = tuple(
         _describe_origin(project, invocation_id, seq) for invocation_id, seq in last_seq.items()
     )
-    unknown = sum(edit is None for _, edit in told)
+    unknown = sum(edit is None for _, edit in pairs)
     return Explanation(name, len(lines), unknown, tuple(ranges), origins)
 
 

@@ -307,7 +307,7 @@ def _find_beginnings(
 
     `printed` has, by the ids of records, the call that began each.
     """
-    found: dict[str, Match] = {}
+    matches: dict[str, Match] = {}
     for place, record in enumerate(records):
         if record.invocation_id not in printed:
             continue
@@ -316,8 +316,8 @@ def _find_beginnings(
         name = call_id if other is None else str(other.lines[0].get("call_id"))
         lines = next(iter(group_calls(record.lines).get(name, ())), ())
         if any(line.get("event") == "tool_call" for line in lines):
-            found[call_id] = Match(place, lines)
-    return found
+            matches[call_id] = Match(place, lines)
+    return matches
 
 
 def _compose(recorder: Recorder, event: HookEvent) -> Composed:

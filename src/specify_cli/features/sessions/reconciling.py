@@ -127,13 +127,13 @@ def match_unnamed(
                     same = begin if _find(match.lines, "tool_call") else result or begin
                     away = abs(_read_time(match.lines) - same.at) if same.is_dated else 0
                     near.append((away, number, at, call_id, match))
-    found: dict[str, Match] = {}
+    matches: dict[str, Match] = {}
     claimed: set[int] = set()
     for *_, call_id, match in sorted(near, key=lambda pair: pair[:3]):
-        if call_id not in found and id(match.lines) not in claimed:
-            found[call_id] = match
+        if call_id not in matches and id(match.lines) not in claimed:
+            matches[call_id] = match
             claimed.add(id(match.lines))
-    return found
+    return matches
 
 
 def group_calls(lines: Iterable[Fields]) -> dict[str, list[list[Fields]]]:
@@ -195,15 +195,15 @@ def assign_events(
     } | {call_id: match.place for call_id, match in matched.items()}
     prompts = [item.at for item in events if item.kind == "prompt" and item.agent is None]
     begins = {item.call_id: item for item in events if item.kind == "tool_call"}
-    found: list[int | None] = []
+    places: list[int | None] = []
     for item in events:
         place = holders.get(item.call_id)
         if place is None:
             place = _find_by_time(records, begins.get(item.call_id, item), prompts, above)
             if place is not None and item.call_id:
                 holders[item.call_id] = place
-        found.append(place)
-    return found
+        places.append(place)
+    return places
 
 
 def _find_by_time(

@@ -87,8 +87,8 @@ def locate_with(
         path = query.path
         if path is None:
             return None
-        found = describe_transcript(path, "", find_subagents(path))
-        return found._replace(read_part=read_part)
+        transcript = describe_transcript(path, "", find_subagents(path))
+        return transcript._replace(read_part=read_part)
 
     return locate
 

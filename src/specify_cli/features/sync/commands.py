@@ -366,16 +366,16 @@ def _render_event(event: Members) -> Iterator[str]:
             yield f"  {path} = {json.dumps(value, ensure_ascii=False)}"
 
 
-def _describe_uncovered(found: SyncStatus) -> str | None:
+def _describe_uncovered(status: SyncStatus) -> str | None:
     """Return what a consent of before does not cover, and how it is given."""
     missing = []
-    if found.level == RECORDS and not found.whole:
+    if status.level == RECORDS and not status.whole:
         missing.append("objects, open records, replays and imported sessions")
-    if found.level not in (None, LEVELS[0]) and not found.orders:
+    if status.level not in (None, LEVELS[0]) and not status.orders:
         missing.append("erasures and holds")
     if not missing:
         return None
-    return f"{'; '.join(missing)}; sync enable --level {found.level} shows them and asks"
+    return f"{'; '.join(missing)}; sync enable --level {status.level} shows them and asks"
 
 
 def _render_status(state: SyncStatus) -> str:

@@ -171,11 +171,11 @@ def fetch_trail(project: Project, remote: str, progress: Progress | None = None)
         return _take_in(project, in_branch, lambda names: map(read, names), progress)
     top = require_worktree(project.root, _WHY)
     ref = name_ref(top, project.root)
-    found = fetch_ref(top, ref, remote)
-    taken = _take_in(project, found, lambda blobs: read_blobs(top, blobs, MAX_ARCHIVE), progress)
-    if found.tip is not None and not found.rewritten and not found.lost:
-        remember(top, ref, found.tip)
-    return taken
+    branch = fetch_ref(top, ref, remote)
+    result = _take_in(project, branch, lambda blobs: read_blobs(top, blobs, MAX_ARCHIVE), progress)
+    if branch.tip is not None and not branch.rewritten and not branch.lost:
+        remember(top, ref, branch.tip)
+    return result
 
 
 def fetch_source(project: Project, sources: list[Source]) -> RefFetch:
@@ -227,7 +227,7 @@ def find_archive(project: Project, top: str, invocation_id: str) -> Iterator[byt
 
 def _take_in(
     project: Project,
-    found: Fetched,
+    branch: Fetched,
     read: Callable[[Sequence[str]], Iterable[bytes | Exception | None]],
     progress: Progress | None,
 ) -> RefFetch:
@@ -240,11 +240,11 @@ def _take_in(
     refused: list[str] = []
     present: set[str] = set()
     index, folder = Index(project.root), f"{project.git_dir}/kittify"
-    taken = set((durable.read_own(folder, _TAKEN, MAX_ARCHIVE) or b"").decode("latin-1").split())
+    names = set((durable.read_own(folder, _TAKEN, MAX_ARCHIVE) or b"").decode("latin-1").split())
     pending: list[tuple[str, str, str]] = []
-    for name, blob in sorted(found.files.items()):
+    for name, blob in sorted(branch.files.items()):
         mark = sha256(os.fsencode(f"{os.path.realpath(project.root)}\0{blob}")).hexdigest()
-        if mark in taken and index.lookup(name[8:34]):
+        if mark in names and index.lookup(name[8:34]):
             present.add(name[8:34])
         else:
             pending.append((name, blob, mark))
@@ -261,14 +261,14 @@ def _take_in(
             except (OSError, InvocationError) as error:
                 refused.append(f"{name}: {_LAID_OUT.sub('the archive', str(error))}")
                 continue
-            taken.add(mark)
+            names.add(mark)
             present.add(name[8:34])
     finally:  # also where a person ends it: the next fetch goes on from there
         os.makedirs(folder, mode=0o700, exist_ok=True)  # private, as everything of ours there
         with durable.folder(folder) as fd:
-            durable.replace(fd, _TAKEN, "\n".join(sorted(taken)).encode(), durable.PRIVATE)
+            durable.replace(fd, _TAKEN, "\n".join(sorted(names)).encode(), durable.PRIVATE)
     return RefFetch(
-        tuple(records), len(present - set(records)), tuple(refused), found.lost, found.rewritten
+        tuple(records), len(present - set(records)), tuple(refused), branch.lost, branch.rewritten
     )
 
 

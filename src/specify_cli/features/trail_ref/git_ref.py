@@ -69,8 +69,8 @@ def list_files(top: str, tip: str) -> dict[str, str]:
 
 def read_tip(top: str, ref: str) -> str | None:
     """Return the commit a ref stands at; None where there is none."""
-    found = read_git(top, "rev-parse", "--verify", "-q", f"{ref}^{{commit}}")
-    return None if found is None else found.decode().strip()
+    tip = read_git(top, "rev-parse", "--verify", "-q", f"{ref}^{{commit}}")
+    return None if tip is None else tip.decode().strip()
 
 
 def fetch_ref(top: str, ref: str, remote: str) -> Fetched:
@@ -193,9 +193,9 @@ def _write_some(top: str, batch: Mapping[str, bytes]) -> dict[str, str]:
         for path, data in zip(paths, batch.values(), strict=True):
             with open(path, "wb") as file:
                 file.write(data)
-        given = "".join(f"{path}\n" for path in paths).encode()
+        stdin = "".join(f"{path}\n" for path in paths).encode()
         words = ("hash-object", "-w", "--no-filters", "--stdin-paths")
-        ids = _run_git(top, *words, given=given).split() if paths else []
+        ids = _run_git(top, *words, given=stdin).split() if paths else []
         return dict(zip(batch, ids, strict=True))
 
 

@@ -117,8 +117,8 @@ def show_comparison(project: Project, one: str, two: str, root: str = "") -> str
         head = value["request"], value["started_at"], value["profile_id"]
         link = f"{root}/invocations/{invocation_id}"
         sides.append(Side(link, invocation_id, *head, state, run, chain))
-    shown = compare_sides(sides[0], sides[1])
-    return _PAGES.get_template("compare.html").render(shown, root=root)
+    comparison = compare_sides(sides[0], sides[1])
+    return _PAGES.get_template("compare.html").render(comparison, root=root)
 
 
 def show_problem(error: InvocationError, root: str = "") -> str:

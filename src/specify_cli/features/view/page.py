@@ -134,33 +134,33 @@ def _read_objects(
 ) -> tuple[list[str | bytes], list[str]]:
     """Return what a reader wants beside the lines, and what was too large: the context, patches'
     texts, and images."""
-    wanted: dict[str, None] = {}
+    digests: dict[str, None] = {}
     outputs: dict[str, None] = {}
     for fields in events:
         if fields.get("event") == "started" and fields.get("governance_context_available"):
-            wanted[str(fields.get("governance_context_hash"))] = None
-        found = wanted if fields.get("event") == "patch_apply" else outputs
-        held = [value.get("object") for value in fields.values() if isinstance(value, dict)]
-        found.update(dict.fromkeys(name for name in held if isinstance(name, str)))
+            digests[str(fields.get("governance_context_hash"))] = None
+        found = digests if fields.get("event") == "patch_apply" else outputs
+        values = [value.get("object") for value in fields.values() if isinstance(value, dict)]
+        found.update(dict.fromkeys(name for name in values if isinstance(name, str)))
     store, left_out = FileObjectStore(project.root), list[str]()
     embedded: list[str | bytes] = []
     rooms = {True: _MAX_IMAGES, False: _MAX_OBJECTS}
-    for digest in {**wanted, **outputs}:
+    for digest in {**digests, **outputs}:
         try:
             data = store.get(digest)
             is_raw = _IMAGE.match(data) is not None
-            kept = data if is_raw else data.decode("utf-8")
+            content = data if is_raw else data.decode("utf-8")
         except (InvocationError, UnicodeDecodeError):
-            left_out += [f"{digest} (not here, or no text)"] if digest in wanted else []
+            left_out += [f"{digest} (not here, or no text)"] if digest in digests else []
             continue
         is_image = is_raw or _ENCODED.search(data) is not None
-        if not is_image and digest not in wanted:
+        if not is_image and digest not in digests:
             continue
         if len(data) > min(_MAX_IMAGE if is_image else _MAX_OBJECT, rooms[is_image]):
             left_out.append(f"{digest} ({len(data)} bytes{' with an image' if is_image else ''})")
             continue
         rooms[is_image] -= len(data)
-        embedded.append(kept)
+        embedded.append(content)
     return embedded, left_out
 
 

@@ -21,8 +21,8 @@ def run_against(values: Values) -> int:
     """Print how a record's decisions differ today; the diff is an answer, so the exit code is 0."""
     require_one_record(values, "--against", EXACT_ONLY)
     if values["against"] is None:
-        given = "idempotency_key" if values["idempotency_key"] is not None else "from_root"
-        option = "--" + given.replace("_", "-")
+        flag = "idempotency_key" if values["idempotency_key"] is not None else "from_root"
+        option = "--" + flag.replace("_", "-")
         raise CallerError("USAGE", f"{option} needs --against current", "spec-kitty replay --help")
     key = shell.get_text(values, "idempotency_key")
     if key == "":
@@ -63,7 +63,7 @@ def _diff_lines(value: Mapping[str, Any]) -> Iterator[str]:
     for key, sign in (("added", "+"), ("removed", "-"), ("changed", "~")):
         for entry in entries[key]:
             yield f"  {sign} {one_line(entry['uri'])}"
-            yield from (f"      {one_line(shown)}" for shown in diffs.get(entry["uri"], ()))
+            yield from (f"      {one_line(line)}" for line in diffs.get(entry["uri"], ()))
     for key, sign in (("added", "+"), ("removed", "-")):
         for item in filters[key]:
             yield (
@@ -73,7 +73,7 @@ def _diff_lines(value: Mapping[str, Any]) -> Iterator[str]:
     for item in value["transitions"]:
         pair = " -> ".join(one_line(item[key] or "nothing", 60) for key in ("then", "now"))
         yield f"  {item['kind']} {one_line(item['name'])}: {pair}"
-        yield from (f"      {one_line(shown)}" for shown in item["diff"])
+        yield from (f"      {one_line(line)}" for line in item["diff"])
     if value["not_evaluated"]:
         yield (
             f"not asked again: {len(value['not_evaluated'])}, the first because "

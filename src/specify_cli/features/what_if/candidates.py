@@ -80,13 +80,13 @@ class Sights:
 
     def _replace_in(self, then: ContextInputs) -> ContextInputs:
         replaced = self.candidate.replaced
-        kept = {
+        files = {
             path: then.blobs[name]
             for path, name in then.files.items()
             if not path.startswith(replaced)
         }
         return ContextInputs.from_bytes(
-            {**kept, **self.candidate.files},
+            {**files, **self.candidate.files},
             settings={"governance": then.settings},
             bundle=self.candidate.bundle or then.bundle,
             unreadable={

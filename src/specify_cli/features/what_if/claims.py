@@ -60,10 +60,10 @@ def claim(project: Project, original: str, key: str, child: Child, envelope: Env
             data = json.dumps(value, ensure_ascii=False).encode("utf-8")
             durable.create_exclusive(fd, _claim_name(original, key), data, durable.PRIVATE)
     except FileExistsError:
-        taken = claimed(project, original, key)
-        if taken is None:
+        existing = claimed(project, original, key)
+        if existing is None:
             raise
-        return taken
+        return existing
     return child, envelope
 
 

@@ -31,7 +31,7 @@ from specify_cli.record.seal import is_digest
 from specify_cli.room import Values
 from specify_cli.storage.queries import parse_moment
 
-_SHOWN = 10
+_MOST_ROWS = 10
 
 
 def backtest(values: Values) -> int:
@@ -94,11 +94,11 @@ def _render(report: Backtest) -> Iterator[str]:
         yield (
             f"not asked: {count(len(report.not_evaluated), 'record or gate', 'records and gates')}"
         )
-        for item in report.not_evaluated[:_SHOWN]:
+        for item in report.not_evaluated[:_MOST_ROWS]:
             gate = "" if item.gate is None else f" gate {one_line(item.gate)}"
             yield f"  {item.invocation_id}{gate}: {one_line(item.reason)}"
-        if len(report.not_evaluated) > _SHOWN:
-            yield f"  and {len(report.not_evaluated) - _SHOWN} more: --json lists them"
+        if len(report.not_evaluated) > _MOST_ROWS:
+            yield f"  and {len(report.not_evaluated) - _MOST_ROWS} more: --json lists them"
     yield ""
     if report.log is None:
         yield (
@@ -130,9 +130,9 @@ def _render_table(table: Sequence[Row]) -> Iterator[str]:
             f"{first.invocation_id[-6:]} {_compare(first)}"
         )
         yield paint(line, "failed") if row.kind.endswith("->allow") else line
-        yield from (f"    {one_line(shown)}" for shown in first.diff)
-        more = f" and {row.records - _SHOWN} more" if row.records > _SHOWN else ""
-        yield f"    in {', '.join(name[-6:] for name in row.invocation_ids[:_SHOWN])}{more}"
+        yield from (f"    {one_line(text)}" for text in first.diff)
+        more = f" and {row.records - _MOST_ROWS} more" if row.records > _MOST_ROWS else ""
+        yield f"    in {', '.join(name[-6:] for name in row.invocation_ids[:_MOST_ROWS])}{more}"
 
 
 def _compare(item: Transition) -> str:
@@ -169,11 +169,11 @@ def _render_culprit(culprit: bisecting.Culprit) -> Iterator[str]:
     elif culprit.commit is not None:
         yield f"{culprit.commit.sha} {culprit.commit.at} {one_line(str(culprit.commit.author))}"
         yield f"  {one_line(str(culprit.commit.subject))}"
-    for item in culprit.transitions[:_SHOWN]:
+    for item in culprit.transitions[:_MOST_ROWS]:
         yield f"  {item.kind} ({item.cause}): {_compare(item)}"
-        yield from (f"    {one_line(shown)}" for shown in item.diff)
-    if len(culprit.transitions) > _SHOWN:
-        yield f"  and {len(culprit.transitions) - _SHOWN} more: --json lists them"
+        yield from (f"    {one_line(line)}" for line in item.diff)
+    if len(culprit.transitions) > _MOST_ROWS:
+        yield f"  and {len(culprit.transitions) - _MOST_ROWS} more: --json lists them"
     if culprit.base is not None:
         yield (
             f"decided as then up to: {str(culprit.base.sha)[:12]} "

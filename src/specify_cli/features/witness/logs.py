@@ -103,10 +103,10 @@ class Logs:
     def _view_own(self, generation: Generation) -> LogView:
         name = f"{generation.path}/leaves"
         relative = os.path.relpath(name, self._project.root)
-        kept = f"{layout.CHECKPOINTS}/{generation.name}"
+        folder = f"{layout.CHECKPOINTS}/{generation.name}"
         checkpoints = [
             (f"{relative[:-6]}checkpoint", _read_checkpoint(f"{generation.path}/checkpoint")),
-            (kept, _read_checkpoint(f"{self._project.root}/{kept}")),
+            (folder, _read_checkpoint(f"{self._project.root}/{folder}")),
         ]
         keys = [key for key, _ in read_keys(generation)]
         vouched = self._note_vouchers(generation.name, f"{generation.path}", "enrolled", keys)
@@ -280,11 +280,11 @@ class Logs:
         folder = f"{layout.TRAIL_LOG}/{name}"
         names = list_names(f"{self._project.root}/{folder}")
         files = [f"{folder}/{file}" for file in names if file.endswith(".checkpoint")]
-        found = [(file, _read_checkpoint(f"{self._project.root}/{file}")) for file in files]
-        for file, checkpoint in found:
+        checkpoints = [(file, _read_checkpoint(f"{self._project.root}/{file}")) for file in files]
+        for file, checkpoint in checkpoints:
             if checkpoint is None:
                 self._note("LOG_UNVERIFIED", file, "it is no checkpoint")
-        return found
+        return checkpoints
 
 
 def read_memory(path: str) -> tuple[Checkpoint, ...]:

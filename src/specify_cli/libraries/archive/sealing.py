@@ -125,14 +125,14 @@ class Keys:
 
     def list_subjects(self) -> dict[str, list[str]]:
         """Return the records whose keys a subject's key wraps, by the name of each."""
-        found: dict[str, list[str]] = {}
+        subjects: dict[str, list[str]] = {}
         folder = f"{self._git_dir}/{FOLDER}"
         for file in sorted(os.listdir(folder)) if os.path.isdir(folder) else ():
             data = self._read(file) if file.endswith(".key") else None
             subject = (data or b"")[:-_WRAPPED_SIZE].decode("ascii", "replace")
             if subject.startswith(_SUBJECT):
-                found.setdefault(subject, []).append(file.removesuffix(".key"))
-        return found
+                subjects.setdefault(subject, []).append(file.removesuffix(".key"))
+        return subjects
 
     def list_unopened(self) -> list[str]:
         """Return the keys here that the clone's own, or their subject's, does not open: that one is
@@ -140,15 +140,15 @@ class Keys:
         CallerError EXTRA_MISSING."""
         subjects = self.list_subjects()
         lost = {name for one in subjects if self.locate(one) is None for name in subjects[one]}
-        folder, found = f"{self._git_dir}/{FOLDER}", list[str]()
+        folder, paths = f"{self._git_dir}/{FOLDER}", list[str]()
         for file in sorted(os.listdir(folder)) if os.path.isdir(folder) else ():
             name, ending = os.path.splitext(file)
             if ending == ".key" and file != _WRAPPING and name not in lost:
                 try:
-                    found += [] if self.read(name) is not None else [name]
+                    paths += [] if self.read(name) is not None else [name]
                 except EnvironmentFault:
-                    found.append(name)
-        return found
+                    paths.append(name)
+        return paths
 
     def locate(self, name: str) -> str | None:
         """Return the file of a key that is here."""

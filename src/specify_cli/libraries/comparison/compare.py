@@ -302,21 +302,21 @@ class _Comparison:
         one, two = self._one.side, self._two.side
         if one is None or two is None:
             return None
-        found = compare_parts(one, two, cut=self.cut, other_rules=self._other_rules)
+        parts = compare_parts(one, two, cut=self.cut, other_rules=self._other_rules)
         mismatches = [self._show_mismatch(item, one, two) for item in self.mismatches]
-        for item in found.differences:
+        for item in parts.differences:
             self.differ(item.code, item.step, item.field, item.expected, item.actual)
-        for part, number in found.not_comparable.items():
+        for part, number in parts.not_comparable.items():
             why = f"{part} of {count(number, 'event')}: a side kept none, or masked it otherwise"
             self.warn("NOT_COMPARABLE", None, why)
-        if found.unknown:
-            why = f"{count(found.unknown, 'event')} of a kind that this version does not know"
+        if parts.unknown:
+            why = f"{count(parts.unknown, 'event')} of a kind that this version does not know"
             self.warn("NOT_COMPARABLE", None, why)
         for side in (one, two):
             if side.lines and side.lines[0].get("v", FORMAT_VERSION) not in VERSIONS:
                 why = f"a format newer than this reader: v {side.lines[0]['v']}"
                 self.warn("NOT_COMPARABLE", None, why)
-        return (*(item for item in mismatches if item is not None), *found.differences)
+        return (*(item for item in mismatches if item is not None), *parts.differences)
 
     def _show_mismatch(self, item: Mismatch, one: Side, two: Side) -> Difference | None:
         """Return what a mismatch of a step is of, and how the texts of two digests differ."""

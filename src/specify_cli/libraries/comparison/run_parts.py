@@ -144,14 +144,14 @@ def compare_parts(one: Side, two: Side, *, cut: bool, other_rules: bool) -> Comp
     """
     places = [_sort_places(side.lines) for side in (one, two)]
     modes = [_read_modes(side.lines) for side in (one, two)]
-    found: list[Difference] = []
+    differences: list[Difference] = []
     not_comparable: Counter[str] = Counter()
     for event, members in _MEMBERS.items():
         there = [side.get(event, array("I")) for side in places]
         if len(there[0]) != len(there[1]) and not cut:
             counts = len(there[0]), len(there[1])
             what, code = f"number of {event} events", PARTS["events"][0]
-            found.append(Difference(code, None, what, event, (None, None), *counts, ()))
+            differences.append(Difference(code, None, what, event, (None, None), *counts, ()))
         for first, second in _pair(one.lines, two.lines, there[0], there[1], members):
             was, now = one.lines[first], two.lines[second]
             for member, part in members.items():
@@ -161,10 +161,10 @@ def compare_parts(one: Side, two: Side, *, cut: bool, other_rules: bool) -> Comp
                 if is_equal is None:
                     not_comparable[part] += 1
                 elif not is_equal:
-                    found.append(_describe(one, first, (was, now), (event, member, part)))
-    found.sort(key=lambda item: (item.step is None, item.step or 0))
+                    differences.append(_describe(one, first, (was, now), (event, member, part)))
+    differences.sort(key=lambda item: (item.step is None, item.step or 0))
     unknown = sum(len(side.get(_UNKNOWN, ())) for side in places)
-    return Compared(tuple(found), not_comparable, unknown)
+    return Compared(tuple(differences), not_comparable, unknown)
 
 
 def _pair(

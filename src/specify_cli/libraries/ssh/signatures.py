@@ -85,9 +85,9 @@ def was_touched(signature: str) -> bool:
             size = int.from_bytes(rest[:4])
             fields.append(rest[4 : 4 + size])
             rest = rest[4 + size :]
-        key, made = fields[0], fields[4]
+        key, signed_blob = fields[0], fields[4]
         kind = key[4 : 4 + int.from_bytes(key[:4])]
-        flags = made[-5] if len(made) > 5 else 0
+        flags = signed_blob[-5] if len(signed_blob) > 5 else 0
     except (ValueError, IndexError):
         return False
     return kind.startswith(b"sk-") and bool(flags & 1)

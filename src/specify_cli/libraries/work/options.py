@@ -39,22 +39,22 @@ def open_engine(values: Values, what: str) -> Iterator[Engine]:
 
 def list_sources(values: Values, root: str) -> list[Source]:
     """Return the sources that `--source` names; without it the project here."""
-    given, kind = shell.get_text(values, "source"), find_kind(values)
-    if given is None:
+    source, kind = shell.get_text(values, "source"), find_kind(values)
+    if source is None:
         return [Source(".", root)]
-    return find_sources(given) if kind is None else kind.list_sources(given)
+    return find_sources(source) if kind is None else kind.list_sources(source)
 
 
 def find_kind(values: Values) -> SourceKind | None:
     """Return the kind of source that `--source` names where a room brought it; None for a folder or
     an archive."""
-    given = shell.get_text(values, "source")
-    if given is None:
+    source = shell.get_text(values, "source")
+    if source is None:
         return None
 
     def recognize(run: str) -> SourceKind | None:
         kind: SourceKind = load(run)
-        return kind if kind.recognizes(given) else None
+        return kind if kind.recognizes(source) else None
 
     # one that fails must not keep others from a folder
     kinds = (excuse_package(run, partial(recognize, run)) for _, run, _ in list_fills("sources"))

@@ -148,7 +148,7 @@ _LONGEST_WORD = 10_000
 _LONG_WORD = rf"[^\s;&|<>()]{{{_LONGEST_WORD},}}"
 _QUOTED = r"'[^']*'|\"(?:\\.|[^\"\\])*\""
 _HIDDEN = {ord(one): 0xE000 + at for at, one in enumerate(_OPERATORS + "\n")}
-_SHOWN = {hidden: letter for letter, hidden in _HIDDEN.items()}
+_SPOKEN = {hidden: letter for letter, hidden in _HIDDEN.items()}
 _HEADING = r"(?mi)^#{1,6} [^\n]*\btest[^\n]*$"
 _CODE = r"`([^`\n]+)`"
 _OUTSIDE = ("/tmp/", "/dev/", "/var/tmp/")
@@ -479,7 +479,7 @@ def _split(command: str) -> list[_SimpleCommand]:
     try:
         for token in lexer:
             if not token or set(token) - set(_OPERATORS):
-                token = token.translate(_SHOWN)
+                token = token.translate(_SPOKEN)
                 if awaits:
                     target, awaits = target if token.startswith(("&", *_OUTSIDE)) else token, False
                 else:

@@ -445,23 +445,23 @@ def _tell_rules(started: Line, response: Line, changed: Iterable[str]) -> StoryC
     `changed` are the paths of files that changed."""
     hits = list_objects(response.get("hits"))
     filtered = list_objects(response.get("filters_applied"))
-    shown = tuple(say(hit.get("uri")) for hit in hits if is_in_front(started, hit))
+    uris = tuple(say(hit.get("uri")) for hit in hits if is_in_front(started, hit))
     offered = tuple(say(hit.get("uri")) for hit in hits if hit.get("shown") == "line")
     back = tuple(f"{say(item.get('uri'))} ({say(item.get('rule_id'))})" for item in filtered)
     bearing = tuple(_list_bearing(hits, tuple(changed)))
     if not started.get("governance_context_available"):
         summary = "no rules: there was no charter, or it is not kept"
-        return StoryContext(summary, shown, offered, back, bearing)
+        return StoryContext(summary, uris, offered, back, bearing)
     if "opened_by" in started:
         summary = "no rules: a hook began the record, and its context was given to nobody"
         return StoryContext(summary, (), (), back, bearing)
-    summary = f"{count(len(shown), 'rule')} in front of the agent"
+    summary = f"{count(len(uris), 'rule')} in front of the agent"
     if offered:
         summary += f", {len(offered)} on demand"
     printed = describe_printed(started.get("printed"))
     if printed:
         summary += f"; {printed}"
-    return StoryContext(summary, shown, offered, back, bearing)
+    return StoryContext(summary, uris, offered, back, bearing)
 
 
 def _list_bearing(hits: Iterable[Line], changed: Sequence[str]) -> Iterator[Bearing]:

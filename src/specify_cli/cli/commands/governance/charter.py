@@ -31,7 +31,7 @@ from specify_cli.routing.registry import ProfileRegistry
 from specify_cli.routing.router import ACTIONS
 
 _HEAD = ("action", "mode", "first_load", "depth", "available", "references_count", "text")
-_SHOWN = (*_HEAD, "hits", "filters_applied", "omitted", "config", "error")
+_MEMBERS = (*_HEAD, "hits", "filters_applied", "omitted", "config", "error")
 
 
 def context(values: Values) -> int:
@@ -71,7 +71,7 @@ def context(values: Values) -> int:
     cache.save()
     warnings = [*result.warnings, *_unknown_action(result)]
     if values["json"]:
-        write_json({**{name: getattr(result, name) for name in _SHOWN}, "warnings": warnings})
+        write_json({**{name: getattr(result, name) for name in _MEMBERS}, "warnings": warnings})
         return 0
     parts = [result.text.rstrip("\n")] if result.text else []
     parts += _explain(result) if values["explain"] else []

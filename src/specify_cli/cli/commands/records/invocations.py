@@ -243,9 +243,9 @@ def reindex(values: Values) -> int:
         index.forget()
     rows = len(index.reconcile())
     write_warnings(dict.fromkeys(index.problems))
-    taken = [f"taken in from a removed worktree: {path}" for path in adopted]
+    lines = [f"taken in from a removed worktree: {path}" for path in adopted]
     value = {"rows": rows, "index": layout.INDEX, "taken_in": adopted}
-    write_answer(values, value, [*taken, f"{count(rows, 'row')} in {layout.INDEX}"])
+    write_answer(values, value, [*lines, f"{count(rows, 'row')} in {layout.INDEX}"])
     return 0
 
 

@@ -126,10 +126,10 @@ def _is_prompt_recorded(at: Site, session: str) -> bool:
     """Return whether a closed record of a session holds its newest prompt: then a hook reports that
     one again, or after the transcript, which gives it no key. Calls that are new begin a record
     anyway."""
-    found = read_prompt(at, session)
-    if found is None:
+    prompt = read_prompt(at, session)
+    if prompt is None:
         return False
-    key, text = name_prompt(found[0]), found[1]
+    key, text = name_prompt(prompt[0]), prompt[1]
     digest = sha256(text.encode()).hexdigest() if text else None
     store, index = FileRecordStore(at.root), Index(at.root)
     ids = [one.invocation_id for one in list_bindings(at.root, at.harness, session, None)]

@@ -66,8 +66,8 @@ def find_dialect(harness: str) -> Dialect:
             if error.name != module:
                 raise
         else:
-            found: Dialect = sys.modules[module].HARNESS
-            return found
+            dialect: Dialect = sys.modules[module].HARNESS
+            return dialect
     from specify_cli.features.hooks.strangers import find_foreign  # as above
 
     return find_foreign(harness)

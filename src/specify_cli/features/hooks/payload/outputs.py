@@ -136,9 +136,9 @@ def list_printed_ids(text: str) -> tuple[str, ...]:
     """Return the invocations that a text names, as it stands or as JSON strings hold it, each
     once."""
     for spelled in (text, text.replace("\\", "")):
-        found = dict.fromkeys(named[1] or named[2] for named in _NAMED.finditer(spelled))
-        if found:
-            return tuple(found)[-_MAX_PRINTED:]  # an output may be anything
+        ids = dict.fromkeys(named[1] or named[2] for named in _NAMED.finditer(spelled))
+        if ids:
+            return tuple(ids)[-_MAX_PRINTED:]  # an output may be anything
     return ()
 
 

@@ -74,8 +74,8 @@ def read_ends(dialect: Dialect, path: str | None, ids: Iterable[str]) -> Ends:
     lines = [line for line in data.split(b"\n") if any(name in line for name in named.values())]
     reported_at: dict[str, object] = {}
     for call_id, name in named.items():
-        told = (as_object(parse_json(line)) for line in lines if name in line)
-        stated = [line["timestamp"] for line in told if line.get("timestamp") is not None]
+        entries = (as_object(parse_json(line)) for line in lines if name in line)
+        stated = [line["timestamp"] for line in entries if line.get("timestamp") is not None]
         if len(stated) > 1:
             reported_at[call_id] = stated[-1]
     return Ends(read_facts(dialect, b"\n".join(lines)).denied, reported_at)

@@ -154,11 +154,11 @@ def explain_off(places: Sequence[SettingsPlace]) -> str | None:
                 )
     if not places or not opens_by_itself(places[0].root, places[0].harness.name):
         return None
-    found = list(map(standing, places))
-    if any(one.state not in _GONE for one in found) or any(map(_runs_through_link, places)):
+    states = list(map(standing, places))
+    if any(one.state not in _GONE for one in states) or any(map(_runs_through_link, places)):
         return None
     return next(
-        (str(one.problem) for one in found if one.state == "invalid"),
+        (str(one.problem) for one in states if one.state == "invalid"),
         "the hooks that were installed are in no settings file any more",
     )
 
@@ -266,13 +266,13 @@ def _holds_ours_alone(folder: str) -> bool:
     are there for whichever harness comes."""
     if not os.path.isdir(folder):
         return False
-    found = 0
+    number = 0
     for parent, _, names in os.walk(folder):
         ours = os.path.basename(parent) == "spec-kitty"
-        found += len(names)
+        number += len(names)
         if not ours and any(not name.startswith("speckit.") for name in names):
             return False
-    return found > 0
+    return number > 0
 
 
 def list_in_use(root: str, home: str | None, scope: Scope, *, installing: bool) -> list[Harness]:
@@ -306,11 +306,11 @@ def list_harnesses(*, quiet: bool = False) -> list[Harness]:
 
     What is left out is named on stderr, unless an everyday command wants it `quiet`.
     """
-    found = dict(HARNESSES)
+    harnesses = dict(HARNESSES)
     for fill in list_foreign():
         try:
             load_foreign(fill)
-            found[fill.name] = _check_row(read_row(find_row_path(fill)), fill.name)
+            harnesses[fill.name] = _check_row(read_row(find_row_path(fill)), fill.name)
         except Exception as error:  # it costs that harness alone
             what = f"{type(error).__name__}: {error}"
             if isinstance(error, EnvironmentFault):
@@ -319,7 +319,7 @@ def list_harnesses(*, quiet: bool = False) -> list[Harness]:
                 write_note(
                     f"warning: the harness {one_line(fill.name)} is left out: {one_line(what)}"
                 )
-    return list(found.values())
+    return list(harnesses.values())
 
 
 def find_harness(name: str) -> Harness:

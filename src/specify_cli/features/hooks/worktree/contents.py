@@ -77,11 +77,11 @@ class Reader:
             else:
                 before[path] = ABSENT._replace(lines=None) if file is None else file
         names = [*(name or "0" * 40 for name in asked.values()), *blobs]
-        found = read_contents(self._top, names)
-        answers = [None] * len(names) if found is None else found
+        contents = read_contents(self._top, names)
+        answers = [None] * len(names) if contents is None else contents
         for path, answer in zip(asked, answers, strict=False):
             if answer is None:
-                before[path] = ABSENT if found is not None else ABSENT._replace(lines=None)
+                before[path] = ABSENT if contents is not None else ABSENT._replace(lines=None)
             else:
                 file = files[path] or File(1, len(answer))
                 lines = self._read_lines(answer)[1]

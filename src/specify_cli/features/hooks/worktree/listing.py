@@ -269,12 +269,12 @@ def _ask_untracked(
     root, top, prefix = index.root, index.top, index.prefix
     asked = [f"{prefix}{path}" for path in new] if len(new) <= _MAX_ASKED else [prefix or "."]
     words = ("--literal-pathspecs", "ls-files", "-o", "--exclude-standard", "-z", "--", *asked)
-    found = set(map(os.fsdecode, _strip(_list_paths(top, *words), prefix)))
-    yield from (path for path in found if path and not path.endswith("/"))
-    for path in found:
+    paths = set(map(os.fsdecode, _strip(_list_paths(top, *words), prefix)))
+    yield from (path for path in paths if path and not path.endswith("/"))
+    for path in paths:
         _add_folders(watched, path.rpartition("/")[0])
     for path in new:
-        if path in found or path in watched:
+        if path in paths or path in watched:
             continue
         asked = ["check-ignore", "-q", "--", f"{prefix}{path}/"]
         if os.path.isdir(f"{root}/{path}") and read_git(top, *asked) is None:

@@ -507,7 +507,7 @@ class Course:
                     raise
                 self.recorder.note_gap(lost_events([composed], error))
 
-    def make_key(self, body: Fields, given: str | None, recorded: Recorded | None) -> str:
+    def make_key(self, body: Fields, own_key: str | None, recorded: Recorded | None) -> str:
         """Return the key of a tool call: the recorded one, a given one for its first, else one made
         of the place.
 
@@ -519,7 +519,7 @@ class Course:
         place = [step, str(ordinal), str(body["tool"])]
         if body.get("beside"):
             place += ["beside", str(body.get("args_hash"))]
-        key = given
+        key = own_key
         while key is None or hash(key) in self._keys:  # else a recorded call has it
             key = idempotency_key(self.past.trace_id, *place, str(self.count("key", *place)))
         self._keys.put(hash(key))

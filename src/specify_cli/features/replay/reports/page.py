@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from doctrine.text import count
 from specify_cli.features.replay.reports.report import REQUEST, Json
 
-_SHOWN = 300
+_LONGEST = 300
 _LISTED = 20
 # What Markdown, GitHub's dialect of it or HTML would act on in the middle of a line.
 _MARKUP = re.compile(r"[\\`*_{}\[\]#~$^]|:(?=\S)")
@@ -313,14 +313,14 @@ def _render_value(value: object) -> str:
 
 
 def _escape_markdown(text: str) -> str:
-    return _clip(" ".join(text.split()), _SHOWN)
+    return _clip(" ".join(text.split()), _LONGEST)
 
 
 def _clip(text: str, limit: int) -> str:
     return text if len(text) <= limit else f"{text[: limit - 1]}… ({len(text)} characters)"
 
 
-def _render_text(value: object, limit: int = _SHOWN) -> str:
+def _render_text(value: object, limit: int = _LONGEST) -> str:
     """Recorded text in the middle of a line: one line, and nothing of it acts as Markdown or
     HTML."""
     text = _clip(str("none" if value is None else value), limit)

@@ -41,11 +41,11 @@ def find_transcripts(
 
     def list_all() -> list[Transcript]:
         # all at once: between two of them the caller works, and what it does is not theirs
-        found = list(sessions.find(home, environment))
-        for one in found:
+        transcripts = list(sessions.find(home, environment))
+        for one in transcripts:
             if not isinstance(one, Transcript):
                 raise TypeError(f"expected a Transcript, found {type(one).__name__}")
-        return found
+        return transcripts
 
     return iter(_ask(harness, list_all, briefly=False))
 
@@ -58,8 +58,8 @@ def locate_transcript(harness: str, query: TranscriptQuery) -> Transcript | None
     if harness not in list_names():
         return None
     sessions = _find_harness_sessions(harness)
-    found: Transcript | None = _ask(harness, lambda: sessions.locate(query))
-    return found
+    transcript: Transcript | None = _ask(harness, lambda: sessions.locate(query))
+    return transcript
 
 
 def read_session(
@@ -80,11 +80,11 @@ def read_session(
     dialect, sessions = find_dialect(harness), _find_harness_sessions(harness)
 
     def read() -> Session | None:
-        found = read_session_with(sessions.reader, dialect, main, others, cwd, is_over=is_over)
-        if briefly and harness not in OWN and found is not None:
-            for item in found.events:  # that this ends, too: it is done again for each
+        session = read_session_with(sessions.reader, dialect, main, others, cwd, is_over=is_over)
+        if briefly and harness not in OWN and session is not None:
+            for item in session.events:  # that this ends, too: it is done again for each
                 dialect.translate(item.payload)
-        return found
+        return session
 
     session: Session | None = _ask(harness, read, briefly=briefly)
     return session
@@ -103,8 +103,8 @@ def _find_harness_sessions(harness: str) -> KeptSessions:
             raise TypeError(f"expected KeptSessions, found {type(sessions).__name__}")
         return sessions
 
-    found: KeptSessions = _ask(harness, find)
-    return found
+    listed: KeptSessions = _ask(harness, find)
+    return listed
 
 
 def _ask(harness: str, work: Callable[[], Any], *, briefly: bool = True) -> Any:

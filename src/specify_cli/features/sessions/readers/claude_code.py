@@ -38,8 +38,8 @@ def find_transcripts(home: str, environment: Mapping[str, str]) -> Iterator[Tran
     for path in list_files(f"{top}/projects", 1, ".jsonl"):
         # Most are of other projects, and say so in their first lines.
         cwd = find_cwd(read_head(path, FIRST_BYTES)) or find_cwd(read_head(path))
-        found = describe_transcript(path, cwd, _find_subagents(path), Path(path).stem)
-        yield found._replace(read_part=_read_part)
+        transcript = describe_transcript(path, cwd, _find_subagents(path), Path(path).stem)
+        yield transcript._replace(read_part=_read_part)
 
 
 def _find_subagents(path: str) -> dict[str, str]:

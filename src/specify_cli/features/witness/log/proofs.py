@@ -91,7 +91,7 @@ def check_proofs(
         return Checked((), "")
     by_id = {str(report.invocation_id): report for report in reports}
     findings: list[Finding] = []
-    shown: set[tuple[str, str]] = set()
+    pairs: set[tuple[str, str]] = set()
     trusted: set[tuple[str, str]] = set()
     unchecked: tuple[str, ...] = ()
     for path, invocation_id, kind in contents.proofs:
@@ -107,7 +107,7 @@ def check_proofs(
                 trusted.add((invocation_id, kind))
                 if _has_other_signature(proof.checkpoint, policy):
                     unchecked = (_UNCHECKED,)
-            shown.add((invocation_id, kind))
+            pairs.add((invocation_id, kind))
         except NoteError as error:
             findings.append(finding("PROOF_INVALID", path, str(error)))
 
@@ -118,7 +118,7 @@ def check_proofs(
             if (key, START) in proven and (report.status == "open" or (key, CLOSE) in proven)
         )
 
-    whole, signed, of = list_whole(shown), list_whole(trusted), count(len(by_id), "record")
+    whole, signed, of = list_whole(pairs), list_whole(trusted), count(len(by_id), "record")
     claim = f"that a log holds {len(whole)} of {of}, signed by a key nobody vouches for (--policy)"
     if signed:
         claim = f"that a log signed by a trusted key holds {len(signed)} of {of}"
