@@ -23,6 +23,8 @@ from specify_cli.features.search import database
 from specify_cli.invocation.executor import ProfileInvocationExecutor
 from specify_cli.libraries.ssh.signatures import sign_text
 from specify_cli.project.config import load_project
+from specify_cli.record import layout
+from specify_cli.record.reading.patch_lines import digest_line, lines_of_digests
 from support import FULL, accept, git, run_main
 from trails import hide_copy
 
@@ -342,6 +344,24 @@ def records_that_are_no_json(street: Street) -> None:
     street.mallory.commit("no json")
 
 
+def an_annex_on_an_honest_record(street: Street) -> None:
+    """Lines of Mallory's, said behind the close of Ada's record to be of it."""
+    honest = street.honest_work()
+    _, lines = read_record(street.mallory, honest)
+    street.mallory.write("src/evil.py", "def take_all_of_the_money(bank):\n")
+    fields = {
+        "event": "patch_apply", "at": lines[-1]["completed_at"], "path": "src/evil.py", "kind": "create", "ok": True,
+        "witness": "transcript", "claimed_at": lines[-1]["completed_at"], "invocation_id": honest,
+        "lines": lines_of_digests(None, [digest_line("def take_all_of_the_money(bank):")]), "salt": "ab" * 16,
+    }  # fmt: skip
+    data = reseal([*lines, fields]).splitlines(keepends=True)[-1]
+    folder = street.mallory.root / layout.annex_folder(honest)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "01JD4Q3S0000000000000000A2.jsonl").write_bytes(data)
+    git(street.mallory.root, "add", "-f", str(folder))
+    street.mallory.commit("by ada, surely")
+
+
 ATTACKS: tuple[Callable[[Street], None], ...] = (
     sealed_by_nobody, logged_by_a_key_of_its_own, keys_of_its_own_in_the_branch, enrolled_by_a_key_of_its_own,
     rules_switched_off, an_approval_without_a_signature, an_approval_by_a_key_of_its_own, an_approval_of_another_record,
@@ -351,7 +371,7 @@ ATTACKS: tuple[Callable[[Street], None], ...] = (
     a_waiver_of_somebody_for_another_record, files_hidden_by_attributes, a_request_that_draws_on_the_terminal,
     a_request_in_markdown_and_html, names_that_draw_and_break_lines, a_link_and_a_fifo_in_place_of_records,
     a_test_run_that_only_says_so, a_policy_that_allows_everything, hooks_taken_out, a_branch_from_before_the_rules,
-    rules_that_cannot_be_read, records_that_are_no_json,
+    rules_that_cannot_be_read, records_that_are_no_json, an_annex_on_an_honest_record,
 )  # fmt: skip
 
 
