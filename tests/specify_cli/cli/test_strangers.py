@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, cast
@@ -26,7 +27,7 @@ from specify_cli.features.gate.evidence import _ask_custom
 from specify_cli.features.gate.rules import parse_gate
 from specify_cli.features.hooks.strangers import load_foreign
 from specify_cli.project.checks import Finding
-from support import Cli, environment, wait_until
+from support import PATIENCE, Cli, environment, wait_until
 
 ROOT = Path(__file__).parents[3]
 Run = Callable[..., subprocess.CompletedProcess[str]]
@@ -408,7 +409,16 @@ def bring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bring]:
         (about / "entry_points.txt").write_text(f"[spec_kitty.features]\n{name} = kitty_{name}.feature:FEATURE\n")
         monkeypatch.syspath_prepend(folder)
 
+    before = set(threading.enumerate())
     yield write
+    # What waits in such a package goes on when it may; in the next test it would import what it finds there.
+    waiting = [
+        module for name, module in [*sys.modules.items()] if name.startswith("kitty_") and hasattr(module, "end")
+    ]
+    for module in waiting:
+        module.end.set()
+    for thread in set(threading.enumerate()) - before if waiting else ():
+        thread.join(PATIENCE)
     _get_command.cache_clear()
     load_foreign.cache_clear()
     for module in [name for name in sys.modules if name.startswith("kitty_")]:
