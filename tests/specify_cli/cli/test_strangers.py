@@ -412,11 +412,10 @@ def bring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bring]:
     before = set(threading.enumerate())
     yield write
     # What waits in such a package goes on when it may; in the next test it would import what it finds there.
-    waiting = [
-        module for name, module in [*sys.modules.items()] if name.startswith("kitty_") and hasattr(module, "end")
-    ]
-    for module in waiting:
-        module.end.set()
+    packages = [package for name, package in [*sys.modules.items()] if name.startswith("kitty_")]
+    waiting = [package for package in packages if hasattr(package, "end")]
+    for package in waiting:
+        package.end.set()
     for thread in set(threading.enumerate()) - before if waiting else ():
         thread.join(PATIENCE)
     _get_command.cache_clear()
