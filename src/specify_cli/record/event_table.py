@@ -84,9 +84,9 @@ class EventType:
         """The members that a line of this event can have besides those of every line."""
         return self._make_members()
 
-    @property
+    @cached_property
     def recordable(self) -> Mapping[str, Member]:
-        """The members that a payload can give."""
+        """The members that a payload can give; each event that is recorded asks for them."""
         return {name: member for name, member in self.members.items() if member.presence}
 
 

@@ -404,12 +404,6 @@ def redact(text: str, rules: RuleSet) -> Redacted:
     return redact_with(text, None, rules)
 
 
-@lru_cache(maxsize=1)
-def _group_needles() -> tuple[Needles, Needles, Needles]:
-    """Return the needles of the shipped rules by the view they are looked for in."""
-    return SHIPPED.group_needles()
-
-
 # Characters, the rarer ones last, before all those beyond ASCII.
 _RARE = (
     " etorniaslcpdumSTghIfCPE_yA.NROvDbLM:xFwk,U()-GB/H=V0\"2#1W*>jq]{[KX;zY}3'46<589|+@7QZ&J~?$%\\"
@@ -424,7 +418,7 @@ def _rank_needles(view: int) -> dict[str, Needles]:
     """Return the needles of one of the views by their rarest character."""
     ranks = {sign: rank for rank, sign in enumerate(_RARE)}
     ranked: dict[str, dict[int, list[str]]] = {}
-    for place, ones in _group_needles()[view]:
+    for place, ones in SHIPPED.needles[view]:
         for needle in ones:
             rarest = max(needle, key=lambda sign: ranks.get(sign, len(ranks)))
             ranked.setdefault(rarest, {}).setdefault(place, []).append(needle)
@@ -440,7 +434,7 @@ def _find_candidates(view: View, rules: RuleSet) -> tuple[int, ...]:
     if not rules.shipped:
         return ()
     candidates = set()
-    groups = _group_needles()
+    groups = SHIPPED.needles
     for number, where in enumerate((view.words, view.folded, view.text)):
         # Few texts hold a long word.
         if not where or (rules.sieve and not _may_hold(rules.sieve[number], where)):
@@ -490,7 +484,7 @@ def _compile_sieve() -> tuple[Any, ...]:
 
     groups = [
         sorted({needle.encode() for _, ones in needles for needle in ones})
-        for needles in _group_needles()
+        for needles in SHIPPED.needles
     ]
     return tuple(re2.compile(b"|".join(map(re2.escape, ones))) for ones in groups)
 

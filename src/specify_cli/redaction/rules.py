@@ -18,6 +18,7 @@ holds no needle at all. A hook redacts a text at every tool call.
 from __future__ import annotations
 
 import json
+from functools import cached_property
 
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 from specify_cli.redaction.heuristics import (
@@ -99,8 +100,9 @@ class ShippedRules:
     def __iter__(self) -> Iterator[Rule]:
         return map(self.__getitem__, range(len(self)))
 
-    def group_needles(self) -> tuple[Needles, Needles, Needles]:
-        """Return the needles with the places of their rules, by the view they are looked for in.
+    @cached_property
+    def needles(self) -> tuple[Needles, Needles, Needles]:
+        """The needles with the places of their rules, by the view they are looked for in.
 
         The views are the long words of a text, its folded letters, the text itself.
         """

@@ -96,7 +96,7 @@ def find_recorder(at: Site, call: HookInput) -> Recorder:
     if not session:
         raise Orphan("the payload names no session")
     # What cannot be used is said even where no record is found.
-    loaded, index = load_project(root, at.home), Index(root)
+    loaded, index, read = load_project(root, at.home), Index(root), FileRecordStore(root).read
     why = "no invocation is bound to this session"
     closed, begun_in = ("", ""), ""  # when and which, and which began the subagent
 
@@ -115,14 +115,13 @@ def find_recorder(at: Site, call: HookInput) -> Recorder:
             return None
         why = f"the bound invocation {invocation_id} is closed or read-only"
         closed = max(closed, ((row and row.completed_at) or "", invocation_id))
-        if call.events and not list_untold(at, place, call):
-            if call.closes:
-                _annex_result(open_recorder(at, place, session, loaded), call)
-            elif _is_contradicted(open_recorder(at, place, session, loaded), at, call):
-                why = f"it contradicts what the closed invocation {invocation_id} holds"
-                return None
-            raise Recorded
-        if call.events and not call.closes and _began_it(at, place, call):
+        if not call.events:
+            return None
+        data = read(place)
+        if not list_untold(at, place, data, call):
+            _refuse_recorded(open_recorder(at, place, session, loaded), data, at, call)
+            why = f"it contradicts what the closed invocation {invocation_id} holds"
+        elif not call.closes and _began_it(data, invocation_id, call):
             begun_in = begun_in or invocation_id
         return None
 
@@ -145,19 +144,19 @@ def find_recorder(at: Site, call: HookInput) -> Recorder:
         if number or binding.profile_id is None:
             _remember(at, session, agent, place, binding.source)
         return open_recorder(at, place, session, loaded)
-    if call.events and any(not list_untold(at, one, call) for one in find_imported(at, session)):
+    imported = find_imported(at, session) if call.events else ()
+    if any(not list_untold(at, one, read(one), call) for one in imported):
         raise Recorded
     if begun_in:
         raise Late(f"{begun_in} began its subagent, and is closed", begun_in)
     raise Orphan(why, closed[1] or None)
 
 
-def _began_it(at: Site, place: Place, call: HookInput) -> bool:
-    """Return whether a closed record reports work of the subagent that makes a call. Raises Late
-    where it holds the call's begin."""
-    data = FileRecordStore(at.root).read(place)
+def _began_it(data: bytes, invocation_id: str, call: HookInput) -> bool:
+    """Return whether a closed record with this data reports work of the subagent that makes a call.
+    Raises Late where it holds the call's begin."""
     if awaits_end(data, call):
-        raise Late(f"{place.invocation_id} holds its begin, and is closed", place.invocation_id)
+        raise Late(f"{invocation_id} holds its begin, and is closed", invocation_id)
     agent = call.events[0].payload.get("agent")
     named = f'"agent":{json.dumps(agent, ensure_ascii=False)}'
     return isinstance(agent, str) and named.encode("utf-8", "replace") in data
@@ -173,11 +172,11 @@ def _refuse_earlier(at: Site, call: HookInput) -> None:
     if earlier is None:
         return
     place = Index(at.root).resolve(earlier)
-    if not list_untold(at, place, call):
+    data = FileRecordStore(at.root).read(place)
+    if not list_untold(at, place, data, call):
         if call.closes:
             _annex_result(open_recorder(at, place, call.session_id), call)
         raise Recorded
-    data = FileRecordStore(at.root).read(place)
     if ends_part(data) or (not call.closes and awaits_end(data, call)):
         raise Late(f"it is of {earlier}, which has ended", earlier)
 
@@ -221,8 +220,9 @@ def find_elsewhere(at: Site, call: HookInput) -> tuple[Site, str | None] | None:
     return None
 
 
-def list_untold(at: Site, place: Place, call: HookInput) -> list[int]:
-    """Return the places of a call's events that neither a closed record nor an annex of it reports.
+def list_untold(at: Site, place: Place, data: bytes, call: HookInput) -> list[int]:
+    """Return the places of a call's events that neither a closed record with this data nor an annex
+    of it reports.
 
     What a transcript reported after the close, or by an import, has no key. Of the call that closed
     its record the begin alone is expected.
@@ -231,7 +231,6 @@ def list_untold(at: Site, place: Place, call: HookInput) -> list[int]:
         first = call.events[0]
         begin = first._replace(event="tool_call", phase="pre", call_id=first.named_id)
         call = call._replace(events=(begin,))
-    data = FileRecordStore(at.root).read(place)
     keys = list_keys(at, call)
     untold = [number for number, key in enumerate(keys) if not holds_all(data, [key])]
     lines: list[Fields] = [*annex_events(at.root, place.invocation_id)] if untold else []
@@ -244,9 +243,18 @@ def list_untold(at: Site, place: Place, call: HookInput) -> list[int]:
     ]
 
 
-def _is_contradicted(recorder: Recorder, at: Site, call: HookInput) -> bool:
-    """Return whether a record holds one of these events with another body."""
-    data = FileRecordStore(recorder.project.root).read(recorder.place)
+def _refuse_recorded(recorder: Recorder, data: bytes, at: Site, call: HookInput) -> None:
+    """Raise Recorded for a call of which a closed record with this data holds each event, unless
+    one has another body there. The end of the call that closed it becomes an annex."""
+    if call.closes:
+        _annex_result(recorder, call)
+    elif _is_contradicted(recorder, data, at, call):
+        return
+    raise Recorded
+
+
+def _is_contradicted(recorder: Recorder, data: bytes, at: Site, call: HookInput) -> bool:
+    """Return whether a record with this data holds one of these events with another body."""
     return any(
         key is not None
         and find_line(data, key) is not None

@@ -158,9 +158,14 @@ class SessionMerger:
 
     def _find_elsewhere(self, harness: str, session_id: str) -> Iterator[str]:
         """Yield the other worktrees in which a session was bound to a record."""
-        for other in find_worktrees(self._project.root):
+        for other in self._worktrees:
             if list_bindings(other, harness, session_id, None):
                 yield other
+
+    @cached_property
+    def _worktrees(self) -> list[str]:
+        """The other worktrees of the repository: doctor asks for each session."""
+        return list(find_worktrees(self._project.root))
 
     def forget_orphans(self, session: Session, events: Iterable[ReportedEvent]) -> None:
         """Note which of the hooks' orphans are in records now. Raises OSError, InvocationError."""

@@ -23,7 +23,7 @@ from datetime import datetime
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 from doctrine.text import say
 from specify_cli.record.event_table import EVENTS
-from specify_cli.record.reading.views import View
+from specify_cli.record.reading.views import View, get_seq
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -165,7 +165,7 @@ def _begin(number: int, fields: Mapping[str, object], within: int | None) -> Ent
     """
     # What a safe export leaves of a line has no event.
     kind = say(fields.get("event") or ("withheld" if "withheld" in fields else ""))
-    seq = _get_seq(fields, number)
+    seq = get_seq(fields, number)
     agent = fields.get("agent")
     status: object = "open" if kind in ("tool_call", "step_started") else _read_status(kind, fields)
     duration = fields.get("duration_ms")
@@ -201,17 +201,11 @@ def _end(entry: Entry, number: int, fields: Mapping[str, object]) -> Entry:
         duration = measure(start, end)
     status = _read_status(say(fields.get("event")), fields)
     return entry._replace(
-        end_seq=_get_seq(fields, number),
+        end_seq=get_seq(fields, number),
         status=None if status is None else say(status),
         duration_ms=duration,
         end_fields=fields,
     )
-
-
-def _get_seq(fields: Mapping[str, object], number: int) -> int:
-    """Return a line's number; its place among the others where it has none."""
-    seq = fields.get("seq")
-    return seq if type(seq) is int else number
 
 
 def _read_status(kind: str, fields: Mapping[str, object]) -> object:

@@ -135,10 +135,10 @@ def fields_of(record: Record) -> Sequence[Fields]:
     return change(record.entries, lambda entry: entry.fields)
 
 
-def get_seq(fields: Mapping[str, object]) -> int:
-    """Return the number of a line; -1 for one without a number."""
+def get_seq(fields: Mapping[str, object], default: int = -1) -> int:
+    """Return the number of a line; `default` for one without a number."""
     seq = fields.get("seq")
-    return seq if type(seq) is int else -1
+    return seq if type(seq) is int else default
 
 
 def list_objects(value: object) -> list[dict[str, object]]:

@@ -115,7 +115,7 @@ def say_late(at: Site, call: HookInput, closed: str, *, is_of_it: bool) -> bool:
         closing(open_recorder(at, place, session)) as recorder,
     ):
         items = compose_events(recorder, call)
-        untold = [items[number] for number in list_untold(at, place, call)]
+        untold = [items[number] for number in list_untold(at, place, data, call)]
         late = [item for item in untold if item.event in ANNEX_EVENTS]
         if late:
             recorder.annex(late)

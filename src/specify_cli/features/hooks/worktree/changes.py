@@ -64,11 +64,8 @@ _TAIL = 1024 * 1024
 
 
 class Changes:
-    """The changes of one record's work tree.
-
-    Where the record is closed, `late` is the call that ended after that, empty for one that begins:
-    changes of its calls become annexes then.
-    """
+    """The changes of one record's work tree; with `is_late` the record is closed, and changes of
+    its calls become annexes."""
 
     def __init__(
         self,
@@ -77,10 +74,10 @@ class Changes:
         recorder: Recorder,
         *,
         is_small: bool,
-        late: str | None = None,
+        is_late: bool = False,
     ) -> None:
         self._at, self._root, self._index, self._is_small = at, at.root, index, is_small
-        self._late = late
+        self._is_late = is_late
         self._recorder, self._settings = recorder, recorder.settings
         self._reader = Reader(index, recorder.settings)
 
@@ -128,7 +125,7 @@ class Changes:
         turn, where `ended` is None: then nobody knows.
         """
         now = at // 1_000_000
-        owners, moments = self._judge(moved, known, now)
+        owners, moments = self._judge(moved, known, now, ended)
         moved, at = _set_waiting_aside(moved, owners, moments, at, ended)
         began = [call.span.begin for owner in owners.values() for call in owner.calls]
         brought = bool(began) and has_git_brought(self._index.top, min(began))
@@ -182,10 +179,10 @@ class Changes:
         return at
 
     def _judge(
-        self, moved: Moved, known: KnownTree, now: int
+        self, moved: Moved, known: KnownTree, now: int, ended: str | None
     ) -> tuple[dict[str, ChangeOwner], dict[str, int]]:
         """Return whose each change is, and when it happened (ms)."""
-        own, covered, untold = self._read_own(now)
+        own, covered, untold = self._read_own(now, ended)
         kinds = {name: kind for name, kind in known.calls.items() if name not in untold}
         moments = {
             path: find_arrival(self._root, path, state, known.at - TICK) // 1_000_000
@@ -215,7 +212,7 @@ class Changes:
             owners[path] = owner
         return owners, moments
 
-    def _read_own(self, now: int) -> tuple[Activity, int, set[object]]:
+    def _read_own(self, now: int, ended: str | None) -> tuple[Activity, int, set[object]]:
         """Return what the end of the record reports, the moment (ms) from which that is all, and
         the calls whose end nobody reported.
 
@@ -227,11 +224,12 @@ class Changes:
         data = record_file(start, _TAIL)
         lines = read_lines(data[data.find(b"\n") + 1 :] if start else data)
         first = read_moment(lines[0].get("at", lines[0].get("started_at"))) if lines else None
-        if self._late is not None:
+        if self._is_late:
             from specify_cli.storage.queries import annex_events  # rare, and loads what verifies
 
             more = annex_events(self._root, self._recorder.invocation_id)
-            lines = [*filter(self._is_of_late, lines), *more]
+            # The call has ended now, and not when its end was inferred.
+            lines = [*(one for one in lines if not _is_inferred_end(one, ended)), *more]
         own = read_activity(lines, now)
         running = [call.call_id for call in own.calls if call.span.end == now]
         ends = read_ends(find_dialect(self._at.harness), self._at.transcript, running)
@@ -243,11 +241,6 @@ class Changes:
             if line.get("inferred") is True and "claimed_at" not in line
         }
         return own, now if first is None else first, untold
-
-    def _is_of_late(self, line: Fields) -> bool:
-        """Return whether a line counts for a call that ended after the close: not its end that was
-        inferred then."""
-        return line.get("inferred") is not True or line.get("call_id") != self._late
 
     def _is_not_own(self, path: str, known: KnownTree, owner: ChangeOwner, blob: str) -> bool:
         """Return whether others may have written what a call left, which git has as `blob`."""
@@ -308,13 +301,17 @@ class Changes:
     def _append(self, items: list[tuple[Composed, str]]) -> None:
         """Append lines, each once by the key that distinguishes it; of a record that is closed
         only changes of its calls, as annexes."""
-        if self._late is not None:
+        if self._is_late:
             changes = [item for item, _ in items if item.event == "patch_apply"]
             if changes:
                 self._recorder.annex(changes)
         elif items:
             keys = [digest_of_names("tree", item.event, key)[:32] for item, key in items]
             self._recorder.append([item for item, _ in items], dedupe=keys, checkpoints=False)
+
+
+def _is_inferred_end(line: Fields, call_id: str | None) -> bool:
+    return line.get("inferred") is True and line.get("call_id") == call_id
 
 
 def _count_left_out(number: int) -> Composed:

@@ -85,8 +85,7 @@ def look(
 
             own = recorder or open_recorder(at, place, session)
             try:
-                late = (ended or "") if is_late else None
-                changes = Changes(at, index, own, is_small=is_small, late=late)
+                changes = Changes(at, index, own, is_small=is_small, is_late=is_late)
                 if known is None or moved is None:
                     forget_old(fd, now)
                     known = changes.begin(now)
