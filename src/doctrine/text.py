@@ -51,9 +51,10 @@ def say_member(values: Mapping[str, object], key: str) -> str | None:
     return None if value is None else say(value)
 
 
-def get_object(values: Mapping[str, object], key: str) -> dict[str, Any]:
-    """Return a member that is a JSON object; an empty one where it is none, or is not there."""
-    value = values.get(key)
+def get_object(source: object, key: str) -> dict[str, Any]:
+    """Return a member that is a JSON object; an empty one where it is none, or is not there, or
+    where the source is no object itself."""
+    value = source.get(key) if isinstance(source, dict) else None
     return value if isinstance(value, dict) else {}
 
 

@@ -18,7 +18,7 @@ from itertools import groupby
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from doctrine.text import say
+from doctrine.text import get_object, say
 
 Json = dict[str, object]
 CHAT, MESSAGES = "/chat/completions", "/messages"
@@ -277,24 +277,19 @@ def _read_tool(item: Any) -> Tool:
 def _read_tokens(value: object) -> dict[str, int]:
     """Return what an answer used by kind (docs/hooks.md): OpenAI's form counts as asked what its
     cache gave."""
-    used = _get_object(value, "usage")
-    cached = _get_object(used, "prompt_tokens_details").get("cached_tokens")
+    used = get_object(value, "usage")
+    cached = get_object(used, "prompt_tokens_details").get("cached_tokens")
     by_kind = {
         "input": used.get("input_tokens", used.get("prompt_tokens")),
         "output": used.get("output_tokens", used.get("completion_tokens")),
         "cache_read": used.get("cache_read_input_tokens", cached) or None,
         "cache_write": used.get("cache_creation_input_tokens") or None,
-        "thinking": _get_object(used, "completion_tokens_details").get("reasoning_tokens") or None,
+        "thinking": get_object(used, "completion_tokens_details").get("reasoning_tokens") or None,
     }
     counts = {name: count for name, count in by_kind.items() if type(count) is int and count >= 0}
     if "prompt_tokens" in used and "input" in counts:
         counts["input"] = max(0, counts["input"] - counts.get("cache_read", 0))
     return counts
-
-
-def _get_object(value: object, name: str) -> Mapping[str, Any]:
-    member = value.get(name) if isinstance(value, Mapping) else None
-    return member if isinstance(member, Mapping) else {}
 
 
 def _write_chat(question: Question) -> Iterator[Json]:
