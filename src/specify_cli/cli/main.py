@@ -11,9 +11,13 @@ import json
 import os
 import sys
 
+from specify_cli.cli.stored_modules import store_modules
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import NoReturn
+
+    from specify_cli.cli.stored_modules import StoredModules
 
 # Whether a room answers this command line alone, as `hook`: several harnesses take an exit code for
 # a refusal of the agent's own call, so nothing that goes wrong may be felt there.
@@ -30,11 +34,14 @@ def script() -> NoReturn:
     It never returns: the process ends with the exit code.
     """
     gc.set_threshold(200_000, 20, 20)
+    modules = _ask_stored_modules()
     try:
         code = main()
         for stream in (sys.stdout, sys.stderr):
             if stream is not None:
                 stream.flush()
+        if modules is not None and "typer" not in sys.modules:
+            modules.save()  # of a plain command, after its answer
     except (KeyboardInterrupt, ImportError) as error:
         if _is_undisturbing:
             os._exit(0)  # nowhere to say so: the agent goes on undisturbed
@@ -45,6 +52,15 @@ def script() -> NoReturn:
     except OSError:
         code = 1  # a stream that cannot take what Typer printed; there is nowhere to say so
     os._exit(code)
+
+
+def _ask_stored_modules() -> StoredModules | None:
+    """Let imports ask the file of stored modules first; None where the system has no `pread`."""
+    if not hasattr(os, "pread"):
+        return None
+    here = os.path.dirname(__file__)
+    root = os.path.dirname(os.path.dirname(here))
+    return store_modules(f"{here}/tables/compiled/modules.bin", root)
 
 
 def main(argv: list[str] | None = None) -> int:

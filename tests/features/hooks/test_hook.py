@@ -348,6 +348,7 @@ def test_the_ordinary_hook_loads_what_an_append_takes_and_no_more(chartered: Pat
             "package_rules",
             "cli",
             "cli.main",
+            "cli.stored_modules",
             "errors",
             "durable",
             "features",
