@@ -130,7 +130,10 @@ class Clauses(Questions):
         action = self.name_action(last)
         # "Configurable log format" is to be built, "new release" is not.
         is_wish = self.is_in(i, "wished") and last > i and self.word(i - 1) not in _KNOWN
-        is_absent = self.word(i - 1) == "no" and self.is_in(last, "deliverables", "buildables")
+        # "no output with --quiet", "how about a progress bar?"
+        is_suggested = self.word(i - 2) == "about" and self.word(i - 1) in ("a", "an")
+        is_absent = self.word(i - 1) == "no" or is_suggested
+        is_absent = is_absent and self.is_in(last, "deliverables", "buildables")
         named = self.find_verb(last)
         is_wish = is_wish and not action and (named is None or named.action != "none")
         if is_absent or is_wish:

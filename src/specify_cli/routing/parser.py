@@ -49,6 +49,7 @@ _TAILS = ("preparatory", "verify_tail", "report_tail", "follow")
 _SPEAKERS = read_cell("we i we'd i'd we've i've")
 _ASKING = read_cell("task ask request")
 _PRAISE = read_cell("good great nice excellent awesome amazing perfect cool")
+_DONE = read_cell("done ready finished possible needed necessary merged fixed pass")
 _KEEPING = read_cell("write document note list summarize report explain print")
 # With these begins no title after the name of a part.
 _GRAMMAR = ("stop_words", "determiners", "boundaries", "leadins", "wh", "aux", "negations")
@@ -362,7 +363,11 @@ def _read_sentences(
             introduces = parsed.is_in(first, "subordinators") and last < end
             if introduces and not (question and parsed.is_in(first, "wh_aux")):
                 continue
-            lead = parsed.read_clause(first, last, question) or _read_joined(parsed, first, last)
+            lead = (
+                parsed.read_clause(first, last, question)
+                or _read_after_condition(parsed, first, last)
+                or _read_joined(parsed, first, last)
+            )
             if question and parsed.word(end - 1) == "why" and tokens[end - 2].kind == ",":
                 lead = parsed.make_reading(end - 1, "question", "analyze"), end
             if lead and lead[0].rule.startswith("question") and lead[0].action != "review":
@@ -441,6 +446,32 @@ def _read_joined(parsed: Clauses, first: int, last: int) -> tuple[Reading, int] 
         is_base = order[0].token.lower().split()[0] == order[0].lemma.split()[0]
         return order if is_base else None
     return None
+
+
+def _read_after_condition(parsed: Clauses, first: int, last: int) -> tuple[Reading, int] | None:
+    """Return the order that follows a condition without a comma: "when done summarize the changes",
+    "before you touch the code explain the flag".
+
+    It is a verb in its base form with its object, where the words before it can end a clause.
+    """
+    if not parsed.is_in(first, "subordinators"):
+        return None
+    for i in range(first + 2, last - 1):
+        verb = parsed.find_verb(i)
+        is_base = verb is not None and parsed.word(i) == verb.lemma
+        if is_base and parsed.marks_object(i + 1, last) and _can_end(parsed, i - 1):
+            order = parsed.read_order(i, last, noun=False, opened=False)
+            if order and order[0].action != "none":
+                return order
+    return None
+
+
+def _can_end(parsed: Clauses, i: int) -> bool:
+    """Return whether a condition can end at `i`: "if it is slow", "once the tests pass"."""
+    if parsed.word(i) in THINGS or parsed.word(i) in _DONE or parsed.is_in(i, "finite", "states"):
+        return True
+    # "before touching the code": a noun with its article
+    return parsed.is_in(i - 1, "determiners") and not parsed.is_in(i, "determiners", "leadins")
 
 
 def _combine(parsed: Clauses, first: Reading, at: int, end: int) -> tuple[Reading, ...]:
