@@ -13,7 +13,7 @@ from specify_cli.routing.request_text import SUBJECTS, Reading, RequestText
 from specify_cli.routing.words import read_cell
 
 OWN_WORK = read_cell("changes code implementation solution branch fix")
-_OWN_CODE = read_cell("function approach query class method migration")
+_OWN_CODE = read_cell("function approach query class method migration use usage regex schema logic")
 _PLAIN_WH = read_cell("why where when who why's where's who's")
 _POLITE = read_cell("can could would will shall")
 
