@@ -468,7 +468,10 @@ class Clauses(Questions):
         if checks or follows or reports or tracks:
             return []
         # The object of a phrase stands after it, or in its gap: "and get rid of the hotspots"
-        has_object = self.marks_object(after, end) or " … " in other.token
+        thing = after + self.is_adverb(after)
+        has_object = self.marks_object(thing, end) or " … " in other.token
+        # "and remove obviously outdated pages"
+        has_object = has_object or self.is_in(thing, "lacking", "states", "wished")
         particle = other.rule == "phrase" and self.word(after - 1) in _PARTICLES
         has_object = has_object or (particle and self.continues(after, end))
         return [other] if sure or has_object or other.rule == "verb" else []
