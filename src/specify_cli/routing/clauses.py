@@ -23,13 +23,11 @@ _KNOWN = read_cell("the this that my our your")
 _OTHERS = read_cell("i'll we'll they he she it is are was has had")
 _ASKS = read_cell("please you me us we users")
 _OUGHT = read_cell("should must shall")
-_ONTO = read_cell("on to in as up")
 _PLACES = read_cell("on for in to")
 _PARTICLES = read_cell("up of off out down into")
 _MOVED = read_cell("into onto from")
 # "Do the frontend" is an order, whatever it names; "do a demo" names no work.
 _SOME_DOING = ("do a", "do an", "do another")
-_PART_OF = read_cell("to on of from in")
 # A subject and its predicate are at most so many words apart.
 _PREDICATE = 7
 # These ask for a cause: "why it fails".
@@ -358,7 +356,7 @@ class Clauses(Questions):
         if done and done.action == "implement" and self.word(i).endswith("ing"):
             return done  # "Consider using a set"
         tracks = verb.lemma.removesuffix(" up") in table.words("tracker_verbs")
-        if tracks and self._is_tracked(i, end):
+        if tracks and self.is_tracked(i, end):
             return verb._replace(action="curate")
         last, after = self.find_head(i, end)
         if self.word(last) == "list" and self.word(after) == "of":
@@ -387,25 +385,6 @@ class Clauses(Questions):
         # "Update the spec" is no order to specify anew.
         is_assembled = action in ("specify", "review") and verb.lemma in table.words("assembling")
         return verb._replace(action=action) if action and not is_assembled else verb
-
-    def _is_tracked(self, i: int, end: int) -> bool:
-        """Return whether the object is an entry of the tracker, or a part of one: "the ticket", "a
-        comment to the issue"."""
-        while i < end and (self.is_in(i, "determiners") or self.word(i) in _ONTO):
-            i += 1
-        last, after = self.find_head(i, end)
-        if self.word(last).endswith("ed"):  # "issues fixed in 2.1"
-            last -= 1
-        if self.is_in(last, "tracker"):
-            return True
-        is_part = last < 0 or self.is_in(last, "tracker_parts") or self.word(after) == "of"
-        if not is_part or self.word(after) not in _PART_OF:
-            return False
-        whole = self.find_head(after + 1, end)[0]
-        # "Duplicates of #9", "the status of ABC-12"
-        entry = self.tokens[after + 1] if after + 1 < end else None
-        is_entry = entry is not None and entry.kind == "n" and not entry.raw.isalnum()
-        return is_entry or self.is_in(whole, "tracker")
 
     # --- several actions
 
@@ -470,8 +449,11 @@ class Clauses(Questions):
         # The object of a phrase stands after it, or in its gap: "and get rid of the hotspots"
         thing = after + self.is_adverb(after)
         has_object = self.marks_object(thing, end) or " … " in other.token
-        # "and remove obviously outdated pages"
-        has_object = has_object or self.is_in(thing, "lacking", "states", "wished")
+        # "and remove obviously outdated pages", "and add tests"
+        is_last = (
+            thing + 1 >= end and self.word(thing).endswith("s") and self.tokens[k - 1].word != "/"
+        )
+        has_object = has_object or is_last or self.is_in(thing, "lacking", "states", "wished")
         particle = other.rule == "phrase" and self.word(after - 1) in _PARTICLES
         has_object = has_object or (particle and self.continues(after, end))
         return [other] if sure or has_object or other.rule == "verb" else []

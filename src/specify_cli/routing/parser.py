@@ -49,6 +49,7 @@ _TAILS = ("preparatory", "verify_tail", "report_tail", "follow")
 _SPEAKERS = read_cell("we i we'd i'd we've i've")
 _ASKING = read_cell("task ask request")
 _PRAISE = read_cell("good great nice excellent awesome amazing perfect cool")
+_FRONTS = read_cell("for in on at under inside from during with within")
 _DONE = read_cell("done ready finished possible needed necessary merged fixed pass")
 _KEEPING = read_cell("write document note list summarize report explain print")
 # With these begins no title after the name of a part.
@@ -365,7 +366,7 @@ def _read_sentences(
                 continue
             lead = (
                 parsed.read_clause(first, last, question)
-                or _read_after_condition(parsed, first, last)
+                or _read_after_front(parsed, first, last)
                 or _read_joined(parsed, first, last)
             )
             if question and parsed.word(end - 1) == "why" and tokens[end - 2].kind == ",":
@@ -409,6 +410,10 @@ def _find_request(
     if lead.action != "implement" or parsed.word(first) not in _SPEAKERS:
         return ()
     for begin, end in sentences:
+        if begin > start and lead.lemma == "get":  # "We get duplicates. Where do they come from?"
+            asked = parsed.read_question(begin, end, True, True)
+            if asked and asked.action == "analyze":
+                return (asked,)
         order = begin > start and parsed.read_order(begin, end, noun=False, opened=False)
         if order and order[0].action in ("plan", "specify"):
             return (order[0],)
@@ -448,30 +453,35 @@ def _read_joined(parsed: Clauses, first: int, last: int) -> tuple[Reading, int] 
     return None
 
 
-def _read_after_condition(parsed: Clauses, first: int, last: int) -> tuple[Reading, int] | None:
-    """Return the order that follows a condition without a comma: "when done summarize the changes",
-    "before you touch the code explain the flag".
+def _read_after_front(parsed: Clauses, first: int, last: int) -> tuple[Reading, int] | None:
+    """Return the order that follows a condition or a place without a comma: "when done summarize
+    the changes", "in the settings page add a toggle".
 
-    It is a verb in its base form with its object, where the words before it can end a clause.
+    It is a verb in its base form with its object, where the words before it can end what stands in
+    front.
     """
-    if not parsed.is_in(first, "subordinators"):
+    if not (parsed.is_in(first, "subordinators") or parsed.word(first) in _FRONTS):
         return None
     for i in range(first + 2, last - 1):
         verb = parsed.find_verb(i)
         is_base = verb is not None and parsed.word(i) == verb.lemma
-        if is_base and parsed.marks_object(i + 1, last) and _can_end(parsed, i - 1):
+        if is_base and parsed.marks_object(i + 1, last) and _can_end(parsed, first, i - 1):
             order = parsed.read_order(i, last, noun=False, opened=False)
             if order and order[0].action != "none":
                 return order
     return None
 
 
-def _can_end(parsed: Clauses, i: int) -> bool:
-    """Return whether a condition can end at `i`: "if it is slow", "once the tests pass"."""
+def _can_end(parsed: Clauses, first: int, i: int) -> bool:
+    """Return whether what begins a clause can end at `i`: "if it is slow", "once the tests pass",
+    "before touching the code", "in main.py", "on mobile"."""
     if parsed.word(i) in THINGS or parsed.word(i) in _DONE or parsed.is_in(i, "finite", "states"):
         return True
-    # "before touching the code": a noun with its article
-    return parsed.is_in(i - 1, "determiners") and not parsed.is_in(i, "determiners", "leadins")
+    if parsed.is_in(i, "determiners", "leadins", "aux"):
+        return False
+    if parsed.word(first) in _FRONTS and (i == first + 1 or parsed.is_name(i, i + 1)):
+        return True
+    return parsed.is_in(i - 1, "determiners") or parsed.is_in(i - 2, "determiners")
 
 
 def _combine(parsed: Clauses, first: Reading, at: int, end: int) -> tuple[Reading, ...]:

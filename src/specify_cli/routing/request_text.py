@@ -30,6 +30,8 @@ _GAP = 8
 _SOFTENERS = read_cell("me us up out down together please bitte mal moi")
 # Helping verbs of a statement; "must not" and "should not" are orders.
 _HELPING = read_cell("is are was were do does did has have had can could will would")
+_ONTO = read_cell("on to in as up")
+_PART_OF = read_cell("to on of from in")
 _ARTICLES = read_cell("the a an my our")
 _ADVERBS = read_cell("always sometimes often still also only just now again already yesterday")
 _CONTRACTED = read_cell("it's that's what's there's here's let's he's she's who's where's")
@@ -170,6 +172,25 @@ class RequestText:
         """Return whether an adverb stands at `i`: "always", "randomly"."""
         word = self.word(i)
         return word in _ADVERBS or (word.endswith("ly") and len(word) > 4)
+
+    def is_tracked(self, i: int, end: int) -> bool:
+        """Return whether the object is an entry of the tracker, or a part of one: "the ticket", "a
+        comment to the issue"."""
+        while i < end and (self.is_in(i, "determiners") or self.word(i) in _ONTO):
+            i += 1
+        last, after = self.find_head(i, end)
+        if self.word(last).endswith("ed"):  # "issues fixed in 2.1"
+            last -= 1
+        if self.is_in(last, "tracker"):
+            return True
+        is_part = last < 0 or self.is_in(last, "tracker_parts") or self.word(after) == "of"
+        if not is_part or self.word(after) not in _PART_OF:
+            return False
+        whole = self.find_head(after + 1, end)[0]
+        # "Duplicates of #9", "the status of ABC-12"
+        entry = self.tokens[after + 1] if after + 1 < end else None
+        is_entry = entry is not None and entry.kind == "n" and not entry.raw.isalnum()
+        return is_entry or self.is_in(whole, "tracker")
 
     def is_subject(self, i: int, end: int) -> bool:
         """Return whether what stands at `i` is something of which a statement can be made.
