@@ -49,7 +49,7 @@ _TAILS = ("preparatory", "verify_tail", "report_tail", "follow")
 _SPEAKERS = read_cell("we i we'd i'd we've i've")
 _ASKING = read_cell("task ask request")
 _PRAISE = read_cell("good great nice excellent awesome amazing perfect cool")
-_FRONTS = read_cell("for in on at under inside from during with within")
+_FRONTS = read_cell("for in on at under inside from during with within after before until since")
 _DONE = read_cell("done ready finished possible needed necessary merged fixed pass")
 _KEEPING = read_cell("write document note list summarize report explain print")
 # With these begins no title after the name of a part.
@@ -465,7 +465,8 @@ def _read_after_front(parsed: Clauses, first: int, last: int) -> tuple[Reading, 
     for i in range(first + 2, last - 1):
         verb = parsed.find_verb(i)
         is_base = verb is not None and parsed.word(i) == verb.lemma
-        if is_base and parsed.marks_object(i + 1, last) and _can_end(parsed, first, i - 1):
+        is_order = parsed.marks_object(i + 1, last) or parsed.word(i + 1) == "to"
+        if is_base and is_order and _can_end(parsed, first, i - 1):
             order = parsed.read_order(i, last, noun=False, opened=False)
             if order and order[0].action != "none":
                 return order

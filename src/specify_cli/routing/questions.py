@@ -14,6 +14,7 @@ from specify_cli.routing.words import read_cell
 
 OWN_WORK = read_cell("changes code implementation solution branch fix")
 _OWN_CODE = read_cell("function approach query class method migration use usage regex schema logic")
+_SOUND = read_cell("correct right ok okay sound")
 _PLAIN_WH = read_cell("why where when who why's where's who's")
 _POLITE = read_cell("can could would will shall")
 
@@ -85,5 +86,7 @@ class Questions(RequestText):
             # "Is this query safe?" is for a reviewer, "what's wrong with this query?" is not.
             if not self.word(i).startswith("what"):
                 work |= _OWN_CODE
+        if "my" in here and here & _SOUND:
+            return True  # "are my assumptions correct?"
         marks = self.table.words("review_question")
         return bool(here & work and here & marks) and len(here & (work | marks)) > 1
