@@ -34,7 +34,7 @@ _AFTER_OPTION = {
     "cookie": _NEXT + r"\\*[\"']?([\w.-]{1,128}=[^\"'\n\\]{6,4096}+)",
 }
 # Grows when the functions here would find something else in the same text.
-FINDERS_VERSION = 11
+FINDERS_VERSION = 12
 
 
 def _find_private_keys(
@@ -158,16 +158,10 @@ def _find_url_passwords(
     )
     bare = r"([^\s/?#:@\"'<>\\|`]{16,256}+)(?::x-oauth-basic)?@(?=[\w\[.-])"
     if rule.needles[0] == "@tcp(":
-        for needle in rule.needles:
-            at = text.find(needle)
-            while at >= 0:
-                match = compiled(
-                    r"[^\s:@/\"'`]{1,64}:([^\s@\"'`]{1,128})@(?=(?:tcp|unix)\()"
-                ).search(text, max(0, at - 193), at + 6)
-                if match is not None and JUDGES["value"](match[1], ids):
-                    spans.append(match.span(1))
-                at = text.find(needle, at + 5)
-        return spans
+        pairs = compiled(r"(?<=[^\s:@/\"'`]):([^\s@\"'`]{1,128}+)@(?=(?:tcp|unix)\()").finditer(
+            text
+        )
+        return [match.span(1) for match in pairs if JUDGES["value"](match[1], ids)]
     for needle in rule.needles:
         at = text.find(needle)
         while at >= 0:

@@ -39,7 +39,7 @@ _KEYS = tuple(
     """
     apikey appkey accesskey secretkey privatekey authkey encryptionkey signingkey masterkey
     accountkey sharedkey servicekey subscriptionkey storagekey deploykey licensekey keydata
-    recoverycode backupcode adminkey
+    adminkey otpseed otpkey mfaseed hmackey jwtkey cipherkey aeskey fernetkey writekey unsealkey
     """.split()  # noqa: SIM905
 )
 _PASSWORDS = tuple(
@@ -67,7 +67,9 @@ _STAND_IN = tuple(
     "your placeholder changeme change-me change_me redacted replace example dummy".split()  # noqa: SIM905
 )
 _POINTERS = tuple("/ ./ ../ ~/ http:// https:// file: arn: vault: op:// ref+ projects/".split())  # noqa: SIM905
-_SESSIONS = frozenset("sessionid sessid phpsessid jsessionid sid sessiontoken".split())  # noqa: SIM905
+_SESSIONS = frozenset(
+    "sessionid sessid phpsessid jsessionid sid sessiontoken cookie cookies".split()  # noqa: SIM905
+)
 _TOKENS = frozenset(
     """
     credential credentials creds auth authorization jwt pass bearer secrets passwords tokens clave
@@ -78,11 +80,16 @@ _PASSES = tuple(
     dbpass databasepass ftppass sftppass smtppass imappass mailpass emailpass adminpass rootpass
     sshpass redispass mysqlpass postgrespass pgpass mongopass ldappass proxypass httppass authpass
     loginpass apppass svcpass servicepass apipass vpnpass wifipass mqpass requirepass bindpass
-    bindpw masterauth sudopass rootpw keystorepass truststorepass
+    bindpw masterauth sudopass rootpw keystorepass truststorepass recoverycode backupcode
     """.split()  # noqa: SIM905
 )
 _IN_NAMES = frozenset(("password", "passwd", "passphrase", "pwd"))
-_TELLING_PARTS = ("pass", "secret", "token", "credential", "key")
+# A monkey tells nothing.
+_TELLING = (
+    r"pass|secret|token|credential"
+    r"|(?<![mM]on)(?<![dD]on)(?<![tT]ur)(?<![jJ]oc)(?<![wW]his)key"
+)
+_NO_SECRET_KEYS = frozenset("public primary foreign cache sort idempotency partition".split())  # noqa: SIM905
 _SCHEMES = frozenset(("bearer", "basic", "token", "apikey", "key", "negotiate", "bot"))
 _SEPARATORS = str.maketrans(dict.fromkeys("-_./:+=~@#!$%^&*,;|?", " "))
 
@@ -102,7 +109,7 @@ def vocabulary() -> tuple[object, ...]:
         _PASSWORDS,
         _STAND_IN,
         _POINTERS,
-        _TELLING_PARTS,
+        _TELLING,
         sorted(_SCHEMES),
     )
 
@@ -163,11 +170,12 @@ def kind_of_name(name: str) -> str:
     words = [word for word in (part.lower().rstrip("0123456789") for part in parts) if word]
     if not words:
         return ""
-    if words[-1] == "value" and len(words) > 2:  # plain-text-password-value
+    # plain-text-password-value, secret_string
+    if words[-1] in ("value", "string") and "".join(words[:-1]) not in ("", "key", "connection"):
         del words[-1]
     last = words[-1]
     pair = "".join(words[-2:])
-    if pair in ("sessionid", "sessid") or last in _SESSIONS:
+    if pair in _SESSIONS or last in _SESSIONS:
         return "session"
     if last in _NEUTRAL:
         return ""
@@ -180,31 +188,22 @@ def kind_of_name(name: str) -> str:
     # PASSWD_DB_1: which password it is
     if name == name.upper() and not _IN_NAMES.isdisjoint(words):
         return "token"
-    if pair.endswith(_KEYS) or last.endswith("token"):
+    if pair.endswith(_KEYS) or last.endswith("token") or last in _TOKENS:
         return "token"
     if last == "pat" and len(words) > 1:
         return "access"
-    if last in _TOKENS:
-        return "token"
     if pair.endswith(("connectionstring", "connstring", "connstr")):
         return "connection"
-    if last in ("cookie", "cookies"):
-        return "session"
-    return (
-        "key"
-        if last == "key"
-        and len(words) > 1
-        and words[-2] not in ("public", "primary", "foreign", "cache", "sort")
-        else ""
-    )
+    return "key" if last == "key" and _NO_SECRET_KEYS.isdisjoint(words[-2:-1]) else ""
 
 
 def is_secret(kind: str, value: str, ids: frozenset[str], style: str) -> bool:
     """Return whether a value beside a name of this kind is a secret, as it stands there.
 
     `kind` is from `kind_of_name`, never empty. `style` says how the value stands: quoted, called
-    (an argument), env, joined (in a query or a list), flag (an option's), cell, line (alone on its
-    line), prose, or code. Fewer than three characters, masks and placeholders are none.
+    (an argument), env, shell (env in quotes), joined (in a query or a list), flag (an option's),
+    cell, line (alone on its line), prose, or code. Fewer than three characters, masks and
+    placeholders are none.
 
     `value` is as it stands, blanks around it do not count. `ids` are the rules whose masks count as
     masks.
@@ -212,19 +211,21 @@ def is_secret(kind: str, value: str, ids: frozenset[str], style: str) -> bool:
     value = value.strip()
     if len(value) < 3 or holds_mask(value, ids) or stands_in(value):
         return False
+    if _has_match(_GROUPED, value):
+        return True
     if kind == "connection":
-        low = value.lower()
-        return len(value) >= 12 and (
-            any(part in low for part in ("password", "pwd=", "key=", "secret", "token="))
-            or ("://" in value and "@" in value)
+        return _has_match(
+            r"(?is)^(?=.{12})(?:.*(?:password|pwd=|key=|secret|token=)|(?=.*://).*@)", value
         )
     if kind == "key":
-        return _is_strong(value)
+        if style not in ("env", "shell"):
+            return _is_strong(value)
+        kind = "token"  # no dictionary's key stands so
     if kind == "session":
         return len(value) >= 12 and is_random(value) and not is_own_id(value)
     if kind == "access":
-        return compiled(r"[A-Za-z0-9_-]{20,}").fullmatch(value) is not None and is_random(value)
-    bare = style not in ("quoted", "called")
+        return compiled(r"[A-Za-z0-9_/:%-]{20,}").fullmatch(value) is not None and is_random(value)
+    bare = style not in ("quoted", "called", "shell")
     if bare and _is_code(value):
         if _has_match(r"^(?!s\.[A-Za-z0-9]{24}$)[a-z0-9_.]+\.[A-Z][a-zA-Z0-9]*$", value):
             # a class of a module, and no older token of Vault's
@@ -240,8 +241,14 @@ def is_secret(kind: str, value: str, ids: frozenset[str], style: str) -> bool:
     if kind == "token" or style == "called":
         return (
             is_random(value)
-            or (style == "env" and len(value) >= 12 and not value.isalpha() and "/" not in value)
-            or (kind == "password" and _is_chosen(value))
+            or (
+                style in ("env", "shell")
+                and len(value) >= 12
+                and not value.isalpha()
+                and "/" not in value
+                and (style == "env" or not _has_match(_TELLING, value))
+            )
+            or _is_chosen(value, style if style in ("code", "prose") else kind)
         )
     return _is_password(value, style)
 
@@ -257,25 +264,20 @@ def is_credential(text: str, ids: frozenset[str]) -> bool:
     """
     if holds_mask(text, ids) or stands_in(text):
         return False
-    return (
-        len(text) >= 20
-        or any(c.isdigit() for c in text)
-        or (text.lower() != text and text.upper() != text and text[1:] != text[1:].lower())
-    )
+    return len(text) >= 20 or _has_match(r"(?s)\d|^(?=.*[a-z]).+[A-Z]", text)
 
 
 def _is_password(value: str, style: str) -> bool:
     """Return whether a value beside a password's name is one; how it stands decides what counts as
     proof."""
+    if _has_match(_PATH, value):
+        return False
     if value.startswith(_POINTERS) and not (style == "env" and value[0] != "/"):
         return is_random(value)
     if style == "quoted":
-        if " " not in value:
-            return True
-        low = value.lower()
-        return (
+        return " " not in value or (
             value.count(" ") < 8
-            and not any(part in low for part in _TELLING_PARTS)
+            and not _has_match(_TELLING, value.lower())
             and not value.endswith((".", ":", "?"))
         )
     if style in ("env", "joined", "flag"):
@@ -287,7 +289,7 @@ def _is_password(value: str, style: str) -> bool:
         odd = r"[-_.(/]" if style == "prose" else r"[_.]"
         return (
             is_random(value)
-            or _is_chosen(value)
+            or _is_chosen(value, "password")
             or (
                 len(value) >= 6
                 and not _has_match(odd, value)
@@ -299,26 +301,39 @@ def _is_password(value: str, style: str) -> bool:
     plain = value.replace("_", "").isalnum()
     if style == "cell":
         return " " not in value and (
-            counted or _is_chosen(value) or (not plain and _has_match(_LETTER, value))
+            counted or _is_chosen(value, "password") or (not plain and _has_match(_LETTER, value))
         )
     return counted or is_random(value) or (value.islower() and len(value) >= 4) or not plain
 
 
+# Four groups of letters, as Google's passwords for apps are; one of them nobody can speak.
+_GROUPED = r"^(?=(?:[a-z]{4} ){0,3}[b-df-hj-np-tv-z]{4}(?: |$))[a-z]{4}(?: [a-z]{4}){3}$"
+_PATH = r"^(?:[.~]{0,2}/(?:[a-z][a-z._-]+|[A-Z][a-z]+)/|[A-Za-z]:\\)"
 _TURN = r"[A-Z](?=[a-z0-9])|[a-z](?=[A-Z0-9])|\d(?=\D)"
 _LETTER = r"[^\x00-@\[-`{-\x7f]"  # in whatever alphabet
-# Words with a number among them or four and more; a capital, small letters, then a number; or
-# letters that nobody can speak.
-_CHOSEN = (
-    r"^(?=\D*\d)[a-z]+(?:-[a-z0-9]+){2,}$|^[a-z]{3,}(?:-[a-z]{3,}){3,}$"
-    r"|^(?=[A-Z].{4}|[a-z].{0,32}[A-Z])(?=.{0,32}[a-z])[\w.+%#!-]{5,32}?\d{2,}[A-Za-z]{0,2}$"
-    r"|^(?=[a-z]{0,64}[b-df-hj-np-tv-xz]{5})[a-z]{10,64}$"
+# A capital, small letters, then a number; a long word and a number; words with two marks and more
+# between them. Besides: words with a number among them or four and more; letters that nobody can
+# speak.
+_WITH_NUMBER = (
+    r"(?=[A-Z].{4}|[a-z].{0,32}[A-Z])(?=.{0,32}[a-z])[\w.+%#!-]{5,32}?\d{2,}[A-Za-z]{0,2}$"
+    r"|[a-z]{7,32}\d{2,4}[!?#]?$|(?=[^A-Z]*[A-Z])(?=[^a-z]*[a-z])\w+(?:[!@#$%^&*~+]\w+){2,}$"
 )
+_TWO_WORDS = r"^(?:[A-Z][a-z]{2,}){2,}\d{2,4}[!?#]?$"
+# By the name's kind, or by the style where names and sentences stand
+_CHOSEN = {
+    "password": r"^(?:(?=\D*\d)[a-z]+(?:-[a-z0-9]+){2,}$|[a-z]{3,}(?:-[a-z]{3,}){3,}$"
+    rf"|(?=[a-z]{{0,64}}[b-df-hj-np-tv-xz]{{5}})[a-z]{{10,64}}$|{_WITH_NUMBER})",
+    "token": rf"^(?![A-Z]?[a-z]{{1,11}}\d{{1,3}}$)(?:{_WITH_NUMBER})",
+    "code": _TWO_WORDS,
+    "prose": _TWO_WORDS,
+}
 _MARK = r"[!@#$%^&*]"
 
 
-def _is_chosen(value: str) -> bool:
-    """Return whether a value has a form that people, or makers of words, give passwords."""
-    return _has_match(_CHOSEN, value) and not any(part in value for part in _TELLING_PARTS)
+def _is_chosen(value: str, kind: str) -> bool:
+    """Return whether a value has a form that people, or makers of words, give passwords; `kind` is
+    a key of `_CHOSEN`."""
+    return _has_match(_CHOSEN[kind], value) and not _has_match(_TELLING, value)
 
 
 def _has_match(pattern: str, value: str) -> bool:
@@ -327,8 +342,8 @@ def _has_match(pattern: str, value: str) -> bool:
 
 
 _STAND_IN_FORMS = (
-    r"(?s)^(?:<.*>$|\{.*\}$|\[.*\]$|%.*%$|\(.*\)$|\{\{|\$\{\{|#\{|@Microsoft|&lt;|&#60;|&#x3[Cc];"
-    r"|%\(|<%|!(?:Ref|Sub|secret|vault)|data\.|var\.|(?:%[srdv][:@/]?)+$|0[xX][0-9a-fA-F]{1,16}[uUlL]{0,3}$)"
+    r"(?s)^(?:\$[{(]|\$\w+$|<.*>$|\{.*\}$|\[.*\]$|%.*%$|\(.*\)$|\{\{|\$\{\{|#\{|@Microsoft|&lt;|&#60;|&#x3[Cc];"
+    r"|%\(|<%|!(?:Ref|Sub|secret|vault)|data\.|var\.|process\.env\b|(?:%[srdv][:@/]?)+$|0[xX][0-9a-fA-F]{1,16}[uUlL]{0,3}$)"
 )
 
 
@@ -344,9 +359,6 @@ def stands_in(value: str) -> bool:
         or not low.strip("*x.-_…•?#0 ")
         or ("xxxx" in low and 2 * low.count("x") >= len(low))
     ):
-        return True
-    first = value[0]
-    if first == "$" and (value[1:2] in ("{", "(") or value[1:].replace("_", "").isalnum()):
         return True
     if _has_match(_STAND_IN_FORMS, value):
         return True
@@ -389,7 +401,7 @@ def is_random(value: str) -> bool:
         return True
     value = value[:128]
     if _has_match(_MARK, value) and _has_match(r"\d", value) and _has_match(_LETTER, value):
-        return "://" not in value and not value.startswith(("@", "#", "&", "*"))
+        return "://" not in value and not _has_match(r"^[@#&*](?:.{0,23}$|.*\()", value)
     mixed = 0
     for part in value.translate(_SEPARATORS).split():
         turns = len(compiled(_TURN).findall(part)) if 4 <= len(part) <= 24 else 0
@@ -424,10 +436,9 @@ def _is_strong(value: str) -> bool:
     "key"."""
     return (
         len(set(value)) >= 10
-        and compiled(r"(?=[^A-Z]*[A-Z])(?=[^a-z]*[a-z])(?=\D*\d)[A-Za-z0-9+/_-]{20,}=*").fullmatch(
-            value
+        and _has_match(
+            r"^(?=[^A-Z]*[A-Z])(?=[^a-z]*[a-z])(?=\D*\d)[A-Za-z0-9+/_-]{20,}(?:=|%3[dD])*\Z", value
         )
-        is not None
         and is_random(value)
         and not is_own_id(value)
     )

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from doctrine.light_imports import TYPE_CHECKING
 from specify_cli.redaction.heuristics import compiled, is_own_id, is_secret, kind_of_name, stands_in
+from specify_cli.redaction.tables import find_cells_below, find_inserted
 
 if TYPE_CHECKING:
     import re
@@ -32,23 +33,24 @@ _PAIR = (
 # What YAML writes before a value: a block's sign, a tag, an anchor, the dash of a list.
 _YAML = (
     r"(?:[|>][+-]?[ \t]{0,4}\r?\n[ \t]{1,40}|(?:!!str|!!binary|&\w{1,40})[ \t]{1,4}"
-    r"|-[ \t]{1,4}|\[\s{0,16}(?=\\*[\"'])|\[\[)?"
+    r"|-[ \t]{1,4}|\[\s{0,16}(?=\\*[\"'])|\[\[|<<[-~]?\w{1,16}\r?\n[ \t]{0,16})?"
 )
 _ASSIGNED = (
-    r"(?P<close>(?:\\*[\"'`\]]|\*\*|%2[27]){0,2})"
+    r"(?P<close>(?:\\*[\"'`\]]|\*\*|%2[27]|\}(?=\s?=\s?\\*[\"'])){0,2})"
     rf"(?:(?={_PAIR})|\s{{0,16}}+{_TYPED}(?:(?:[sS]tring|str)\b)?\s{{0,8}}+)"
     rf"(?P<sep>{_PAIR}"
-    r"|::?=|=>|={1,3}|(?:[?+.]|\|\||\?\?)=|<<?-"
-    r"|:\s{1,24}(?:type:\s\w{1,12}\s{1,24})?(?:default|example):|:\s?\{[^{}\n]{0,80}\"(?:default|example)\":"
+    r"|::?=|=>|=%s(?:\\{1,2}n)?\\*[\"']\s{1,4}(?=\\*[\"'])|={1,3}|(?:[?+.]|\|\||\?\?)=|<<?-"
+    r"|:\s{1,24}(?:(?:[tT]ype|NoEcho|[dD]escription):\s[^\n]{1,80}\s{1,24}){0,3}(?:[dD]efault|example):"
+    r"|,\s{0,40}(?:\w{1,16}=[^,()\n]{1,60},\s{0,40}){0,4}default\s?=|:\s?\{[^{}\n]{0,80}\"(?:default|example)\":"
     r"|[:=]\s{0,4}\{\s{0,16}\\*[\"']?value\\*[\"']?\s{0,4}[:=]"
     r"|\s?\{\s{0,40}(?:\w{1,24}\s{0,8}=[^\n]{0,80}\n\s{0,40}){0,4}default\s{0,8}="
     r"|%3[aAdD](?:%20|\+)?|\\{0,4}(?:075|x3[dD])|&(?:#61|#x3[dD]|equals);"
     # What stands for a variable that is not set, and the body of a block
     r"|\)(?:\s?(?:\?[?:]|\|\||or)|\.\w{1,20}\((?:\|_?\|)?|\s?\{)(?=\s?[\"'`])"
     r"|::(?=\s)|[:：](?:\*\*)?|->|→|>(?!\s{0,40}<[vV]alue>)"
-    r"|(?<=\s)(?:(?!value)[\w:-]{1,32}=\\*[\"'][^\"'<>\n]{0,80}\\*[\"']\s?){1,3}>"
+    r"|(?<=\s)(?:(?!value|content)[\w:-]{1,32}=\\*[\"'][^\"'<>\n]{0,80}\\*[\"']\s?){1,3}>"
     r"|</\w{1,16}>\s{0,40}<(?:string|value|data|td|dd)>|>\s{0,40}<[vV]alue>"
-    r"|\(|(?:--\w[\w-]{1,24}(?:[ =]\S{1,40})?\s){0,3}?--(?:value|secret-string|data)[ =]|(?:,\s{0,40}\\*[\"']\w{1,12}\\*[\"']:\s?\\*[\"']\w{1,24}\\*[\"']){0,3},?(?:\\{1,8}n|[\s+>|#-]){0,40}+\\*[\"']?\w{0,12}[vV]alue\\*[\"']?\s{0,4}[:=]"
+    r"|\(|(?:--\w[\w-]{1,24}(?:[ =]\S{1,40})?\s){0,3}?--(?:value|secret-string|data)[ =]|(?:,\s{0,40}\\*[\"']\w{1,12}\\*[\"']:\s?\\*[\"']\w{1,24}\\*[\"']){0,3},?(?:\\{1,8}n|[\s+>|#-]){0,40}+\\*[\"']?(?:\w{0,12}[vV]alue\\*[\"']?\s{0,4}[:=]|content=)"
     r"|,|\|\||\?\?|or(?=\s)|[|│┃]|(?:(?:for|of)\s\S{1,40}\s)?(?:is|was|to|equals|ist|lautet|est?|[èé])(?=\s)|[是为為は]|FOR\s\S{1,80}\s=)"
     rf"[ \t]{{0,16}}(?:\r?\n[ \t]{{0,16}})?{_YAML}(?:<(?:!\[CDATA\[|(?:b|code|strong|tt)>))?"
     r"(?:string\(\d{1,6}\)\s|0x[0-9a-f]{4,16}\s(?=\")|[\w.:]{0,40}\((?:\w{1,16}\s?=\s?|\s{0,40})(?=[\"']))?(?:[rbufNLR@$]{1,2}(?=[\"']))?"
@@ -72,6 +74,8 @@ _FALLBACKS = ("||", "??", "or")
 _ITEM = (
     r"\\*[\"']?[ \t]{0,4},?\s{0,40}(?:-[ \t]{1,4}|(?=\\*[\"']))\\*[\"']?([^\s\"'`<>\\,\]]{3,256}+)"
 )
+# What is joined to a value in quotes.
+_PIECE = r"[\"']\s{0,8}(?:[+.&]|\\?\n)\s{0,40}[\"']([^\s\"'\\]{3,256}+)[\"']"
 _RUN = r"[^\s\x00“”»」』’\"'`<>\\]{1,256}+"
 _REST = r"[^\s\x00“”»」』’\"'`<>\\]*+"
 
@@ -100,13 +104,13 @@ def find_secret_values(
             end = at + len(needle) + len(near) - len(rest)
             if rest[1:3].lower() == "id" and rest[0] in ". " and needle == "sess":
                 end, rest = end + 3, rest[3:]
-            if rest and end not in places:
+            if end not in places and (rest or " as " in text[max(0, at - 48) : at]):
                 places.add(end)
                 sign = rest.lstrip("\"'`* ")[:1]
                 if sign in _BOUNDS:
-                    spans += _find_cells_below(text, at, ids, places)
+                    spans += find_cells_below(text, at, ids, places)
                 if sign in (",", ")") and folded.find("values", end, end + 600) >= 0:
-                    spans += _find_inserted(text, at, ids, places)
+                    spans += find_inserted(text, at, ids, places)
                 if _is_lead(rest[:64], text[max(0, at - 48) : at]):
                     secret = _find_secret_beside(text, at, end, ids)
                     streak = streak + 1 if secret is None and at - last < 48 else 0
@@ -129,21 +133,21 @@ _BOUNDS = frozenset("|,;\t\r\n")
 def _is_lead(rest: str, head: str) -> bool:
     """Tell by what stands after and before a name, at small cost, that a value could belong to
     it."""
-    next_ = rest.lstrip(" \t\r\n\"'`]\\*")
+    next_ = rest.lstrip(" \t\r\n\"'`]}\\*")
     sign = next_[:1]
-    return (
+    return not rest or (
         sign in _SIGNS
         or (sign == "," == rest[0] and _begins_line(head))
         or (
-            (sign in ("(", ",", "[") or next_.startswith(_FALLBACKS))
+            (sign in ("(", ",", "[", ")") or next_.startswith(_FALLBACKS))
             and ('"' in rest or "'" in rest or "=" in rest)
         )
         or next_.startswith(_LEADS)
         or (rest[0] in ' "' and any(one in head for one in _OPENERS))
         or "alue" in rest
-        or (sign == ")" and ('"' in rest or "'" in rest))
+        or "content=" in rest
         or (rest[0] in " \t\r\n\"'`*,)" and _holds_drawn(rest))
-        or (rest[0] in "\"'" and ("name" in head or "Key: " in head))
+        or (rest[0] in "\"'" and ("name" in head or "Key: " in head or " id=" in head))
         or (rest[0] in " \t" and ">" in rest)
         or " as " in head
     )
@@ -173,86 +177,6 @@ def _begins_line(head: str) -> bool:
     return not head[head.rfind("\n") + 1 :].strip(_NAME_SIGNS + ".")
 
 
-def _find_cells_below(
-    text: str, at: int, ids: frozenset[str], places: set[int]
-) -> list[tuple[int, int]]:
-    """Find the secrets of a table in which the line at `at` names the columns.
-
-    The table may be of Markdown, CSV or tabs. Up to 200 lines with as many cells are read.
-    """
-    line = text.rfind("\n", max(0, at - 2000), at) + 1
-    stop = text.find("\n", at, at + 2000)
-    spans: list[tuple[int, int]] = []
-    if stop < 0 or -1 - line in places:
-        return spans
-    places.add(-1 - line)
-    signs = set(text[line:stop])
-    if not _IN_NO_HEADER.isdisjoint(signs) or signs.isdisjoint(_BETWEEN_CELLS):
-        return spans  # found before the pattern is compiled: JSON and source code, mostly
-    header = compiled(_HEADER).fullmatch(text, line, stop)
-    if header is None:
-        return spans
-    sign = next(sign for sign in _BETWEEN_CELLS if sign in header[0])
-    kinds = [kind_of_name(name.strip(_FRAME)) for name in header[0].split(sign)]
-    for _ in range(200 if any(kinds) else 0):
-        begin = stop + 1
-        stop = text.find("\n", begin, begin + 4000)
-        stop = len(text) if stop < 0 and len(text) - begin < 4000 else stop
-        cells = text[begin:stop].split(sign) if stop > begin else []
-        if len(cells) == len(kinds):
-            places.add(-1 - begin)
-            for kind, cell in zip(kinds, cells, strict=True):
-                value = cell.strip(_FRAME)
-                if kind and is_secret(kind, value, ids, "cell"):
-                    first = begin + cell.index(value)
-                    spans.append((first, first + len(value)))
-                begin += len(cell) + 1
-        elif compiled(r"[-+|: =]{3,}").fullmatch(text, begin, max(begin, stop)) is None:
-            break
-    return spans
-
-
-def _find_inserted(
-    text: str, at: int, ids: frozenset[str], places: set[int]
-) -> list[tuple[int, int]]:
-    """Find the secrets of up to 200 rows that SQL inserts into columns one of which is named at
-    `at`."""
-    spans: list[tuple[int, int]] = []
-    begin = text.rfind("(", max(0, at - 2000), at)
-    match = compiled(_COLUMNS).match(text, begin) if begin >= 0 else None
-    if match is None or -1 - len(text) - begin in places:
-        return spans
-    places.add(-1 - len(text) - begin)  # beyond what lines of tables are noted as
-    kinds = [kind_of_name(name.strip(_FRAME + "[]\n")) for name in match[1].split(",")]
-    stop = match.end()
-    for number in range(200 * len(kinds)):
-        cell = compiled(_SQL_VALUE).match(text, stop)
-        last = number % len(kinds) == len(kinds) - 1
-        if cell is None or (cell[2] == ",") == last:
-            break  # another number of values than of columns, or no value that is known
-        kind = kinds[number % len(kinds)]
-        if kind and cell[1] and is_secret(kind, cell[1], ids, "cell"):
-            spans.append(cell.span(1))
-        stop = cell.end()
-    return spans
-
-
-_COLUMNS = r"\(([^()]{1,2000})\)\s{0,40}(?i:values)\s{0,40}\("
-# A value in quotes, or any other, and what ends it; after a row also what begins the next.
-_SQL_VALUE = (
-    r"\s{0,40}(?:[nNeE]?'((?:[^'\\]|''|\\.){0,4000}+)'|[^',()]{0,200}+(?:\([^()]{0,200}+\)){0,4})"
-    r"\s{0,40}(,|\)(?:\s{0,40},\s{0,40}\()?)"
-)
-_FRAME = " \t\r\"'`*|"
-_IN_NO_HEADER = frozenset("(){}[]<>:=/\\")
-_BETWEEN_CELLS = "|\t,;"
-_CELL = r"[\"'`*]?\w[\w .-]{0,63}[\"'`*]?"
-_HEADER = (
-    rf"\|?[ ]*{_CELL}[ ]*(?:\|[ ]*{_CELL}[ "
-    rf"]*)+\|?\r?|{_CELL}(?:(?:\t{_CELL})+|(?:,{_CELL})+|(?:;{_CELL})+)\r?"
-)
-
-
 def _find_secret_beside(
     text: str, at: int, end: int, ids: frozenset[str]
 ) -> tuple[int, int] | None:
@@ -264,15 +188,13 @@ def _find_secret_beside(
     least = max(0, at - 48)
     while start > least and (text[start - 1].isalnum() or text[start - 1] in "_-.$"):
         start -= 1
-    dashed = text.startswith("--", start) or (
-        text[start : start + 1] == "-" and text[start : start + 2] != "->"
-    )
+    dashed = text[start : start + 1] == "-" and text[start : start + 2] != "->"
     if start > 0 and text[start - 1] == "\\" and text[start] in "nrt":
         start += 1
     name = text[start:end].lstrip("-.$")
     kind = kind_of_name(name)
-    if not kind and text[start - 1 : start] == " " and name == text[at:end]:  # as in "API key: …"
-        kind = kind_of_name(text[max(0, start - 12) : end])
+    if kind in ("", "key") and text[start - 1 : start] == " " and name == text[at:end]:
+        kind = kind_of_name(text[max(0, start - 12) : end]) or kind  # as in "API key: …"
     if not kind:
         return None
     return _find_assigned(text, (start, dashed, name, kind), end, ids) or _find_loose(
@@ -299,6 +221,16 @@ def _find_assigned(
     called = sep.lstrip(" =")[:1] == "(" or sep in _FALLBACKS
     kind = "password" if called and "," in sep else kind  # of a pair with a user's name
     called = called or (sep == "," and not dashed) or match[0].rstrip("\"'\\")[-1:] == "("
+    last = name.rpartition(".")[2]
+    # `setPassword("…")`, `define('DB_PASSWORD', '…')`, `String::from("…")` assign
+    called = called and not (
+        match["quote"]
+        and (
+            "String" in match[0]
+            or (match[0].count("(") == 1 and sep == "(" and last.startswith("set"))
+            or (last.upper() == last and (sep in _FALLBACKS or _is_first(text, start, sep)))
+        )
+    )
     if (
         (called and match["quote"] is None and not row)
         or (_is_tag(sep) and not _names_element(text, start, end))
@@ -312,11 +244,12 @@ def _find_assigned(
         return _find_bare(text, found_name, match, ids)
     close = _find_closing(text, match["quote"], begin)
     value = text[begin : max(begin, close)]
+    value = value.replace("\\\n", "")
     if close >= begin and ("\n" not in value[:-1] or len(match["quote"].lstrip("\\")) > 1):
         style = "called" if called else "quoted"
         finish = close + len(match["quote"])
-        if kind == "token" and _judge_style(text, start, name, match, finish) == "env":
-            kind, style = "password", "called"  # a person may have chosen what a shell is given
+        if kind in ("token", "key") and _judge_style(text, start, name, match, finish) == "env":
+            style = "shell"  # a person may have chosen what a shell is given
         return (begin, close) if value and is_secret(kind, value, ids, style) else None
     run = compiled(_RUN).match(text, begin)  # never closed: cut off, or longer than is looked at
     value = "" if run is None else run[0].split("|")[0] if sep == "|" else run[0]
@@ -342,22 +275,31 @@ def _find_loose(
 ) -> tuple[int, int] | None:
     """Return where a value stands that no sign assigns: after a name and a blank, in the next
     line, or before it, as in `value="…" name="…"`."""
-    match = compiled(_LOOSE).match(text, end)
+    match = None
+    if text[start - 1 : start] in ("'", '"'):
+        match = compiled(_REVERSED).search(text, max(0, start - 320), start)
+    match = match or compiled(_LOOSE).match(text, end)
     if match is None:
-        if text[start - 1 : start] in ("'", '"'):
-            match = compiled(_REVERSED).search(text, max(0, start - 320), start)
-        elif " as " in text[max(0, start - 48) : start]:
+        if " as " in text[max(0, start - 48) : start]:
             match = compiled(_USED_AS).search(text, max(0, start - 140), start)
     elif (
-        not match["quote"]
+        match.start() == end
+        and not match["quote"]
         and match["alone"] is None
-        and (match["below"] or (kind != "password" and is_own_id(match["value"])))
+        and (
+            match["below"]
+            or (
+                kind != "password"
+                and is_own_id(match["value"])
+                and not text.startswith("  ", end)  # of a table
+            )
+        )
     ):
         return None
     if match is None:
         return None
     value, at = match["value"].rstrip(".:"), match.start("value")
-    is_value = is_secret(kind, value, ids, "called") or (
+    is_value = is_secret(kind, value, ids, "prose" if at < start else "called") or (
         kind == "password" and text[at - 1] in "\"'`" and is_secret(kind, value, ids, "cell")
     )
     return (at, at + len(value)) if is_value else None
@@ -370,9 +312,12 @@ _REVERSED = (
 
 
 # "Try it with … as the password"
-_USED_AS = (
-    r"(?<=\s)[\"'`]?(?P<value>[^\s\"'`]{8,128}+)[\"'`]? as (?:the|a|my) (?:[\w-]{1,24} ){0,3}\Z"
-)
+_USED_AS = r"(?<=\s)[\"'`]?(?P<value>[^\s\"'`]{6,128}+)[\"'`]? as (?:the|a|my|our|your) (?:[\w-]{1,24} ){0,3}\Z"
+
+
+def _is_first(text: str, start: int, sep: str) -> bool:
+    """Tell whether a name in quotes is the first of two arguments."""
+    return sep == "," and text[max(0, start - 8) : start].rstrip("\"'\\ ")[-1:] == "("
 
 
 def _is_verb(sep: str) -> bool:
@@ -387,8 +332,11 @@ def _is_tag(sep: str) -> bool:
 
 def _find_items(text: str, first: tuple[int, int], ids: frozenset[str]) -> list[tuple[int, int]]:
     """Return where the further items stand of the list that a secret begins, as far as they are
-    secrets, too; at most 200."""
+    secrets, too; at most 200. Before them the piece that is joined to the secret."""
     spans: list[tuple[int, int]] = []
+    more = compiled(_PIECE).match(text, first[1])
+    if more is not None and is_secret("password", more[1], ids, "cell"):
+        spans.append(more.span(1))
     if text[max(0, first[0] - 16) : first[0]].rstrip("\"'\\ ")[-1:] not in ("[", "-"):
         return spans
     at = first[1]
@@ -434,14 +382,17 @@ def _find_bare(
     run = compiled(_RUN).match(text, begin)
     if run is None:
         return None
+    grouped = compiled(r"[a-z]{4}(?: [a-z]{4}){3}(?![\w-])").match(text, begin)
+    if grouped is not None and is_secret(kind, grouped[0], ids, "quoted"):
+        return grouped.span()
     value = run[0].split("|")[0] if sep == "|" else run[0]
     before = text[start - 1 : start]
     listed = match[0].rstrip(" \t")[-1:] == "-"
     if listed and sep not in (":", "："):
         return None
-    if sep == "," or listed:
+    if sep in ",|│┃" or listed:
         value, style = value.split(",")[0], "cell"
-    elif before in ("?", "&"):
+    elif before in ("?", "&", "#") or compiled(r"[^&\s]{1,256}&\w{1,40}=").match(value):
         value, style = compiled("[&#]").split(value, 1)[0], "joined"
     elif text[max(0, start - 2) : start].rstrip()[-1:] == ";" or compiled(
         r"[^;]{1,256}+;\s?[A-Za-z][A-Za-z _]{1,40}="
@@ -455,10 +406,8 @@ def _find_bare(
         style = "line"  # the value of a name, or an item as PHP prints it
     elif sep[0] in "%&" or sep[-1] == "\n":
         value, style = compiled(r"&|%2[267]|;").split(value, 1)[0], "joined"
-    elif dashed:
+    elif dashed or (before == "/" and sep == ":"):
         style = "flag"
-    elif text.endswith(("ENV ", "ARG "), max(0, start - 4), start):
-        style = "env"
     elif _is_verb(sep) or (sep[0] in ":：" and "\n" in match[0] and text[begin - 1] == "\n"):
         style = "prose"
     elif _is_tag(sep):
@@ -476,12 +425,22 @@ def _find_bare(
 
 _SPACED = r"(?P<close>)(?P<sep>[ \t]{1,4}(?:\\\r?\n[ \t]{0,16}|@(?=\"))?)(?P<quote>\\*[\"'])?"
 _SETTERS = r"(?:#define|set -gx|set -x|setx|ENV|ARG|SetEnv|setenv|g set|\((?:setq|def|define|defvar|defconst)) \Z"
+_SHELL_SETTERS = r"(?:ENV|ARG|setx|set -g?x|[sS]et[eE]nv) \Z"
 # A field of a form, as it is sent: the name of the part, its other headers, an empty line.
 _FORM_FIELD = (
     r"(?P<close>\")(?P<sep>[^\r\n]{0,80}(?:\r?\n[^\r\n]{1,120}){0,2}(?:\r?\n){2})(?P<quote>\Z)?"
 )
+# Words as people put them together for a password, and classes, too.
+_TITLED = (
+    r"(?:[A-Z][a-z]{2,12}){2,4}(?<!Str)(?<!String)(?<!Type)(?<!Field)(?<!Input)(?<!Bytes)(?<!Value)"
+    r"(?<!Model)(?<!Config)(?<!Options)(?<!Props)(?<!Handler)(?<!Provider)(?<!Service)(?<!Error)"
+)
 # What source code holds and settings do not: there a word after a colon is a type.
-_SOURCE = r"\b(?:class|def|import|function|interface|struct|const|let)\s|=>|;[ \t]*\n"
+_SOURCE = (
+    r"\b(?:class|def|import|function|interface|struct|const|let|type|enum|message|public|private"
+    r"|return|func|fn|val|var)\s|=>|;[ \t]*\n|\)[ \t]*\n|[{,] ?\n"
+    r"|\w\??: (?:str|int|bool|number|boolean|String|Int|Boolean|bytes|Optional|List)\b(?<!type: string)"
+)
 
 
 def _find_closing(text: str, quote: str, begin: int) -> int:
@@ -489,18 +448,11 @@ def _find_closing(text: str, quote: str, begin: int) -> int:
 
     A quotation mark after an odd number of backslashes does not end it.
     """
-    limit = begin + 4096
-    at = text.find(quote, begin, limit)
     if quote[0] == "\\":
-        return at
-    while at > begin and text[at - 1] == "\\":
-        back = at - 1
-        while back > begin and text[back - 1] == "\\" and at - back < 64:
-            back -= 1
-        if (at - back) % 2 == 0:
-            break
-        at = text.find(quote, at + 1, limit)
-    return at
+        return text.find(quote, begin, begin + 4096)
+    inside = rf"(?s:(?:\\.|(?!{quote})[^\\])*+){quote}"
+    match = compiled(inside).match(text, begin, begin + 4096)
+    return -1 if match is None else match.end() - len(quote)
 
 
 def _ends_line(text: str, at: int) -> bool:
@@ -522,15 +474,18 @@ def _judge_style(text: str, start: int, name: str, match: re.Match[str], finish:
         head = ""
     spaced = match[0] != match["sep"] + (match["quote"] or "")
     marks = text[start - 1 : start]
+    if compiled(_SHELL_SETTERS).search(text, max(0, start - 8), start):
+        return "env"
     whole = marks in ('"', "'") and text.startswith(marks, finish)  # echo "password=…"
     if match["sep"] in ("=", "?=", "+=", ":=", "::=") and (
         (not spaced and (whole or name.upper() == name)) or compiled(_ASSIGNERS).fullmatch(head)
     ):
         return "env"
-    alone = not head and (match["sep"][-1] in ":：|" or not spaced)
+    titled = compiled(_TITLED).fullmatch(text, match.end(), finish) is not None
+    alone = not head and (match["sep"][-1] in ":：|" or not spaced or titled)
     if not alone or not _ends_line(text, finish):
         return "code"
-    is_setting = len(name) > 3 and name.upper() == name and match["sep"] in ":："
+    is_setting = titled or (len(name) > 3 and name.upper() == name and match["sep"] in ":：")
     is_source = (
         is_setting
         and compiled(_SOURCE).search(text, max(0, start - 1000), finish + 1000) is not None

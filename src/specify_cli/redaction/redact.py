@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
     from typing import Any
 
-    from specify_cli.redaction.rules import Needles, ShippedRules
+    from specify_cli.redaction.rules import ShippedRules
 
 
 MASK = "⟦{rule}⟧"
@@ -289,11 +289,11 @@ class View(NamedTuple):
 
 _FAR = 1 << 62
 _ESCAPES = ("\x1b[", "\\u", "\\x1b[", "\\033[", "&quot;", "&#", "&amp;")
-_OCTET = r"%(2[DdEe]|3\d|4[1-9A-Fa-f]|5[0-9AaFf]|6[1-9A-Fa-f]|7[0-9AaEe])"
+_OCTET = r"%(2[14AaBbD-Fd-f]|3\d|4[1-9A-Fa-f]|5[0-9AaFf]|6[1-9A-Fa-f]|7[0-9AaEe])"
 _ESCAPE = (
     r"(?:\x1b|\\{1,8}(?:u00|x)1[bB]|\\{1,8}033)\[[0-9;:?]{0,64}[A-Za-z]"
     r"|\\{1,8}u([0-9a-fA-F]{4})"
-    # References to characters but <, =, > and ?; percent codes of what needs none (RFC 3986, 2.3)
+    # References to characters but <, =, > and ?; percent codes of what parts nothing
     r"|&(quot|amp|apos|#0?(?:3[3-9]|4\d|5[0-9]|6[4-9]|[7-9]\d|1[01]\d|12[0-2])"
     r"|#[xX](?:2[1-9A-Fa-f]|3[0-9AaBb]|[4-7][0-9A-Fa-f]));"
     rf"|{_OCTET}|([０-９Ａ-Ｚａ-ｚ＝＿－．])|[\u200b-\u200d\u2060\ufeff\xad]"
@@ -404,51 +404,21 @@ def redact(text: str, rules: RuleSet) -> Redacted:
     return redact_with(text, None, rules)
 
 
-# Characters, the rarer ones last, before all those beyond ASCII.
-_RARE = (
-    " etorniaslcpdumSTghIfCPE_yA.NROvDbLM:xFwk,U()-GB/H=V0\"2#1W*>jq]{[KX;zY}3'46<589|+@7QZ&J~?$%\\"
-)
-# In a text from this length on, that a character is not there is found far faster than that no
-# needle with it is. To rank the needles takes a millisecond, which a hook has not.
-_RANKED_FROM = 20_000
-
-
-@lru_cache(maxsize=3)
-def _rank_needles(view: int) -> dict[str, Needles]:
-    """Return the needles of one of the views by their rarest character."""
-    ranks = {sign: rank for rank, sign in enumerate(_RARE)}
-    ranked: dict[str, dict[int, list[str]]] = {}
-    for place, ones in SHIPPED.needles[view]:
-        for needle in ones:
-            rarest = max(needle, key=lambda sign: ranks.get(sign, len(ranks)))
-            ranked.setdefault(rarest, {}).setdefault(place, []).append(needle)
-    return {
-        sign: [(place, tuple(ones)) for place, ones in rows.items()]
-        for sign, rows in ranked.items()
-    }
-
-
 def _find_candidates(view: View, rules: RuleSet) -> tuple[int, ...]:
     """Return the shipped rules one of whose needles stands in the text, as their places in the
     table."""
     if not rules.shipped:
         return ()
-    candidates = set()
-    groups = SHIPPED.needles
+    candidates: set[int] = set()
     for number, where in enumerate((view.words, view.folded, view.text)):
         # Few texts hold a long word.
         if not where or (rules.sieve and not _may_hold(rules.sieve[number], where)):
             continue
-        groups_here = [groups[number]]
-        if len(where) >= _RANKED_FROM:
-            ranked = _rank_needles(number)
-            groups_here = [needles for sign, needles in ranked.items() if sign in where]
-        for needles in groups_here:
-            for place, ones in needles:
-                for needle in ones:
+        for sign, needles in SHIPPED.needles[number].items():
+            if sign in where:
+                for needle, place in needles:
                     if needle in where:
                         candidates.add(place)
-                        break
     return tuple(sorted(candidates))
 
 
@@ -483,7 +453,7 @@ def _compile_sieve() -> tuple[Any, ...]:
     import re2  # as above
 
     groups = [
-        sorted({needle.encode() for _, ones in needles for needle in ones})
+        sorted({needle.encode() for rows in needles.values() for needle, _ in rows})
         for needles in SHIPPED.needles
     ]
     return tuple(re2.compile(b"|".join(map(re2.escape, ones))) for ones in groups)
