@@ -295,17 +295,11 @@ def _collect_short(value: object) -> list[str]:
     while walks:
         items, holder = walks[-1]
         for key, child in items:
-            kind = type(child)
-            if kind is str:
-                if len(child) < _SHORT:  # type: ignore[arg-type]
-                    short.append(child)  # type: ignore[arg-type]
-                continue
-            if child is None or kind is bool or kind is int:
-                continue
-            if isinstance(child, Spelled | int):
-                continue
             if isinstance(child, str):
-                short.append(child)
+                if len(child) < _SHORT:
+                    short.append(child)
+                continue
+            if child is None or isinstance(child, int | Spelled):
                 continue
             if isinstance(child, float):
                 if child - child != 0:
@@ -323,7 +317,9 @@ def _collect_short(value: object) -> list[str]:
             elif isinstance(child, list | tuple):
                 inner = iter(enumerate(child))
             else:
-                raise ForeignError(f"{_render_path(path, key)}: {kind.__name__} has no JSON form")
+                raise ForeignError(
+                    f"{_render_path(path, key)}: {type(child).__name__} has no JSON form"
+                )
             if id(child) in around:
                 raise ForeignError(f"{_render_path(path, key)}: the value holds itself")
             around.add(id(child))

@@ -120,7 +120,7 @@ class RecordCallbacks(BaseCallbackHandler):
         )
 
     def on_llm_error(self, error: BaseException, *, run_id: UUID, **_: Any) -> None:
-        """Record that a model gave no answer."""
+        """Record that a model or a search gave no answer."""
         self._observer.end(run_id, None, error=error)
 
     def on_tool_start(
@@ -175,9 +175,7 @@ class RecordCallbacks(BaseCallbackHandler):
         """Record what was found."""
         self._observer.end(run_id, _make_plain(documents))
 
-    def on_retriever_error(self, error: BaseException, *, run_id: UUID, **_: Any) -> None:
-        """Record that a search failed."""
-        self._observer.end(run_id, None, error=error)
+    on_retriever_error = on_llm_error
 
     def _ask(
         self, run_id: UUID, parent: UUID | None, prompt: object, options: Mapping[str, Any]
