@@ -248,7 +248,7 @@ def is_secret(kind: str, value: str, ids: frozenset[str], style: str) -> bool:
                 and "/" not in value
                 and (style == "env" or not _has_match(_TELLING, value))
             )
-            or _is_chosen(value, style if style in ("code", "prose") else kind)
+            or _is_chosen(value, style if style in _CHOSEN else kind)
         )
     return _is_password(value, style)
 
@@ -297,13 +297,13 @@ def _is_password(value: str, style: str) -> bool:
                 and _has_match(_LETTER, value)
             )
         )
-    counted = _has_match(r"\d", value) and _has_match(_LETTER, value)
+    counted = is_random(value) or (_has_match(r"\d", value) and _has_match(_LETTER, value))
     plain = value.replace("_", "").isalnum()
     if style == "cell":
         return " " not in value and (
             counted or _is_chosen(value, "password") or (not plain and _has_match(_LETTER, value))
         )
-    return counted or is_random(value) or (value.islower() and len(value) >= 4) or not plain
+    return counted or (value.islower() and len(value) >= 4) or not plain
 
 
 # Four groups of letters, as Google's passwords for apps are; one of them nobody can speak.
@@ -319,10 +319,13 @@ _WITH_NUMBER = (
     r"|[a-z]{7,32}\d{2,4}[!?#]?$|(?=[^A-Z]*[A-Z])(?=[^a-z]*[a-z])\w+(?:[!@#$%^&*~+]\w+){2,}$"
 )
 _TWO_WORDS = r"^(?:[A-Z][a-z]{2,}){2,}\d{2,4}[!?#]?$"
-# By the name's kind, or by the style where names and sentences stand
+_WORDS = (
+    r"^(?:(?=\D*\d)[a-z]+(?:-[a-z0-9]+){2,}$|[a-z]{3,}(?:-[a-z]{3,}){3,}$"
+    rf"|(?=[a-z]{{0,64}}[b-df-hj-np-tv-xz]{{5}})[a-z]{{10,64}}$|{_WITH_NUMBER})"
+)
+# By the style, where names and sentences or what people set stand, or by the name's kind
 _CHOSEN = {
-    "password": r"^(?:(?=\D*\d)[a-z]+(?:-[a-z0-9]+){2,}$|[a-z]{3,}(?:-[a-z]{3,}){3,}$"
-    rf"|(?=[a-z]{{0,64}}[b-df-hj-np-tv-xz]{{5}})[a-z]{{10,64}}$|{_WITH_NUMBER})",
+    **dict.fromkeys(("env", "shell", "joined", "password"), _WORDS),
     "token": rf"^(?![A-Z]?[a-z]{{1,11}}\d{{1,3}}$)(?:{_WITH_NUMBER})",
     "code": _TWO_WORDS,
     "prose": _TWO_WORDS,

@@ -104,14 +104,14 @@ def find_secret_values(
             end = at + len(needle) + len(near) - len(rest)
             if rest[1:3].lower() == "id" and rest[0] in ". " and needle == "sess":
                 end, rest = end + 3, rest[3:]
-            if end not in places and (rest or " as " in text[max(0, at - 48) : at]):
+            if end not in places:
                 places.add(end)
                 sign = rest.lstrip("\"'`* ")[:1]
                 if sign in _BOUNDS:
                     spans += find_cells_below(text, at, ids, places)
                 if sign in (",", ")") and folded.find("values", end, end + 600) >= 0:
                     spans += find_inserted(text, at, ids, places)
-                if _is_lead(rest[:64], text[max(0, at - 48) : at]):
+                if _is_lead(rest[:64] or "\0", text[max(0, at - 48) : at]):
                     secret = _find_secret_beside(text, at, end, ids)
                     streak = streak + 1 if secret is None and at - last < 48 else 0
                     last = end
@@ -135,7 +135,7 @@ def _is_lead(rest: str, head: str) -> bool:
     it."""
     next_ = rest.lstrip(" \t\r\n\"'`]}\\*")
     sign = next_[:1]
-    return not rest or (
+    return (
         sign in _SIGNS
         or (sign == "," == rest[0] and _begins_line(head))
         or (

@@ -230,6 +230,7 @@ MASKED = (
     "setx API_KEY MasterDragon77",
     "set -x TOKEN MasterDragon77",
     "export KEY='MasterDragon77'",
+    "export ACCESS_TOKEN='Zanzibar123'",
     "$env:AUTH_TOKEN='S3cret-DSShdUh-gfGQ-lc'",
     "- **Auth Token**: MasterDragon77",
     "| `TOKEN` | `MasterDragon77` |",
