@@ -480,7 +480,7 @@ def _can_end(parsed: Clauses, first: int, i: int) -> bool:
         return True
     if parsed.is_in(i, "determiners", "leadins", "aux"):
         return False
-    if parsed.word(first) in _FRONTS and (i == first + 1 or parsed.is_name(i, i + 1)):
+    if parsed.word(first) in _FRONTS and (i <= first + 2 or parsed.is_name(i, i + 1)):
         return True
     return parsed.is_in(i - 1, "determiners") or parsed.is_in(i - 2, "determiners")
 

@@ -86,7 +86,7 @@ class Questions(RequestText):
             # "Is this query safe?" is for a reviewer, "what's wrong with this query?" is not.
             if not self.word(i).startswith("what"):
                 work |= _OWN_CODE
-        if "my" in here and here & _SOUND:
+        if self.is_in(i, "aux") and here & {"my", "this", "these"} and here & _SOUND:
             return True  # "are my assumptions correct?"
         marks = self.table.words("review_question")
         return bool(here & work and here & marks) and len(here & (work | marks)) > 1
