@@ -72,16 +72,16 @@ def read_found(*, anew: bool = False) -> Mapping[str, Any]:
     key = repr((path, stamp))
     # from the file once: a session's transcript is read with thousands of questions
     cached = None if anew else _found_here.get(key) or read_cache(path, stamp)
-    found, is_kept = cached or _NOTHING, True
+    rules, is_kept = cached or _NOTHING, True
     must_search = _is_brought(stamp) if cached is None else bool(cached["developed"])
     if must_search:
         __import__(_KERNEL)
-        found, is_kept = sys.modules[_KERNEL].search(cached)
+        rules, is_kept = sys.modules[_KERNEL].search(cached)
     if is_kept:
-        _found_here[key] = found
-    if is_kept and found is not cached:
-        _write_cache(path, {"stamp": stamp, **found})
-    return found
+        _found_here[key] = rules
+    if is_kept and rules is not cached:
+        _write_cache(path, {"stamp": stamp, **rules})
+    return rules
 
 
 def _find_cache(stamp: list[list[object]]) -> str | None:

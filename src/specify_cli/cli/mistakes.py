@@ -68,26 +68,26 @@ def _list_meant(names: list[str]) -> tuple[list[str], list[tuple[Command, int]]]
     """Return the commands that these words may name: as texts those of a guess or a group, and each
     with the number of words it takes, the longest that is named exactly, then a declared guess or
     one of records, then the most alike."""
-    guesses, found, deeper = list_guesses(), [], []
+    guesses, matches, deeper = list_guesses(), [], []
     for command in list_commands():
         size, text = len(command.path), " ".join(command.path)
         pairs = [_compare(one, other) for one, other in zip(names, command.path, strict=False)]
         if len(pairs) == size and min(pairs) >= _ALIKE:
-            found.append((sum(pairs) / size + (names[:size] == [*command.path]), command, size))
+            matches.append((sum(pairs) / size + (names[:size] == [*command.path]), command, size))
         for count in (2, 1):
             if len(names) >= count and guesses.get(" ".join(names[:count])) == text:
-                found.append((1 + count / 10, command, count))
+                matches.append((1 + count / 10, command, count))
         if size > 1 and names[:1] == [command.path[-1]]:
             deeper.append(text)
         if command.path[0] == "invocations" and names:
             alike = _compare(names[0], command.path[-1])
             if alike >= _ALIKE:
-                found.append((alike, command, 1))
-    found.sort(key=lambda one: (-one[0], -one[2]))
+                matches.append((alike, command, 1))
+    matches.sort(key=lambda one: (-one[0], -one[2]))
     declared = [guesses[text] for text in (" ".join(names[:2]), *names[:1]) if text in guesses]
     deeper.sort(key=lambda words: not words.startswith("invocations "))
     guessed = list(dict.fromkeys([*declared, *deeper]))
-    return guessed, [(command, count) for _, command, count in found]
+    return guessed, [(command, count) for _, command, count in matches]
 
 
 def _compare(one: str, other: str) -> float:

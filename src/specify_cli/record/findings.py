@@ -419,8 +419,8 @@ def list_unwitnessed(counts: Mapping[str, int]) -> Iterator[str]:
     `counts` are those of the members of `TrailFacts` with these names.
     """
     if counts["narrowed"]:
-        kept = count(counts["narrowed"], "record")
-        yield f"what the config kept out of {kept} (show says what)"
+        records = count(counts["narrowed"], "record")
+        yield f"what the config kept out of {records} (show says what)"
     if counts["lone_calls"]:
         calls = count(counts["lone_calls"], "call")
         yield (

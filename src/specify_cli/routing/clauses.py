@@ -153,8 +153,8 @@ class Clauses(Questions):
             return None
         last, after = self.find_head(i, end)
         verb, word = self.find_verb(last), self.word(last)
-        told = any(self.word(j) in _PEOPLE for j in range(i, last))  # "the file you changed"
-        if not verb or told or not (word.endswith("ed") or self.is_in(last, "past")):
+        is_told = any(self.word(j) in _PEOPLE for j in range(i, last))  # "the file you changed"
+        if not verb or is_told or not (word.endswith("ed") or self.is_in(last, "past")):
             return None
         order = self._ask_object(verb, i, last)
         return self.make_reading(last, "what is wanted", order.action, order.lemma), after

@@ -61,8 +61,8 @@ class Strangers(NamedTuple):
 
 def read_strangers(*, anew: bool = False) -> Strangers:
     """Return the rooms of the packages that are installed now; with `anew` without the cache."""
-    found = read_found(anew=anew)
-    return Strangers(*(found[name] for name in Strangers._fields))
+    members = read_found(anew=anew)
+    return Strangers(*(members[name] for name in Strangers._fields))
 
 
 def search(cached: Mapping[str, Any] | None) -> tuple[Mapping[str, Any], bool]:
@@ -70,8 +70,8 @@ def search(cached: Mapping[str, Any] | None) -> tuple[Mapping[str, Any], bool]:
     right for the project here and what is developed has not changed."""
     if cached is not None and all(_is_current(*row) for row in cached["developed"]):
         return cached, True
-    found, is_whole = find_strangers()
-    return found._asdict(), is_whole
+    strangers, is_whole = find_strangers()
+    return strangers._asdict(), is_whole
 
 
 def _is_current(folder: str, file: str, at: int) -> bool:

@@ -281,14 +281,14 @@ def split_events(data: bytes) -> tuple[list[bytes], bytes]:
     """Return a record's events, each with what stood before it that is none, and what stands behind
     the last."""
     events: list[bytes] = []
-    taken = start = 0
+    cut = start = 0
     while (end := data.find(b"\n", start)) >= 0:
         line = open_line(data[start:end])
         start = end + 1
         if line.fields is not None and not line.problems and line.fields.get("seq") == len(events):
-            events.append(data[taken:start])
-            taken = start
-    return events, data[taken:]
+            events.append(data[cut:start])
+            cut = start
+    return events, data[cut:]
 
 
 def read_event(data: bytes) -> Mapping[str, object]:

@@ -231,13 +231,13 @@ def _sort_records(project: Project, months: Sequence[Month]) -> _Sorted:
     root = project.root
     open_log(project).settle()  # a leaf that a killed writer left needs its file
     month_of = {place.path: month.month for month in months for place in month.loose}
-    found = _Sorted(defaultdict(list), defaultdict(list), defaultdict(list), {})
+    records = _Sorted(defaultdict(list), defaultdict(list), defaultdict(list), {})
     reach = Reach(FileObjectStore(root, project.config.trail))
 
     def lead(objects: Iterable[NamedObject], owner: str) -> None:
         for item in reach.of(objects):
             if item.code is None:
-                found.owners[item.digest] = max(found.owners.get(item.digest, ""), owner)
+                records.owners[item.digest] = max(records.owners.get(item.digest, ""), owner)
 
     going = {one: month.month for month in months for one in month.annexed}
     # What git tracks lies in a folder of its own.
@@ -248,18 +248,18 @@ def _sort_records(project: Project, months: Sequence[Month]) -> _Sorted:
         if month is not None:
             why = _say_why_it_stays(report)
             if why is None:
-                found.going[month].append(place)
+                records.going[month].append(place)
                 going[place.invocation_id] = owner = month
             else:
-                found.stay[month].append(f"{place.invocation_id}: {why}")
+                records.stay[month].append(f"{place.invocation_id}: {why}")
         lead(report.objects, owner)
     beside = _list_beside(project)
     for one in _list_annexed(root):
         for fields, owner in _read_annexes(root, one, going.get(one) if one in beside else None):
             lead(named_objects(fields, None, 0), owner)
-            if owner != _STAYS and one not in found.annexed[owner]:
-                found.annexed[owner].append(one)
-    return found
+            if owner != _STAYS and one not in records.annexed[owner]:
+                records.annexed[owner].append(one)
+    return records
 
 
 def _say_why_it_stays(report: RecordReport) -> str | None:

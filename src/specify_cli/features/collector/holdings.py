@@ -163,8 +163,8 @@ def check_record(body: str) -> RecordReport:
     annexes = [(file, text.encode()) for file, text in sorted(value["annexes"].items())]
     report = add_annexes(report, "" if ids is None else ids[1], annexes)
     read = [open_line(data.removesuffix(b"\n")) for _, data in annexes]
-    made = {line.seal for line in read if "sealed" in (line.fields or {})}
-    logged = tuple(seal for seal in report.trail.annexes if seal not in made)
+    sealed = {line.seal for line in read if "sealed" in (line.fields or {})}
+    logged = tuple(seal for seal in report.trail.annexes if seal not in sealed)
     return report._replace(objects=(), trail=report.trail._replace(annexes=logged))
 
 

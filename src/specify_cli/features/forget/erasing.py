@@ -201,8 +201,8 @@ def list_journals(project: Project) -> list[Journal]:
     except FileNotFoundError:
         return []
     sizes = {name: os.stat(f"{path}/{name}").st_size for name in names}
-    found = {name: durable.read_own(path, name, size) for name, size in sizes.items()}
-    journals = {name: json.loads(data) for name, data in found.items() if data is not None}
+    contents = {name: durable.read_own(path, name, size) for name, size in sizes.items()}
+    journals = {name: json.loads(data) for name, data in contents.items() if data is not None}
     for name, journal in journals.items():
         if journal.get("v", _VERSION) != _VERSION:
             raise StoredDataError(

@@ -30,12 +30,12 @@ def make_page(report: Origin) -> str:
     parts = [part for file in report.files for part in file.stretches]
 
     def describe(part: Stretch, member: str) -> str:
-        found = {
+        names = {
             str(getattr(writers[name], member) or "unknown")
             for name in part.invocation_ids
             if name in writers
         }
-        return " or ".join(sorted(found)) or NOBODY
+        return " or ".join(sorted(names)) or NOBODY
 
     shares = [
         ("Lines by agent", _count(parts, lambda part: describe(part, "harness"))),

@@ -301,15 +301,15 @@ class History:
         way.
         """
         in_order = self._in_order.find(hash(key)) if number is not None else range(0)
-        found = None
+        recorded_number = None
         if number is not None and number <= len(in_order):
-            found = self._in_order.numbers[in_order[number - 1]]
-        if found is None:
-            found = self._find_alike(key, body, marked=number is not None)
-        if found is None:
+            recorded_number = self._in_order.numbers[in_order[number - 1]]
+        if recorded_number is None:
+            recorded_number = self._find_alike(key, body, marked=number is not None)
+        if recorded_number is None:
             return None
-        self._mark(found, _USED, True)
-        return self._recorded(found)
+        self._mark(recorded_number, _USED, True)
+        return self._recorded(recorded_number)
 
     def _find_alike(self, key: Key, body: Fields, *, marked: bool = False) -> int | None:
         """Return the number of the first that was asked for in the same way and was not used.

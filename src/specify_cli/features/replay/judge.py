@@ -492,10 +492,10 @@ def _list_not_recorded(past: SortedRecord, reruns: Sequence[Rerun]) -> Iterator[
     if not any(rerun.retrieval.is_context for rerun in reruns):
         yield NotEvaluated(0, "governance text", "how it was found was not recorded")
     for rerun in reruns:
-        found = rerun.retrieval
+        retrieval = rerun.retrieval
         if rerun.expected is None:
             reason = "no response was recorded"
-            yield NotEvaluated(found.seq, f"retrieval {found.request_id}", reason)
+            yield NotEvaluated(retrieval.seq, f"retrieval {retrieval.request_id}", reason)
 
 
 def list_not_evaluated(

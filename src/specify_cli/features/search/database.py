@@ -440,16 +440,16 @@ class SearchIndex:
         """Return the rules that were in front of most of these invocations, and how many of them
         were given any."""
         ids = orjson.dumps(list(invocation_ids)).decode()
-        given = (
+        tables = (
             "FROM mark JOIN record ON record.id = mark.record WHERE kind = 'front' AND "
             "invocation_id IN (SELECT value FROM json_each(?))"
         )
         rows = self._base.execute(
-            f"SELECT mark.value, count(DISTINCT invocation_id) AS seen {given} "
+            f"SELECT mark.value, count(DISTINCT invocation_id) AS seen {tables} "
             "GROUP BY mark.value ORDER BY seen DESC, mark.value LIMIT ?",
             (ids, limit),
         ).fetchall()
-        return rows, self._ask(f"SELECT count(DISTINCT invocation_id) {given}", ids)
+        return rows, self._ask(f"SELECT count(DISTINCT invocation_id) {tables}", ids)
 
     def find_patches(
         self, digests: Iterable[str], paths: Iterable[str]

@@ -252,16 +252,16 @@ def _describe_origin(project: Project, invocation_id: str, seq: int) -> Origin:
 
 def find_checks(entries: Sequence[Entry], seq: int, commands: Sequence[str]) -> Iterator[Check]:
     """Yield the test runs after a line of the record; `commands` are the charter's."""
-    runs, made, last_change = Runs(commands), -1, -1
+    runs, change, last_change = Runs(commands), -1, -1
     judged: list[tuple[int, Entry, str]] = []
     for at, entry in enumerate(entries):
         if (shows := runs.judge(entry, at)) is not None:
             judged.append((at, entry, shows))
-        made = runs.place(entry, at) if entry.seq == seq else made
+        change = runs.place(entry, at) if entry.seq == seq else change
         if _is_change(entry, commands):
             last_change = max(last_change, runs.place(entry, at))
     for at, entry, shows in judged:
-        if at > made:
+        if at > change:
             yield Check(
                 entry.seq, entry.about or entry.name, entry.status, shows, at <= last_change
             )

@@ -185,10 +185,10 @@ def waiting(
     """
     with closing(Outbox(project, folder, consent.endpoint)) as outbox:
         outbox.scan()
-        found = (
+        states = (
             outbox.event(due, consent.project_uuid, consent.level) for due in outbox.due(limit)
         )
-        events = [event for event in found if event is not None]
+        events = [event for event in states if event is not None]
         return events, outbox.count_left(consent)
 
 

@@ -107,7 +107,7 @@ def remember(top: str, ref: str, tip: str) -> None:
 
 
 def push_files(
-    top: str, ref: str, remote: str, new: Iterable[tuple[str, bytes]], found: Fetched
+    top: str, ref: str, remote: str, new: Iterable[tuple[str, bytes]], fetched: Fetched
 ) -> Fetched:
     """Add files to the remote's ref, which was found like this, and return its state then; another
     clone's are kept.
@@ -115,14 +115,14 @@ def push_files(
     Raises EnvironmentFault REMOTE_FAILED, StoredDataError TRAIL_REWRITTEN where the remote lost
     what was seen there before: nothing is pushed then.
     """
-    refuse_rewritten(remote, ref, found)
+    refuse_rewritten(remote, ref, fetched)
     blobs = _write_blobs(top, new)
     for _ in range(_TRIES):
-        if blobs.items() <= found.files.items():
-            if found.tip is not None:
-                remember(top, ref, found.tip)
-            return found
-        tip = _commit(top, found.tip, blobs)
+        if blobs.items() <= fetched.files.items():
+            if fetched.tip is not None:
+                remember(top, ref, fetched.tip)
+            return fetched
+        tip = _commit(top, fetched.tip, blobs)
         try:
             _run_git(top, "push", "--quiet", "--no-verify", remote, f"{tip}:{ref}")
         except EnvironmentFault as error:
@@ -133,10 +133,10 @@ def push_files(
                     f"{remote} has {other}, which git takes for {ref}",
                     f"git push {remote} --delete {other}",
                 ) from error
-            if tips.get(ref) == found.tip:
+            if tips.get(ref) == fetched.tip:
                 raise  # nobody was quicker: the remote refuses
-            found = fetch_ref(top, ref, remote)
-            refuse_rewritten(remote, ref, found)
+            fetched = fetch_ref(top, ref, remote)
+            refuse_rewritten(remote, ref, fetched)
             continue
         remember(top, ref, tip)
         return compare_states(top, None, tip)
@@ -145,13 +145,13 @@ def push_files(
     )
 
 
-def refuse_rewritten(remote: str, ref: str, found: Fetched) -> None:
+def refuse_rewritten(remote: str, ref: str, fetched: Fetched) -> None:
     """Raise StoredDataError TRAIL_REWRITTEN for a ref that lacks what was seen there before."""
-    if not found.rewritten and not found.lost:
+    if not fetched.rewritten and not fetched.lost:
         return
     what = "its history is another one"
-    if found.lost:
-        what = f"gone or changed: {count(len(found.lost), 'file')}, first {found.lost[0]}"
+    if fetched.lost:
+        what = f"gone or changed: {count(len(fetched.lost), 'file')}, first {fetched.lost[0]}"
     raise StoredDataError(
         "TRAIL_REWRITTEN",
         f"{remote}: {ref} was rewritten or cut since it was seen last: {what}",

@@ -139,9 +139,9 @@ def _read_objects(
     for fields in events:
         if fields.get("event") == "started" and fields.get("governance_context_available"):
             digests[str(fields.get("governance_context_hash"))] = None
-        found = digests if fields.get("event") == "patch_apply" else outputs
+        names = digests if fields.get("event") == "patch_apply" else outputs
         values = [value.get("object") for value in fields.values() if isinstance(value, dict)]
-        found.update(dict.fromkeys(name for name in values if isinstance(name, str)))
+        names.update(dict.fromkeys(name for name in values if isinstance(name, str)))
     store, left_out = FileObjectStore(project.root), list[str]()
     embedded: list[str | bytes] = []
     rooms = {True: _MAX_IMAGES, False: _MAX_OBJECTS}

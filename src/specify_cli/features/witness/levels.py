@@ -401,8 +401,8 @@ class TrailWatch:
         places: list[str] = []
         missing = set(seals)
         for root in find_sibling_roots(self._project.root):
-            if held := missing & chain_seals(read_with_annexes(root, invocation_id) or b""):
-                missing -= held
+            if seals_held := missing & chain_seals(read_with_annexes(root, invocation_id) or b""):
+                missing -= seals_held
                 removed = {item.home for item in find_left_behind(self._project.root)}
                 places.append(
                     "is kept of a removed worktree: spec-kitty invocations reindex takes it in"
@@ -410,8 +410,8 @@ class TrailWatch:
                     else f"lies in the worktree {root}"
                 )
         commits = self._of_branches.get(invocation_id, ()) if missing else ()
-        for commit, held in self._find_commits(commits, missing):
-            missing -= held
+        for commit, seals_held in self._find_commits(commits, missing):
+            missing -= seals_held
             places.append(f"is not on this branch; commit {commit} has it")
             if not missing:
                 break

@@ -338,7 +338,7 @@ def open_copies(root: str, names: Sequence[str], keys: Keys) -> tuple[str, ...]:
 
     Raises StoredDataError EXPORT_INVALID for a copy that its key does not open.
     """
-    found = set(names)
+    paths = set(names)
     for name in names:
         if not name.startswith(f"{layout.ANNEXES}/"):
             continue
@@ -358,17 +358,17 @@ def open_copies(root: str, names: Sequence[str], keys: Keys) -> tuple[str, ...]:
                 "ask its sender to export it again",
             )
         os.unlink(f"{root}/{path}")
-        found -= {name, path}
-        for path in found:
+        paths -= {name, path}
+        for path in paths:
             if invocation_id in path and not path.startswith(f"{layout.OBJECTS}/"):
                 _restore(root, path, content["lines"])
         for digest, text in content["objects"].items():
             path = layout.object_path(digest)
             os.makedirs(os.path.dirname(f"{root}/{path}"), exist_ok=True)
             _write_file(root, path, base64.b64decode(text))
-            found.add(path)
+            paths.add(path)
         os.unlink(f"{root}/{name}")
-    return tuple(sorted(found))
+    return tuple(sorted(paths))
 
 
 def _open_object(path: str, key: bytes, invocation_id: str) -> dict[str, dict[str, str]] | None:

@@ -182,11 +182,11 @@ class Search:
         counts: dict[str, int] = {}
         unknown: list[Text] = []
         for one in _list_texts(value):
-            found = self._named.get((*one, named))
-            if found is None:
+            counted = self._named.get((*one, named))
+            if counted is None:
                 unknown.append(one)
-            elif found:
-                _add(counts, found)
+            elif counted:
+                _add(counts, counted)
         self._count_unknown(unknown, named, counts)
         return counts
 
@@ -199,13 +199,13 @@ class Search:
             self._count_unknown(texts[len(texts) // 2 :], named, counts)
             return
         for text, name in texts:
-            found = self._count_clear(text, name, named) if clear else None
-            if found is None:
-                found = _remember(
+            counted = self._count_clear(text, name, named) if clear else None
+            if counted is None:
+                counted = _remember(
                     self._named, (text, name, named), self._count_in_text(text, name, named), text
                 )
-            if found:
-                _add(counts, found)
+            if counted:
+                _add(counts, counted)
 
     def _are_clear(self, texts: Sequence[Text]) -> bool:
         """Return whether no rule applies to any of these texts, nor to any next to its name if that
@@ -239,11 +239,11 @@ class Search:
 
     def _look_at_name(self, name: str) -> tuple[bool, Counts]:
         """Return whether a name is clear, and how often each rule applies to it."""
-        found = self._names.get(name)
-        if found is None:
+        answer = self._names.get(name)
+        if answer is None:
             clear = is_clear(name, self._rules)
-            found = _remember(self._names, name, (clear, {} if clear else self._look(name)), name)
-        return found
+            answer = _remember(self._names, name, (clear, {} if clear else self._look(name)), name)
+        return answer
 
     def _count_in_text(self, text: str, name: str | None, named: bool = True) -> Counts:
         """Return how often each rule applies to a text: as it stands and as what it stands for, and
@@ -262,10 +262,10 @@ class Search:
         return most
 
     def _look_inside(self, text: str) -> Counts:
-        found = self._inside.get(text)
+        answer = self._inside.get(text)
         return (
-            found
-            if found is not None
+            answer
+            if answer is not None
             else _remember(self._inside, text, self._count_inside(text), text)
         )
 

@@ -99,14 +99,14 @@ def _cut_pieces(text: str) -> Iterator[str]:
 
 def _parse(lines: Iterable[str]) -> list[Mapping[str, object]]:
     """Return the lines that are JSON objects; the page names any other."""
-    found: list[Mapping[str, object]] = []
+    values: list[Mapping[str, object]] = []
     for line in lines:
         try:
             value = json.loads(line)
         except (ValueError, RecursionError):
             continue
-        found += [value] if isinstance(value, dict) else []
-    return found
+        values += [value] if isinstance(value, dict) else []
+    return values
 
 
 @cache

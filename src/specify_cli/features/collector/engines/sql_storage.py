@@ -570,15 +570,15 @@ def _read_found(transaction: Transaction, page: _Page, match: str) -> list[Row]:
     high = min((place_of(end) for end in last if end), default=2**63 - 1)
     rows: list[Row] = []
     while len(rows) < page.limit:
-        found = transaction.run(
+        places = transaction.run(
             "SELECT rowid FROM word WHERE word MATCH ? AND rowid BETWEEN ? AND ? ORDER BY rowid "
             "DESC LIMIT ?",
             (match, low, high, page.limit),
         )
-        if not found:
+        if not places:
             break
-        high = found[-1][0] - 1
-        prefixes = json.dumps([prefix_of(place) for (place,) in found])
+        high = places[-1][0] - 1
+        prefixes = json.dumps([prefix_of(place) for (place,) in places])
         rows += _check_rows(
             transaction.run(
                 f"SELECT {_COLUMNS}, digest FROM json_each(?) AS found CROSS JOIN invocation"

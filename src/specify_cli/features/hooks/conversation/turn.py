@@ -81,7 +81,7 @@ def record_moment(at: Site, call: HookInput) -> bool:
     if moment.kind == "prompt" and not _keep_prompt(at, call):
         return True
     try:
-        found = find_recorder(at, call._replace(events=()))
+        found_recorder = find_recorder(at, call._replace(events=()))
     except Orphan as orphan:
         if moment.kind in ("end", "ended") and is_main:
             # the transcript reports what no record takes from this hook
@@ -90,7 +90,7 @@ def record_moment(at: Site, call: HookInput) -> bool:
             if closed is not None:
                 _append_late(at, call, closed)
         return False
-    with closing(found) as recorder:
+    with closing(found_recorder) as recorder:
         turns: list[Turn] = []
         if moment.kind in ("end", "ended"):
             look_after(at, recorder)
@@ -491,11 +491,11 @@ def _append_late(at: Site, call: HookInput, invocation_id: str) -> None:
     keys = _list_turn_keys(at, call, data)
     data += read_annexes(at.root, invocation_id)
     # The key under which a hook reported it before, which may have seen less of the transcript.
-    told = next((key for key in keys if dedupe_bytes(key) in data), None)
-    if told is None and not is_first_telling(at.root, keys[0]):
+    recorded_key = next((key for key in keys if dedupe_bytes(key) in data), None)
+    if recorded_key is None and not is_first_telling(at.root, keys[0]):
         return  # another hook reports it at this moment
     with closing(open_recorder(at, place, session)) as recorder:
-        _append_turn(at, call, recorder, _read_turns(at, call.moment), told or keys[-1])
+        _append_turn(at, call, recorder, _read_turns(at, call.moment), recorded_key or keys[-1])
 
 
 def _is_earlier(moment: SessionMoment, recorder: Recorder) -> bool:

@@ -47,8 +47,8 @@ def locate_transcript(query: TranscriptQuery) -> Transcript | None:
         return None
     files = list_files(os.path.dirname(query.path), 0, ".jsonl")
     began = [file for file in files if file >= query.path]
-    found = (item for item in _read_heads(began) if item.name == query.path)
-    return next(found, None) or locate_file(query)
+    matches = (item for item in _read_heads(began) if item.name == query.path)
+    return next(matches, None) or locate_file(query)
 
 
 def _read_heads(paths: list[str]) -> Iterator[Transcript]:

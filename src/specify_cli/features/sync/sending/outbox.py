@@ -427,15 +427,15 @@ class Outbox:
 
     def _list_annexed(self) -> set[str]:
         """Return the records that an annex makes due again as soon as the log is delivered."""
-        facts, found = self.facts(), set()
+        facts, ids = self.facts(), set()
         with suppress(InvocationError, OSError):  # the push says what is wrong with the log
             for generation in open_log(self._project).generations():
                 # Before its first leaf is delivered no record is.
                 if (mark := facts.get(f"leaves {generation.name}")) is not None:
                     for line in generation.read_lines(int(mark)):
                         if line.startswith(ANNEX.encode()):
-                            found.add(line[OF_INVOCATION].decode("ascii", "replace"))
-        return found
+                            ids.add(line[OF_INVOCATION].decode("ascii", "replace"))
+        return ids
 
     def count_left(self, consent: Consent) -> Counts:
         """Return the same with the whole records that a consent covers."""

@@ -106,19 +106,19 @@ def _verify_sources(values: Values, trust: Trust) -> int:
     with open_engine(values, "checking records") as engine:
         kind = find_kind(values)
         if kind is not None:
-            found = kind.verify(str(values["source"]), engine, trust.policy)
-            verified = [Verified(name, report) for name, report in found]
+            reports = kind.verify(str(values["source"]), engine, trust.policy)
+            verified = [Verified(name, report) for name, report in reports]
         else:
             verified = list(verify_sources(list_sources(values, ""), trust, engine))
-    codes, told = set(), []
+    codes, rows = set(), []
     for one in verified:
         report = None if one.report is None else {**one.report.as_value(), "reports": []}
-        told.append({"source": one.source, "failure": one.failure, "report": report})
+        rows.append({"source": one.source, "failure": one.failure, "report": report})
         codes.add(1 if one.report is None else _judge_exit(one.report, required, one.source))
     # An error of one is not hidden by a level that another does not reach.
     code = next((code for code in (3, 4, 1) if code in codes), 0)
     if values["json"]:
-        write_json(told)
+        write_json(rows)
         return code
     for one in verified:
         name = one_line(one.source)
