@@ -450,9 +450,8 @@ class Clauses(Questions):
         thing = after + self.is_adverb(after)
         has_object = self.marks_object(thing, end) or " … " in other.token
         # "and remove obviously outdated pages", "and add tests"
-        is_last = (
-            thing + 1 >= end and self.word(thing).endswith("s") and self.tokens[k - 1].word != "/"
-        )
+        is_last = thing + 1 >= end and self.word(thing).endswith("s")
+        is_last = is_last and self.word(k - 1) == "and"
         has_object = has_object or is_last or self.is_in(thing, "lacking", "states", "wished")
         particle = other.rule == "phrase" and self.word(after - 1) in _PARTICLES
         has_object = has_object or (particle and self.continues(after, end))
