@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from specify_cli.features.hooks.harnesses import find_sender, translate
+from specify_cli.features.hooks.payload.outputs import find_printed
 from specify_cli.features.hooks.payload.values import MAX_NAME, MAX_PATH, HookInput
 from specify_cli.features.hooks.settings.harnesses import HARNESSES
 from specify_cli.features.replay.strict_patch import apply_diff
@@ -484,6 +485,25 @@ def test_of_two_ids_in_one_output_neither_is_taken_for_the_one_begun() -> None:
 
     assert found.started_invocation is None
     assert set(found.printed) == {ULID, other}
+
+
+def test_ids_are_looked_for_only_in_what_was_printed() -> None:
+    """Each member that is not there was looked into as deep as an output may be: 7 ms at the hook of each `do`."""
+    steps = 0
+
+    def count(*_: object) -> None:
+        nonlocal steps
+        steps += 1
+
+    hook = payload("claude-code/post-do.json")
+    sys.setprofile(count)
+    try:
+        found = find_printed(hook)
+    finally:
+        sys.setprofile(None)
+
+    assert found == (ULID,)
+    assert steps < 500
 
 
 def test_a_command_given_as_words_is_told_as_one_line() -> None:

@@ -149,7 +149,7 @@ def _collect_texts(output: object, depth: int = 0) -> list[str]:
     if depth > _MAX_DEPTH:
         return []
     parts = output[:_MAX_PARTS] if isinstance(output, list) else map(as_object(output).get, _TEXTS)
-    return [text for part in parts for text in _collect_texts(part, depth + 1)]
+    return [text for part in parts if part for text in _collect_texts(part, depth + 1)]
 
 
 def join_texts(content: object, *keys: str) -> str:
