@@ -269,10 +269,9 @@ def lexical_scores(
     # Of a phrase all words are asked for: who writes API docs has not named "api key".
     all_labels = _collect_labels(collection, frozenset(terms))
     for artifact, counted in zip(collection, counts, strict=True):
-        if _count_named(artifact, all_labels):
-            labels = all_labels.intersection((*artifact.keywords, *artifact.tags))
-            for term in {term for label in labels for term in split_label(label)}:
-                counted[term] = counted.get(term, 0) + _KEYWORD_WEIGHT
+        labels = all_labels.intersection((*artifact.keywords, *artifact.tags))
+        for term in {term for label in labels for term in split_label(label)}:
+            counted[term] = counted.get(term, 0) + _KEYWORD_WEIGHT
     total = len(collection)
     rarity: dict[str, int] = {}
     for term in terms:
@@ -429,17 +428,13 @@ def _count_terms(
 
 def _count_named(artifact: Artifact, labels: frozenset[str]) -> int:
     """Return how many of an artifact's tags and keywords are among these labels."""
-    if labels.isdisjoint(artifact.keywords) and labels.isdisjoint(artifact.tags):
-        return 0
     return len(labels.intersection((*artifact.keywords, *artifact.tags)))
 
 
 def _collect_labels(collection: Sequence[Artifact], terms: frozenset[str]) -> frozenset[str]:
     """Return the tags and keywords that a request names: all their words have one of the
     stems."""
-    labels: set[str] = set()
-    for artifact in collection:
-        labels.update(artifact.keywords, artifact.tags)
+    labels = {word for one in collection for word in (*one.keywords, *one.tags)}
     starts = tuple(terms)
     # The first word of a plain label begins with its stem, so most labels need not be taken apart.
     return frozenset(

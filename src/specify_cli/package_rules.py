@@ -67,26 +67,24 @@ def read_brought() -> PackageRules:
 def read_found(*, anew: bool = False) -> Mapping[str, Any]:
     """Return what the installed packages bring, as members of `strangers.Strangers`: from the cache
     if it is of the packages installed now, else from the packages. With `anew` always from them."""
-    stamp = read_stamp()
-    path = _find_cache(stamp)
-    key = repr((path, stamp))
+    stamp, base = read_stamp(), os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    key = repr((base, stamp))
     # from the file once: a session's transcript is read with thousands of questions
-    cached = None if anew else _found_here.get(key) or read_cache(path, stamp)
+    cached = None if anew else _found_here.get(key) or read_cache(_find_cache(base, stamp), stamp)
     rules, is_kept = cached or _NOTHING, True
-    must_search = _is_brought(stamp) if cached is None else bool(cached["developed"])
+    must_search = cached["developed"] if cached else _is_brought(stamp)
     if must_search:
         __import__(_KERNEL)
         rules, is_kept = sys.modules[_KERNEL].search(cached)
     if is_kept:
         _found_here[key] = rules
-    if is_kept and rules is not cached:
-        _write_cache(path, {"stamp": stamp, **rules})
+        if rules is not cached:
+            _write_cache(_find_cache(base, stamp), {"stamp": stamp, **rules})
     return rules
 
 
-def _find_cache(stamp: list[list[object]]) -> str | None:
-    """Return the path of the cache file; None where the user has no home folder."""
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+def _find_cache(base: str, stamp: list[list[object]]) -> str | None:
+    """Return the path of the cache file below a folder; None where the user has no home folder."""
     places = json.dumps([[sys.prefix], *(row[:1] for row in stamp[1:])])
     name = sha256(places.encode("utf-8", "surrogatepass")).hexdigest()[:16]
     return f"{base}/spec-kitty/rooms-{name}.json" if os.path.isabs(base) else None

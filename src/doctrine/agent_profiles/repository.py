@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 PROJECT_FOLDERS = (".kittify/doctrine/agent_profiles", ".kittify/profiles")
 SUFFIXES = (".agent.yaml", ".agent.yml")
 SHIPPED_PREFIX = "agent_profiles/shipped/"
+# By digest: who takes many requests parses them once.
+_shipped: dict[str, AgentProfile] = {}
 _FIX = "fix the file, or remove it to go without this profile"
 
 
@@ -57,8 +59,10 @@ class AgentProfileRepository:
         if shipped_dir is None:
             for name, file in shipped_bundle().files.items():
                 if name.startswith(SHIPPED_PREFIX):
-                    profile = parse_profile(file.document, digest=file.sha256, origin="shipped")
-                    self._profiles[profile.profile_id] = profile
+                    profile = _shipped.get(file.sha256) or parse_profile(
+                        file.document, digest=file.sha256, origin="shipped"
+                    )
+                    self._profiles[profile.profile_id] = _shipped[file.sha256] = profile
         else:
             self._take_folder(*_split(shipped_dir, None), "shipped", cache)
         if root is not None:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from functools import lru_cache
 
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 from doctrine.text import match_glob
@@ -101,6 +102,7 @@ def _stem(word: str) -> str:
     return word.removesuffix("e") if len(word) > 3 else word
 
 
+@lru_cache(1024)  # a profile's words are the same at each request of a backtest
 def stem_words(text: str) -> str:
     """Return the stems of a text between blanks, so that whole words can be searched in it.
 
@@ -124,7 +126,7 @@ def find_evidence(request: str, table: RouterTable) -> Evidence:
         for name, pattern in _SHORT_LANGUAGES.items()
         if name in text and re.search(pattern, text)
     ]
-    languages = frozenset(language for language in names if language)
+    languages = frozenset(filter(None, names))
     return Evidence(stem_words(text), frozenset(re.findall(r"[A-Z]\w+", text)), files, languages)
 
 
@@ -133,7 +135,7 @@ def _list_languages(profile: AgentProfile, table: RouterTable) -> frozenset[str]
     names = (
         table.language_names.get(fold(language), fold(language)) for language in profile.languages
     )
-    return frozenset(name for name in names if name)
+    return frozenset(filter(None, names))
 
 
 def find_keywords(profile: AgentProfile, evidence: Evidence) -> tuple[int, list[str]]:

@@ -22,7 +22,7 @@ def _brought(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     found = {**package_rules._NOTHING, "masks": [["acme-badge", "BADGE-[0-9]{6}"]]}
     stamp = read_stamp()
-    package_rules._write_cache(package_rules._find_cache(stamp), {"stamp": stamp, **found})
+    package_rules._write_cache(package_rules._find_cache(str(home / ".cache"), stamp), {"stamp": stamp, **found})
 
 
 def test_a_rule_of_the_same_id_in_the_config_does_not_take_the_place_of_a_brought_one(

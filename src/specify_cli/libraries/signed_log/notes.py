@@ -27,6 +27,7 @@ MAX_NOTE = 256 * 1024
 
 _KEY_BYTES = {ED25519: 32, ED25519_COSIGNATURE: 32, ML_DSA_44: 1312}
 _NAME = re.compile(r"[^\s+\x00-\x1f]+")
+_CONTROL = re.compile("[\0-\t\v-\x1f]")
 _SIZE = re.compile(r"0|[1-9][0-9]{0,17}")
 _PROOF = "c2sp.org/tlog-proof@v1"
 
@@ -216,11 +217,7 @@ def parse_checkpoint(data: bytes) -> Checkpoint:
         raise NoteError("a checkpoint is UTF-8 text") from error
     text, blank, signed = note.rpartition("\n\n")
     lines = f"{text}\n".split("\n")
-    if (
-        not blank
-        or not signed.endswith("\n")
-        or any(ord(char) < 32 and char != "\n" for char in note)
-    ):
+    if not blank or not signed.endswith("\n") or _CONTROL.search(note):
         raise NoteError("expected the three lines of a checkpoint, an empty line and signatures")
     if len(lines) < 4 or not all(lines[:-1]) or _SIZE.fullmatch(lines[1]) is None:
         raise NoteError("expected an origin, a size and a root, a line each")
