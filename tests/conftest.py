@@ -16,6 +16,7 @@ import pytest
 from absent_rooms import ABSENT, OF_THE_WHOLE, asks_in_import, asks_in_text, read_text_of
 from clusters import Cluster, dask_cluster
 from postgres import Server, serving_postgres
+from specify_cli import package_rules
 from specify_cli.cli.terminal import person
 from specify_cli.libraries.archive.withholding import Search
 from support import CHARTER, FULL, Cli, Ran, git, run_main, run_process
@@ -112,6 +113,25 @@ def _equal_objects_are_judged_once() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Search, "judge_object", judge_once)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _packages_are_looked_through_once() -> Iterator[None]:
+    """Remember whether a package brings rooms, as the cache in a user's home does: each test has a new home."""
+    look_through = package_rules._is_brought
+    known: dict[str, bool] = {}
+
+    def look_through_once(stamp: list[list[object]]) -> bool:
+        if [] in stamp:  # the current folder is among them
+            return look_through(stamp)
+        key = repr(stamp)
+        if key not in known:
+            known[key] = look_through(stamp)
+        return known[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(package_rules, "_is_brought", look_through_once)
         yield
 
 

@@ -27,6 +27,7 @@ found = pkgutil.walk_packages(specify_cli.__path__, "specify_cli.", onerror=lamb
 for name in sys.argv[1:] or (module.name for module in found):
     with contextlib.suppress(Exception):
         importlib.import_module(name)
+import ruamel.yaml  # half of all commands load it when they read a charter
 gc.freeze()
 for line in sys.stdin:
     argv, folder, env, given = json.loads(line)
@@ -53,9 +54,15 @@ Forked = Callable[..., Ran]
 
 
 @contextlib.contextmanager
-def forking(python: Path | str, env: Mapping[str, str], *modules: str) -> Iterator[Forked]:
-    """Start the process, with these modules or with all; what is given runs one command line in a child of it."""
+def forking(
+    python: Path | str, env: Mapping[str, str], *modules: str, kilobytes: int | None = None
+) -> Iterator[Forked]:
+    """Start the process, with these modules or with all; what is given runs one command line in a child of it.
+
+    With `kilobytes` no child may have more of address space.
+    """
     argv = [str(python), "-c", DRIVER, *modules]
+    argv = argv if kilobytes is None else ["sh", "-c", f'ulimit -v {kilobytes}; exec "$@"', "sh", *argv]
     with subprocess.Popen(argv, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdin is not None and process.stdout is not None
         sent, answers = process.stdin, process.stdout

@@ -83,13 +83,20 @@ def copy_without(gone: list[str], folder: Path, *tops: str) -> None:
             target = folder / name
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, target)
-            bytecode = importlib.util.cache_from_source(str(ROOT / name)) if name.endswith(".py") else ""
-            if os.path.exists(bytecode):  # it holds for a source of the same size and time, wherever that lies
-                (target.parent / "__pycache__").mkdir(exist_ok=True)
-                shutil.copy2(bytecode, target.parent / "__pycache__")
+            if name.endswith(".py"):
+                copy_bytecode(ROOT / name, target)
     shutil.copy2(ROOT / "src/doctrine/compiled.json", folder / "src/doctrine/compiled.json")
     # Tests of a checkout ask git about it.
     subprocess.run(["git", "init", "-q", "."], cwd=folder, check=True)
+
+
+def copy_bytecode(source: Path, copy: Path) -> None:
+    """Give a copy of a module its bytecode, which holds for a source of the same size and time, wherever that lies."""
+    bytecode = importlib.util.cache_from_source(str(source))
+    if os.path.exists(bytecode):
+        shutil.copystat(source, copy)
+        (copy.parent / "__pycache__").mkdir(exist_ok=True)
+        shutil.copy2(bytecode, copy.parent / "__pycache__")
 
 
 def make_environment(folder: Path) -> Path:

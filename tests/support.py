@@ -6,6 +6,7 @@ import ast
 import contextlib
 import fcntl
 import functools
+import itertools
 import json
 import os
 import pty
@@ -225,7 +226,7 @@ def run_main(
             stack.callback(os.close, before)
             stack.callback(os.dup2, before, number)
             os.dup2(screen.fd if screen is not None and number else file.fileno(), number)
-        stack.enter_context(mock.patch.dict(os.environ, {**environment(home), **(env or {})}, clear=True))
+        stack.enter_context(_surrounded({**environment(home), **(env or {})}))
         stack.enter_context(mock.patch.object(sys, "argv", [SPEC_KITTY, *words]))
         for name, mode, number in (("stdin", "r", 0), ("stdout", "w", 1), ("stderr", "w", 2)):
             stream = open(number, mode, encoding="utf-8", closefd=False)
@@ -235,7 +236,7 @@ def run_main(
         stack.enter_context(mock.patch.object(durable, "IN_BACKGROUND", False))
         stack.enter_context(mock.patch.object(tempfile, "tempdir", None))
         stack.enter_context(mock.patch.object(sys, "path", list(sys.path)))
-        stack.callback(_forget_modules, set(sys.modules), cwd)
+        stack.callback(_forget_modules, next(reversed(sys.modules)), cwd)
         stack.enter_context(contextlib.chdir(cwd))
         stack.enter_context(own_millisecond())
         code = main(words)
@@ -282,9 +283,26 @@ class Screen:
         return self._seen.removesuffix(b"\0end").decode("utf-8").replace("\r\n", "\n")
 
 
-def _forget_modules(before: set[str], folder: Path) -> None:
-    """Forget the modules imported since from anywhere but this installation."""
-    for name in set(sys.modules) - before:
+@contextlib.contextmanager
+def _surrounded(env: Mapping[str, str]) -> Iterator[None]:
+    """Have this environment and no other, then the one there was: only what differs is set, thousands of times."""
+    before = dict(os.environ)
+    _set_environment(before, env)
+    try:
+        yield
+    finally:
+        _set_environment(dict(os.environ), before)
+
+
+def _set_environment(now: Mapping[str, str], wanted: Mapping[str, str]) -> None:
+    for name in now.keys() - wanted.keys():
+        del os.environ[name]
+    os.environ.update({name: value for name, value in wanted.items() if now.get(name) != value})
+
+
+def _forget_modules(last: str, folder: Path) -> None:
+    """Forget the modules imported since the last one from anywhere but this installation."""
+    for name in list(itertools.takewhile(lambda name: name != last, reversed(sys.modules))):
         if str(getattr(sys.modules[name], "__file__", None) or "").startswith(str(folder)):
             del sys.modules[name]
 
@@ -323,6 +341,15 @@ def git(folder: Path, *argv: str, home: Path | None = None) -> str:
 def parse_source(path: Path) -> ast.Module:
     """Return the tree of a module of ours, parsed once for all that ask of it."""
     return ast.parse(path.read_text("utf-8"))
+
+
+def walk_statements(tree: ast.AST) -> Iterator[ast.AST]:
+    """Yield a tree and all statements in it, without the expressions, which are nine tenths of its nodes."""
+    yield tree
+    for name in ("body", "orelse", "finalbody", "handlers", "cases"):
+        inner = getattr(tree, name, ())
+        for node in inner if isinstance(inner, list) else ():
+            yield from walk_statements(node)
 
 
 def unpack(archive: tarfile.TarFile, folder: Path) -> None:

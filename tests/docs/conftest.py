@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from docs_examples import Prepared, prepare
-from support import build_into
+from support import build_into, parse_source
 
 ROOT = Path(__file__).parents[2]
 SKIPPED = (".git", ".venv*", "dist", "build", "node_modules", "__pycache__", ".hypothesis", ".*_cache", ".benchmarks",
            "compiled.json", "build.txt", "api.pyi")  # fmt: skip
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _trees_are_forgotten() -> Iterator[None]:
+    """Keep the trees of our modules for the tests of one module: they take 150 MB, which each fork would copy."""
+    yield
+    parse_source.cache_clear()
 
 
 @pytest.fixture(scope="session")

@@ -23,6 +23,7 @@ from packaging.requirements import Requirement
 
 from docs_examples import EXAMPLES, REFUSED, Prepared, place_ids
 from forked import forking
+from rooms import copy_bytecode
 from specify_cli.installation import advise_install
 from support import CHARTER, PATIENCE, environment, git
 
@@ -78,6 +79,8 @@ def prefix(wheel_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
                 (packages / top).symlink_to(Path(str(distribution(name).locate_file(top))))
     pip = [sys.executable, "-m", "pip", "--python", str(prefix / "bin/python"), "install", "-q", "--no-deps"]
     subprocess.run([*pip, "--no-index", "--no-compile", "--disable-pip-version-check", str(wheel_file)], check=True)
+    for module in (file for name in ("charter", "doctrine", "specify_cli") for file in (packages / name).rglob("*.py")):
+        copy_bytecode(ROOT / "src" / module.relative_to(packages), module)
     (prefix / "pipx_metadata.json").write_text("{}")
     return prefix
 

@@ -9,7 +9,7 @@ import tokenize
 from collections import Counter
 from pathlib import Path
 
-from support import parse_source
+from support import parse_source, walk_statements
 
 SRC = Path(__file__).parents[2] / "src"
 LAYOUT = {tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.COMMENT, tokenize.ENDMARKER}
@@ -19,7 +19,7 @@ MOST = 4000
 def count_code_tokens(text: str, tree: ast.Module) -> int:
     """Count the tokens of a module without comments, docstrings and blank space."""
     documented: set[int] = set()
-    for node in ast.walk(tree):
+    for node in walk_statements(tree):
         if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(node) is not None:
             first = node.body[0]
             documented.update(range(first.lineno, (first.end_lineno or first.lineno) + 1))
@@ -50,7 +50,7 @@ def test_no_function_has_over_sixty_lines_and_no_folder_over_twelve_modules() ->
         f"{path.relative_to(SRC)}: {node.name}"
         for path in paths
         if path.read_text("utf-8").count("\n") > 60
-        for node in ast.walk(parse_source(path))
+        for node in walk_statements(parse_source(path))
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and (node.end_lineno or 0) - node.lineno >= 60
     ]
     folders = Counter(str(path.parent.relative_to(SRC)) for path in paths)

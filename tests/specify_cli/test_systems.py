@@ -227,11 +227,20 @@ ALLOWED = {
 }
 
 
+# A module without any of this uses nothing of the above.
+_MAY_BE_POSIX = re.compile(
+    rf"\b(?:os\.(?:{'|'.join(OF_POSIX.split())})|signal\.(?:{'|'.join(OF_POSIX_SIGNALS.split())})"
+    rf"|{'|'.join([*OF_POSIX_MODULES.split(), *BELOW_DESCRIPTORS.split()])})\b|/(?:proc|dev|etc|tmp|bin|usr|sys)\b"
+)
+
+
 def find_posix(path: Path, forms: frozenset[str]) -> Iterator[str]:
     """Yield what a module uses that Windows has not: of the standard library's `os` everything, of ours what it has no
     form for (`forms`)."""
-    tree = ast.parse(path.read_text("utf-8"))
-    nodes = list(ast.walk(tree))
+    text = path.read_text("utf-8")
+    if not _MAY_BE_POSIX.search(text):
+        return  # to parse a module takes a hundred times as long
+    nodes = list(ast.walk(ast.parse(text)))
     plain = any(isinstance(node, ast.Import) and any(each.name == "os" for each in node.names) for node in nodes)
     prose = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
     for node in nodes:

@@ -32,9 +32,9 @@ class Faults:
     def __init__(self, at: int, kind: str) -> None:
         self.at, self.kind, self.count = at, kind, 0
 
-    def install(self) -> None:
+    def install(self, patch: pytest.MonkeyPatch) -> None:
         for name in _CALLS:
-            setattr(os, name, self._wrap(name, getattr(os, name)))
+            patch.setattr(os, name, self._wrap(name, getattr(os, name)))
 
     def _wrap(self, name: str, real: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: Any, **kwargs: Any) -> Any:
@@ -53,21 +53,27 @@ class Faults:
 
 
 def _run(root: Path, act: Callable[[Path], None], at: int, kind: str) -> int:
-    """Run a command in a child in which one call goes wrong: 0 answered, 1 refused, 2 not reached, -9 killed."""
+    """Run a command in which one call goes wrong: 0 answered, 1 refused, 2 not reached, -9 killed, in a child."""
+    if kind != "SIGKILL":
+        return _try(root, act, Faults(at, kind))
     child = os.fork()
     if child == 0:
         code = 3
         try:
-            faults = Faults(at, kind)
-            faults.install()
-            try:
-                act(root)
-                code = 0 if faults.count >= at else 2
-            except (InvocationError, OSError):
-                code = 1
+            code = _try(root, act, Faults(at, kind))
         finally:
             os._exit(code)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def _try(root: Path, act: Callable[[Path], None], faults: Faults) -> int:
+    with pytest.MonkeyPatch.context() as patch:
+        faults.install(patch)
+        try:
+            act(root)
+        except (InvocationError, OSError):
+            return 1
+        return 0 if faults.count >= faults.at else 2
 
 
 def _executor(root: Path) -> ProfileInvocationExecutor:
