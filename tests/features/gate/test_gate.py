@@ -722,7 +722,7 @@ def test_a_comment_of_many_hostile_stories_keeps_its_limits(tmp_path: Path) -> N
         invocation_id = shop.begin("fix " + "<" * 500)
         shop.edit(invocation_id, f"src/f{number}.py", 1)
         call = ("tool_call", {"call_id": "c", "tool": f"<{number}", "args": {"q": "<" * 500}})
-        shop.record(invocation_id, *[call] * 20)
+        shop.record(invocation_id, *[call] * 5)
         shop.record(invocation_id, ("turn", {"text": "<" * 5000}))
     shop.commit()
     comment = shop.gate("--format", "markdown").out

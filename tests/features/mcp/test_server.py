@@ -124,8 +124,8 @@ def test_words_that_look_like_options_are_words(chartered: Path, home: Path) -> 
 def test_an_answer_that_is_long_comes_in_parts_that_make_the_whole(chartered: Path, home: Path, cli: Cli) -> None:
     with open_invocation(chartered, "fix the login test") as run:
         calls = (
-            {"event": "tool_call", "call_id": f"c{n}", "tool": "Bash", "args": {"command": f"make {n}"}}
-            for n in range(2000)
+            {"event": "tool_call", "call_id": f"c{n}", "tool": "Bash", "args": {"command": f"make {n} {'x' * 60}"}}
+            for n in range(1000)
         )
         lines = "".join(f"{json.dumps(call_)}\n" for call_ in calls)
         assert cli("profile-invocation", "record", run.invocation_id, stdin=lines.encode(), cwd=chartered).code == 0

@@ -393,7 +393,7 @@ def test_what_a_spoilt_transcript_tells_is_a_sound_record_or_none(harness: str, 
     importer = SessionImporter(project, cache)
     path = home / "transcript.jsonl"
     states = set()
-    for _ in range(20_000 if FULL else 60):
+    for _ in range(20_000 if FULL else 30):
         path.write_text("".join(json.dumps(spoil(line, rng)) + "\n" for line in lines))
         states.add(importer.take(Transcript(str(path), str(chartered), 1), harness).state)
 

@@ -24,7 +24,7 @@ from specify_cli.record import layout
 from specify_cli.record.record import Tip, chain, fold, genesis_tip, recovered_line
 from specify_cli.record.verify import verify_record
 from specify_cli.storage import objects, store
-from support import accept, git
+from support import FULL, accept, git
 
 
 class WatchedOs:
@@ -260,7 +260,7 @@ def _left_of(written: bytes, offset: int, seed: int) -> Iterator[bytes]:
     dice = random.Random(seed)
     yield from (written[:size] for size in range(0, len(written) + 1, 7))
     for block in (64, 512):
-        for _ in range(60):
+        for _ in range(60 if FULL else 20):
             found = bytearray(len(written))
             for start in range(-(offset % block), len(written), block):
                 if dice.random() < 0.6:
@@ -278,6 +278,7 @@ WRITES: list[list[list[store.Body]]] = [
 ]
 
 
+@pytest.mark.stress
 @pytest.mark.parametrize("writes", WRITES)
 @pytest.mark.parametrize("engine", ["memory", "files"])
 def test_what_a_power_cut_left_of_the_last_writes_is_adopted_or_described(

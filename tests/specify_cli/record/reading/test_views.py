@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import json
 import os
@@ -31,6 +32,7 @@ AT = "2024-11-20T09:00:00.000Z"
 STARTED: dict[str, object] = {"event": "started", "started_at": AT, "profile_id": "implementer"}
 
 
+@functools.cache
 def long_record(calls: int) -> bytes:
     """A closed record of so many tool calls with their results."""
     bodies: list[dict[str, object]] = [STARTED]
@@ -222,7 +224,7 @@ def test_a_long_record_takes_no_memory_of_its_length(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(views, "_CACHE_BYTES", 1 << 16)
     monkeypatch.setattr(views, "_BLOCK", 1 << 14)
     monkeypatch.setattr(timeline, "_MAX_LISTED", 64)
-    short, long = long_record(400), long_record(2400)
+    short, long = long_record(400), long_record(1600)
 
     # Of each line its place, and of each call that it begins once.
     assert peak(long) - peak(short) < (len(long) - len(short)) / 3
