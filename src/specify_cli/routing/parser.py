@@ -50,7 +50,7 @@ _SPEAKERS = read_cell("we i we'd i'd we've i've")
 _ASKING = read_cell("task ask request")
 _PRAISE = read_cell("good great nice excellent awesome amazing perfect cool")
 _FRONTS = read_cell("for in on at under inside from during with within after before until since")
-_DONE = read_cell("done ready finished possible needed necessary merged fixed pass")
+_DONE = read_cell("please pls done ready finished possible needed necessary merged fixed pass")
 _KEEPING = read_cell("write document note list summarize report explain print")
 # With these begins no title after the name of a part.
 _GRAMMAR = ("stop_words", "determiners", "boundaries", "leadins", "wh", "aux", "negations")
@@ -407,7 +407,9 @@ def _find_request(
     If the later sentence asks to plan or specify, it counts alone. Another action may be meant in
     addition, so both are readings. `first` is where the clause of `lead` begins.
     """
-    if lead.action != "implement" or parsed.word(first) not in _SPEAKERS:
+    # "The review of WP05 found two bugs. Fix them."
+    is_topic = lead.rule == "head noun of the request" and parsed.word(first) in ("the", "our")
+    if not is_topic and (lead.action != "implement" or parsed.word(first) not in _SPEAKERS):
         return ()
     for begin, end in sentences:
         if begin > start and lead.lemma == "get":  # "We get duplicates. Where do they come from?"
@@ -418,6 +420,8 @@ def _find_request(
         if order and order[0].action in ("plan", "specify"):
             return (order[0],)
         is_tail = order and any(order[0].lemma in parsed.table.words(cell) for cell in _TAILS)
+        if order and is_topic:
+            return () if is_tail else (order[0],)
         if order and order[0].weight == "alias" and order[0].action != lead.action and not is_tail:
             return lead, order[0]
     return ()
@@ -463,11 +467,18 @@ def _read_after_front(parsed: Clauses, first: int, last: int) -> tuple[Reading, 
     if not (parsed.is_in(first, "subordinators") or parsed.word(first) in _FRONTS):
         return None
     for i in range(first + 2, last - 1):
-        verb = parsed.find_verb(i)
-        is_base = verb is not None and parsed.word(i) == verb.lemma
-        is_order = parsed.marks_object(i + 1, last) or parsed.word(i + 1) == "to"
-        if is_base and is_order and _can_end(parsed, first, i - 1):
-            order = parsed.read_order(i, last, noun=False, opened=False)
+        opener = parsed.find_phrase("openers", i, last)
+        at = opener[1] if opener else i
+        verb, phrase = parsed.find_verb(at), parsed.find_phrase("phrases", at, last)
+        is_base = verb is not None and parsed.word(at) == verb.lemma
+        is_order = is_base and (parsed.marks_object(at + 1, last) or parsed.word(at + 1) == "to")
+        is_order = is_order or (
+            phrase is not None
+            and parsed.word(at) == phrase[0].words[0]
+            and parsed.word(i - 1) not in SUBJECTS
+        )
+        if is_order and (opener or _can_end(parsed, first, i - 1)):
+            order = parsed.read_order(at, last, noun=False, opened=False)
             if order and order[0].action != "none":
                 return order
     return None
@@ -476,8 +487,11 @@ def _read_after_front(parsed: Clauses, first: int, last: int) -> tuple[Reading, 
 def _can_end(parsed: Clauses, first: int, i: int) -> bool:
     """Return whether what begins a clause can end at `i`: "if it is slow", "once the tests pass",
     "before touching the code", "in main.py", "on mobile"."""
-    if parsed.word(i) in THINGS or parsed.word(i) in _DONE or parsed.is_in(i, "finite", "states"):
+    word = parsed.word(i)
+    if word in THINGS or word in _DONE or parsed.is_in(i, "finite", "states"):
         return True
+    if parsed.word(i - 1) in SUBJECTS and (word.endswith("ed") or parsed.is_in(i, "past")):
+        return True  # "if no locale is set"
     if parsed.is_in(i, "determiners", "leadins", "aux"):
         return False
     if parsed.word(first) in _FRONTS and (i <= first + 2 or parsed.is_name(i, i + 1)):

@@ -17,6 +17,11 @@ _OWN_CODE = read_cell("function approach query class method migration use usage 
 _SOUND = read_cell("correct right ok okay sound")
 _PLAIN_WH = read_cell("why where when who why's where's who's")
 _POLITE = read_cell("can could would will shall")
+# What a thing could do that nobody would ask about: "could the error name the field?"
+_OFFERS = read_cell(
+    "show print display include accept remember name list warn hide offer support mention link "
+    "highlight say explain respect"
+)
 
 
 class Questions(RequestText):
@@ -46,6 +51,8 @@ class Questions(RequestText):
         idle = self.find_anywhere("idle_questions", i, end)
         if idle:
             return self.make_reading(i, "question", idle.action)
+        if self._wishes(i, end):
+            return self.make_reading(i, "what is wished", "implement")
         if self.word(i) not in _PLAIN_WH and self.asks_about_change(i, end):
             return self.make_reading(i, "question about a change", "review")
         return self.make_reading(i, "question", "analyze")
@@ -74,6 +81,14 @@ class Questions(RequestText):
             return True
         is_polite = word in _POLITE and self.is_in(i + 1, "politely")
         return question and not is_polite
+
+    def _wishes(self, i: int, end: int) -> bool:
+        """Return whether a question is a wish: "could the table remember its widths?", unlike
+        "could the cache be the cause?"."""
+        if self.word(i) != "could" or not self.is_in(i + 1, "determiners"):
+            return False
+        words = [self.word(j) for j in range(i + 3, end)]
+        return "be" not in words and not _OFFERS.isdisjoint(words[:3])
 
     def asks_about_change(self, i: int, end: int) -> bool:
         """Return whether a question is about somebody's change: "is this branch ready to merge"."""

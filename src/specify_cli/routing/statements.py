@@ -162,6 +162,7 @@ def _read_needed(parsed: Clauses, at: int, end: int) -> Reading | None:
 def _find_ceased(parsed: Clauses, start: int, end: int) -> Iterator[Reading]:
     """Yield a change worded as an end: "stop logging passwords", "never return null", unlike "don't
     push"."""
+    start += parsed.word(start) == "please"
     phrase = parsed.find_phrase("negation_phrases", start, end)
     at = phrase[1] if phrase else start + 1
     if start not in parsed.negated or at + 1 >= end or parsed.word(at + 1) in THINGS:
@@ -184,7 +185,12 @@ def _find_ceased(parsed: Clauses, start: int, end: int) -> Iterator[Reading]:
     # "Never return null"
     behaviour = parsed.table.words("forbidden_behaviour")
     is_behaviour = not behaviour.isdisjoint(list_lemmas(parsed.word(at)))
-    if is_gerund or is_title or is_behaviour or is_conditional:
+    # "Don't log the body any more"
+    ends = parsed.word(end - 1) == "anymore" or (
+        parsed.word(end - 2) == "any" and parsed.word(end - 1) in ("more", "longer")
+    )
+    is_ended = ends and (verb is None or verb.action == "implement")
+    if is_gerund or is_title or is_behaviour or is_conditional or is_ended:
         lemma = verb.lemma if verb else parsed.word(at)
         yield parsed.make_reading(start, "what the software must not do", "implement", lemma)
 
@@ -292,7 +298,8 @@ def _find_subject(parsed: Clauses, i: int, start: int) -> int:
     word = parsed.word(i)
     subject = _skip_adverbs(parsed, i - 1, start)
     is_passive = parsed.is_in(i, "states") and word not in _PLAIN
-    is_passive = is_passive or word.endswith("ing") or parsed.is_adverb(i - 1)
+    is_passive = is_passive or word.endswith("ing") or word == "never"
+    is_passive = is_passive or parsed.is_adverb(i - 1)
     while subject > start:
         if word == "not":
             belongs = parsed.is_in(subject, "aux", "finite")
@@ -320,7 +327,8 @@ def _says_failure(parsed: Clauses, i: int, end: int) -> bool:
     """
     word = parsed.word(i)
     if word == "never":  # "the job never finishes"
-        return parsed.word(i + 1).endswith("s")
+        is_passive = parsed.word(i - 1) in _BEING and parsed.word(i + 1).endswith("ed")
+        return parsed.word(i + 1).endswith("s") or is_passive
     if not parsed.is_in(i, "defects") or i + 1 >= end or parsed.is_in(i + 1, "no_defects"):
         return False
     if parsed.word(i - 1) in ("should", "must"):  # said to somebody
