@@ -25,6 +25,7 @@ _ASKS = read_cell("please you me us we users")
 _OUGHT = read_cell("should must shall")
 _PLACES = read_cell("on for in to")
 _PARTICLES = read_cell("up of off out down into")
+_PHASES = read_cell("start begin continue finish resume")
 _MOVED = read_cell("into onto from")
 # "Do the frontend" is an order, whatever it names; "do a demo" names no work.
 _SOME_DOING = ("do a", "do an", "do another")
@@ -355,6 +356,9 @@ class Clauses(Questions):
         done = self.find_verb(i) if verb.lemma == "consider" else None
         if done and done.action == "implement" and self.word(i).endswith("ing"):
             return done  # "Consider using a set"
+        done = self.find_verb(i) if verb.lemma in _PHASES else None
+        if done and self.word(i).endswith("ing"):
+            return self._ask_object(done, i + 1, end)  # "Start discussing the API"
         tracks = verb.lemma.removesuffix(" up") in table.words("tracker_verbs")
         if tracks and self.is_tracked(i, end):
             return verb._replace(action="curate")

@@ -36,6 +36,13 @@ _CIRCUMSTANCES = read_cell("when while if before after although though despite i
 _SERVES = read_cell("for to with via on")
 _TROUBLES = read_cell("problem problems issue issues trouble troubles difficulty difficulties")
 _KNOWN_FAULT = r"[45]\d\d|CVE-\d+-\d+"
+# Where a title tells what happens to a thing: "white screen after login"
+_WHILE = read_cell("during at on after upon while")
+_OCCASIONS = read_cell(
+    "startup start launch boot reboot shutdown exit install installation setup upgrade update login "
+    "logout reload refresh resize scroll scrolling import export save saving load loading search "
+    "build runtime playback rotation reconnect resume hover click submit checkout"
+)
 _WHERE = read_cell("on from in at for when while if after under error errors")
 
 
@@ -429,6 +436,14 @@ def _find_mentions(parsed: Clauses, start: int, end: int) -> Iterator[Reading]:
             )
 
 
+def _find_occasions(parsed: Clauses, start: int, end: int) -> Iterator[Reading]:
+    """Yield a title that tells what happens on which occasion: "memory spike during startup"."""
+    last, after = parsed.find_head(start, end)
+    titled = last > start and not parsed.is_in(start, "determiners", "leadins", "wh")
+    if titled and parsed.word(after) in _WHILE and parsed.word(after + 1) in _OCCASIONS:
+        yield parsed.imply(last, "what happens on an occasion")
+
+
 def _find_work(parsed: Clauses, start: int, end: int) -> Iterator[Reading]:
     """Yield the work a title names by its last word: "translation base & assets update"."""
     if parsed.is_in(start, "determiners") or parsed.word(start) in SUBJECTS:
@@ -460,6 +475,7 @@ _KINDS = (
     _find_signals,
     _find_wishes,
     _find_work,
+    _find_occasions,
     _find_mentions,
     _find_doubts,
 )
