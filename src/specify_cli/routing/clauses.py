@@ -15,7 +15,7 @@ made it necessary, and tests/specify_cli/routing/router_titles.jsonl holds hundr
 from __future__ import annotations
 
 from specify_cli.routing.questions import OWN_WORK, Questions
-from specify_cli.routing.request_text import SUBJECTS, THINGS, Reading
+from specify_cli.routing.request_text import PEOPLE, SUBJECTS, THINGS, Reading
 from specify_cli.routing.words import Phrase, Verb, read_cell
 
 _NEEDED = read_cell("needed required missing due overdue pending wanted requested")
@@ -29,13 +29,10 @@ _PHASES = read_cell("start begin continue finish resume")
 _MOVED = read_cell("into onto from")
 # "Do the frontend" is an order, whatever it names; "do a demo" names no work.
 _SOME_DOING = ("do a", "do an", "do another")
-# A subject and its predicate are at most so many words apart.
-_PREDICATE = 7
 # These ask for a cause: "why it fails".
 _CAUSES = read_cell("why what where which how")
 # What somebody sees is no order: "we're seeing timeouts".
 _SEES = read_cell("seeing noticing observing experiencing facing hitting")
-_PEOPLE = read_cell("i we you they he she")
 _SAYS = read_cell("found noticed said says wants complained asked asks")
 
 
@@ -154,7 +151,7 @@ class Clauses(Questions):
             return None
         last, after = self.find_head(i, end)
         verb, word = self.find_verb(last), self.word(last)
-        is_told = any(self.word(j) in _PEOPLE for j in range(i, last))  # "the file you changed"
+        is_told = any(self.word(j) in PEOPLE for j in range(i, last))  # "the file you changed"
         if not verb or is_told or not (word.endswith("ed") or self.is_in(last, "past")):
             return None
         order = self._ask_object(verb, i, last)
@@ -168,11 +165,13 @@ class Clauses(Questions):
             subject -= 1  # "I just reviewed it"
         if word in _SEES and before.endswith(("m", "re", "keep")):
             return True
+        if self.is_in(i, "past") and self.word(subject) in PEOPLE:
+            return True  # "I wrote a spec"
         verb = self.find_verb(i)
         if not verb:
             return False
-        if self.is_in(i, "past") and self.word(subject) in _PEOPLE:
-            return True  # "I wrote a spec"
+        if before == "can" and self.word(i - 2) == "i" and verb.action != "implement":
+            return True  # "I can reproduce it"
         if word.endswith("ed") or word == "done":
             if self.word(subject) in SUBJECTS:
                 return True
@@ -312,8 +311,12 @@ class Clauses(Questions):
             return True
         if opened:
             return False
+        # "Plan approved. Build it."
+        is_done = self.word(i + 1).endswith("ed") and self.word(i + 1) not in _NEEDED
+        if is_done and i + 2 >= end and verb.lemma in self.table.words("homographs"):
+            return True
         # "Setting `a` on a page can cause an error"
-        if word.endswith("ing") and self._has_predicate(i, end):
+        if word.endswith("ing") and self.has_predicate(i, end):
             return True
         if verb.lemma not in self.table.words("homographs") or self.marks_object(i + 1, end):
             return False
@@ -321,30 +324,9 @@ class Clauses(Questions):
         last = self.word(end - 1)
         if last in self.table.foreign and last not in self.table.verbs:
             return True
-        if self._has_predicate(i, end):
+        if self.has_predicate(i, end):
             return True
         return is_plural and i + 1 < end
-
-    def _has_predicate(self, i: int, end: int) -> bool:
-        """Return whether the words after `i` say something of it, as a subject: "review page is
-        broken"."""
-        is_gerund = self.word(i).endswith("ing")
-        for j in range(i + 1, end if is_gerund else min(end, i + _PREDICATE)):
-            if self.word(j) in _PEOPLE:
-                return False  # "research libraries we could use"
-            # "Search only finds exact matches"
-            only = self.word(j) in ("only", "still") and self.word(j + 1).endswith("s")
-            if only or self.is_in(j, "finite"):
-                return True
-            if j > i + 1:
-                is_state = self.is_in(j, "states") and not self.continues(j + 1, end)
-                if is_state or self.is_in(j, "behaves") or self.word(j) == "not":
-                    return True
-            ends_phrase = self.is_in(j, "boundaries") and self.word(j) != "of"
-            ends_phrase = self.is_in(j, "regions") if is_gerund else ends_phrase or not self.word(j)
-            if ends_phrase:
-                return False
-        return False
 
     def _ask_object(self, verb: Verb, i: int, end: int) -> Verb:
         """Return the verb with the action its object gives it: to write a spec is to specify.
@@ -367,7 +349,9 @@ class Clauses(Questions):
             return self._ask_object(verb, after + 1, end)  # "tidy up the list of labels"
         # A verb such as *make* says nothing by itself: the last word of its object counts alone.
         is_light = verb.lemma in table.words("light") | table.texts("light_phrases")
-        places = (last,) if is_light else range(i, after)
+        places = (last,) if is_light else tuple(range(i, after))
+        if self.word(i) in ("it", "them"):  # "The labels are a mess. Clean them up."
+            places = (i, *self.find_referents(i))
         # "close #12": an object that is no word stands in the row as what it is, `%n`.
         kind = f"%{self.tokens[i].kind}" if i < end else ""
         if kind == "%n" and self.continues(i + 1, end):
@@ -379,7 +363,9 @@ class Clauses(Questions):
         change = last - (self.word(last) == "request")  # "pull request", "merge request"
         # "Have a look at my branch", and at a pull request
         is_own = self.word(i) == "my" and self.word(last) in OWN_WORK - {"code"}
-        looks = "look" in verb.lemma.split() and (is_own or self.is_in(change, "review_objects"))
+        seen = places if after == i + 1 else (change,)
+        looks = is_own or any(self.is_in(j, "review_objects") for j in seen)
+        looks = looks and "look" in verb.lemma.split()
         tells = verb.lemma.startswith(("tell", "let")) and self.asks_about_change(i, end)
         if verb.action == "analyze" and (looks or tells):
             return verb._replace(action="review")

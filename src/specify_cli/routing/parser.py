@@ -343,6 +343,7 @@ def _read_sentences(
     """
     tokens = parsed.tokens
     question_reading: Reading | None = None
+    habit: tuple[Reading, ...] = ()
     for start, end in sentences:
         question = end < len(tokens) and tokens[end].word == "?"
         while tokens[start].at < skip:
@@ -378,12 +379,25 @@ def _read_sentences(
             checks = lead and lead[0].lemma in parsed.table.words("verify_tail") - {"make"}
             # "What comes first? Write it down." keeps the answer.
             keeps = lead and lead[0].lemma in _KEEPING and parsed.word(lead[1]) in THINGS
+            # "How did it go? Give me the short version."
+            gives = lead and lead[0].lemma == "give" and lead[0].action in ("implement", "analyze")
+            keeps = keeps or (gives and lead and parsed.word(lead[1]) == "me")
             checks = checks or keeps
+            if lead and end < sentences[-1][0] and _tells_habit(parsed, lead[0], first):
+                habit = habit or _combine(parsed, *lead, end)
+                break
             if lead and not (question_reading and checks):
                 lead = _find_main_order(parsed, first, last, end) or lead
                 later = _find_request(parsed, lead[0], sentences, start, first)
                 return later or _combine(parsed, *lead, end)
-    return (question_reading,) if question_reading else ()
+    return (question_reading,) if question_reading else habit
+
+
+def _tells_habit(parsed: Clauses, lead: Reading, first: int) -> bool:
+    """Return whether a clause only says what somebody does: "We ship in two days. …"."""
+    is_verb = lead.rule in ("leading verb", "verb", "phrase")
+    speaks = parsed.word(first) in ("we", "i", "they")
+    return is_verb and speaks and lead.position == parsed.tokens[first + 1].at
 
 
 def _find_main_order(
@@ -412,10 +426,11 @@ def _find_request(
     if not is_topic and (lead.action != "implement" or parsed.word(first) not in _SPEAKERS):
         return ()
     for begin, end in sentences:
-        if begin > start and lead.lemma == "get":  # "We get duplicates. Where do they come from?"
-            asked = parsed.read_question(begin, end, True, True)
-            if asked and asked.action == "analyze":
-                return (asked,)
+        is_asked = begin > start and parsed.tokens[min(end, len(parsed.tokens) - 1)].word == "?"
+        # "We can fix five bugs. Which ones should we take?"
+        asked = parsed.read_question(begin, end, True, True) if is_asked and not is_topic else None
+        if asked and (asked.action in ("plan", "review") or parsed.is_in(begin, "wh")):
+            return (asked,)
         order = begin > start and parsed.read_order(begin, end, noun=False, opened=False)
         if order and order[0].action in ("plan", "specify"):
             return (order[0],)

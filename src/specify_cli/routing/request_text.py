@@ -18,15 +18,18 @@ from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 from specify_cli.routing.words import Phrase, Verb, list_lemmas, read_cell
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from specify_cli.routing.table import RouterTable
     from specify_cli.routing.tokens import Token
 
 SUBJECTS = read_cell("i we they he she you it someone somebody i've we've is are was were be")
+PEOPLE = read_cell("i we you they he she")
 THINGS = read_cell("it them this that everything all anything")
 # How far apart the two halves of a phrase such as "break … down" may stand.
 _GAP = 8
+# A subject and its predicate are at most so many words apart.
+_PREDICATE = 7
 _SOFTENERS = read_cell("me us up out down together please bitte mal moi")
 # Helping verbs of a statement; "must not" and "should not" are orders.
 _HELPING = read_cell("is are was were do does did has have had can could will would")
@@ -296,11 +299,47 @@ class RequestText:
         last = -1
         while i < end and self.tokens[i].kind in "won":
             ends = self._is_outside(i, "boundaries", "finite", "determiners")
-            if ends and not self.tokens[i].glued:
+            # "A step by step plan"
+            repeats = ends and self.word(i + 1) and self.word(i - 1) == self.word(i + 1)
+            if ends and not repeats and not self.tokens[i].glued:
                 break
             last = i if self.word(i) and not self.word(i).endswith("lly") else last
             i += 1
         return last, i
+
+    def find_referents(self, i: int) -> Iterator[int]:
+        """Yield the words that the pronoun at `i` can stand for: the last ones of noun phrases, and
+        any plural for *them*, in its sentence and the two before."""
+        stops = [j for j in range(i) if self.tokens[j].kind == "."]
+        at = stops[-3] + 1 if len(stops) > 2 else 0
+        if self.word(i) == "them":
+            yield from (j for j in range(at, i) if self.word(j).endswith("s"))
+        while self.word(i) == "it" and at < i:
+            last, after = self.find_head(at, i)
+            if last >= 0:  # "my pull request waits": its last word can be a verb
+                yield from (last, last - 1) if self.word(last).endswith("s") else (last,)
+            at = after + 1
+
+    def has_predicate(self, i: int, end: int) -> bool:
+        """Return whether the words after `i` say something of it, as a subject: "review page is
+        broken"."""
+        is_gerund = self.word(i).endswith("ing")
+        for j in range(i + 1, end if is_gerund else min(end, i + _PREDICATE)):
+            if self.word(j) in PEOPLE:
+                return False  # "research libraries we could use"
+            # "Search only finds exact matches"
+            only = self.word(j) in ("only", "still") and self.word(j + 1).endswith("s")
+            if only or self.is_in(j, "finite"):
+                return True
+            if j > i + 1:
+                is_state = self.is_in(j, "states") and not self.continues(j + 1, end)
+                if is_state or self.is_in(j, "behaves") or self.word(j) == "not":
+                    return True
+            ends_phrase = self.is_in(j, "boundaries") and self.word(j) != "of"
+            ends_phrase = self.is_in(j, "regions") if is_gerund else ends_phrase or not self.word(j)
+            if ends_phrase:
+                return False
+        return False
 
     def name_action(self, last: int) -> str:
         """Return the action the noun that ends at `last` stands for, or the empty text.

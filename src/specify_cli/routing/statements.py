@@ -39,9 +39,9 @@ _KNOWN_FAULT = r"[45]\d\d|CVE-\d+-\d+"
 # Where a title tells what happens to a thing: "white screen after login"
 _WHILE = read_cell("during at on after upon while")
 _OCCASIONS = read_cell(
-    "startup start launch boot reboot shutdown exit install installation setup upgrade update login "
-    "logout reload refresh resize scroll scrolling import export save saving load loading search "
-    "build runtime playback rotation reconnect resume hover click submit checkout"
+    "startup start launch boot reboot shutdown exit install installation setup upgrade update "
+    "login logout reload refresh resize scroll scrolling import export save saving load loading "
+    "search build runtime playback rotation reconnect resume hover click submit checkout"
 )
 _WHERE = read_cell("on from in at for when while if after under error errors")
 
