@@ -9,7 +9,7 @@ answers ("who has WP03?") is read so that the router refuses it.
 
 from __future__ import annotations
 
-from specify_cli.routing.request_text import SUBJECTS, Reading, RequestText
+from specify_cli.routing.request_text import SUBJECTS, THINGS, Reading, RequestText
 from specify_cli.routing.words import read_cell
 
 OWN_WORK = read_cell("changes code implementation solution branch fix")
@@ -63,7 +63,10 @@ class Questions(RequestText):
         "What a mess" asks nothing.
         """
         if self.is_in(i, "wh"):
-            is_stated = i > 0 and (self.tokens[i - 1].kind in "on" or self.word(i - 1) in SUBJECTS)
+            before = self.word(i - 1)
+            is_stated = i > 0 and (
+                self.tokens[i - 1].kind in "on" or before in SUBJECTS or before in THINGS
+            )
             if self.word(i) == "was" and is_stated:
                 return False  # German asks so; "file_path was removed", "I was" are English
             return not (self.word(i) == "what" and self.word(i + 1) in ("a", "an"))

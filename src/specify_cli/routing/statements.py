@@ -31,6 +31,7 @@ _UNABLE = read_cell("can't cannot cant dont doesnt couldn't won't can could will
 _FAILS, _DOES = "what the subject fails to do", "what the subject does"
 _COMPARED = read_cell("higher lower larger bigger smaller longer shorter better faster")
 _PERCEIVED = read_cell("see show list read print display sort group track detect count collect")
+_TELLS = read_cell("tell mention explain describe say warn")
 _CONCERNS = read_cell("to of for with in")
 _CIRCUMSTANCES = read_cell("when while if before after although though despite instead")
 _SERVES = read_cell("for to with via on")
@@ -107,8 +108,8 @@ def _is_done_by_thing(parsed: Clauses, order: Reading, i: int) -> bool:
     """Return whether the need at `i` is what somebody sees or programs do: "only admins should see
     the button", "you should be able to list tags"."""
     # "The handler needs to verify signatures"
-    does = parsed.is_in(i - 1, "buildables", "deliverables")
-    does = does and order.lemma in parsed.table.words("program_verbs")
+    does = order.lemma in _TELLS or order.lemma in parsed.table.words("program_verbs")
+    does = does and parsed.is_in(i - 1, "buildables", "deliverables", "document_words")
     return does or order.token.lower() in _PERCEIVED
 
 
@@ -336,7 +337,12 @@ def _says_failure(parsed: Clauses, i: int, end: int) -> bool:
     if word == "never":  # "the job never finishes"
         is_passive = parsed.word(i - 1) in _BEING and parsed.word(i + 1).endswith("ed")
         return parsed.word(i + 1).endswith("s") or is_passive
-    if not parsed.is_in(i, "defects") or i + 1 >= end or parsed.is_in(i + 1, "no_defects"):
+    if not parsed.is_in(i, "defects") or i + 1 >= end:
+        return False
+    # "Students can't see their grades", unlike "I can't see why"
+    is_barred = parsed.word(i - 1) not in SUBJECTS and word in ("can't", "cannot")
+    is_barred = is_barred and i + 2 < end and not parsed.is_in(i + 2, "wh")
+    if parsed.is_in(i + 1, "no_defects") and not is_barred:
         return False
     if parsed.word(i - 1) in ("should", "must"):  # said to somebody
         return False
@@ -345,7 +351,7 @@ def _says_failure(parsed: Clauses, i: int, end: int) -> bool:
     )
     following = (parsed.word(i + 1), parsed.word(i + 2))
     return not needs_participle or any(
-        word.endswith(("ing", "ed", "ble", "wn")) for word in following
+        word.endswith(("ing", "ed", "ble", "wn", "tent", "istic")) for word in following
     )
 
 

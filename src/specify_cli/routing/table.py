@@ -114,8 +114,9 @@ class RouterTable:
             )
         self.foreign = self.actions("foreign")
         self.language_names = dict(self.rows("language_names"))
-        self.irregular = dict(
-            pair.split("=") for _, text in self.rows("irregular") for pair in text.split()
+        self.irregular, self.spellings = (
+            dict(pair.split("=") for _, text in self.rows(cell) for pair in text.split())
+            for cell in ("irregular", "spellings")
         )
 
     def rows(self, cell: str) -> list[tuple[str, str]]:

@@ -125,7 +125,8 @@ def _read_word(raw: str, at: int, table: RouterTable) -> Iterator[Token]:
     elif "_" in raw or not raw or raw.endswith(")") or re.search(_CAMEL, raw):
         yield Token("o", "", raw, at)
     else:
-        word = word.removeprefix("re-")  # to re-run is to run
+        # To re-run is to run; "dont" is "don't".
+        word = table.spellings.get(word, word).removeprefix("re-")
         parts = filter(None, word.split("-", 40))  # "a--b/c" has an empty one
         for number, part in enumerate(parts):
             yield Token("w", part, part, at, number > 0)
