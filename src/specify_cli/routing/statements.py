@@ -32,6 +32,7 @@ _FAILS, _DOES = "what the subject fails to do", "what the subject does"
 _COMPARED = read_cell("higher lower larger bigger smaller longer shorter better faster")
 _PERCEIVED = read_cell("see show list read print display sort group track detect count collect")
 _TELLS = read_cell("tell mention explain describe say warn")
+_RUNS = read_cell("run start stop fire trigger")
 _CONCERNS = read_cell("to of for with in")
 _CIRCUMSTANCES = read_cell("when while if before after although though despite instead")
 _SERVES = read_cell("for to with via on")
@@ -98,7 +99,8 @@ def _find_needs(parsed: Clauses, start: int, end: int) -> Iterator[Reading]:
             yield parsed.imply(last, "something to be built")
             return
         # "You must …" speaks of somebody, "the server should …" of what is to be changed.
-        has_thing = i > start and parsed.word(i - 1) not in SUBJECTS
+        before = parsed.word(i - 1)
+        has_thing = i > start and (before not in SUBJECTS or before in THINGS)
         if has_thing and (parsed.word(i) in ("should", "must") or parsed.word(i + 1) == "to"):
             yield parsed.imply(i, "what the subject should do")
         return
@@ -147,8 +149,8 @@ def _find_needed(parsed: Clauses, i: int, end: int) -> int:
         at = i + 1
     else:
         return end
-    while parsed.word(at) in ("be", "to", "being"):
-        at += 1
+    while parsed.word(at) in ("be", "to", "being") or parsed.is_adverb(at):
+        at += 1  # "it should also accept a plus sign"
     return at
 
 
@@ -216,7 +218,7 @@ def _find_unwanted(parsed: Clauses, start: int, end: int) -> Iterator[Reading]:
         forms = {parsed.table.irregular.get(form, form) for form in list_lemmas(parsed.word(at))}
         # "Nodes should not be inside a block": what no person does
         is_state = at < end and (not parsed.find_verb(at) or parsed.word(at).endswith("ing"))
-        if is_state or forms & parsed.table.words("forbidden_behaviour"):
+        if is_state or forms & (parsed.table.words("forbidden_behaviour") | _RUNS):
             yield parsed.make_reading(i, "what the software must not do", "implement")
             return
 
@@ -469,7 +471,8 @@ def _find_doubts(parsed: Clauses, start: int, end: int) -> Iterator[Reading]:
     """Yield a question worded as a statement: "memory usage is a little high?" asks."""
     asks = end < len(parsed.tokens) and parsed.tokens[end].word == "?"
     if asks and end - start > 3 and not parsed.find_anywhere("idle_questions", start, end):
-        yield parsed.make_reading(start, "question", "analyze")
+        is_judged = parsed.find_anywhere("review_questions", start, end)
+        yield parsed.make_reading(start, "question", "review" if is_judged else "analyze")
 
 
 _KINDS = (
