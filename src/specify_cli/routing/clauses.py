@@ -283,8 +283,9 @@ class Clauses(Questions):
         text = " ".join(phrase.words)
         plain = text.replace(" * ", " ")
         has_gap = plain != text and text not in self.table.texts("light_phrases")
-        object_at = i + 1 if has_gap else after
-        lemma = text if object_at == after else plain
+        # The gap of "turn … off" is empty in "turn off the server".
+        object_at = i + 1 if has_gap and after - i >= len(phrase.words) else after
+        lemma = plain if has_gap else text
         verb = self._ask_object(Verb(lemma, phrase.action, phrase.weight), object_at, end)
         token = text.replace(" * ", " … ")
         at = self.tokens[i].at
@@ -406,7 +407,15 @@ class Clauses(Questions):
             region = region and not then and not fixes
             if not region and k < end and k not in self.negated:
                 readings += self._read_other(k, end, adjacent=i == at, sure=then or i == at)
-        return [reading for reading in readings if reading.action != first.action]
+        # "and close the issue", unlike "go through the wiki and archive what is old"
+        files = first.lemma not in self.table.texts("preparatory_phrases")
+        tracks = self.table.words("tracker_verbs") if files else ()
+        return [
+            reading
+            for reading in readings
+            if reading.action != first.action
+            and not (reading.action == "curate" and reading.lemma in tracks)
+        ]
 
     def _fixes_cause(self, k: int, end: int) -> bool:
         """Return whether the verb at `k` fixes what was asked for before it: "find out why it
@@ -433,8 +442,7 @@ class Clauses(Questions):
         # "and merge it", "and tell me", "and close the issue"
         follows = other.lemma in words("follow") and other.weight == "own"
         reports = other.lemma in words("report_tail") and not adjacent
-        tracks = other.lemma in words("tracker_verbs") and other.action == "curate"
-        if checks or follows or reports or tracks:
+        if checks or follows or reports:
             return []
         # The object of a phrase stands after it, or in its gap: "and get rid of the hotspots"
         thing = after + self.is_adverb(after)

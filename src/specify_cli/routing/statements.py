@@ -30,7 +30,9 @@ _UNABLE = read_cell("can't cannot cant dont doesnt couldn't won't can could will
 # What a rule is called in `match_reason`.
 _FAILS, _DOES = "what the subject fails to do", "what the subject does"
 _COMPARED = read_cell("higher lower larger bigger smaller longer shorter better faster")
-_PERCEIVED = read_cell("see show list read print display sort group track detect count collect")
+_PERCEIVED = read_cell(
+    "find see show list read print display sort group track detect count collect"
+)
 _TELLS = read_cell("tell mention explain describe say warn")
 _RUNS = read_cell("run start stop fire trigger")
 _CONCERNS = read_cell("to of for with in")
