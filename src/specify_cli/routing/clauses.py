@@ -31,8 +31,8 @@ _MOVED = read_cell("into onto from")
 _SOME_DOING = ("do a", "do an", "do another")
 # These ask for a cause: "why it fails".
 _CAUSES = read_cell("why what where which how")
-# What somebody sees is no order: "we're seeing timeouts".
-_SEES = read_cell("seeing noticing observing experiencing facing hitting")
+# What somebody sees or has done is no order: "we're seeing timeouts", "I'm done with it".
+_SEES = read_cell("done finished seeing noticing observing experiencing facing hitting")
 _SAYS = read_cell("found noticed said says wants complained asked asks")
 
 

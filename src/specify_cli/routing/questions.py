@@ -49,7 +49,9 @@ class Questions(RequestText):
         if not asks and not (is_start and self._inverts(i, end, question)):
             return None
         idle = self.find_anywhere("idle_questions", i, end)
-        if idle:
+        # "Where do we decide who is an admin?"
+        is_inner = idle and idle.words == ("who",) and self.word(i) in ("where", "how", "why")
+        if idle and not is_inner:
             return self.make_reading(i, "question", idle.action)
         if self._wishes(i, end):
             return self.make_reading(i, "what is wished", "implement")

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from specify_cli.routing.clauses import Clauses
 
 _BEING = read_cell("is are was were be been being gets get got becomes")
+_LOOKS = read_cell("looks look feels feel seems seem")
 # What a thing can be without a fault: "roses are red".
 _PLAIN = read_cell("red down gone enabled disabled")
 _UNABLE = read_cell("can't cannot cant dont doesnt couldn't won't can could will should shouldn't")
@@ -293,7 +294,8 @@ def _judge_statement(parsed: Clauses, i: int, start: int, end: int) -> str:
     if _says_failure(parsed, i, end):
         return _FAILS
     # "Login broken", and "broken when saving", but not "a broken login".
-    is_state = parsed.is_in(i, "states") and (
+    looks = parsed.word(i - 1) in _LOOKS and parsed.is_in(i, "lacking")
+    is_state = (looks or parsed.is_in(i, "states")) and (
         not parsed.continues(i + 1, end) or parsed.word(i + 1).endswith("ing")
     )
     does = parsed.is_in(i, "behaves") or _is_behaving(parsed, i, end)
@@ -311,12 +313,12 @@ def _find_subject(parsed: Clauses, i: int, start: int) -> int:
     subject = _skip_adverbs(parsed, i - 1, start)
     is_passive = parsed.is_in(i, "states") and word not in _PLAIN
     is_passive = is_passive or word.endswith("ing") or word == "never"
-    is_passive = is_passive or parsed.is_adverb(i - 1)
+    is_passive = is_passive or parsed.is_adverb(i - 1) or parsed.word(i - 1) in _LOOKS
     while subject > start:
         if word == "not":
             belongs = parsed.is_in(subject, "aux", "finite")
         else:
-            belongs = is_passive and parsed.word(subject) in _BEING
+            belongs = is_passive and parsed.word(subject) in _BEING | _LOOKS
         if not belongs:
             break
         subject -= 1
@@ -385,8 +387,10 @@ def _is_repeated(parsed: Clauses, i: int, end: int) -> bool:
     "Logout still leaves the session alive", "the index rebuilding on every start".
     """
     word, following = parsed.word(i), parsed.word(i + 1)
-    if parsed.word(i - 1) in ("still", "only") and word.endswith("s"):
-        has_object = parsed.continues(i + 1, end) or parsed.marks_object(i + 1, end)
+    # "The page still points to the old one", "the badges still point to it"
+    points = word[:5] == "point" and following == "to"
+    if parsed.word(i - 1) in ("still", "only") and (points or word.endswith("s")):
+        has_object = points or parsed.continues(i + 1, end) or parsed.marks_object(i + 1, end)
         return has_object and not parsed.is_in(i, "no_defects")
     if not word.endswith("ing") or not parsed.continues(i - 1, end):
         return False
