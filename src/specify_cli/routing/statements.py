@@ -318,7 +318,8 @@ def _find_subject(parsed: Clauses, i: int, start: int) -> int:
         if word == "not":
             belongs = parsed.is_in(subject, "aux", "finite")
         else:
-            belongs = is_passive and parsed.word(subject) in _BEING | _LOOKS
+            auxiliary = _UNABLE if parsed.word(subject + 1) == "be" else _BEING | _LOOKS
+            belongs = is_passive and parsed.word(subject) in auxiliary
         if not belongs:
             break
         subject -= 1
