@@ -25,6 +25,7 @@ _ASKS = read_cell("please you me us we users")
 _OUGHT = read_cell("should must shall")
 _PLACES = read_cell("on for in to")
 _PARTICLES = read_cell("up of off out down into")
+_TALKS = read_cell("meeting call chat talk look minute moment word break sync demo retro standup")
 _PHASES = read_cell("start begin continue finish resume")
 _MOVED = read_cell("into onto from")
 # "Do the frontend" is an order, whatever it names; "do a demo" names no work.
@@ -33,7 +34,7 @@ _SOME_DOING = ("do a", "do an", "do another")
 _CAUSES = read_cell("why what where which how")
 # What somebody sees or has done is no order: "we're seeing timeouts", "I'm done with it".
 _SEES = read_cell("done finished seeing noticing observing experiencing facing hitting")
-_SAYS = read_cell("found noticed said says wants complained asked asks")
+_SAYS = read_cell("reports found noticed said says wants complained asked asks")
 
 
 class Clauses(Questions):
@@ -147,9 +148,13 @@ class Clauses(Questions):
 
         The words from `start` to `i` say the wish.
         """
-        if not self.find_anywhere("wanting", start, i):
+        wish = self.find_anywhere("wanting", start, i)
+        if not wish:
             return None
         last, after = self.find_head(i, end)
+        is_thing = last >= i and not self.name_action(last) and self.word(last) not in _TALKS
+        if is_thing and wish.words[-1] == "have":  # "Can we have a preview before sending?"
+            return self.imply(last, "what is wished"), after
         verb, word = self.find_verb(last), self.word(last)
         is_told = any(self.word(j) in PEOPLE for j in range(i, last))  # "the file you changed"
         if not verb or is_told or not (word.endswith("ed") or self.is_in(last, "past")):
@@ -284,7 +289,8 @@ class Clauses(Questions):
         plain = text.replace(" * ", " ")
         has_gap = plain != text and text not in self.table.texts("light_phrases")
         # The gap of "turn … off" is empty in "turn off the server".
-        object_at = i + 1 if has_gap and after - i >= len(phrase.words) else after
+        is_filled = has_gap and after - i >= len(phrase.words)
+        object_at = i + phrase.words.index("*") if is_filled else after
         lemma = plain if has_gap else text
         verb = self._ask_object(Verb(lemma, phrase.action, phrase.weight), object_at, end)
         token = text.replace(" * ", " … ")

@@ -18,7 +18,7 @@ import unicodedata
 
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 from specify_cli.routing.clauses import Clauses
-from specify_cli.routing.request_text import SUBJECTS, THINGS, Reading, drop_doubles
+from specify_cli.routing.request_text import FRONTS, SUBJECTS, THINGS, Reading, drop_doubles
 from specify_cli.routing.statements import read_statements
 from specify_cli.routing.tokens import scan_tokens
 from specify_cli.routing.words import fold, read_cell
@@ -49,8 +49,6 @@ _TAILS = ("preparatory", "verify_tail", "report_tail", "follow")
 _SPEAKERS = read_cell("we i we'd i'd we've i've")
 _ASKING = read_cell("task ask request")
 _PRAISE = read_cell("good great nice excellent awesome amazing perfect cool")
-_FRONTS = read_cell("for in on at under inside from during with within after before until since")
-_DONE = read_cell("please pls done ready finished possible needed necessary merged fixed pass")
 _KEEPING = read_cell("write document note list summarize report explain print")
 # With these begins no title after the name of a part.
 _GRAMMAR = ("stop_words", "determiners", "boundaries", "leadins", "wh", "aux", "negations")
@@ -380,9 +378,8 @@ def _read_sentences(
             # "What comes first? Write it down." keeps the answer.
             keeps = lead and lead[0].lemma in _KEEPING and parsed.word(lead[1]) in THINGS
             # "How did it go? Give me the short version."
-            gives = lead and lead[0].lemma == "give" and lead[0].action in ("implement", "analyze")
-            keeps = keeps or (gives and lead and parsed.word(lead[1]) == "me")
-            checks = checks or keeps
+            keeps = keeps or (lead and lead[0].lemma == "give" and parsed.word(lead[1]) == "me")
+            checks = checks or (lead and keeps and lead[0].action in ("implement", "analyze"))
             if lead and end < sentences[-1][0] and _tells_habit(parsed, lead[0], first):
                 habit = habit or _combine(parsed, *lead, end)
                 break
@@ -408,8 +405,13 @@ def _find_main_order(
     if not parsed.word(first).endswith("ing") or last + 1 >= end:
         return None
     order = parsed.read_order(last + 1, end, noun=False, opened=False)
-    is_tail = order and any(order[0].lemma in parsed.table.words(cell) for cell in _TAILS)
-    return order if order and parsed.marks_object(order[1], end) and not is_tail else None
+    is_order = order and parsed.marks_object(order[1], end) and not _is_tail(parsed, order[0])
+    return order if is_order else None
+
+
+def _is_tail(parsed: Clauses, order: Reading) -> bool:
+    """Return whether an order only tells how other work begins or ends."""
+    return any(order.lemma in parsed.table.words(cell) for cell in _TAILS)
 
 
 def _find_request(
@@ -431,14 +433,13 @@ def _find_request(
         asked = parsed.read_question(begin, end, True, True) if is_asked and not is_topic else None
         if asked and (asked.action in ("plan", "review") or parsed.is_in(begin, "wh")):
             return (asked,)
-        order = begin > start and parsed.read_order(begin, end, noun=False, opened=False)
+        order = begin > start and parsed.read_clause(begin, end, question=False)
+        order = order if order and order[0].rule in ("leading verb", "verb", "phrase") else None
         if order and order[0].action in ("plan", "specify"):
             return (order[0],)
-        is_tail = order and any(order[0].lemma in parsed.table.words(cell) for cell in _TAILS)
-        if order and is_topic:
-            return () if is_tail else (order[0],)
-        if order and order[0].weight == "alias" and order[0].action != lead.action and not is_tail:
-            return lead, order[0]
+        is_other = order and order[0].weight == "alias" and order[0].action != lead.action
+        if order and (is_topic or is_other) and not _is_tail(parsed, order[0]):
+            return (order[0],) if is_topic else (lead, order[0])
     return ()
 
 
@@ -479,7 +480,7 @@ def _read_after_front(parsed: Clauses, first: int, last: int) -> tuple[Reading, 
     It is a verb in its base form with its object, where the words before it can end what stands in
     front.
     """
-    if not (parsed.is_in(first, "subordinators") or parsed.word(first) in _FRONTS):
+    if not (parsed.is_in(first, "subordinators") or parsed.word(first) in FRONTS):
         return None
     for i in range(first + 2, last - 1):
         opener = parsed.find_phrase("openers", i, last)
@@ -492,26 +493,11 @@ def _read_after_front(parsed: Clauses, first: int, last: int) -> tuple[Reading, 
             and parsed.word(at) == phrase[0].words[0]
             and parsed.word(i - 1) not in SUBJECTS
         )
-        if is_order and (opener or _can_end(parsed, first, i - 1)):
+        if is_order and (opener or parsed.can_end(first, i - 1)):
             order = parsed.read_order(at, last, noun=False, opened=False)
             if order and order[0].action != "none":
                 return order
     return None
-
-
-def _can_end(parsed: Clauses, first: int, i: int) -> bool:
-    """Return whether what begins a clause can end at `i`: "if it is slow", "once the tests pass",
-    "before touching the code", "in main.py", "on mobile"."""
-    word = parsed.word(i)
-    if word in THINGS or word in _DONE or parsed.is_in(i, "finite", "states"):
-        return True
-    if parsed.word(i - 1) in SUBJECTS and (word.endswith("ed") or parsed.is_in(i, "past")):
-        return True  # "if no locale is set"
-    if parsed.is_in(i, "determiners", "leadins", "aux"):
-        return False
-    if parsed.word(first) in _FRONTS and (i <= first + 2 or parsed.is_name(i, i + 1)):
-        return True
-    return parsed.is_in(i - 1, "determiners") or parsed.is_in(i - 2, "determiners")
 
 
 def _combine(parsed: Clauses, first: Reading, at: int, end: int) -> tuple[Reading, ...]:

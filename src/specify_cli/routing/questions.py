@@ -13,7 +13,9 @@ from specify_cli.routing.request_text import SUBJECTS, THINGS, Reading, RequestT
 from specify_cli.routing.words import read_cell
 
 OWN_WORK = read_cell("changes code implementation solution branch fix")
-_OWN_CODE = read_cell("function approach query class method migration use usage regex schema logic")
+_OWN_CODE = read_cell(
+    "function approach query class method migration use usage regex schema logic test tests"
+)
 _SOUND = read_cell("correct right ok okay sound")
 _PLAIN_WH = read_cell("why where when who why's where's who's")
 _POLITE = read_cell("can could would will shall")

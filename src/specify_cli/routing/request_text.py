@@ -26,8 +26,10 @@ if TYPE_CHECKING:
 SUBJECTS = read_cell("i we they he she you it someone somebody i've we've is are was were be")
 PEOPLE = read_cell("i we you they he she")
 THINGS = read_cell("it them this that everything all anything")
+FRONTS = read_cell("for in on at under inside from during with within after before until since")
 # How far apart the two halves of a phrase such as "break … down" may stand.
 _GAP = 8
+_DONE = read_cell("please pls done ready finished possible needed necessary merged fixed pass")
 # A subject and its predicate are at most so many words apart.
 _PREDICATE = 7
 _SOFTENERS = read_cell("me us up out down together please bitte mal moi")
@@ -205,6 +207,20 @@ class RequestText:
         # "The cursor jumps", "the agent hangs": with an article nobody is addressed.
         is_thing = self.word(i - 1) in _ARTICLES or not self.is_in(i, "leadins")
         return self.continues(i, end) and is_thing
+
+    def can_end(self, first: int, i: int) -> bool:
+        """Return whether what begins a clause at `first` can end at `i`: "if it is slow", "once the
+        tests pass", "before touching the code", "in main.py", "on mobile"."""
+        word = self.word(i)
+        if word in THINGS or word in _DONE or self.is_in(i, "finite", "states"):
+            return True
+        if self.word(i - 1) in SUBJECTS and (word.endswith("ed") or self.is_in(i, "past")):
+            return True  # "if no locale is set"
+        if self.is_in(i, "determiners", "leadins", "aux"):
+            return False
+        if self.word(first) in FRONTS and (i == first + 1 or self.is_name(i, i + 1)):
+            return True
+        return self.is_in(i - 1, "determiners") or self.is_in(i - 2, "determiners")
 
     # --- negation
 
