@@ -218,8 +218,9 @@ class RequestText:
             return True  # "if no locale is set"
         if self.is_in(i, "determiners", "leadins", "aux"):
             return False
-        if self.word(first) in FRONTS and (i == first + 1 or self.is_name(i, i + 1)):
-            return True
+        is_short = i == first + 1 or self.is_name(i, i + 1) or word.endswith("s")
+        if self.word(first) in FRONTS and is_short:
+            return True  # "for large files show a bar"
         return self.is_in(i - 1, "determiners") or self.is_in(i - 2, "determiners")
 
     # --- negation
