@@ -218,8 +218,7 @@ class RequestText:
             return True  # "if no locale is set"
         if self.is_in(i, "determiners", "leadins", "aux"):
             return False
-        is_short = i == first + 1 or self.is_name(i, i + 1) or word.endswith("s")
-        if self.word(first) in FRONTS and is_short:
+        if self.word(first) in FRONTS and (i <= first + 2 or self.is_name(i, i + 1)):
             return True  # "for large files show a bar"
         return self.is_in(i - 1, "determiners") or self.is_in(i - 2, "determiners")
 

@@ -27,7 +27,7 @@ _BEING = read_cell("is are was were be been being gets get got becomes")
 _LOOKS = read_cell("looks look feels feel seems seem")
 # What a thing can be without a fault: "roses are red".
 _PLAIN = read_cell("red down gone enabled disabled")
-_UNABLE = read_cell("can't cannot cant dont doesnt couldn't won't can could will should shouldn't")
+_UNABLE = read_cell("can't cannot couldn't won't can could will should shouldn't")
 # What a rule is called in `match_reason`.
 _FAILS, _DOES = "what the subject fails to do", "what the subject does"
 _COMPARED = read_cell("higher lower larger bigger smaller longer shorter better faster")
@@ -286,7 +286,7 @@ def _judge_statement(parsed: Clauses, i: int, start: int, end: int) -> str:
     What has no subject is no statement: the word before `i` must be something that can act or be.
     """
     subject = _find_subject(parsed, i, start)
-    cannot = parsed.word(i) in ("can't", "cant", "cannot") and parsed.word(subject) in SUBJECTS
+    cannot = parsed.word(i) in ("can't", "cannot") and parsed.word(subject) in SUBJECTS
     # "names it but does not link it"
     goes_on = subject > start and parsed.word(subject) in ("but", "and")
     if not (cannot or goes_on or parsed.is_subject(subject, end)):
