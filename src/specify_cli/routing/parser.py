@@ -484,6 +484,8 @@ def _read_after_front(parsed: Clauses, first: int, last: int) -> tuple[Reading, 
         return None
     for i in range(first + 2, last - 1):
         opener = parsed.find_phrase("openers", i, last)
+        if not (opener or parsed.can_end(first, i - 1)):
+            continue
         at = opener[1] if opener else i
         verb, phrase = parsed.find_verb(at), parsed.find_phrase("phrases", at, last)
         is_base = verb is not None and parsed.word(at) == verb.lemma
@@ -493,10 +495,9 @@ def _read_after_front(parsed: Clauses, first: int, last: int) -> tuple[Reading, 
             and parsed.word(at) == phrase[0].words[0]
             and parsed.word(i - 1) not in SUBJECTS
         )
-        if is_order and (opener or parsed.can_end(first, i - 1)):
-            order = parsed.read_order(at, last, noun=False, opened=False)
-            if order and order[0].action != "none":
-                return order
+        order = parsed.read_order(at, last, noun=False, opened=False) if is_order else None
+        if order and order[0].action != "none":
+            return order
     return None
 
 
