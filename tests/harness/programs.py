@@ -212,7 +212,7 @@ PROGRAMS: Mapping[str, Program] = {
             "claude-code",
             "Claude Code",
             "@anthropic-ai/claude-code",
-            "2.1.330",
+            "2.1.332",
             "claude",
             _prepare_claude,
             {"failing": _REFUSED},

@@ -96,6 +96,7 @@ def test_claude_code_gets_this() -> None:
     command = "spec-kitty hook claude-code >/dev/null 2>&1 || true"
     handler = {"type": "command", "command": command, "timeout": 15}
     tools = ("PreToolUse", "PostToolUse", "PostToolUseFailure", "PermissionRequest", "PermissionDenied")
+    tools += ("PreSkillShellCommand",)
     session = ("UserPromptSubmit", "Stop", "PreCompact", "SessionStart", "SessionEnd")
     changes = ("PostModelSwitch", "CwdChanged", "DirectoryAdded", "ConfigChange", "InstructionsLoaded")
     others = ("SubagentStart", "SubagentStop", "StopFailure", *session, *changes, "ElicitationResult")

@@ -140,6 +140,35 @@ def test_what_changes_behind_an_end_that_the_transcript_alone_tells_is_not_the_c
     assert agent.seen() == [("modify", "b.py")]
 
 
+@pytest.mark.parametrize(("loaded_by", "name"), [("user", "0b7c:inner:preamble-0"), ("claude", "toolu_1:preamble-0")])
+def test_a_command_in_the_text_of_a_skill_is_a_call_until_that_text_is_complete(
+    agent: Agent, tmp_path: Path, loaded_by: str, name: str
+) -> None:
+    transcript = tmp_path / "transcript.jsonl"
+    command = {"tool_name": "Bash", "tool_input": {"command": "sh make.sh"}, "tool_use_id": name}
+    agent.tell("UserPromptSubmit", prompt="/survey", prompt_id="p1")
+    agent.tell("PreSkillShellCommand", **command, command_name="survey", invoked_by=loaded_by, prompt_id="p1")
+    tick()
+    (agent.root / "made.txt").write_text("by the skill\n")
+    tick()
+    text = {"type": "text", "text": "Base directory for this skill: skills/survey\n\nmade"}
+    stamp = rfc3339(time.time_ns() // 1_000_000)
+    line = {"type": "user", "isMeta": True, "timestamp": stamp, "promptId": "p1", "message": {"content": [text]}}
+    transcript.write_text(json.dumps(line, separators=(",", ":")) + "\n")
+    aside()
+    (agent.root / "a.py").write_text("by hand\n")
+    tick()
+    path = str(transcript)
+    agent.tell("PreToolUse", tool_name="Bash", tool_input={"command": "true"}, tool_use_id="t1", transcript_path=path)
+    agent.tell("Stop", last_assistant_message="done", turn_id="1", transcript_path=path)
+
+    ends = {line["call_id"]: line for line in agent.lines() if line["event"] == "tool_result"}
+    changes = [line for line in agent.lines() if line["event"] == "patch_apply"]
+    assert [(line["path"], line["call_id"], line["kind"]) for line in changes] == [("made.txt", name, "create")]
+    assert (ends[name]["status"], ends[name]["inferred"], ends[name]["claimed_at"]) == ("unknown", True, stamp)
+    assert not any(line.get("reason") == "unknown_payload" for line in agent.lines())
+
+
 def test_a_call_whose_end_nobody_told_claims_nothing_that_it_alone_could_have_done(agent: Agent) -> None:
     agent.begin("Bash", {"command": "true"})
     aside()

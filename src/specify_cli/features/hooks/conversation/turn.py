@@ -257,7 +257,8 @@ def _close_unanswered_calls(at: Site, call: HookInput, recorder: Recorder, *, ev
     data = FileRecordStore(at.root).read(recorder.place)
     open_calls = _list_open_calls(data)
     ids = [str(fields.get("call_id")) for fields in open_calls]
-    ends = read_ends(find_dialect(at.harness), at.transcript, ids)
+    moments = [read_moment(fields.get("at")) or 0 for fields in open_calls]
+    ends = read_ends(find_dialect(at.harness), at.transcript, dict(zip(ids, moments, strict=True)))
     for fields, call_id in zip(open_calls, ids, strict=True):
         if (not every and fields.get("agent") != call.subagent) or fields.get("call_id") == own:
             continue

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from specify_cli.features.hooks.payload.turn_from_transcript import Turn
 
 EVENTS = {
+    # a command in the text of a skill; nothing reports its result
+    "PreSkillShellCommand": "call",
     "PostModelSwitch": "model_switched",
     "CwdChanged": "folder_changed",
     "DirectoryAdded": "folder_added",
@@ -38,6 +40,9 @@ _PLACES = ("oldStart", "oldLines", "newStart", "newLines")
 
 class ClaudeCode(Dialect):
     """How Claude Code's payloads are read."""
+
+    # commands in the text of a skill, which the model receives once they have ended
+    unnamed_calls = (":preamble-", b'"isMeta":true')
 
     def find_sender(self, payload: object) -> str:
         members = as_object(payload)

@@ -93,6 +93,9 @@ class Dialect:
     # began, and whether that alone says how a command ended (`read_exit_status`).
     hides_output = False
     hides_exit_status = False
+    # What stands in the ids of calls that no line of its transcript names, and in the line that
+    # follows their end.
+    unnamed_calls = ("", b"")
     # How the program counts tokens: whether its input holds what came from a cache, and its output
     # the thinking (docs/hooks.md).
     input_holds_cache = False

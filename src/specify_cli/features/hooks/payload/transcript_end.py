@@ -3,7 +3,7 @@ began."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 
 from doctrine import os
 from doctrine.light_imports import NamedTuple
@@ -13,6 +13,7 @@ from specify_cli.features.hooks.payload.dialect import Dialect
 from specify_cli.features.hooks.payload.outputs import list_printed_ids, parse_json
 from specify_cli.features.hooks.payload.turn_from_transcript import read_facts
 from specify_cli.features.hooks.payload.values import HookInput, as_object
+from specify_cli.invocation.ends.activity import read_moment
 from specify_cli.record.seal import open_line
 from specify_cli.storage.index import Index
 from specify_cli.storage.store import FileRecordStore, Place
@@ -67,17 +68,27 @@ class Ends(NamedTuple):
     reported_at: Mapping[str, object]
 
 
-def read_ends(dialect: Dialect, path: str | None, ids: Iterable[str]) -> Ends:
-    """Return how these calls ended, of which no hook said so, as far as a transcript says it."""
-    named = {call_id: call_id.encode() for call_id in ids}
+def read_ends(dialect: Dialect, path: str | None, begun: Mapping[str, int]) -> Ends:
+    """Return how these calls ended, of which no hook said so, as far as a transcript says it.
+
+    `begun` are their ids, each with when (ms) the call began.
+    """
+    mark, follows = dialect.unnamed_calls
+    unnamed = {call_id for call_id in begun if mark and mark in call_id}
+    named = {call_id: follows if call_id in unnamed else call_id.encode() for call_id in begun}
     data = read_end(path, MAX_TURN) if named else b""
     lines = [line for line in data.split(b"\n") if any(name in line for name in named.values())]
     reported_at: dict[str, object] = {}
     for call_id, name in named.items():
         entries = (as_object(parse_json(line)) for line in lines if name in line)
         stated = [line["timestamp"] for line in entries if line.get("timestamp") is not None]
-        if len(stated) > 1:
-            reported_at[call_id] = stated[-1]
+        if call_id in unnamed:
+            stated = [one for one in stated if (read_moment(one) or 0) >= begun[call_id]]
+            ends = stated[:1]
+        else:
+            ends = stated[1:]
+        if ends:
+            reported_at[call_id] = ends[-1]
     return Ends(read_facts(dialect, b"\n".join(lines)).denied, reported_at)
 
 

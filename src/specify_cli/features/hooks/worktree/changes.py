@@ -231,7 +231,7 @@ class Changes:
             # The call has ended now, and not when its end was inferred.
             lines = [*(one for one in lines if not _is_inferred_end(one, ended)), *more]
         own = read_activity(lines, now)
-        running = [call.call_id for call in own.calls if call.span.end == now]
+        running = {call.call_id: call.span.begin for call in own.calls if call.span.end == now}
         ends = read_ends(find_dialect(self._at.harness), self._at.transcript, running)
         calls = [call for call in own.calls if call.call_id not in ends.refused]
         own = own._replace(calls=[part for call in calls for part in _split(call, ends, now)])
