@@ -218,7 +218,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         if "models" in self.path:
-            names = ("fake-1", "gpt-6-sol", "claude-sonnet-4-5")
+            names = ("fake-1", "gpt-6-sol", "claude-sonnet-5-5")
             rows = [{"id": name, "object": "model", "type": "model", "display_name": name} for name in names]
             self._answer({"object": "list", "data": rows, "models": []})
         else:

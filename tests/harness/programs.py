@@ -83,7 +83,7 @@ def _prepare_claude(run: Run) -> Start:
     tools = "Bash Read Edit Write Task Agent Grep Glob mcp__spy mcp__spec-kitty"
     if run.play == "denied":
         tools = "Bash(spec-kitty:*) Bash(echo:*)"
-    argv = ["-p", run.prompt, "--model", "claude-sonnet-4-5", "--allowedTools", tools]
+    argv = ["-p", run.prompt, "--model", "claude-sonnet-5-5", "--allowedTools", tools]
     added = [["mcp", "add", name, "--", one["command"], *one["args"]] for name, one in run.servers.items()]
     env = {
         "ANTHROPIC_BASE_URL": run.url,
@@ -221,7 +221,7 @@ PROGRAMS: Mapping[str, Program] = {
             "codex",
             "Codex",
             "@openai/codex",
-            "0.169.0",
+            "0.171.0",
             "codex",
             _prepare_codex,
             {"served": _ELSEWHERE, "denied": _NO_RULE},

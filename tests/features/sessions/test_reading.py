@@ -7,6 +7,8 @@ import os
 from pathlib import Path
 from typing import Any
 
+from specify_cli.features.hooks.harnesses import find_dialect
+from specify_cli.features.hooks.payload.turn_from_transcript import read_turns
 from specify_cli.features.sessions.readers import read_session
 from specify_cli.features.sessions.reading import Session, parse_time
 from specify_cli.features.sessions.transcripts import read_head
@@ -113,6 +115,30 @@ def test_codex_that_compacts_before_a_prompt_names_the_model_that_answers_it() -
     assert told(session) == [("PreCompact", None, None), ("UserPromptSubmit", None, None), ("Stop", None, None)]
     assert session is not None and session.events[-1].facts is not None
     assert (session.events[-1].facts.model, session.events[-1].facts.tokens) == ("gpt-6-sol", {"input": 7})
+
+
+def test_what_codex_used_for_a_compaction_is_of_the_turn_that_needed_it() -> None:
+    """A resumed session reports its last count again, and a compaction an empty one, under the same total."""
+
+    def count(total: int, last: int) -> dict[str, Any]:
+        info = {"total_token_usage": {"input_tokens": total}, "last_token_usage": {"input_tokens": last}}
+        return {"type": "token_count", "info": info}
+
+    def item(kind: str, text: str) -> dict[str, Any]:
+        return {"type": "item_completed", "item": {"type": kind, "content": [{"type": "text", "text": text}]}}
+
+    first = [{"type": "task_started"}, item("UserMessage", "go"), count(90, 90), item("AgentMessage", "done")]
+    again = [{"type": "task_started"}, count(90, 90), count(150, 60), count(150, 0), item("UserMessage", "go on")]
+    more = [count(157, 7), item("UserMessage", "and that"), count(160, 3), item("AgentMessage", "done too")]
+    data = codex(*first, {"type": "task_complete"}, *again, *more, {"type": "task_complete"}, kind="event_msg")
+    session = read_session("codex", data, {})
+    *_, before, last = read_turns(find_dialect("codex"), data)
+
+    assert session is not None
+    stops = [event.facts.tokens for event in session.events if event.facts is not None]
+    prompts = [event.payload["prompt"] for event in session.events if "prompt" in event.payload]
+    assert (stops, prompts[-3:]) == ([{"input": 90}, {"input": 70}], ["go", "go on", "and that"])
+    assert (before.tokens, last.tokens) == ({"input": 90}, {"input": 70})
 
 
 def test_a_session_of_gemini_that_is_one_object() -> None:

@@ -207,9 +207,10 @@ class SessionReader:
             self.add_event(event, at, status=status, **self.calls[call_id], **payload)
             self._answered.add(call_id)
 
-    def add_prompt(self, text: str) -> None:
-        """Add what a person asked; the turn before it ends."""
-        self.end_turn(is_over=self._has_prompt)
+    def add_prompt(self, text: str, *, is_within: bool = False) -> None:
+        """Add what a person asked; the turn before it ends, unless the prompt `is_within` it."""
+        if not is_within:
+            self.end_turn(is_over=self._has_prompt)
         self._has_prompt = True
         if not self.agent:
             self.add_event("UserPromptSubmit", prompt=text, prompt_id=f"{self.at}")

@@ -47,16 +47,23 @@ class Codex(Dialect):
         payload = line.get("payload") or {}
         kind = payload.get("type")
         item = payload.get("item") or {}
-        if kind == "item_completed" and item.get("type") == "UserMessage":
+        # Older versions do not say that a turn begins; a prompt does it then.
+        is_prompt = kind == "item_completed" and item.get("type") == "UserMessage"
+        if kind == "task_started" or (is_prompt and not turn.is_begun):
             begun = turn.begin_next()
-            begun.model = turn.model
+            begun.model, begun.is_begun = turn.model, not is_prompt
             return begun
         if line.get("type") == "turn_context":
             turn.name_model(payload.get("model"))
         elif kind == "thread_settings_applied":
             turn.name_model((payload.get("thread_settings") or {}).get("model"))
         elif kind == "token_count":
-            turn.add_usage(str(number), (payload.get("info") or {}).get("last_token_usage"))
+            info = payload.get("info") or {}
+            total = info.get("total_token_usage")
+            # A session that is resumed reports its last count again.
+            if total is None or total != turn.session_total:
+                turn.session_total = total
+                turn.add_usage(str(number), info.get("last_token_usage"))
         elif kind == "item_completed" and item.get("type") == "AgentMessage":
             turn.add_answer(turn.join_texts(item.get("content"), "text"))
         elif kind == "item_completed" and item.get("status") == "declined":

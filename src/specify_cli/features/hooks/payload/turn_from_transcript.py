@@ -43,6 +43,8 @@ class Turn:
 
     `denied` maps the id of each call that was refused to what its model received. `error` is the
     code and the words of what ended the turn, where that was an error; costs are in US dollars.
+    `is_begun` says that a line began it, and not its prompt, `session_total` what the session had
+    used by then.
     """
 
     def __init__(self, dialect: Dialect) -> None:
@@ -54,12 +56,16 @@ class Turn:
         self.error: tuple[str, str] | None = None
         self._used: dict[str, Mapping[str, Any]] = {}
         self.costs: dict[str, float] = {}
+        self.is_begun = False
+        self.session_total: object = None
 
     join_texts = staticmethod(join_texts)
 
     def begin_next(self) -> Turn:
-        """Return the turn that begins with a prompt."""
-        return Turn(self._dialect)
+        """Return the turn that comes next."""
+        following = Turn(self._dialect)
+        following.session_total = self.session_total
+        return following
 
     def add_answer(self, text: object) -> None:
         """Note the words of an answer; the last ones count."""

@@ -86,9 +86,9 @@ class CodexReader(SessionReader):
         self._has_items = b'"item_completed"' in data
         self._made: dict[str, list[Any]] = {}
 
-    def add_prompt(self, text: str) -> None:
+    def add_prompt(self, text: str, *, is_within: bool = False) -> None:
         before = self.turn
-        super().add_prompt(text)
+        super().add_prompt(text, is_within=before.is_begun)
         if not before.text:
             # a compaction before the prompt answered nobody; it names the turn's model
             self.turn = before
@@ -100,6 +100,8 @@ class CodexReader(SessionReader):
             named = payload.get("session_id") or payload.get("id")
             self.note_session(named, payload.get("cwd"), payload.get("cli_version"))
             return
+        if kind == "task_started":
+            self.end_turn(is_over=self._has_prompt)
         if kind == "user_message" and not self._has_items:
             self.add_prompt(str(payload.get("message")))
         elif kind == "item_completed" and payload["item"].get("type") == "UserMessage":
