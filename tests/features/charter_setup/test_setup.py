@@ -355,6 +355,30 @@ def test_setup_says_first_where_it_writes_and_what_it_found_of_languages_and_tes
     assert "project   " in again and "tests" not in again
 
 
+@pytest.mark.parametrize(
+    ("rules", "command"),
+    [
+        ("`tox` is there. Use **tox** (not pytest): all: `uv run tox -e <env>`, common: `uv run tox -e py3-common`\n",
+         "uv run tox -e py3-common"),
+        ("```sh\n$ nox -s lint\n$ nox -s tests\n```\n", "nox -s tests"),
+        ("Run `tox -e py` or `uv run pytest tests`.\n", "uv run pytest -q"),
+        ("Tests need `tox -e {env}`; types: `tox -e mypy`.\n", "uv run pytest -q"),
+    ],
+)  # fmt: skip
+def test_a_first_charter_runs_the_tests_as_the_projects_rules_do(
+    cli: Cli, project: Path, rules: str, command: str
+) -> None:
+    (project / "tests").mkdir()
+    for name, text in {"tests/test_a.py": "", "tox.ini": "[tox]\n", "uv.lock": "", "AGENTS.md": rules}.items():
+        (project / name).write_text(text)
+    shown = cli("setup", "--dry-run").out
+    cli("setup", "--yes")
+    guide = (project / ".kittify/doctrine/toolguides/build-and-test.yaml").read_text()
+
+    assert f"tests     {command}\n" in shown and f"- All tests: `{command}`" in guide
+    assert ("One test" in guide) == ("pytest" in command)
+
+
 def test_files_that_said_nothing_before_a_setup_come_back_byte_for_byte(cli: Cli, project: Path) -> None:
     """An empty object or file was committed on purpose, so taking back is not removing it."""
     held = {

@@ -12,7 +12,11 @@ from specify_cli import durable
 from specify_cli.cli import shell
 from specify_cli.cli.terminal.output import escape, write_json, write_note, write_text
 from specify_cli.errors import CallerError, InvocationError
-from specify_cli.features.charter_setup.existing_rules import find_refusal, read_rule_files
+from specify_cli.features.charter_setup.existing_rules import (
+    find_refusal,
+    find_test_command,
+    read_rule_files,
+)
 from specify_cli.features.charter_setup.first_charter import Draft, plan_drafts, write_drafts
 from specify_cli.features.charter_setup.survey import survey
 from specify_cli.features.charter_setup.synthesize import (
@@ -97,8 +101,13 @@ def plan_charter(root: str, person: Person | None = None) -> Plan:
     existing = read_rule_files(root)
     lines = [step.line for step in surveyed.steps] + [each.test for each in surveyed.packages]
     refused = {line: find_refusal(existing, line) for line in lines if line}
+    stated = {line: command for line in refused if (command := find_test_command(existing, line))}
     surveyed = surveyed._replace(
-        steps=tuple(step for step in surveyed.steps if not refused[step.line]),
+        steps=tuple(
+            step._replace(line=stated.get(step.line, step.line))
+            for step in surveyed.steps
+            if not refused[step.line] and (step.purpose == "test" or step.line not in stated)
+        ),
         packages=tuple(
             each._replace(test="") if refused.get(each.test) else each for each in surveyed.packages
         ),

@@ -61,6 +61,9 @@ _IN_CASES = re.compile(
 # A line that brings in another file: `@docs/rules.md`.
 _IMPORT = re.compile(r"@(\S*[./]\S*)\s*\Z")
 _CODE = re.compile(r"`([^`\n]+)`")
+# A command that runs a Python project's tests, without places that a reader has to fill in.
+_RUN_OF_TESTS = re.compile(r"(?:\w+ run )?(pytest|tox|nox)(?![\w-])[^<>{}\n]*\Z")
+_OTHER_RUN = re.compile(r"lint|format|fmt|docs?\b|typ|mypy|style|build|check|cov|-l\b|--list")
 _MAX_FILES, _MAX_BYTES, _MAX_LINES = 20, 65_536, 120
 
 
@@ -147,6 +150,24 @@ def find_refusal(files: Iterable[RuleFile], line: str) -> str:
     return ""
 
 
+def find_test_command(files: Iterable[RuleFile], line: str) -> str:
+    """Return how the first of these files that runs the tests runs them, where that takes another
+    program than a proposed line (`uv run pytest -q`) does, else nothing."""
+    proposed = _RUN_OF_TESTS.match(line)
+    for file in files if proposed else ():
+        runs = [
+            run
+            for code in _list_code(_normalise(file.text))
+            if (run := _RUN_OF_TESTS.match(code)) and not _OTHER_RUN.search(code)
+        ]
+        if runs:
+            is_same = proposed is not None and proposed[1] in {run[1] for run in runs}
+            # A program's bare name may only be spoken of.
+            whole = next((run[0] for run in runs if " " in run[0]), runs[0][0])
+            return "" if is_same else whole
+    return ""
+
+
 def render_sections(sections: Iterable[RuleSection]) -> str:
     """Return sections as Markdown, to stand at the end of a charter.md."""
     return "".join(
@@ -174,6 +195,14 @@ def _list_imports(text: str) -> list[str]:
         named = None if outer or fence else _IMPORT.match(line)
         imports += [] if named is None else [named[1]]
     return imports
+
+
+def _list_code(text: str) -> Iterator[str]:
+    """Yield the code of a Markdown text: each line of a block, and what stands in backticks."""
+    fence = ""
+    for line in text.split("\n"):
+        outer, fence = fence, fence_after(fence, line)
+        yield from [line.strip().removeprefix("$ ")] if outer else _CODE.findall(line)
 
 
 def _find_files(file: RuleFile) -> str:

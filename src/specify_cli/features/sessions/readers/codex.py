@@ -88,7 +88,7 @@ class CodexReader(SessionReader):
 
     def add_prompt(self, text: str, *, is_within: bool = False) -> None:
         before = self.turn
-        super().add_prompt(text, is_within=before.is_begun)
+        super().add_prompt(text, is_within=is_within or before.is_begun)
         if not before.text:
             # a compaction before the prompt answered nobody; it names the turn's model
             self.turn = before
