@@ -355,6 +355,16 @@ def test_setup_says_first_where_it_writes_and_what_it_found_of_languages_and_tes
     assert "project   " in again and "tests" not in again
 
 
+def test_languages_are_named_as_people_write_them(cli: Cli, project: Path) -> None:
+    for folder, ending in {"db": "sql", "web": "php", "app": "ts"}.items():
+        (project / folder).mkdir()
+        for number in range(9):
+            (project / folder / f"{number}.{ending}").write_text("")
+
+    (found,) = (line for line in cli("setup", "--dry-run").out.split("\n") if "PHP" in line)
+    assert {"PHP", "SQL", "TypeScript"} == set(found.removeprefix("found").strip().split(", "))
+
+
 @pytest.mark.parametrize(
     ("rules", "command"),
     [

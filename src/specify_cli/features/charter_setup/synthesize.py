@@ -46,6 +46,7 @@ _SHOWN = {
     "javascript": "JavaScript",
     "typescript": "TypeScript",
     "php": "PHP",
+    "sql": "SQL",
 }
 _SPELT = {
     "c++": "cpp",
