@@ -233,6 +233,7 @@ EVENTS: Mapping[str, EventType] = {
             "imported": Member(
                 "texts",
                 note="(made of a transcript {`at`, `harness`, `transcript`: its SHA-256, "
+                "`subagents`?: a digest of theirs, "
                 "`version`?, "
                 "`continues`?: the record of the session until then}: every time in the record "
                 "but this `at` is the "

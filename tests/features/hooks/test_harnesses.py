@@ -95,8 +95,8 @@ def test_what_an_earlier_release_installed_is_ours_and_is_updated(harness: Harne
 def test_claude_code_gets_this() -> None:
     command = "spec-kitty hook claude-code >/dev/null 2>&1 || true"
     handler = {"type": "command", "command": command, "timeout": 15}
-    tools = ("PreToolUse", "PostToolUse", "PostToolUseFailure", "PermissionRequest", "PermissionDenied")
-    tools += ("PreSkillShellCommand",)
+    asked = ("PermissionRequest", "PermissionDenied", "PreSkillShellCommand")
+    tools = ("PreToolUse", "PostToolUse", "PostToolUseFailure", *asked)
     session = ("UserPromptSubmit", "Stop", "PreCompact", "SessionStart", "SessionEnd")
     changes = ("PostModelSwitch", "CwdChanged", "DirectoryAdded", "ConfigChange", "InstructionsLoaded")
     others = ("SubagentStart", "SubagentStop", "StopFailure", *session, *changes, "ElicitationResult")

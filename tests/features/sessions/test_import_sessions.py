@@ -208,7 +208,7 @@ def test_an_imported_record_says_so_wherever_it_is_shown(harness: str, played: S
     (invocation_id,) = cli("import", "sessions", "--harness", harness, "--json").json()["imported"]
     started = read_lines(played.root, layout.IMPORTED)[0]
 
-    assert started["imported"].keys() == {"at", "harness", "transcript", "version"}
+    assert started["imported"].keys() - {"subagents"} == {"at", "harness", "transcript", "version"}
     assert started["governance_context_available"] is False and started["snapshot"] is None
     assert started["mode_of_work"] == "advisory"
     assert "imported" in cli("invocations", "show", invocation_id).out
@@ -334,6 +334,43 @@ def test_what_a_session_tells_after_its_import_is_a_record_of_its_own(
         assert opened[second]["imported"]["continues"] == first
         found = cli("invocations", "verify", "--all", "--json").json()["findings"]
         assert {item["code"] for item in found} == {"TIMES_CLAIMED"}
+
+
+SUBAGENTS = {
+    "claude-code": "subagents/",
+    "qwen": "subagents/",
+    "codex": "rollout-2026-11-23T03-52-17",
+    "gemini": "2d988529",
+}
+
+
+@pytest.mark.parametrize("harness", list(SUBAGENTS))
+def test_what_a_subagent_tells_after_an_import_comes_with_the_next(
+    harness: str, played: Session, cli: Cli, home: Path
+) -> None:
+    """Its own transcript goes on, and that of its session does not."""
+
+    def take() -> tuple[list[str], set[tuple[str, str]]]:
+        done = cli("import", "sessions", "--harness", harness, "--json").json()
+        lines = read_lines(played.root, layout.IMPORTED)
+        told = {(line["event"], line["call_id"]) for line in lines if line["event"].startswith("tool_")}
+        return done["imported"], told
+
+    whole, at_once = take()
+    forget(played.root)
+    (path,) = (path for path in home.rglob("*.jsonl") if SUBAGENTS[harness] in str(path))
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(lines[: len(lines) // 2]))
+    os.utime(path, LONG_AGO)
+    _, before = take()
+    path.write_text("".join(lines))
+    os.utime(path, LONG_AGO)
+    later, after = take()
+
+    assert before < after == at_once and len(later) == len(whole)
+    assert take() == ([], at_once)
+    found = cli("invocations", "verify", "--all", "--json").json()["findings"]
+    assert {item["code"] for item in found} == {"TIMES_CLAIMED"}
 
 
 @pytest.mark.parametrize("harness", ["claude-code"])

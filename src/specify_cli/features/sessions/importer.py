@@ -15,6 +15,7 @@ no charter in front of the agent.
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 
 from doctrine import os
 from doctrine.light_imports import NamedTuple, sha256
@@ -131,11 +132,11 @@ class SessionImporter:
                         for item in session.events
                     )
                 )
-            return self._take_session(session, sha256(main).hexdigest())
+            return self._take_session(session, _digest(main, others))
         except (InvocationError, OSError) as error:
             return ImportResult("refused", why=f"{transcript.name}: {error}")
 
-    def _take_session(self, session: Session, digest: str) -> ImportResult:
+    def _take_session(self, session: Session, digests: Mapping[str, str]) -> ImportResult:
         """Import the part of a session that no record holds: all of it, or the events since its
         newest record was made."""
         if session.events[0].at < self._since:
@@ -150,7 +151,8 @@ class SessionImporter:
                 break
             record = read_file(self._records.hold(place))
             fields = {} if record is None else record.started
-            if get_object(fields, "imported").get("transcript") == digest:
+            stated = get_object(fields, "imported")
+            if all(stated.get(name) == digest for name, digest in digests.items()):
                 return ImportResult("present", invocation_id)
             if record is None or record.completed is None:
                 return ImportResult("grown", invocation_id)
@@ -161,10 +163,11 @@ class SessionImporter:
             later = tuple(
                 item
                 for item in session.events
-                if item.at > until or _begins_other(session, item, calls)
+                if item.at > until or _is_of_other_call(session, item, calls)
             )
             if not later:
-                return ImportResult("grown", invocation_id)
+                is_same = stated.get("transcript") == digests["transcript"]
+                return ImportResult("present" if is_same else "grown", invocation_id)
             seed, before = f"{seed}\0{until}", invocation_id
             session = session._replace(events=later)
         merged = self._merger.merge(session)
@@ -172,11 +175,17 @@ class SessionImporter:
             merged = self._merger.merge_elsewhere(session, self._home)
         if merged.rest is None:
             return ImportResult("merged" if merged.added else "live")
-        self._write(merged.rest, invocation_id, digest, before)
+        self._write(merged.rest, invocation_id, digests, before)
         self._merger.forget_orphans(merged.rest, iter_events(merged.rest, self._project.root))
         return ImportResult("imported", invocation_id)
 
-    def _write(self, session: Session, invocation_id: str, digest: str, before: str | None) -> None:
+    def _write(
+        self,
+        session: Session,
+        invocation_id: str,
+        digests: Mapping[str, str],
+        before: str | None,
+    ) -> None:
         """Write a session as one closed record; its objects are durable before it. Raises
         InvocationError, OSError.
 
@@ -185,7 +194,7 @@ class SessionImporter:
         if not os.path.isdir(f"{self._project.root}/{layout.IMPORTED}"):
             prepare(self._records)
             self._records.hide_folder(layout.IMPORTED)
-        opened = self._compose_started(session, invocation_id, digest, before)
+        opened = self._compose_started(session, invocation_id, digests, before)
         bodies, objects = self._compose_events(session, invocation_id)
         last = bodies[-1]["at"] if bodies else opened["started_at"]
         closing = {
@@ -209,7 +218,11 @@ class SessionImporter:
         self._known[invocation_id] = key
 
     def _compose_started(
-        self, session: Session, invocation_id: str, digest: str, before: str | None
+        self,
+        session: Session,
+        invocation_id: str,
+        digests: Mapping[str, str],
+        before: str | None,
     ) -> Body:
         rules = self._project.config.redaction
         prompts = (
@@ -222,7 +235,7 @@ class SessionImporter:
         models = (item.facts.model for item in session.events if item.facts is not None)
         if model := next(filter(None, models), None):
             actor["model"] = mask_outside(model[:512], rules)
-        imported = {"at": rfc3339(self._now), "harness": session.harness, "transcript": digest}
+        imported = {"at": rfc3339(self._now), "harness": session.harness, **digests}
         if before is not None:
             imported["continues"] = before
         if session.version:
@@ -293,8 +306,18 @@ class SessionImporter:
         return bodies, objects
 
 
-def _begins_other(session: Session, item: TranscriptEvent, calls: set[object]) -> bool:
-    """Return whether a call begins here that is none of these: some transcripts report a call only
-    when it is over."""
+def _digest(main: bytes, others: Mapping[str, bytes]) -> dict[str, str]:
+    """Return the digests that tell whether a session's transcript, or one of its subagents', says
+    more than when it was imported."""
+    digests = {"transcript": sha256(main).hexdigest()}
+    if others:
+        named = "".join(f"{name} {sha256(others[name]).hexdigest()}\n" for name in sorted(others))
+        digests["subagents"] = sha256(named.encode("utf-8", "replace")).hexdigest()
+    return digests
+
+
+def _is_of_other_call(session: Session, item: TranscriptEvent, calls: set[object]) -> bool:
+    """Return whether an event is of a call that is none of these: a transcript can report a call
+    only when it is over, and that of a subagent be written when its session was imported."""
     events = translate(session.harness, item.payload).events
-    return any(event.event == "tool_call" and event.named_id not in calls for event in events)
+    return any("call_id" in event.payload and event.named_id not in calls for event in events)
