@@ -13,7 +13,7 @@ from typing import Any
 from specify_cli.features.charter_setup.linting.lint import lint_project
 from specify_cli.features.collector.engines.ledger import open_database
 from specify_cli.features.collector.tokens import Tokens
-from specify_cli.features.search.blame import Edit, find_writers
+from specify_cli.features.search.blame import Edit, Names, find_writers
 from specify_cli.record.reading.patch_lines import digest_line, lines_of_patch, read_lines_member
 from specify_cli.record.story.telling import tell_story
 from specify_cli.record.verify import verify_record
@@ -232,11 +232,11 @@ def test_who_wrote_a_file_that_many_made_longer_costs_what_their_lines_cost(say:
         edits.append(Edit(f"run-{number:02}", 5, (f"2026-01-01T00:00:{number:02}", 5), "a.py", hunks))
     texts = "".join(lines).splitlines()
 
-    ours = best_of(lambda: find_writers(texts, {"a.py"}, edits))
+    ours = best_of(lambda: find_writers(texts, Names({"a.py"}), edits))
     reference = best_of(lambda: [digest_line(line) for line in texts for _ in edits])
     say(f"writers of 30 lines by 30 invocations: {ours / reference:.1f} x digesting each line once for each of them")
 
-    assert [[edit.invocation_id for edit in writers] for writers in find_writers(texts, {"a.py"}, edits)] == [
+    assert [[edit.invocation_id for edit in writers] for writers in find_writers(texts, Names({"a.py"}), edits)] == [
         [edit.invocation_id] for edit in edits
     ]
     assert ours / reference <= 20

@@ -19,10 +19,10 @@ from specify_cli.features.origin.origin import trace_range
 from specify_cli.features.origin.rendering import render_origin
 from specify_cli.features.origin.report import ChangedFile, Origin
 from specify_cli.features.programs.run import open_invocation
-from specify_cli.features.search.blame import Edit
+from specify_cli.features.search.blame import Edit, Names
 from specify_cli.features.search.database import SearchIndex
 from specify_cli.project.config import load_project
-from specify_cli.record.reading.patch_lines import ADDED, KEPT, LineMark, digest_line
+from specify_cli.record.reading.patch_lines import ADDED, KEPT, REMOVED, LineMark, digest_line
 from support import FULL, Cli, git, valid
 
 # `make stress` plays 400.
@@ -106,10 +106,21 @@ def test_a_line_that_only_its_text_tells_is_in_another_form_only_where_it_is() -
     edit = Edit("I", 1, ("2026", 1), "a.py", [[LineMark(ADDED, digest_line(text)) for text in texts]])
     lines = (*texts, "x = 1")
     file = ChangedFile("a.py", None, "created", "", lines, (0, 1, 2))
-    found = attribute_file(file, ("a.py",), [edit], [KeptText(edit, "\n".join(texts))])
+    found = attribute_file(file, Names({"a.py"}), [edit], [KeptText(edit, "\n".join(texts))])
 
     told = [(part.first, part.last, part.invocation_ids, part.reformatted) for part in found]
     assert told == [(1, 2, ("I",), False), (3, 3, (), False)]
+
+
+def test_a_line_that_an_edit_took_is_not_that_edit_in_another_form() -> None:
+    """An agent's formatter indented a line, and on another branch it was moved as it was."""
+    old, new = "log('order index of the shop', writer)", "    log('order index of the shop', writer)"
+    hunk = [LineMark(REMOVED, digest_line(old)), LineMark(ADDED, digest_line(new))]
+    edit = Edit("I", 1, ("2026", 1), "a.py", [hunk])
+    file = ChangedFile("a.py", None, "modified", "", (old, "x = 1", new), (0, 2))
+    found = attribute_file(file, Names({"a.py"}), [edit], [KeptText(edit, new)])
+
+    assert [(part.first, part.invocation_ids) for part in found] == [(1, ()), (3, ("I",))]
 
 
 WRITTEN = (
@@ -140,7 +151,7 @@ def test_a_row_of_lines_in_another_form_is_as_long_as_it_goes(
     edit = Edit("I", 1, ("", 1), name, ())
     lines = tuple(formatted.splitlines())
     file = ChangedFile(name, None, "create", "", lines, tuple(range(len(lines))))
-    found = attribute_file(file, (), (), [KeptText(edit, WRITTEN)])
+    found = attribute_file(file, Names(set()), (), [KeptText(edit, WRITTEN)])
 
     assert [(part.first, part.last, part.reformatted) for part in found] == told
 
@@ -152,7 +163,7 @@ def test_lines_that_many_have_go_by_what_stands_around_them_and_blank_ones_by_th
     lines = ("def a():", "    return None", "b = 1", "def c():", "    pass", "", "", "d = 1", "", "    return None", "")
     changed = (1, 3, 4, 5, 6, 8, 9)
     file = ChangedFile("a.py", None, "modified", "", lines, changed, dict.fromkeys(changed, "sha"))
-    found = attribute_file(file, ("a.py",), [edit], [])
+    found = attribute_file(file, Names({"a.py"}), [edit], [])
 
     told = [(part.first, part.last, part.invocation_ids, part.blank) for part in found]
     assert told == [(2, 2, ("I",), False), (4, 7, ("I",), False), (9, 10, (), False)]

@@ -218,6 +218,33 @@ def test_a_brace_that_somebody_else_wrote_lines_before_stays_known(cli: Cli, pro
     assert told_of(cli, "a.py") == [of_one, of_one, of_two, of_two, of_one, of_one, of_one]
 
 
+HEAD = "".join(f"# {word} of this shop belongs to the people who keep it\n" for word in ("Code", "Text", "Art", "Data"))
+
+
+@pytest.mark.parametrize("path", ["new.py", "gone.py"])
+def test_lines_that_an_invocation_copied_are_not_its_own_where_they_stood_before(
+    cli: Cli, project: Path, path: str
+) -> None:
+    """A rebase later writes the commit of the people's file anew, and keeps its author's time."""
+    (project / "old.py").write_text(f"{HEAD}by_hand = 1\n")
+    git(project, "add", "old.py")
+    by_hand = ("-c", "user.name=a", "-c", "user.email=a@b.c", "commit", "-qm", "by hand")
+    git(project, *by_hand, "--date=2026-01-02T03:04:05Z")
+    with open_invocation(project, "write another module") as run:
+        run.patch(path, "create", after=f"{HEAD}by_agent = 1\n")
+    (project / "new.py").write_text(f"{HEAD}by_agent = 1\n")
+    (project / "copy.py").write_text(f"{HEAD}copied = 1\n")
+
+    assert told_of(cli, "old.py") == [None] * 5
+    assert told_of(cli, "copy.py") == [run.invocation_id] * 4 + [None]
+    before = git(project, "rev-parse", "HEAD").strip()
+    git(project, "add", "copy.py", "new.py")
+    git(project, *by_hand)
+    for given, told in ((before, [()]), (f"{before}..HEAD", [(run.invocation_id,), ()])):
+        (file, *_) = cli("origin", given, "--json").json()["files"]
+        assert [tuple(part["invocation_ids"]) for part in file["stretches"]] == told
+
+
 @pytest.mark.parametrize("reverted", [False, True])
 def test_a_brace_written_anew_beside_a_new_line_is_known_until_that_is_gone(
     cli: Cli, project: Path, reverted: bool

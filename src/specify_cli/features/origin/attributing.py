@@ -15,8 +15,8 @@ from itertools import groupby, pairwise
 from typing import NamedTuple
 
 from specify_cli.features.origin.report import ChangedFile, Stretch
-from specify_cli.features.search.blame import Edit, find_writers
-from specify_cli.record.reading.patch_lines import ADDED, REMOVED, digest_line
+from specify_cli.features.search.blame import Edit, Names, find_writers
+from specify_cli.record.reading.patch_lines import ADDED, REMOVED, LineMark, digest_line
 
 # What formatters change: a mark of byte order, blanks, quotes, commas and semicolons.
 _FORM = re.compile(r"[\s\ufeff,;'\"`()]+")
@@ -35,23 +35,28 @@ class KeptText(NamedTuple):
 
 
 def attribute_file(
-    file: ChangedFile, names: Collection[str], edits: Sequence[Edit], texts: Sequence[KeptText]
+    file: ChangedFile, named: Names, edits: Sequence[Edit], texts: Sequence[KeptText]
 ) -> tuple[Stretch, ...]:
     """Return where the changed lines of a file come from, in their order.
 
-    `names` are the paths that the file has and may have had; `texts` are the texts of its edits.
+    `texts` are the texts of its edits.
     """
     if not file.changed:
         return ()
-    writers = find_writers(file.lines, frozenset(names), edits)
+    writers = find_writers(file.lines, named, edits, file.came)
     digests = list(map(digest_line, file.lines))
     _follow_commits(file, digests, writers, edits)
-    _match_between(file, digests, writers, [edit for edit in edits if edit.path in names])
+    _match_between(file, digests, writers, named, edits)
     left = [at for at in file.changed if not writers[at]]
-    by_text = _find_by_text(file, left, texts)
+    by_text = {
+        at: by
+        for at, by in _find_by_text(file, left, texts).items()
+        # What an edit took is older than the form that it gave it.
+        if _has(ADDED, digests[at], by) or not _has(REMOVED, digests[at], by)
+    }
     writer_of = {**dict(enumerate(writers)), **by_text}
     _fill_blanks(file, writer_of)
-    reformatted = {at for at, by in by_text.items() if not _has_added(digests[at], by)}
+    reformatted = {at for at, by in by_text.items() if not _has(ADDED, digests[at], by)}
     return tuple(_join(file, writer_of, reformatted))
 
 
@@ -112,13 +117,14 @@ def _match_between(
     file: ChangedFile,
     digests: Sequence[str],
     writers: list[tuple[Edit, ...]],
+    named: Names,
     edits: Sequence[Edit],
 ) -> None:
     """Give a line to the one invocation that added it between the two lines that stand around it,
     where nothing like that stands anywhere else in the file."""
     added: dict[tuple[str, ...], dict[str, Edit]] = {}
     for edit in edits:
-        for hunk in edit.hunks:
+        for hunk in edit.hunks if edit.path in named.every else ():
             after = [line for line in hunk if line.mark != REMOVED]
             for row in zip(after, after[1:], after[2:], strict=False):
                 if row[1].mark == ADDED:
@@ -129,9 +135,9 @@ def _match_between(
     for at in file.changed:
         is_open = not writers[at] and file.lines[at].strip() and 0 < at < len(digests) - 1
         if is_open and often[rows[at - 1]] == 1:
-            places = added.get(rows[at - 1], {})
-            if len(places) == 1:
-                writers[at] = tuple(places.values())
+            places = tuple(added.get(rows[at - 1], {}).values())
+            if len(places) == 1 and named.allow(places[0], file.came.get(at)):
+                writers[at] = places
 
 
 def _fill_blanks(file: ChangedFile, writers: dict[int, tuple[Edit, ...]]) -> None:
@@ -197,14 +203,9 @@ def _join(
         )
 
 
-def _has_added(digest: str, edits: Sequence[Edit]) -> bool:
-    """Return whether one of these edits added a line as it is."""
-    return any(
-        line.mark == ADDED and line.digest == digest
-        for edit in edits
-        for hunk in edit.hunks
-        for line in hunk
-    )
+def _has(mark: str, digest: str, edits: Sequence[Edit]) -> bool:
+    """Return whether one of these edits has a line, as it is, with this mark."""
+    return any(LineMark(mark, digest) in hunk for edit in edits for hunk in edit.hunks)
 
 
 def _find_by_text(

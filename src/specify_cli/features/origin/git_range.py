@@ -13,13 +13,16 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from doctrine.git import read_contents, read_git
 from specify_cli.errors import CallerError
 from specify_cli.features.origin.report import ChangedFile, ChangeRange, Commit
+from specify_cli.features.search.blame import list_times
+from specify_cli.invocation.ends.activity import read_moment
 from specify_cli.record import layout
+from specify_cli.record.ids import rfc3339
 
 # So many files and commits of a range are looked at, and so many bytes of one file.
 MAX_FILES, MAX_COMMITS, MAX_FILE = 2_000, 5_000, 2 * 1024 * 1024
@@ -77,12 +80,13 @@ def read_range(
         problems.append(
             f"{len(rows) - MAX_FILES} of {len(rows)} files were not looked at (at most {MAX_FILES})"
         )
-    result = RangeCommits(top, since, head, {commit.sha for commit in commits})
+    times = {one.sha: rfc3339((read_moment(one.at) or 0) + 999) for one in commits}
+    result = RangeCommits(top, since, head, times)
     if not whole and not is_plain and len(commits) < MAX_COMMITS:
         result = result.read_changes()
     files = [
         # every line that one commit changed came in it
-        file._replace(commits=dict.fromkeys(file.changed, head))
+        result.name_commit(file, head)
         if is_plain or not file.changed
         else result.name_commits(file, row.old_blob)
         for row, file in zip(rows, _read_files(top, (base, head), rows[:MAX_FILES]), strict=False)
@@ -397,14 +401,15 @@ class _Change(NamedTuple):
 
 
 class RangeCommits(NamedTuple):
-    """The commits of a range, `known` by their ids; where it was read, what each path's only commit
-    did: a path that several changed, or one may have moved there, is not among them.
+    """The commits of a range, `known` by their ids, and when each was written; where it was read,
+    what each path's only commit did: a path that several changed, or one may have moved there, is
+    not among them.
     """
 
     top: str
     since: str
     head: str
-    known: Set[str]
+    known: Mapping[str, str]
     changes: Mapping[str, _Change] = {}
 
     def read_changes(self) -> RangeCommits:
@@ -423,11 +428,16 @@ class RangeCommits(NamedTuple):
         if only is None or only.blobs != (old_blob, file.blob) or file.old_path is not None:
             return self._blame(file)
         # what the range did to the file is what this commit did
-        return file._replace(commits=dict.fromkeys(file.changed, only.sha))
+        return self.name_commit(file, only.sha)
+
+    def name_commit(self, file: ChangedFile, sha: str) -> ChangedFile:
+        """Return a file all of whose changed lines came in this commit."""
+        came = dict.fromkeys(file.changed, self.known.get(sha, ""))
+        return file._replace(commits=dict.fromkeys(file.changed, sha), came=came)
 
     def _blame(self, file: ChangedFile) -> ChangedFile:
         revision = f"{self.since}..{self.head}" if self.since else self.head
-        words = ["blame", "--porcelain", "--no-textconv", revision, "--", file.path]
+        words = ["blame", "--line-porcelain", "--no-textconv", revision, "--", file.path]
         output = read_git(self.top, "--no-replace-objects", *words)
         if output is None:
             return file._replace(problem="git did not say in time in which commits its lines came")
@@ -435,7 +445,7 @@ class RangeCommits(NamedTuple):
         stated = ((int(match[2]) - 1, match[1].decode()) for match in _BLAMED.finditer(output))
         changed = set(file.changed)
         named = {at: sha for at, sha in stated if at in changed and sha in self.known}
-        return file._replace(commits=named)
+        return file._replace(commits=named, came=dict(enumerate(list_times(output))))
 
 
 def _find_single(output: str) -> dict[str, _Change | None]:

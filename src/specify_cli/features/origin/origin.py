@@ -27,7 +27,7 @@ from specify_cli.features.origin.report import (
 )
 from specify_cli.features.origin.session import find_tests
 from specify_cli.features.origin.writers import ApprovedBy, Writer, describe_writer
-from specify_cli.features.search.blame import Edit
+from specify_cli.features.search.blame import Edit, Names
 from specify_cli.features.search.database import SearchIndex
 from specify_cli.features.search.why import find_edits, list_gaps
 from specify_cli.libraries.ssh.signatures import Signers
@@ -152,14 +152,14 @@ def _trace_file(
     names = [name for name in (file.path, file.old_path) if name is not None]
     own = [make_encodable(name.removeprefix(prefix)) for name in names if name.startswith(prefix)]
     if not file.changed or not own:
-        return attribute_file(file, names, (), ()), None
+        return attribute_file(file, Names(set(names)), (), ()), None
     edits = list(find_edits(index, file.lines, own))
     if any(edit.is_cut for edit in edits):
         versions = read_versions(top, changes, names)
         edits = [edit.restore(versions) for edit in edits]
     gone = {edit.path for edit in edits if f"{prefix}{edit.path}" not in changes.paths}
     texts = list(_list_texts(edit for edit in edits if edit.path in own))
-    stretches = attribute_file(file, {*own, *gone}, edits, texts)
+    stretches = attribute_file(file, Names({*own}, gone), edits, texts)
     open_lines = sum(part.size for part in stretches if not part.invocation_ids and not part.blank)
     cut = sorted({edit.invocation_id for edit in edits if edit.path in own and edit.is_cut})
     if not open_lines or not cut:

@@ -30,8 +30,8 @@ class ChangedFile(NamedTuple):
     """One file of the range, as it is at its end.
 
     `changed` are the numbers of its lines, from 0, that came in the range; `commits` names for some
-    of them the commit. `removed` counts the lines that went, and `gone` holds them where none came.
-    `problem` says why its lines are not known.
+    of them the commit, and `came` says when it was written. `removed` counts the lines that went,
+    and `gone` holds them where none came. `problem` says why its lines are not known.
     """
 
     path: str
@@ -41,6 +41,7 @@ class ChangedFile(NamedTuple):
     lines: tuple[str, ...] = ()
     changed: tuple[int, ...] = ()
     commits: Mapping[int, str] = {}
+    came: Mapping[int, str] = {}
     removed: int = 0
     problem: str | None = None
     gone: tuple[str, ...] = ()

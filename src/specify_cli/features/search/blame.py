@@ -1,7 +1,7 @@
 """Who wrote the lines of a file, told by content: the digests that records keep of what each patch
 added. [pure]
 
-    for line, edit in zip(lines, attribute(lines, {path}, edits)):
+    for line, edit in zip(lines, attribute(lines, Names({path}), edits)):
         print(edit.invocation_id if edit else "unknown", line)
 
 No commit is looked at, so an attribution survives amend, rebase, squash and cherry-pick. A line is
@@ -18,6 +18,7 @@ from hashlib import sha256
 from itertools import groupby
 from typing import NamedTuple
 
+from specify_cli.record.ids import rfc3339
 from specify_cli.record.reading.patch_lines import ADDED, KEPT, REMOVED, LineMark, digest_line
 
 # How many lines with words must agree in a row, and how much text one line alone must have.
@@ -34,6 +35,7 @@ _COMMON = 64
 _MAX_VIEWS = 400
 _AROUND = 8
 _WORD = re.compile(r"\w")
+_AUTHORED = re.compile(rb"^author-time ([0-9]+)$", re.M)
 # Lines without a word, whose text is not known any more.
 _BARE = frozenset(
     digest_line(blank * depth + sign)
@@ -73,6 +75,21 @@ class Edit(NamedTuple):
                     hunks = [[LineMark(ADDED, digest_line(line)) for line in lines]]
                     return self._replace(hunks=hunks, is_cut=False)
         return self
+
+
+class Names(NamedTuple):
+    """The paths of a file: its own, and those of files that are gone, which it may have been."""
+
+    own: Set[str]
+    earlier: Set[str] = frozenset()
+
+    @property
+    def every(self) -> Set[str]:
+        return self.own | self.earlier
+
+    def allow(self, edit: Edit, came: str | None) -> bool:
+        """Return whether an edit can have written a line that came to the file at this time."""
+        return came is None or edit.path in self.own or edit.order[0] <= came
 
 
 class _Claim(NamedTuple):
@@ -129,23 +146,31 @@ class _View:
 _NOW = ("~", 0)  # after every time of RFC 3339
 
 
-def attribute(lines: Sequence[str], names: Set[str], edits: Iterable[Edit]) -> list[Edit | None]:
+def list_times(blamed: bytes) -> list[str]:
+    """Return when each line was written, from what `git blame --line-porcelain` prints: the
+    author's time, which a rebase keeps, up to the end of its second."""
+    return [rfc3339(int(seconds) * 1000 + 999) for seconds in _AUTHORED.findall(blamed)]
+
+
+def attribute(
+    lines: Sequence[str], names: Names, edits: Iterable[Edit], came: Mapping[int, str] = {}
+) -> list[Edit | None]:
     """Return for each line of a file the edit that wrote it; None where that is not known, or
     where two invocations could have written it."""
-    return [
-        writers[0] if len(writers) == 1 else None for writers in find_writers(lines, names, edits)
-    ]
+    writers = find_writers(lines, names, edits, came)
+    return [found[0] if len(found) == 1 else None for found in writers]
 
 
 def find_writers(
-    lines: Sequence[str], names: Set[str], edits: Iterable[Edit]
+    lines: Sequence[str], named: Names, edits: Iterable[Edit], came: Mapping[int, str] = {}
 ) -> list[tuple[Edit, ...]]:
     """Return for each line of a file the edits that may have written it, one of each invocation;
     none where no record tells.
 
-    `names` are the file's paths: its own, and those it may have had before. In a file of another
-    name only lines that agree with many around them are from an edit.
+    In a file of another name only lines that agree with many around them are from an edit, and
+    none that `came` before: such an edit copied it. `came` says it in RFC 3339 of lines by number.
     """
+    names = named.every
     digests = [digest_line(line) for line in lines]
     whole = ((digests[at], len(_WORD.findall(line)), at) for at, line in enumerate(lines))
     claims: list[list[_Claim]] = [[] for _ in lines]
@@ -164,7 +189,8 @@ def find_writers(
         views += _lay_hunks([hunks[one] for one in sorted(meeting)], names, view, claims)
     removed = _find_removals(ordered)
     writers = [
-        _choose(claim, digest, removed) for claim, digest in zip(claims, digests, strict=True)
+        _choose([one for one in claims[at] if named.allow(one.edit, came.get(at))], digest, removed)
+        for at, digest in enumerate(digests)
     ]
     _drop_equal(writers, digests)
     for cut in ordered:

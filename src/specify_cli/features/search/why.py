@@ -10,14 +10,15 @@ Told by content alone (`blame`). What no record tells is unknown, never a guess.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from shlex import quote
 from typing import NamedTuple
 
+from doctrine.git import find_worktree, read_git
 from doctrine.text import count, make_encodable
 from specify_cli import durable
 from specify_cli.errors import CallerError
-from specify_cli.features.search.blame import Edit, attribute
+from specify_cli.features.search.blame import Edit, Names, attribute, list_times
 from specify_cli.features.search.database import SearchIndex
 from specify_cli.project.config import Project
 from specify_cli.record.reading.checks import Runs, name_change, read_commands
@@ -127,7 +128,11 @@ def explain_file(
         if not os.path.lexists(os.path.join(project.root, edit.path))
         or (os.path.isabs(edit.path) and edit.path.endswith(f"/{name}"))
     }
-    pairs = list(enumerate(attribute(lines, {name, *gone}, edits), 1))
+    names = Names({name}, gone)
+    writers = attribute(lines, names, edits)
+    if any(edit is not None and edit.path != name for edit in writers):
+        writers = attribute(lines, names, edits, _read_times(project.root, place))
+    pairs = list(enumerate(writers, 1))
     if line is not None:
         pairs = pairs[line - 1 : line]
     ranges: list[Range] = []
@@ -200,6 +205,14 @@ def _read_lines(project: Project, name: str) -> list[str]:
         )
     text = data.decode("utf-8", "surrogateescape")
     return text.removesuffix("\n").split("\n") if text else []
+
+
+def _read_times(root: str, place: str) -> Mapping[int, str]:
+    """Return when each line of a file was written, as far as git tells."""
+    top = find_worktree(root)
+    words = ("blame", "--line-porcelain", "--no-textconv", "--", os.path.join(root, place))
+    output = read_git(top, *words) if top else None
+    return dict(enumerate(list_times(output or b"")))
 
 
 def find_edits(index: SearchIndex, lines: Sequence[str], paths: Sequence[str]) -> Iterator[Edit]:
