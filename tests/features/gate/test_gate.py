@@ -98,7 +98,55 @@ def test_rules_and_hooks_that_a_branch_moves_away_or_hides_behind_files_are_weak
 
     told = [item["detail"] for item in shop.judge()["findings"] if item["code"] == "RULES_WEAKENED"]
     assert "tests: fail becomes warn" in told
-    assert "hooks: .claude/settings.json runs 0 of 1 handlers" in told
+    assert "hooks: .claude/settings.json runs 0 of 1 handlers as before" in told
+
+
+HANDLER = {"type": "command", "command": "spec-kitty hook claude-code >/dev/null 2>&1 || true", "timeout": 15}
+OTHER = {"type": "command", "command": "make format"}
+
+
+def spell_settings(matcher: str = "*", handler: dict[str, object] = HANDLER, **more: object) -> str:
+    return json.dumps({"hooks": {"PreToolUse": [{"matcher": matcher, "hooks": [handler]}]}, **more})
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "said"),
+    [
+        (".claude/settings.json", spell_settings("NoSuchTool"), "runs 0 of 1 handlers as before"),
+        (".claude/settings.json", spell_settings(handler={**HANDLER, "command": "true # spec-kitty hook claude-code"}),
+         "runs 0 of 1 handlers as before"),
+        (".claude/settings.json", spell_settings().replace("PreTool", "SomeTool"), "runs 0 of 1 handlers as before"),
+        (".claude/settings.json", spell_settings(disableAllHooks=True), "sets disableAllHooks"),
+        (".claude/settings.json", spell_settings(env={"SPEC_KITTY_TRAIL": "off"}), "sets env.SPEC_KITTY_TRAIL"),
+        (".claude/settings.local.json", '{"disableAllHooks": true}', "sets disableAllHooks"),
+        (".gemini/settings.json", '{"hooksConfig": {"enabled": false}}', "sets hooksConfig.enabled"),
+        (".codex/config.toml", "[features]\nhooks = false\n", "sets features.hooks"),
+        (".opencode/plugins/spec-kitty.ts", "// spec-kitty\nexport {}\n", "runs 0 of 1 handlers as before"),
+        (".claude/settings.json", json.dumps({"hooks": {"PreToolUse": [
+            {"matcher": "Edit", "hooks": [OTHER]}, {"matcher": "*", "hooks": [OTHER, HANDLER]}]}, "model": "m"}), None),
+    ],
+)  # fmt: skip
+def test_hooks_that_a_branch_leaves_in_place_and_lets_never_run_are_weaker(
+    tmp_path: Path, path: str, text: str, said: str | None
+) -> None:
+    shop = Shop(tmp_path, "  weakened: fail")
+    shop.write(".claude/settings.json", spell_settings())
+    shop.write(".opencode/plugins/spec-kitty.ts", 'spawn("spec-kitty", ["hook", "opencode"])\n')
+    shop.on_base(lambda: None)
+    shop.write(path, text)
+    shop.commit()
+
+    told = [item["detail"] for item in shop.judge()["findings"] if item["code"] == "RULES_WEAKENED"]
+    assert told == ([] if said is None else [f"hooks: {path} {said}"])
+
+
+def test_a_config_that_nobody_can_use_is_weaker(tmp_path: Path) -> None:
+    shop = Shop(tmp_path, "  weakened: fail")
+    shop.write(".kittify/config.yaml", "trail: committed\naudit: {capture_tool_io: off}\naudit: {}\n")
+    shop.commit()
+
+    (found,) = shop.judge()["findings"]
+    assert found["detail"] == "config: the branch's file cannot be used"
 
 
 def test_keys_that_a_branch_adds_or_no_longer_revokes_are_told(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ large, is named in `judged.origin.not_known`.
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -33,6 +34,7 @@ from specify_cli.features.gate.rules import (
     find_respelled,
     list_weaker,
     parse_gate,
+    read_hooks,
     trusts_more,
 )
 from specify_cli.features.gate.waivers import apply_waivers, read_waivers
@@ -78,7 +80,8 @@ _MOST_ASKED, _MOST_LOOKED_AT, _MOST_NAMED = 1_000, 2_000, 20
 _AT_ONCE = 32
 # So many bytes of a file of the base or the branch are read.
 _MAX_FILE = 4 * 1024 * 1024
-_HANDLER = b"spec-kitty hook"
+# Where programs of agents have their settings and plug-ins. Records are none of them.
+_SETTINGS = re.compile(r"hooks|(^|/)\.(?!kittify/)[^/]+/")
 
 
 class GateRange(NamedTuple):
@@ -180,7 +183,8 @@ def _read_base(top: str, tip: str, prefix: str) -> Iterator[_Base]:
     data, stated, charter = read.get_all((GATE, layout.CONFIG, CHARTER_MARKDOWN))
     if data is None and f"{prefix}{GATE}" in paths:
         raise _refuse(f"it is no file of at most {_MAX_FILE} bytes")
-    gate, config = parse_gate(data), _parse_config(stated)
+    gate = parse_gate(data)
+    config = _parse_config(stated) or parse_config({}, None)  # the defaults protect most
     said = find_commands((charter or b"").decode("utf-8", "replace"))
     commands = (*gate.rules.tests.commands, *said)
     policy = None
@@ -235,12 +239,12 @@ def _refuse(why: str) -> StoredDataError:
     return StoredDataError("GATE_INVALID", f"{GATE}: {why}", f"correct {GATE} at the base")
 
 
-def _parse_config(data: bytes | None) -> Config:
-    """Return a config; where it cannot be used, the defaults, which protect most."""
+def _parse_config(data: bytes | None) -> Config | None:
+    """Return a config; None where it cannot be used."""
     try:
         return parse_config(read_yaml(data or b"{}", name=layout.CONFIG) or {}, data)
     except (YamlError, StoredDataError):
-        return parse_config({}, None)
+        return None
 
 
 # --- records
@@ -372,12 +376,12 @@ def _find_weakening(branch: _Branch) -> Weakening:
             rules.append((GATE, f"the branch's file cannot be used: {error.message}"))
     rules += _find_other_keys(base.gate.keys, before, head)
     if "config.yaml" in names:
-        stated = _parse_config(head.get(layout.CONFIG)).stated
-        lost = resolve_protections(stated, base.config.stated)[1]
-        lost += list_narrowed(stated, base.config.stated)
+        config, lost = _parse_config(head.get(layout.CONFIG)), ["the branch's file cannot be used"]
+        if config is not None:
+            lost = [*resolve_protections(config.stated, base.config.stated)[1]]
+            lost += list_narrowed(config.stated, base.config.stated)
         rules += [(layout.CONFIG, f"config: {text}") for text in lost]
-    before_it = [path for path, status in changed.items() if status != "A"]
-    rules += [(None, text) for text in _find_lost_hooks(top, changes, before_it)]
+    rules += [(None, text) for text in _find_lost_hooks(top, changes, changed)]
     rules += [(None, text) for text in find_respelled(changes.paths, prefix)]
     if any(name.startswith("packs") for name in names):
         rules += [(None, text) for text in _find_lost_packs(before, head, names)]
@@ -433,12 +437,9 @@ def _read_packs(read: _Reader) -> dict[str, tuple[Pack, frozenset[str]]]:
 
 
 def _find_lost_hooks(top: str, changes: ChangeRange, changed: Iterable[str]) -> Iterator[str]:
-    """Yield which of the changed files are settings that run fewer of our hooks than before."""
-    paths = [
-        path
-        for path in changed
-        if (("." in path and "settings" in path) or "hooks" in path) and "\n" not in path
-    ]
+    """Yield which of the changed files are settings that run fewer of our hooks than before, or
+    switch hooks off."""
+    paths = [path for path in changed if _SETTINGS.search(path) and "\n" not in path]
     for at in range(0, len(paths), _AT_ONCE):
         ends = [
             (path, f"{changes.base}:{path}", f"{changes.head}:{path}")
@@ -446,9 +447,13 @@ def _find_lost_hooks(top: str, changes: ChangeRange, changed: Iterable[str]) -> 
         ]
         data = read_blobs(top, (name for _, *names in ends for name in names))
         for path, *names in ends:
-            before, after = ((data[name] or b"").count(_HANDLER) for name in names)
-            if after < before:
-                yield f"hooks: {make_encodable(path)} runs {after} of {before} handlers"
+            before, after = (read_hooks(path, data[name]) for name in names)
+            kept = len(before.handlers & after.handlers)
+            said = f"hooks: {make_encodable(path)}"
+            if kept < len(before.handlers):
+                yield f"{said} runs {kept} of {len(before.handlers)} handlers as before"
+            for name in sorted(after.switches - before.switches):
+                yield f"{said} sets {make_encodable(name)}"
 
 
 def _ask_again(branch: _Branch) -> tuple[tuple[str, ...], tuple[str, ...]]:

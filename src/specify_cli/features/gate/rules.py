@@ -9,11 +9,13 @@ rule's own level counts.
 
 from __future__ import annotations
 
+import json
 import re
+import tomllib
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
@@ -28,6 +30,7 @@ MAX_GATE = 256 * 1024
 # Changes of these mean that past decisions are made again.
 DECIDING = ("charter/", "doctrine/", "profiles/", "config.yaml", "packs.lock", "packs/")
 _RULES = (*DECIDING, "gate.yaml")
+_HANDLER = re.compile(r"spec-kitty hook\b")
 
 
 class Rule(BaseModel):
@@ -207,6 +210,58 @@ def trusts_more(name: str, before: bytes | None, after: bytes | None) -> bool:
     if name == "policy":
         return old != new
     return bool(old - new if name == "revoked" else new - old)
+
+
+class Hooks(NamedTuple):
+    """What a file of settings says of our hooks: each handler with all that decides when it runs,
+    and what switches hooks off."""
+
+    handlers: frozenset[object] = frozenset()
+    switches: frozenset[str] = frozenset()
+
+
+def read_hooks(path: str, data: bytes | None) -> Hooks:
+    """Return what a file of settings says of our hooks; a plug-in is one handler as it is, and so
+    is what cannot be read."""
+    text = (data or b"{}").decode("utf-8", "replace")
+    try:
+        leaves = [
+            *_list_leaves(tomllib.loads(text) if path.endswith(".toml") else json.loads(text))
+        ]
+    except (ValueError, RecursionError):
+        is_code = path.endswith((".ts", ".js", ".json", ".jsonc", ".toml"))
+        return Hooks(frozenset({text} if is_code and "spec-kitty" in text else ()))
+    switches = (".".join(keys) for keys, _, value in leaves if _is_switch(keys, value))
+    return Hooks(
+        frozenset(leaf for leaf in leaves if _HANDLER.search(str(leaf[2]))), frozenset(switches)
+    )
+
+
+_Leaf = tuple[tuple[str, ...], tuple[object, ...], object]
+
+
+def _list_leaves(
+    value: object, keys: tuple[str, ...] = (), beside: tuple[object, ...] = ()
+) -> Iterator[_Leaf]:
+    """Yield each value that holds no other, with the keys that lead to it and the values beside
+    those, but the outermost ones."""
+    if isinstance(value, list):
+        for item in value:
+            yield from _list_leaves(item, keys, beside)
+    elif isinstance(value, dict):
+        plain = {key: item for key, item in value.items() if not isinstance(item, dict | list)}
+        more = (repr(sorted(plain.items())),) if keys else ()
+        for key, item in value.items():
+            yield from _list_leaves(item, (*keys, key), beside + more)
+    else:
+        yield keys, beside, value
+
+
+def _is_switch(keys: Sequence[str], value: object) -> bool:
+    """Return whether a setting switches hooks off, or says something to our program."""
+    name = ".".join(keys).casefold()
+    is_off = value is False or (value is True and "disable" in name)
+    return ("hook" in name and is_off) or "spec_kitty_" in name
 
 
 def find_respelled(paths: Iterable[str], prefix: str) -> Iterator[str]:
