@@ -872,6 +872,34 @@ def test_what_goes_from_a_guarded_folder_has_to_be_approved_by_somebody_else(
     assert "made its commit" in shop.judge()["refused_waivers"][0]
 
 
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ("git mv src/login.py away.py && echo 'x = by_hand()' >> away.py", "it was src/login.py"),
+        ("sed -i '/^step_0/d' src/login.py", "2 lines went"),
+    ],
+)
+def test_what_goes_by_hand_from_a_guarded_file_beside_approved_lines_is_not_known_to_be_approved(
+    tmp_path: Path, change: str, said: str
+) -> None:
+    shop = Shop(tmp_path, f"  approval: {{level: fail, paths: ['src/*']}}\n{KEYS}")
+    lines = "".join(f"step_{number} = take(order, {number})\n" for number in range(12))
+    shop.on_base(lambda: shop.write("src/login.py", lines))
+    run = shop.begin()
+    shop.cut(run, "src/login.py", 1)
+    shop.edit(run, "src/login.py", 1)
+    shop.approve(run)
+    shop.end(run)
+    shop.commit("work")
+    before = [item["code"] for item in shop.judge()["findings"] if item["rule"] == "approval"]
+    subprocess.run(["sh", "-c", change], cwd=shop.root, check=True)
+    shop.commit("by hand")
+    found = [item for item in shop.judge()["findings"] if item["rule"] == "approval"]
+
+    assert before == []
+    assert [item["message"].rpartition(": ")[2] for item in found] == [said]
+
+
 def test_a_blank_line_without_a_record_is_no_finding(tmp_path: Path) -> None:
     shop = Shop(tmp_path, f"  records: {{level: fail, of: all}}\n  approval: {{level: fail, paths: ['src/*']}}\n{KEYS}")
     shop.write("src/login.py", (shop.root / "src/login.py").read_text().replace("\n", "\n\n", 1))

@@ -300,11 +300,24 @@ def _judge_approvals(finder: _Finder) -> Findings:
             if not part.invocation_ids and not part.blank and rule.covers(file.path):
                 yield from finder.find_in_lines("APPROVAL_NOT_KNOWN", rule, file, part)
         for file in finder.origin.files:
-            names = (file.path, file.old_path or file.path)
-            removers = set(file.removed_by) - finder.evidence.older
-            if not file.stretches and not removers and any(map(rule.covers, names)):
-                said = file.problem or _say_gone(file)
+            said = _say_untold(file, finder.evidence.older, rule)
+            if said is not None:
                 yield from finder.find_in_lines("APPROVAL_NOT_KNOWN", rule, file, None, said)
+
+
+def _say_untold(file: TracedFile, older: frozenset[str], rule: Rule) -> str | None:
+    """Return what befell a file that a rule is about, beside the lines that came, and no record of
+    this range tells; None where that is nothing."""
+    left = file.old_path is not None and rule.covers(file.old_path) and not rule.covers(file.path)
+    if left and file.stretches:
+        return f"it was {file.old_path}"
+    if not (left or rule.covers(file.path)) or set(file.removed_by) - older:
+        return None
+    # Where lines came, blank ones that went are no matter.
+    is_blank = file.removed_in and not file.removed_by
+    if file.stretches and (not file.removed or is_blank):
+        return None
+    return file.problem or _say_gone(file)
 
 
 def _say_gone(file: TracedFile) -> str:

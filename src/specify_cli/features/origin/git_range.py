@@ -291,13 +291,12 @@ def _read_files(top: str, ends: tuple[str, str], rows: Sequence[_Row]) -> Iterat
             row for row in part if row.file.kind == "deleted" or data.get(row.file.blob) is not None
         ]
         hunks = _read_hunks(top, ends, sought)
-        # The lines that went are read of files in which none came.
-        bare = {blobs[0] for blobs, pieces in hunks.items() if not any(size for *_, size in pieces)}
-        before = read_blobs(top, (row.old_blob for row in sought if row.old_blob in bare))
+        less = {blobs[0] for blobs, pieces in hunks.items() if any(gone for _, gone, *_ in pieces)}
+        before = read_blobs(top, (row.old_blob for row in sought if row.old_blob in less))
         for row in part:
             pieces = hunks.get(row.blobs, ())
             file = _add_lines(row, data.get(row.file.blob), pieces)
-            old = None if file.changed or file.problem else before.get(row.old_blob)
+            old = None if file.problem else before.get(row.old_blob)
             yield file if old is None else file._replace(gone=_pick_gone(split_text(old), pieces))
 
 

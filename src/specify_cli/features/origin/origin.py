@@ -173,11 +173,12 @@ def _trace_file(
 def _trace_removal(
     index: SearchIndex, changes: ChangeRange, file: ChangedFile, prefix: str, top: str
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return whose records tell of all that went from a file in which no line came, and in which
-    commits it did; nothing where something of it is not told."""
-    if file.changed or not file.gone or not file.path.startswith(prefix):
+    """Return whose records tell of all that went from a file and came nowhere else in it, and in
+    which commits it did; nothing where something of it is not told."""
+    if not file.gone or not file.path.startswith(prefix):
         return (), ()
-    sought = {digest_line(line) for line in file.gone if line.strip()}
+    gone = Counter(digest_line(line) for line in file.gone if line.strip())
+    sought = {*(gone - Counter(digest_line(file.lines[at]) for at in file.changed))}
     removers: dict[str, set[str]] = {}
     path = make_encodable(file.path.removeprefix(prefix))
     for place, fields in index.find_patches((), [path]):

@@ -30,8 +30,8 @@ class ChangedFile(NamedTuple):
     """One file of the range, as it is at its end.
 
     `changed` are the numbers of its lines, from 0, that came in the range; `commits` names for some
-    of them the commit, and `came` says when it was written. `removed` counts the lines that went,
-    and `gone` holds them where none came. `problem` says why its lines are not known.
+    of them the commit, and `came` says when it was written. `gone` are the lines that went, as far
+    as they were read; `removed` counts them. `problem` says why its lines are not known.
     """
 
     path: str
@@ -95,8 +95,8 @@ class LineCounts(NamedTuple):
 class TracedFile(NamedTuple):
     """One file of the range, and where its changed lines come from.
 
-    Where no line came, `removed_by` are the invocations whose records tell of all that went, and
-    `removed_in` the commits of the file.
+    `removed_by` are the invocations whose records tell of all that went, and `removed_in` the
+    commits of the file; both are empty where something of it is not told.
     """
 
     path: str
