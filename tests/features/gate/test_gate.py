@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import random
 import re
+import shutil
 import subprocess
 import time
 import xml.etree.ElementTree as ET
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -898,6 +900,30 @@ def test_what_goes_by_hand_from_a_guarded_file_beside_approved_lines_is_not_know
 
     assert before == []
     assert [item["message"].rpartition(": ")[2] for item in found] == [said]
+
+
+def test_a_log_that_a_person_vouches_for_proves_nothing_of_another_project_of_theirs(tmp_path: Path) -> None:
+    shops = []
+    for name, uuid in (
+        ("theirs", "0b0e2a5e-6a3c-4d55-9b1c-0d5b7f4d2a10"),
+        ("ours", "7f1f3c0e-8a86-4d2c-9a3c-0d5b7f4d2a10"),
+    ):
+        (tmp_path / name).mkdir()
+        shop = Shop(tmp_path / name, f"  proof: {{level: fail, reach: logged}}\n{KEYS}")
+        config = f"trail: committed\nproject: {{uuid: {uuid}}}\n"
+        shop.on_base(partial(shop.write, ".kittify/config.yaml", config))
+        shops.append(shop)
+    theirs, ours = shops
+    run = theirs.work()
+    run_main(["trail", "enroll", "--key", str(theirs.key)], cwd=theirs.root, home=theirs.home)
+    run_main(["trail", "checkpoint"], cwd=theirs.root, home=theirs.home)
+    theirs.commit("the log")
+    for name in (".kittify/trail", ".kittify/events/objects", "src"):
+        shutil.copytree(theirs.root / name, ours.root / name, dirs_exist_ok=True)
+    ours.commit("as ours")
+
+    assert theirs.judge()["proven"] == {run: "logged"} and theirs.judge()["verdict"] == "pass"
+    assert ours.judge()["proven"] == {run: "linked"} and ours.codes() == ["PROOF_TOO_LOW"]
 
 
 def test_a_blank_line_without_a_record_is_no_finding(tmp_path: Path) -> None:

@@ -261,7 +261,9 @@ def _prove_records(branch: _Branch, origin: Origin) -> Mapping[str, str]:
     sealed = [name for name, proof in proofs.items() if proof == "sealed"]
     if not sealed or (base.policy is None and base.signers is None):
         return proofs
-    watch = TrailWatch(project, Trust(base.policy, signers=base.signers, own=False))
+    uuid = base.config.project_uuid or "project"
+    trust = Trust(base.policy, signers=base.signers, own=False, project=uuid)
+    watch = TrailWatch(project, trust)
     reports = list(verify_shared(project, HERE))
     judged = watch.judge(reports)
     imported = {

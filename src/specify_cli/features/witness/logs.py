@@ -49,13 +49,16 @@ from specify_cli.trail.log.published import MAX_PIECE, find_difference, list_seg
 
 class Trust(NamedTuple):
     """Whom the verifier trusts beside this clone: a policy, people by their SSH keys, states of
-    logs it remembers. Where this clone itself is not trusted, `own` is False."""
+    logs it remembers. Where this clone itself is not trusted, `own` is False. People vouch for logs
+    of every project of theirs; those of the one with the uuid `project` count, where that is given.
+    """
 
     policy: Policy | None = None
     remembered: tuple[Checkpoint, ...] = ()
     memory: str = ""
     signers: Signers | None = None
     own: bool = True
+    project: str | None = None
 
 
 class Logs:
@@ -189,7 +192,9 @@ class Logs:
         signer = signers.find(enrollment.signature, NAMESPACE, enrollment.statement)
         if signer:
             self.vouchers.setdefault(name, set()).update(signer)
-        return tuple(key for key in enrollment.keys if signer and key.name.endswith(f"/{name}"))
+        project = self._trust.project
+        origin = f"/{name}" if project is None else f"spec-kitty/{project}/{name}"
+        return tuple(key for key in enrollment.keys if signer and key.name.endswith(origin))
 
     def _judge(
         self,
