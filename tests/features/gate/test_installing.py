@@ -97,6 +97,23 @@ def test_projects_in_folders_are_judged_each_by_its_own_rules(tmp_path: Path) ->
     assert ['failures="0"' in text for text in found] == [True, False]
 
 
+def test_rules_of_a_project_in_a_folder_find_files_by_the_names_that_it_gives_them(tmp_path: Path) -> None:
+    shop, _ = make_folders(tmp_path)
+    rules = "  unseen: fail\n  allowed: {level: fail, paths: ['src/*'], harnesses: [codex]}"
+    shop.set_rules(rules)
+    git(shop.root, "branch", "-qf", "main", shop.commit("the rules"))
+    run = shop.begin()
+    shop.edit(run)
+    gap = {"reason": "unseen_change", "what": "src/new.py", "count": 1, "message": "it changed between tools"}
+    shop.record(run, ("capture_gap", gap))
+    shop.end(run)
+    shop.commit()
+    failed = [item for item in shop.judge()["findings"] if item["level"] == "fail"]
+
+    assert {item["code"] for item in failed} == {"CHANGE_UNSEEN", "NOT_ALLOWED"}
+    assert {item["path"] for item in failed} == {"shop/src/new.py", None}
+
+
 def test_what_an_agent_wrote_in_one_project_is_asked_of_no_other(tmp_path: Path) -> None:
     shop, _ = make_folders(tmp_path)
     top, rules = shop.root.parent, "version: 1\nrules:\n  records: {level: fail, of: all}\n  secrets: fail\n"

@@ -169,6 +169,7 @@ def _gather_evidence(branch: _Branch, index: SearchIndex) -> Evidence:
             for item in writer.approvals
             if base.signers is not None
         },
+        make_encodable(branch.prefix),
     )
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from doctrine.text import count, make_encodable
 from specify_cli.features.gate.findings import KINDS, GateFinding
-from specify_cli.features.gate.rules import GateFile, Rule
+from specify_cli.features.gate.rules import GateFile, Rule, place_rules
 from specify_cli.features.origin.report import ChangedFile, Origin, Stretch, TracedFile
 from specify_cli.features.origin.writers import Writer
 from specify_cli.redaction.redact import RuleSet, find_spans, redact
@@ -55,7 +55,8 @@ class Evidence(NamedTuple):
     without a trail; `more_untold` says that not every record of it was looked at. `blobs` are the
     ids of the files' contents. `custom` are findings of other packages, by the name of their rule;
     None where the rule could not be asked. `names` are all names, in lower case, that the base
-    gives to the keys of whoever approved.
+    gives to the keys of whoever approved. `prefix` stands before the project's paths in those of
+    the repository.
     """
 
     gate: GateFile
@@ -72,6 +73,7 @@ class Evidence(NamedTuple):
     blobs: Mapping[str, str] = {}
     custom: Mapping[str, Sequence[Mapping[str, object]] | None] = {}
     names: Mapping[str, frozenset[str]] = {}
+    prefix: str = ""
 
 
 class WaiverUsed(NamedTuple):
@@ -170,7 +172,7 @@ class _Finder:
 
     def __init__(self, evidence: Evidence) -> None:
         self.evidence = evidence
-        self.rules = evidence.gate.rules
+        self.rules = place_rules(evidence.gate.rules, evidence.prefix)
         self.origin = evidence.origin
         self.writers = {writer.invocation_id: writer for writer in self.origin.writers}
         self.commits = {commit.sha: commit for commit in self.origin.commits}
@@ -359,13 +361,14 @@ def _find_fault(
 def _judge_unseen(finder: _Finder) -> Findings:
     """No file of the range changed while no recorded tool ran."""
     rule = finder.rules.unseen
-    files = {file.path: file for file in finder.origin.files}
+    prefix = finder.evidence.prefix
+    files = {file.path.removeprefix(prefix): file for file in finder.origin.files}
     for writer in finder.origin.writers:
         for what in writer.unseen:
             path = next(
                 (path for path in files if what == path or what.startswith(f"{path}:")), None
             )
-            if path is not None and rule.covers(path):
+            if path is not None and rule.covers(files[path].path):
                 said = f"{what}, in the session of {writer.invocation_id}"
                 yield from finder.find_in_lines("CHANGE_UNSEEN", rule, files[path], None, said)
 

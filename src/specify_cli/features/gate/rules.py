@@ -15,6 +15,7 @@ import tomllib
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
+from glob import escape
 from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
@@ -127,6 +128,21 @@ class Keys(BaseModel):
     allowed_signers: str | None = None
     revoked: str | None = None
     policy: str | None = None
+
+
+def place_rules(rules: Rules, prefix: str) -> Rules:
+    """Return the rules of a project in a folder: its patterns match files as the project names
+    them, and as the repository does."""
+
+    def place(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {name: place(rule) for name, rule in value.items()}
+        if isinstance(value, tuple):
+            return tuple(map(place, value))
+        below = (f"{escape(prefix)}{pattern}" for pattern in value.paths)
+        return value.model_copy(update={"paths": (*value.paths, *below)})
+
+    return rules.model_copy(update={name: place(rule) for name, rule in rules}) if prefix else rules
 
 
 class GateFile(BaseModel):
