@@ -225,6 +225,9 @@ CHOICE = {"choices": [{"message": SAID, "finish_reason": "stop"}]}
     [
         ({"error": {"message": "no credit"}}, "not_evaluated", "an error: no credit"),
         ({"error": "overloaded", **CHOICE}, "not_evaluated", "an error: overloaded"),
+        ({"choices": [{"message": SAID, "error": {"message": "upstream"}}]}, "not_evaluated", "an error: upstream"),
+        ({"choices": [{"message": SAID, "finish_reason": "error"}]}, "not_evaluated", "it ended in an error"),
+        ({"choices": [None]}, "not_evaluated", "no message"),
         ({"choices": []}, "not_evaluated", "no message"),
         ({"choices": [{}]}, "not_evaluated", "no message"),
         ({"id": "x", "object": "chat.completion"}, "not_evaluated", "no message"),

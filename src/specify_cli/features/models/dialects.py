@@ -160,12 +160,14 @@ def name_other_model(value: object, asked: str) -> str | None:
 
 
 def read_error(value: object) -> str | None:
-    """Return what an answer says went wrong, in the forms of both dialects; None where it says
-    nothing of the kind."""
-    error = value.get("error") if isinstance(value, dict) else None
-    if not error:
-        return None
-    return str(error.get("message") or error) if isinstance(error, dict) else str(error)
+    """Return what an answer, or its first choice, says went wrong, in the forms of both dialects;
+    None where it says nothing of the kind."""
+    choices = value.get("choices") if isinstance(value, dict) else None
+    for part in (value, *(choices[:1] if isinstance(choices, list) else ())):
+        if isinstance(part, dict) and (part.get("error") or part.get("finish_reason") == "error"):
+            error = part.get("error") or "it ended in an error"
+            return str(error.get("message") or error) if isinstance(error, dict) else str(error)
+    return None
 
 
 def write_question(question: Question, model: str, dialect: str) -> Json:
