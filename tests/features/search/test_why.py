@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -243,6 +244,25 @@ def test_lines_that_an_invocation_copied_are_not_its_own_where_they_stood_before
     for given, told in ((before, [()]), (f"{before}..HEAD", [(run.invocation_id,), ()])):
         (file, *_) = cli("origin", given, "--json").json()["files"]
         assert [tuple(part["invocation_ids"]) for part in file["stretches"]] == told
+
+
+def test_lines_that_an_invocation_copied_within_a_file_are_not_its_own_where_they_stood_before(
+    cli: Cli, project: Path
+) -> None:
+    by_hand = f"{HEAD}first = 1\nsecond = 2\nlast = 3\n"
+    (project / "a.py").write_text(by_hand)
+    git(project, "add", "a.py")
+    env = {"GIT_COMMITTER_DATE": "2026-01-02T03:04:05Z"}
+    subprocess.run(
+        ["git", "-c", "user.name=a", "-c", "user.email=a@b.c", "commit", "-qm", "by hand"],
+        cwd=project, env={**os.environ, **env}, check=True,
+    )  # fmt: skip
+    with open_invocation(project, "say it twice") as run:
+        after = by_hand.replace("last", f"{HEAD}last")
+        run.patch("a.py", "modify", before=by_hand, after=after)
+    (project / "a.py").write_text(after)
+
+    assert told_of(cli, "a.py") == [None] * 6 + [run.invocation_id] * 4 + [None]
 
 
 @pytest.mark.parametrize("reverted", [False, True])

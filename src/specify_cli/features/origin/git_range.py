@@ -19,7 +19,7 @@ from typing import NamedTuple
 from doctrine.git import read_contents, read_git
 from specify_cli.errors import CallerError
 from specify_cli.features.origin.report import ChangedFile, ChangeRange, Commit
-from specify_cli.features.search.blame import list_times
+from specify_cli.features.search.blame import Came, list_times
 from specify_cli.invocation.ends.activity import read_moment
 from specify_cli.record import layout
 from specify_cli.record.ids import rfc3339
@@ -431,7 +431,7 @@ class RangeCommits(NamedTuple):
 
     def name_commit(self, file: ChangedFile, sha: str) -> ChangedFile:
         """Return a file all of whose changed lines came in this commit."""
-        came = dict.fromkeys(file.changed, self.known.get(sha, ""))
+        came = dict.fromkeys(file.changed, Came(self.known.get(sha, "")))
         return file._replace(commits=dict.fromkeys(file.changed, sha), came=came)
 
     def _blame(self, file: ChangedFile) -> ChangedFile:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from specify_cli.features.origin.writers import Writer
+from specify_cli.features.search.blame import Came
 
 
 class Commit(NamedTuple):
@@ -30,7 +31,7 @@ class ChangedFile(NamedTuple):
     """One file of the range, as it is at its end.
 
     `changed` are the numbers of its lines, from 0, that came in the range; `commits` names for some
-    of them the commit, and `came` says when it was written. `gone` are the lines that went, as far
+    of them the commit, and `came` says when. `gone` are the lines that went, as far
     as they were read; `removed` counts them. `problem` says why its lines are not known.
     """
 
@@ -41,7 +42,7 @@ class ChangedFile(NamedTuple):
     lines: tuple[str, ...] = ()
     changed: tuple[int, ...] = ()
     commits: Mapping[int, str] = {}
-    came: Mapping[int, str] = {}
+    came: Mapping[int, Came] = {}
     removed: int = 0
     problem: str | None = None
     gone: tuple[str, ...] = ()

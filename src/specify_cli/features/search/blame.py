@@ -35,7 +35,7 @@ _COMMON = 64
 _MAX_VIEWS = 400
 _AROUND = 8
 _WORD = re.compile(r"\w")
-_AUTHORED = re.compile(rb"^author-time ([0-9]+)$", re.M)
+_TIMES = re.compile(rb"^(?:author|committer)-time ([0-9]+)$", re.M)
 # Lines without a word, whose text is not known any more.
 _BARE = frozenset(
     digest_line(blank * depth + sign)
@@ -77,6 +77,14 @@ class Edit(NamedTuple):
         return self
 
 
+class Came(NamedTuple):
+    """When a line came to a file, in RFC 3339: its author's time, which a rebase keeps, and that
+    of the commit."""
+
+    written: str
+    committed: str = "~"  # after every time
+
+
 class Names(NamedTuple):
     """The paths of a file: its own, and those of files that are gone, which it may have been."""
 
@@ -87,9 +95,14 @@ class Names(NamedTuple):
     def every(self) -> Set[str]:
         return self.own | self.earlier
 
-    def allow(self, edit: Edit, came: str | None) -> bool:
-        """Return whether an edit can have written a line that came to the file at this time."""
-        return came is None or edit.path in self.own or edit.order[0] <= came
+    def allow(self, edit: Edit, came: Came | None) -> bool:
+        """Return whether an edit can have written a line that came to the file at this time.
+
+        An amended commit keeps the time of its author, and holds later edits of the file.
+        """
+        if came is None:
+            return True
+        return edit.order[0] <= (came.committed if edit.path in self.own else came.written)
 
 
 class _Claim(NamedTuple):
@@ -146,14 +159,15 @@ class _View:
 _NOW = ("~", 0)  # after every time of RFC 3339
 
 
-def list_times(blamed: bytes) -> list[str]:
-    """Return when each line was written, from what `git blame --line-porcelain` prints: the
-    author's time, which a rebase keeps, up to the end of its second."""
-    return [rfc3339(int(seconds) * 1000 + 999) for seconds in _AUTHORED.findall(blamed)]
+def list_times(blamed: bytes) -> list[Came]:
+    """Return when each line came, from what `git blame --line-porcelain` prints: up to the end of
+    these seconds."""
+    times = [rfc3339(int(seconds) * 1000 + 999) for seconds in _TIMES.findall(blamed)]
+    return [*map(Came, times[::2], times[1::2])]
 
 
 def attribute(
-    lines: Sequence[str], names: Names, edits: Iterable[Edit], came: Mapping[int, str] = {}
+    lines: Sequence[str], names: Names, edits: Iterable[Edit], came: Mapping[int, Came] = {}
 ) -> list[Edit | None]:
     """Return for each line of a file the edit that wrote it; None where that is not known, or
     where two invocations could have written it."""
@@ -162,13 +176,13 @@ def attribute(
 
 
 def find_writers(
-    lines: Sequence[str], named: Names, edits: Iterable[Edit], came: Mapping[int, str] = {}
+    lines: Sequence[str], named: Names, edits: Iterable[Edit], came: Mapping[int, Came] = {}
 ) -> list[tuple[Edit, ...]]:
     """Return for each line of a file the edits that may have written it, one of each invocation;
     none where no record tells.
 
     In a file of another name only lines that agree with many around them are from an edit, and
-    none that `came` before: such an edit copied it. `came` says it in RFC 3339 of lines by number.
+    none that `came` before, by its number: such an edit copied it.
     """
     names = named.every
     digests = [digest_line(line) for line in lines]

@@ -18,7 +18,7 @@ from doctrine.git import find_worktree, read_git
 from doctrine.text import count, make_encodable
 from specify_cli import durable
 from specify_cli.errors import CallerError
-from specify_cli.features.search.blame import Edit, Names, attribute, list_times
+from specify_cli.features.search.blame import Came, Edit, Names, attribute, list_times
 from specify_cli.features.search.database import SearchIndex
 from specify_cli.project.config import Project
 from specify_cli.record.reading.checks import Runs, name_change, read_commands
@@ -128,11 +128,8 @@ def explain_file(
         if not os.path.lexists(os.path.join(project.root, edit.path))
         or (os.path.isabs(edit.path) and edit.path.endswith(f"/{name}"))
     }
-    names = Names({name}, gone)
-    writers = attribute(lines, names, edits)
-    if any(edit is not None and edit.path != name for edit in writers):
-        writers = attribute(lines, names, edits, _read_times(project.root, place))
-    pairs = list(enumerate(writers, 1))
+    came = _read_times(project.root, place) if edits else {}
+    pairs = list(enumerate(attribute(lines, Names({name}, gone), edits, came), 1))
     if line is not None:
         pairs = pairs[line - 1 : line]
     ranges: list[Range] = []
@@ -207,8 +204,8 @@ def _read_lines(project: Project, name: str) -> list[str]:
     return text.removesuffix("\n").split("\n") if text else []
 
 
-def _read_times(root: str, place: str) -> Mapping[int, str]:
-    """Return when each line of a file was written, as far as git tells."""
+def _read_times(root: str, place: str) -> Mapping[int, Came]:
+    """Return when each line of a file came, as far as git tells."""
     top = find_worktree(root)
     words = ("blame", "--line-porcelain", "--no-textconv", "--", os.path.join(root, place))
     output = read_git(top, *words) if top else None
