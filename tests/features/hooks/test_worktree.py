@@ -555,6 +555,26 @@ def test_what_another_record_tells_is_its_own_and_what_two_could_have_done_is_no
     assert (agent.unseen(), other.unseen()) == ([], [])
 
 
+def test_an_edit_that_reports_no_lines_has_those_it_wrote_before_another_record_edits_the_file(
+    agent: Agent, cli: Cli, home: Path
+) -> None:
+    """opencode does not tell what stood in a file that its `write` replaced."""
+    other = Agent(cli, agent.root, home, "5f1d2c3b-0000-4000-8000-000000000002")
+    agent.write("a.py", "first = 1\nsecond = 2\n")
+    agent.shell("true")
+    other.shell("true")
+    call = agent.begin("Write", {"file_path": str(agent.root / "a.py"), "content": "first = 1\nsecond = 3\n"})
+    (agent.root / "a.py").write_text("first = 1\nsecond = 3\n")
+    agent.end(call, {"success": True})
+    other.write("a.py", "first = 4\nsecond = 3\n")
+    agent.stop()
+    (seen,) = [line for line in agent.lines() if line.get("witness") == "tree"]
+    (hunk,) = read_lines_member(seen["lines"])
+
+    assert [line.mark for line in hunk] == ["=", "-", "+"] and hunk[2].digest == digest_line("second = 3")
+    assert (seen["call_id"], agent.unseen(), other.unseen()) == (call["tool_use_id"], [], [])
+
+
 def test_what_a_call_of_another_record_could_have_done_that_runs_for_long_is_nobodys(
     agent: Agent, cli: Cli, home: Path
 ) -> None:

@@ -17,7 +17,7 @@ from specify_cli.record import layout
 
 if TYPE_CHECKING:
     from specify_cli.features.hooks.payload.site import Site
-    from specify_cli.features.hooks.payload.values import HookInput
+    from specify_cli.features.hooks.payload.values import HookEvent, HookInput
     from specify_cli.invocation.recorder import Recorder
     from specify_cli.storage.store import Place
 
@@ -41,16 +41,19 @@ def _look_around(at: Site, call: HookInput) -> None:
         return
     if event.event != "tool_call":
         if kind != TELLS:
-            _look(at, place, call, ended=event.named_id)
+            # what its payload reports without lines, the tree shows
+            only = _name_below(at, find_path(event.payload)) if _lacks_lines(event) else None
+            _look(at, place, call, ended=event.named_id, only=only)
         return
     path = find_path(event.payload.get("args")) if kind == TELLS else None
+    only = _name_below(at, path)
     if path is not None:
         # Its payload will report its change: the only question is whether others changed the file
         # before, or removed one next to it, whose moment the folder's time tells until it is
         # written to.
-        path = os.path.normpath(os.path.join(at.folder, path))
-        if not path.startswith(f"{at.root}/"):
+        if only is None:
             return
+        path = f"{at.root}/{only}"
         try:
             last_look = os.stat(f"{at.root}/{layout.TREE}/{place.invocation_id}").st_mtime_ns
             moved = os.lstat(os.path.dirname(path)).st_mtime_ns >= last_look
@@ -58,8 +61,20 @@ def _look_around(at: Site, call: HookInput) -> None:
                 return
         except OSError:
             return
-        path = None if moved else path[len(at.root) + 1 :]
-    _look(at, place, call, begun=(event.named_id, kind), only=path)
+        only = None if moved else only
+    _look(at, place, call, begun=(event.named_id, kind), only=only)
+
+
+def _name_below(at: Site, path: str | None) -> str | None:
+    """Return a path as the project names it; None for one that is not in it."""
+    whole = os.path.normpath(os.path.join(at.folder, path or at.root))
+    return whole[len(at.root) + 1 :] if whole.startswith(f"{at.root}/") else None
+
+
+def _lacks_lines(event: HookEvent) -> bool:
+    """Return whether a tool changed a file, and its payload does not hold what stood there."""
+    told = event.payload.keys() & {"before", "diff"}
+    return event.event == "patch_apply" and event.payload.get("kind") == "modify" and not told
 
 
 def _look(

@@ -14,6 +14,7 @@ from doctrine.light_imports import TYPE_CHECKING
 from specify_cli import durable
 from specify_cli.errors import InvocationError
 from specify_cli.features.hooks.direct import open_recorder
+from specify_cli.features.hooks.worktree.judge import OWN
 from specify_cli.features.hooks.worktree.known import (
     ENDED,
     KnownTree,
@@ -56,9 +57,9 @@ def look(
     the record is closed.
 
     `call` is the one that begins, with its kind (`judge_call`); with `only`, one file is compared
-    before it. `ended` is the one that ended: then a large tree is compared where other records may
-    change it. A `recorder` comes at a turn's end. With `is_late` the record is closed, and changes
-    of its calls become annexes. Raises as writes do.
+    before or after it. `ended` is the one that ended: then a large tree is compared where other
+    records may change it. A `recorder` comes at a turn's end. With `is_late` the record is closed,
+    and changes of its calls become annexes. Raises as writes do.
     """
     now = time.time_ns()
     top, key = find_worktree(at.root), digest_key(at.git_dir)
@@ -77,7 +78,8 @@ def look(
         known = read_known(fd, place.invocation_id, key.secret)
         if is_late and not _is_under_way(known, ended):
             return False
-        only, is_small, moved, until = _narrow(only, known), index.total <= MAX_FILES, None, now
+        only = _narrow(only, known, ended)
+        is_small, moved, until = index.total <= MAX_FILES, None, now
         if known is not None and (only is not None or is_small or recorder is not None):
             moved = find_moved(index, known) if only is None else look_at_file(at.root, only, known)
         if known is None or (moved is not None and (moved.files or moved.gone)):
@@ -94,8 +96,8 @@ def look(
             finally:
                 if recorder is None:
                     own.close()
-        if moved is not None and only is None:
-            known = _move_on(known, moved, index.stamp, until, ended)
+        if moved is not None:
+            known = _move_on(known, moved, None if only else index.stamp, until, ended)
         if call is not None:
             known.calls[call[0]] = call[1]
         write_known(fd, place.invocation_id, key.secret, known)
@@ -108,18 +110,26 @@ def _is_under_way(known: KnownTree | None, ended: str | None) -> bool:
     return known is not None and (not ended or known.calls.get(ended, ENDED) != ENDED)
 
 
-def _move_on(known: KnownTree, moved: Moved, stamp: str, now: int, ended: str | None) -> KnownTree:
-    """Return what is known of a whole tree from now on (ns), after the call that has `ended`."""
+def _move_on(
+    known: KnownTree, moved: Moved, stamp: str | None, now: int, ended: str | None
+) -> KnownTree:
+    """Return what is known of a tree from now on (ns), after the call that has `ended`; without a
+    `stamp` of the whole one file was compared."""
     if ended in known.calls:
         known.calls[ended] = ENDED
+    if stamp is None:
+        return known
     return known._replace(at=now, indexed=stamp, folders=moved.folders, ignored=moved.ignored)
 
 
-def _narrow(only: str | None, known: KnownTree | None) -> str | None:
-    """Return the one file to look at; None where the whole tree has to be.
+def _narrow(only: str | None, known: KnownTree | None, ended: str | None) -> str | None:
+    """Return the one file to look at; None where the whole tree has to be. Its change is that of
+    the edit that `ended`.
 
     A file that is new may have been moved: then where it was has to be compared, too.
     """
+    if known is not None and only is not None and ended:
+        known.calls[ended] = OWN
     if known is None or (only in known.files and known.files[only].changed):
         return only
     return None
