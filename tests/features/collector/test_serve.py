@@ -27,7 +27,7 @@ from jsonschema import Draft202012Validator
 from spec_kitty_events.conformance.loader import FixtureCase, load_fixtures
 from standardwebhooks import Webhook
 
-from collecting import Collector, serve_command, serving, shown, token_file
+from collecting import Collector, record_of, serve_command, serving, shown, token_file
 from envelopes import OTHER_PROJECT, PROJECT, TOKEN, completed, id_of, started
 from postgres import Server
 from specify_cli.libraries.web.server import bind
@@ -544,6 +544,24 @@ def test_a_storage_that_cannot_answer_is_a_503_without_internals(tmp_path: Path)
     assert "conflict" not in answer.body.decode()
 
 
+def test_a_row_that_is_no_text_any_more_is_quoted_nowhere(cli: Cli, tmp_path: Path) -> None:
+    """SQLite's own message would hold all of it."""
+    piece, events = record_of(1)
+    with serving(tmp_path) as collector:
+        collector.post(events[:1])
+        collector.post(events[1:])
+        collector.ask("PUT", f"/v1/projects/{PROJECT}/records/{id_of(1)}", piece.body)
+        with closing(sqlite3.connect(tmp_path / "events.db")) as database, database:
+            for table in ("event", "record"):
+                database.execute(f"UPDATE {table} SET body = CAST(CAST(body AS BLOB) || x'ff' AS TEXT)")
+        answer = collector.get(f"/v1/invocations/{id_of(1)}")
+    verified = cli("invocations", "verify", "--source", str(tmp_path / "events.db"))
+
+    assert answer.status == 503
+    assert (verified.code, "its backup" in verified.err) == (1, True)
+    assert "builder" not in shown(tmp_path) + verified.out + verified.err
+
+
 def test_connections_that_send_no_whole_head_are_closed_and_others_answered(tmp_path: Path) -> None:
     code = (
         "import sys\n"
@@ -768,6 +786,22 @@ def test_a_database_of_another_program_is_refused(cli: Cli, tmp_path: Path) -> N
     ran = cli("collector", "serve", "--db", str(other), "--json")
 
     assert (1, "ACCESS_FAILED") == (ran.code, ran.error()["error_code"])
+
+
+def test_a_damaged_or_a_newer_database_is_named_with_what_helps(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "events.db"
+    cli("collector", "token", "create", "ada", "--db", str(path), "--project", "all")
+    with closing(sqlite3.connect(path)) as database, database:
+        [(version,)] = database.execute("PRAGMA user_version")
+        database.execute(f"PRAGMA user_version = {version + 1}")
+    newer = cli("collector", "token", "list", "--db", str(path))
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute("PRAGMA writable_schema = 1")
+        database.execute("UPDATE sqlite_schema SET name = CAST(x'80ff' AS TEXT), sql = 'nothing' WHERE name = 'object'")
+    damaged = cli("collector", "token", "list", "--db", str(path))
+
+    assert "a newer spec-kitty made it" in newer.err
+    assert (damaged.code, "ACCESS_FAILED" in damaged.err, "its backup" in damaged.err) == (1, True, True)
 
 
 def test_without_the_extra_the_next_step_names_it(process: Cli, tmp_path: Path) -> None:

@@ -211,7 +211,8 @@ def _migrate(transaction: Transaction, place: str) -> None:
     version, steps = rows[0][0] if rows else 0, read_steps("postgres")
     if version > len(steps):
         raise StorageUnusable(
-            f"{place} has schema version {version}, this collector knows {len(steps)}"
+            f"{place} has schema version {version}, this collector knows {len(steps)}: a newer "
+            "spec-kitty made it"
         )
     try:
         for statement in (statement for step in steps[version:] for statement in step):

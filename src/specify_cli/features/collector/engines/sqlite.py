@@ -78,11 +78,12 @@ class _Connection:
 
 @contextmanager
 def _explained() -> Iterator[None]:
-    """Raise StorageError where SQLite, or the disk below it, refuses."""
+    """Raise StorageError where SQLite, or the disk below it, refuses. Of a row that is no UTF-8 any
+    more SQLite's message holds the whole text, which is left out; its name may be none either."""
     try:
         yield
-    except sqlite3.Error as error:
-        raise StorageError(str(error)) from error
+    except (sqlite3.Error, UnicodeDecodeError) as error:
+        raise StorageError(str(error).partition(" with text ")[0]) from error
 
 
 def _run(
@@ -213,7 +214,8 @@ def _migrate(transaction: Transaction, path: str, schema: str) -> None:
         raise StorageUnusable(f"{path} is a database of another program")
     if version > len(steps):
         raise StorageUnusable(
-            f"{path} has schema version {version}, this collector knows {len(steps)}"
+            f"{path} has schema version {version}, this collector knows {len(steps)}: a newer "
+            "spec-kitty made it"
         )
     for statement in (statement for step in steps[version:] for statement in step):
         transaction.run(statement)
