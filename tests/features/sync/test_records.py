@@ -14,6 +14,7 @@ import pytest
 from collecting import Collector, serving, token_file
 from delivering import ENV, enable, endpoint, project_of, push, run
 from envelopes import id_of, started
+from receiving import Answer, Receiver, Request
 from specify_cli.features.collector.engines.ledger import open_database
 from specify_cli.features.sync.consent import SECRET_VARIABLE, TOKEN_VARIABLE
 from specify_cli.features.sync.sending.push import push as deliver
@@ -242,6 +243,32 @@ def test_a_record_the_endpoint_does_not_take_is_listed_and_tried_again_when_aske
     assert (standing["pending"], standing["refused"]) == (0, 1)
     assert (json.loads(listed)["phase"], json.loads(listed)["status"]) == ("record", 413)
     assert (again["records"], again["refused"]) == (0, 1)
+
+
+@pytest.mark.usefixtures("enabled")
+def test_an_answer_to_another_request_acknowledges_nothing(cli: Cli, collector: Collector) -> None:
+    """As a proxy gives it that mixes answers up."""
+    receiver, answers = Receiver(), list[Answer]()
+
+    def mix_up(request: Request) -> Answer:
+        if answers and "/records/" in request.path:
+            return answers[0]
+        told = {"Content-Type": request.headers.get("content-type", "")}
+        said = collector.ask(request.method, request.path, request.body, told)
+        if "/records/" in request.path:
+            answers.append(Answer(said.status, said.body))
+        return Answer(said.status, said.body)
+
+    receiver.answer = mix_up
+    run(cli)
+    run(cli, "review the release")
+    with receiver.serving():
+        argv = ("sync", "enable", "--endpoint", receiver.url, "--level", "records", "--yes", "--reuse-token")
+        assert cli(*argv, env=ENV).code == 0
+        mixed, held = push(cli), project_of(collector)["records"]
+
+    assert (mixed["state"], mixed["left"]["records"], held) == ("unreachable", 1, 1)
+    assert "the answer is to another request" in mixed["why"]
 
 
 @pytest.mark.usefixtures("enabled")

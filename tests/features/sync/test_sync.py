@@ -325,6 +325,43 @@ def test_an_address_that_takes_no_events_is_to_be_given_anew(cli: Cli, receiver:
 
 
 @pytest.mark.usefixtures("enabled")
+@pytest.mark.parametrize("each", [True, False])
+def test_a_token_that_may_not_send_stops_the_push_and_a_new_one_is_advised(
+    cli: Cli, receiver: Receiver, each: bool
+) -> None:
+    """Whether the request is refused or every event in it: nothing is left to be retried."""
+    problem = {"status": 403, "title": "This token is not for this project", "detail": "ask for one that is"}
+
+    def refuse(request: Request) -> Answer:
+        results = [{"id": event["id"], "status": "refused", "problem": problem} for event in request.events]
+        value = {"results": results} if each else problem
+        return Answer(200 if each else 403, json.dumps(value).encode())
+
+    for number in range(2):
+        cli("do", f"fix test {number}")
+    receiver.answer = refuse
+    ended = cli("sync", "push", env=WITH_TOKEN)
+    advice = f"spec-kitty sync enable --endpoint {receiver.url} --level metadata --token-file FILE"
+
+    assert (ended.code, "stopped: status 403: ask for one that is" in ended.err) == (1, True)
+    assert advice in ended.err and advice in cli("doctor", env=WITH_TOKEN).out
+    assert status(cli)["refused"] == 0
+    receiver.answer = stored
+    assert cli("sync", "push", env=WITH_TOKEN).code == 0
+
+
+@pytest.mark.usefixtures("enabled")
+def test_an_order_that_a_token_may_not_give_is_retried_with_another_one(cli: Cli, receiver: Receiver) -> None:
+    done = cli("do", "fix the login test", "--json").json()["invocation_id"]
+    cli("hold", "add", done, "--reason", "case 12")
+    receiver.answer = lambda request: Answer(403) if request.method == "PUT" else stored(request)
+    assert cli("sync", "push", env=WITH_TOKEN).code == 1
+
+    advice = f"spec-kitty sync enable --endpoint {receiver.url} --level metadata --token-file FILE"
+    assert f"{advice} with a token that may do this, then spec-kitty sync retry" in cli("doctor", env=WITH_TOKEN).out
+
+
+@pytest.mark.usefixtures("enabled")
 def test_envelopes_leave_although_an_order_is_not_taken(cli: Cli, receiver: Receiver) -> None:
     """Orders go first."""
     receiver.answer = lambda request: Answer(401) if request.method == "PUT" else stored(request)
@@ -363,7 +400,7 @@ def test_an_endpoint_that_will_not_have_us_keeps_everything(cli: Cli, receiver: 
     shown = cli("doctor", env=WITH_TOKEN).out
     assert "SYNC_FAILING" in shown
     advice = f"sync enable --endpoint {receiver.url} --level metadata --token-file FILE"
-    assert {advice in shown, advice in done.err} == {status_code == 401}
+    assert {advice in shown, advice in done.err} == {status_code in (401, 403)}
     receiver.answer = stored
     assert cli("sync", "push", env=WITH_TOKEN).code == 0
     assert status(cli)["failing_since"] is None

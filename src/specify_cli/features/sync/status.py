@@ -201,22 +201,26 @@ def advise_failing(now: SyncStatus, why: str | None) -> str:
     """Return what to do where nothing can be delivered, and why not is known."""
     if re.match("status 40[45](?! for)", why or ""):  # another page of the receiver, or none
         return "give the address that takes events: spec-kitty sync enable --endpoint URL"
-    if not (why or "").startswith("status 401"):
+    if not (why or "").startswith(("status 401", "status 403")):
         return "spec-kitty sync push"
     if "signature" in str(why):
         return "look at this machine's clock and the signing secret, then spec-kitty sync push"
     return advise_token(now)
 
 
-def _advise_refused(path: str, number: int) -> str:
-    """Return what to do about the newest refusals: some stay, however often they are tried."""
+def _advise_refused(now: SyncStatus, path: str) -> str:
+    """Return what to do about the newest refusals: some stay, however often they are tried, and
+    some need another token."""
     try:
         with open(path, "rb") as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - _READ))
-            titles = {json.loads(line)["title"] for line in file.read().split(b"\n")[:-1][-number:]}
+            newest = file.read().split(b"\n")[:-1][-int(now.refused or 0) :]
+        refused = {(line["title"], line["status"]) for line in map(json.loads, newest)}
     except (OSError, ValueError, KeyError):
         return "spec-kitty sync retry"
-    if not titles or not titles <= _LASTING:
+    if any(status == 403 for _, status in refused):
+        return f"{advise_token(now)} with a token that may do this, then spec-kitty sync retry"
+    if not refused or not {title for title, _ in refused} <= _LASTING:
         return "spec-kitty sync retry"
     return (
         "no retry helps: in a copied or restored folder spec-kitty sync disable; else give this "
@@ -248,7 +252,7 @@ def check_delivery(project: Project, _: str | None) -> Iterator[Finding]:
             f"the endpoint refused {now.refused} of what was sent to it; "
             f"{now.propagation_errors} says why"
         )
-        repair = _advise_refused(f"{folder}/{consents.ERRORS}", now.refused)
+        repair = _advise_refused(now, f"{folder}/{consents.ERRORS}")
         yield Finding("SYNC_REFUSED", ERROR, folder, what, repair)
     if now.failing_since:
         what = f"nothing could be delivered since {now.failing_since}: {now.why}"

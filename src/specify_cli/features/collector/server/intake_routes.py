@@ -98,7 +98,7 @@ async def take_record(setting: Setting, request: Request) -> Response:
 
     verdict, missing = await take_body(setting, request, keep)
     setting.metrics.count_event(f"record-{verdict}")
-    return _answer_verdict(verdict, {"status": verdict, "missing": missing})
+    return _answer_verdict(request, verdict, {"status": verdict, "missing": missing})
 
 
 async def take_objects(setting: Setting, request: Request) -> Response:
@@ -111,7 +111,7 @@ async def take_objects(setting: Setting, request: Request) -> Response:
 
     stored = await take_body(setting, request, keep)
     setting.metrics.count_event("object-stored", stored)
-    return answer_json({"stored": stored})
+    return _answer_verdict(request, STORED, {"stored": stored})
 
 
 async def take_order(setting: Setting, request: Request) -> Response:
@@ -130,7 +130,7 @@ async def take_order(setting: Setting, request: Request) -> Response:
     setting.metrics.count_event(f"order-{verdict}")
     if verdict == HELD:
         raise Refused("held", "who holds it: spec-kitty hold list")
-    return _answer_verdict(verdict, {"status": verdict, "purged": purged})
+    return _answer_verdict(request, verdict, {"status": verdict, "purged": purged})
 
 
 async def take_log(setting: Setting, request: Request) -> Response:
@@ -143,9 +143,8 @@ async def take_log(setting: Setting, request: Request) -> Response:
         return setting.storage.keep_leaves(project, piece, setting.clock(), token.name)
 
     verdict, size = await take_body(setting, request, keep)
-    return _answer_verdict(
-        STORED if verdict == APART else verdict, {"status": verdict, "size": size}
-    )
+    stored = STORED if verdict == APART else verdict
+    return _answer_verdict(request, stored, {"status": verdict, "size": size})
 
 
 def _require_project(request: Request) -> tuple[Token, str]:
@@ -162,11 +161,12 @@ def _require_project(request: Request) -> tuple[Token, str]:
     return token, project
 
 
-def _answer_verdict(verdict: str, value: Mapping[str, object]) -> Response:
+def _answer_verdict(request: Request, verdict: str, value: Mapping[str, object]) -> Response:
+    """Return an answer that names the body it is to. Raises Refused where nothing was stored."""
     if verdict == UNKNOWN:
         raise Refused("unknown-invocation", "send its Started and its Completed first")
     if verdict == OWNED:
         raise Refused("owned", "another client sends these")
     if verdict == CONFLICT:
         raise Refused("conflict", "what came first is another one, and stays")
-    return answer_json(value)
+    return answer_json({**value, "of": request.state.of})

@@ -38,6 +38,7 @@ Answer = tuple[int, bytes]
 """The status of an answer, or 0 for none, and its body."""
 _AGAIN = frozenset({408, 425, 429})
 _AT_FAULT = frozenset({400, 409, 413, 415, 422})
+_BARRED = frozenset({401, 403})
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _MAX_TEXT = 500
 # A value of a header with fewer letters is no secret, and stands in many words.
@@ -84,6 +85,9 @@ def judge(
     """
     if 200 <= status < 300:
         results = _read_results(body, ids, token)
+        barred = [one for one in results.values() if one is not None and one.status in _BARRED]
+        if barred and len(barred) == len(results):  # the token is at fault, and no event
+            return PostVerdict("stop", {}, f"status {barred[0].status}: {barred[0].detail}")
         if results:
             return PostVerdict("answered", results, "")
         return PostVerdict(
@@ -205,13 +209,16 @@ class Endpoint:
         self._client.close()
 
     def exchange(self, method: str, url: str, content: bytes = b"") -> Answer:
-        """Return status and body of one small request; 0 and why where there was no whole answer.
-        Never raises."""
+        """Return status and body of one small request; 0 and why where there was no whole answer,
+        or one that names the body of another request. Never raises."""
         headers = {"Content-Type": "text/plain; charset=utf-8"} if content else {}
         try:
             response, answer = _request(self._client, method, url, content, headers, ANSWER_SECONDS)
         except _NoAnswerError as error:
             return 0, mask_answer(str(error), self._token).encode()
+        of = hashlib.sha256(content).hexdigest()
+        if parse_answer(answer).get("of", of) != of:
+            return 0, b"the answer is to another request"
         return response.status_code, answer
 
     def post(
