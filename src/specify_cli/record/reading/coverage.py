@@ -39,7 +39,8 @@ def list_unseen(started: Mapping[str, object], lines: Iterable[Mapping[str, obje
         if isinstance(capture, dict) and started.get("tombstone") is not True
         else ()
     )
-    left_out = [f"{side} ({_LEFT_OUT[mode]})" for side, mode in modes if mode in _LEFT_OUT]
+    whys = ((side, _LEFT_OUT.get(str(mode))) for side, mode in modes)
+    left_out = [f"{side} ({why})" for side, why in whys if why]
     narrowed = (
         [f"what the config narrowed ({started['narrowed']})"] if "narrowed" in started else []
     )

@@ -24,3 +24,7 @@ def test_what_a_withheld_line_may_tell_is_not_called_unseen() -> None:
     assert "prompts" in list_unseen(STARTED, [STARTED])
     assert list_unseen(STARTED, [STARTED, stand_in]) == []
     assert list_unseen(STARTED | {"imported": {}}, [stand_in]) == ["when (a transcript claims it)"]
+
+
+def test_a_mode_of_another_type_than_a_text_leaves_out_nothing() -> None:
+    assert ["prompt (capture is off)"] == list_unseen({"capture": {"response": ["hash"], "prompt": "off"}}, [])
