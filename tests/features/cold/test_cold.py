@@ -118,6 +118,26 @@ def test_every_command_reads_a_month_where_it_lies(months: Path, home: Path, cli
     assert before == show_all(cli)
 
 
+def test_a_search_names_the_newest_first_although_older_ones_were_packed_since(
+    months: Path, home: Path, cli: Cli
+) -> None:
+    """Also where the index of records is made anew, so that a search looks at all of them again."""
+
+    def find_newest() -> list[str]:
+        found = cli("invocations", "search", "fix", "--limit", "6", "--json").json()
+        return list(dict.fromkeys(row["invocation_id"] for row in found))[:2]
+
+    before = find_newest()
+    pack_all(months, home)
+    cli("invocations", "reindex")
+    packed = find_newest()
+    grown = record(months, home, OCTOBER + 2 * DAY, "fix what came later")
+    after = find_newest()
+
+    assert before == packed
+    assert [grown, before[0]] == after
+
+
 def test_months_come_back_as_they_were(months: Path, home: Path) -> None:
     before = [list_files(months, folder) for folder in (layout.RECORDS, layout.OBJECTS)]
     pack_all(months, home)

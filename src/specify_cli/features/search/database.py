@@ -312,14 +312,15 @@ class SearchIndex:
             self.problems.append(f"{place.path}: {error}")
             return 0
         indexed = self._base.execute(
-            "SELECT id, size, annexes, folder, name FROM record WHERE invocation_id = ?",
+            "SELECT id, size, annexes, open, name FROM record WHERE invocation_id = ?",
             (place.invocation_id,),
         ).fetchall()
-        record, start, annexes = next(
-            (row[:3] for row in indexed if row[3:] == (place.folder, place.name)), (0, 0, 0)
+        # A record that was published or moved is the same record in another folder: it keeps its
+        # place in the order.
+        record, start, annexes, was_open = next(
+            (row[:4] for row in indexed if row[4] == place.name), (0, 0, 0, 1)
         )
         if not record:
-            # A record that was published or moved is the same record in another folder.
             for other in indexed:
                 self._forget_record(other[0])
             self._last_record += 1
@@ -329,7 +330,7 @@ class SearchIndex:
         is_started = first.get("event") == "started"
         if not is_started:
             self.problems.append(f"{place.path}: {NOT_STARTED}")
-        closed = is_unread = False
+        closed, is_unread = not was_open, False
         start = min(start, end)
         marks: set[tuple[str, str]] = set()
         for at, raw in split_lines(data[start:end]):
