@@ -5,7 +5,7 @@ import binascii
 import datetime
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -24,6 +24,8 @@ from specify_cli.record.ids import new_ulid
 
 Json = dict[str, object]
 Query = Sequence[tuple[str, str]]
+Parsers = Mapping[str, Callable[[str], object]]
+"""The parameters that are known, each with what reads its value, which raises ValueError."""
 ONE_EVENT = "application/cloudevents+json"
 MAX_LIMIT, DEFAULT_LIMIT = 200, 50
 _LISTED = 50  # faults named in one problem
@@ -263,9 +265,9 @@ def results(
 # --- lists
 
 
-def read_list_request(parameters: Query) -> ListRequest:
-    """Filters, limit and cursor from a query; an empty value is none. Raises Refused naming every
-    bad parameter."""
+def read_parameters(parameters: Query, known: Parsers) -> Json:
+    """Return the values of a query by their names; an empty one is none. Raises Refused naming
+    every bad parameter."""
     query: dict[str, str] = {}
     wrong: list[dict[str, str]] = []
 
@@ -273,8 +275,8 @@ def read_list_request(parameters: Query) -> ListRequest:
         wrong.append({"parameter": name[:100], "detail": detail})
 
     for name, value in parameters:
-        if name not in PARAMETERS:
-            fault(name, f"is not one of {', '.join(PARAMETERS)}")
+        if name not in known:
+            fault(name, f"is not one of {', '.join(known)}")
         elif name in query:
             fault(name, "is given twice")
         elif value:
@@ -282,12 +284,18 @@ def read_list_request(parameters: Query) -> ListRequest:
     read: Json = {}
     for name, value in query.items():
         try:
-            read[name] = PARAMETERS[name](value)
+            read[name] = known[name](value)
         except ValueError as error:
             fault(name, str(error))
     if wrong:
         detail = "; ".join(f"{one['parameter']}: {one['detail']}" for one in wrong)
         raise Refused("bad-parameter", detail[:500], tuple(wrong[:_LISTED]))
+    return read
+
+
+def read_list_request(parameters: Query) -> ListRequest:
+    """Return filters, limit and cursor from a query. Raises Refused."""
+    read = read_parameters(parameters, PARAMETERS)
     limit, after = read.pop("limit", DEFAULT_LIMIT), read.pop("cursor", None)
     assert isinstance(limit, int)
     project = read.pop("project", None)
@@ -360,7 +368,7 @@ def _parse_bound(value: str, *, end_of_day: bool) -> str:
     return new_ulid(max(0, millis), bytes(10))
 
 
-PARAMETERS: dict[str, Callable[[str], object]] = {
+PARAMETERS: Parsers = {
     "project": project_uuid,
     "profile": _parse_text,
     "action": _parse_text,

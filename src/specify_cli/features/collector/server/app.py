@@ -39,6 +39,7 @@ from specify_cli.features.collector.reception import (
     cursor_of,
     project_uuid,
     read_list_request,
+    read_parameters,
 )
 from specify_cli.features.collector.server import metrics as prometheus
 from specify_cli.features.collector.server import pages
@@ -243,18 +244,8 @@ def _show_invocation(setting: Setting, request: Request) -> Response:
 def _find_one(setting: Setting, request: Request) -> tuple[ListPosition, list[StoredEvent]]:
     """Return the invocation a path names. Raises Refused for none, and for several without
     `?project=`."""
-    project: str | None = None
-    for name, value in request.query_params.multi_items():
-        try:
-            if name != "project" or project is not None:
-                raise ValueError("expected `project` once and nothing else")
-            project = project_uuid(value)
-        except ValueError as error:
-            raise Refused(
-                "bad-parameter",
-                f"{name[:100]}: {error}",
-                ({"parameter": name[:100], "detail": str(error)},),
-            ) from error
+    query = request.query_params.multi_items()
+    project = read_parameters(query, {"project": project_uuid}).get("project")
     projects = request.state.token.narrow(None if project is None else frozenset({project}))
     invocation_id = request.path_params["invocation_id"]
     by_project = setting.storage.phases(invocation_id, projects)
@@ -274,14 +265,9 @@ def _list_projects(setting: Setting, request: Request) -> Response:
 
 def _page_projects(setting: Setting, request: Request) -> tuple[list[Json], str | None]:
     """Return the projects of a page as they are described, and the cursor of the next page."""
-    query = dict(request.query_params.multi_items())
-    limit, after = query.pop("limit", str(DEFAULT_LIMIT)), query.pop("cursor", "")
-    try:
-        if query:
-            raise ValueError(f"{min(query)} is not one of limit, cursor")
-        size, last = PARAMETERS["limit"](limit), project_uuid(after) if after else ""
-    except ValueError as error:
-        raise Refused("bad-parameter", str(error)[:500]) from error
+    known = {"limit": PARAMETERS["limit"], "cursor": project_uuid}
+    read = read_parameters(request.query_params.multi_items(), known)
+    size, last = read.get("limit", DEFAULT_LIMIT), str(read.get("cursor", ""))
     assert isinstance(size, int)
     rows = setting.storage.projects(request.state.token.projects, size + 1, last)
     following = rows[size - 1].project_uuid if len(rows) > size else None
