@@ -265,7 +265,7 @@ def results(
 # --- lists
 
 
-def read_parameters(parameters: Query, known: Parsers) -> Json:
+def read_parameters(parameters: Query, known: Parsers) -> dict[str, Any]:
     """Return the values of a query by their names; an empty one is none. Raises Refused naming
     every bad parameter."""
     query: dict[str, str] = {}
@@ -281,7 +281,7 @@ def read_parameters(parameters: Query, known: Parsers) -> Json:
             fault(name, "is given twice")
         elif value:
             query[name] = value
-    read: Json = {}
+    read: dict[str, Any] = {}
     for name, value in query.items():
         try:
             read[name] = known[name](value)
@@ -297,10 +297,7 @@ def read_list_request(parameters: Query) -> ListRequest:
     """Return filters, limit and cursor from a query. Raises Refused."""
     read = read_parameters(parameters, PARAMETERS)
     limit, after = read.pop("limit", DEFAULT_LIMIT), read.pop("cursor", None)
-    assert isinstance(limit, int)
-    project = read.pop("project", None)
-    read["projects"] = None if project is None else frozenset({project})
-    return ListRequest(Filter(**read), limit, after if isinstance(after, ListPosition) else None)  # type: ignore[arg-type]
+    return ListRequest(Filter(read.pop("project", None), **read), limit, after)
 
 
 def cursor_of(place: ListPosition) -> str:
@@ -332,6 +329,10 @@ def project_uuid(value: str) -> str:
     if not _UUID.fullmatch(value):
         raise ValueError("expected a project's uuid in lowercase")
     return value
+
+
+def _parse_project(value: str) -> frozenset[str]:
+    return frozenset({project_uuid(value)})
 
 
 def _parse_text(value: str) -> str:
@@ -369,7 +370,7 @@ def _parse_bound(value: str, *, end_of_day: bool) -> str:
 
 
 PARAMETERS: Parsers = {
-    "project": project_uuid,
+    "project": _parse_project,
     "profile": _parse_text,
     "action": _parse_text,
     "outcome": partial(_parse_choice, ("done", "failed", "abandoned")),

@@ -311,18 +311,13 @@ class SearchIndex:
         except (InvocationError, OSError) as error:
             self.problems.append(f"{place.path}: {error}")
             return 0
-        indexed = self._base.execute(
-            "SELECT id, size, annexes, open, name FROM record WHERE invocation_id = ?",
-            (place.invocation_id,),
-        ).fetchall()
-        # A record that was published or moved is the same record in another folder: it keeps its
-        # place in the order.
-        record, start, annexes, was_open = next(
-            (row[:4] for row in indexed if row[4] == place.name), (0, 0, 0, 1)
-        )
+        # By its name: one that was published or moved is the same record in another folder, and
+        # keeps its place in the order.
+        record, start, annexes, was_open = self._base.execute(
+            "SELECT id, size, annexes, open FROM record WHERE invocation_id = ? AND name = ?",
+            (place.invocation_id, place.name),
+        ).fetchone() or (0, 0, 0, 1)
         if not record:
-            for other in indexed:
-                self._forget_record(other[0])
             self._last_record += 1
             record = self._last_record
         end = data.rfind(b"\n") + 1
@@ -361,12 +356,6 @@ class SearchIndex:
             self._patched += [
                 (key, record, start) for key in (*added, f"path:{fields.get('path')}")
             ]
-
-    def _forget_record(self, record: int) -> None:
-        # The words of a line that is gone lead nowhere.
-        for table in ("line", "mark", "patched"):
-            self._base.execute(f"DELETE FROM {table} WHERE record = ?", (record,))
-        self._base.execute("DELETE FROM record WHERE id = ?", (record,))
 
     def _take_annexes(self) -> None:
         """Index what was said of records after they were closed. The place of an annex is its number

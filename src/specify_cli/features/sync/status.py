@@ -215,12 +215,13 @@ def _advise_refused(now: SyncStatus, path: str) -> str:
         with open(path, "rb") as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - _READ))
             newest = file.read().split(b"\n")[:-1][-int(now.refused or 0) :]
-        refused = {(line["title"], line["status"]) for line in map(json.loads, newest)}
+        lines = map(json.loads, newest)
+        reasons = {403 if line["status"] == 403 else line["title"] for line in lines}
     except (OSError, ValueError, KeyError):
         return "spec-kitty sync retry"
-    if any(status == 403 for _, status in refused):
+    if 403 in reasons:
         return f"{advise_token(now)} with a token that may do this, then spec-kitty sync retry"
-    if not refused or not {title for title, _ in refused} <= _LASTING:
+    if not reasons or not reasons <= _LASTING:
         return "spec-kitty sync retry"
     return (
         "no retry helps: in a copied or restored folder spec-kitty sync disable; else give this "

@@ -39,8 +39,7 @@ def list_unseen(started: Mapping[str, object], lines: Iterable[Mapping[str, obje
         if isinstance(capture, dict) and started.get("tombstone") is not True
         else ()
     )
-    whys = ((side, _LEFT_OUT.get(str(mode))) for side, mode in modes)
-    left_out = [f"{side} ({why})" for side, why in whys if why]
+    left_out = [f"{side} ({_LEFT_OUT[mode]})" for side, mode in modes if str(mode) in _LEFT_OUT]
     narrowed = (
         [f"what the config narrowed ({started['narrowed']})"] if "narrowed" in started else []
     )

@@ -15,6 +15,7 @@ from specify_cli.features.collector.engines.ledger import open_database, read_no
 from specify_cli.features.collector.reading import explained, require_made
 from specify_cli.features.collector.storage import StorageError
 from specify_cli.features.collector.tokens import SEND, Token, Tokens
+from specify_cli.record.ids import rfc3339
 from specify_cli.room import Values
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
@@ -44,12 +45,8 @@ def create_token(values: Values) -> int:
     scopes = values["scope"] or [SEND]
     assert isinstance(scopes, list)
     with _opened_tokens(values, makes=True) as (tokens, now):
-        end = (
-            None
-            if days is None
-            else (datetime.fromisoformat(now) + timedelta(days=days)).isoformat("T", "milliseconds")
-        )
-        end = None if end is None else end.replace("+00:00", "Z")
+        moment = datetime.fromisoformat(now) + timedelta(days=days or 0)
+        end = None if days is None else rfc3339(round(moment.timestamp() * 1000))
         token, secret = tokens.create(
             name, map(str, scopes), projects, rate=rate, now=now, expires_at=end
         )

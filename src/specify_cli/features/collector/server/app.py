@@ -244,9 +244,9 @@ def _show_invocation(setting: Setting, request: Request) -> Response:
 def _find_one(setting: Setting, request: Request) -> tuple[ListPosition, list[StoredEvent]]:
     """Return the invocation a path names. Raises Refused for none, and for several without
     `?project=`."""
-    query = request.query_params.multi_items()
-    project = read_parameters(query, {"project": project_uuid}).get("project")
-    projects = request.state.token.narrow(None if project is None else frozenset({project}))
+    known = {"project": PARAMETERS["project"]}
+    read = read_parameters(request.query_params.multi_items(), known)
+    projects = request.state.token.narrow(read.get("project"))
     invocation_id = request.path_params["invocation_id"]
     by_project = setting.storage.phases(invocation_id, projects)
     if not by_project:
@@ -267,8 +267,7 @@ def _page_projects(setting: Setting, request: Request) -> tuple[list[Json], str 
     """Return the projects of a page as they are described, and the cursor of the next page."""
     known = {"limit": PARAMETERS["limit"], "cursor": project_uuid}
     read = read_parameters(request.query_params.multi_items(), known)
-    size, last = read.get("limit", DEFAULT_LIMIT), str(read.get("cursor", ""))
-    assert isinstance(size, int)
+    size, last = read.get("limit", DEFAULT_LIMIT), read.get("cursor", "")
     rows = setting.storage.projects(request.state.token.projects, size + 1, last)
     following = rows[size - 1].project_uuid if len(rows) > size else None
     return [setting.levels.describe(row) for row in rows[:size]], following

@@ -24,6 +24,7 @@ from specify_cli.features.collector.reception import (
     Refused,
     project_uuid,
     read_events,
+    read_parameters,
     results,
 )
 from specify_cli.features.collector.server.handling import (
@@ -152,10 +153,7 @@ def _require_project(request: Request) -> tuple[Token, str]:
     for the other."""
     token: Token = request.state.token
     project = request.path_params["project"]
-    try:
-        project_uuid(project)
-    except ValueError as error:
-        raise Refused("bad-parameter", f"project: {error}") from error
+    read_parameters([("project", project)], {"project": project_uuid})
     if not token.allows(project):
         raise Refused("foreign-project", "ask for a token of this project")
     return token, project

@@ -85,8 +85,8 @@ def judge(
     """
     if 200 <= status < 300:
         results = _read_results(body, ids, token)
-        barred = [one for one in results.values() if one is not None and one.status in _BARRED]
-        if barred and len(barred) == len(results):  # the token is at fault, and no event
+        barred = [one for one in results.values() if one and one.status in _BARRED]
+        if 0 < len(barred) == len(results):  # the token is at fault, and no event
             return PostVerdict("stop", {}, f"status {barred[0].status}: {barred[0].detail}")
         if results:
             return PostVerdict("answered", results, "")
