@@ -118,26 +118,34 @@ def test_codex_that_compacts_before_a_prompt_names_the_model_that_answers_it() -
 
 
 def test_what_codex_used_for_a_compaction_is_of_the_turn_that_needed_it() -> None:
-    """A resumed session reports its last count again, and a compaction an empty one, under the same total."""
+    """A resumed session reports its last count again, before the first request of a turn."""
 
-    def count(total: int, last: int) -> dict[str, Any]:
-        info = {"total_token_usage": {"input_tokens": total}, "last_token_usage": {"input_tokens": last}}
-        return {"type": "token_count", "info": info}
+    def use(name: str, tokens: int) -> list[dict[str, Any]]:
+        record = {"type": "token_usage_record", "payload": {"response_id": name, "usage": {"input_tokens": tokens}}}
+        return [record, count(tokens)]
+
+    def count(tokens: int) -> dict[str, Any]:
+        return event(type="token_count", info={"last_token_usage": {"input_tokens": tokens}})
 
     def item(kind: str, text: str) -> dict[str, Any]:
-        return {"type": "item_completed", "item": {"type": kind, "content": [{"type": "text", "text": text}]}}
+        return event(type="item_completed", item={"type": kind, "content": [{"type": "text", "text": text}]})
 
-    first = [{"type": "task_started"}, item("UserMessage", "go"), count(90, 90), item("AgentMessage", "done")]
-    again = [{"type": "task_started"}, count(90, 90), count(150, 60), count(150, 0), item("UserMessage", "go on")]
-    more = [count(157, 7), item("UserMessage", "and that"), count(160, 3), item("AgentMessage", "done too")]
-    data = codex(*first, {"type": "task_complete"}, *again, *more, {"type": "task_complete"}, kind="event_msg")
+    def event(**payload: Any) -> dict[str, Any]:
+        return {"type": "event_msg", "payload": payload}
+
+    begin, end = event(type="task_started"), event(type="task_complete")
+    first = [begin, item("UserMessage", "go"), *use("r1", 90), item("AgentMessage", "done"), end]
+    again = [begin, count(90), *use("r2", 60), count(0), item("UserMessage", "go on"), *use("r3", 7)]
+    more = [item("UserMessage", "and that"), *use("r4", 3), item("AgentMessage", "done too"), end]
+    meta = {"type": "session_meta", "payload": {"id": "s", "cwd": "/p"}}
+    data = lines(*({"timestamp": AT.format(1), **line} for line in (meta, *first, *again, *more)))
     session = read_session("codex", data, {})
     *_, before, last = read_turns(find_dialect("codex"), data)
 
     assert session is not None
     stops = [event.facts.tokens for event in session.events if event.facts is not None]
     prompts = [event.payload["prompt"] for event in session.events if "prompt" in event.payload]
-    assert (stops, prompts[-3:]) == ([{"input": 90}, {"input": 70}], ["go", "go on", "and that"])
+    assert (stops, prompts) == ([{"input": 90}, {"input": 70}], ["go", "go on", "and that"])
     assert (before.tokens, last.tokens) == ({"input": 90}, {"input": 70})
 
 

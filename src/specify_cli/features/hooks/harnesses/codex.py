@@ -58,12 +58,9 @@ class Codex(Dialect):
         elif kind == "thread_settings_applied":
             turn.name_model((payload.get("thread_settings") or {}).get("model"))
         elif kind == "token_count":
-            info = payload.get("info") or {}
-            total = info.get("total_token_usage")
-            # A session that is resumed reports its last count again.
-            if total is None or total != turn.session_total:
-                turn.session_total = total
-                turn.add_usage(str(number), info.get("last_token_usage"))
+            turn.add_usage(str(number), (payload.get("info") or {}).get("last_token_usage"))
+        elif line.get("type") == "token_usage_record":
+            turn.add_request(str(payload.get("response_id") or number), payload.get("usage"))
         elif kind == "item_completed" and item.get("type") == "AgentMessage":
             turn.add_answer(turn.join_texts(item.get("content"), "text"))
         elif kind == "item_completed" and item.get("status") == "declined":

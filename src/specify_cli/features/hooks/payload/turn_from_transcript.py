@@ -43,8 +43,7 @@ class Turn:
 
     `denied` maps the id of each call that was refused to what its model received. `error` is the
     code and the words of what ended the turn, where that was an error; costs are in US dollars.
-    `is_begun` says that a line began it, and not its prompt, `session_total` what the session had
-    used by then.
+    `is_begun` says that a line began it, and not its prompt.
     """
 
     def __init__(self, dialect: Dialect) -> None:
@@ -57,15 +56,13 @@ class Turn:
         self._used: dict[str, Mapping[str, Any]] = {}
         self.costs: dict[str, float] = {}
         self.is_begun = False
-        self.session_total: object = None
+        self._is_by_request = False
 
     join_texts = staticmethod(join_texts)
 
     def begin_next(self) -> Turn:
         """Return the turn that comes next."""
-        following = Turn(self._dialect)
-        following.session_total = self.session_total
-        return following
+        return Turn(self._dialect)
 
     def add_answer(self, text: object) -> None:
         """Note the words of an answer; the last ones count."""
@@ -81,8 +78,15 @@ class Turn:
 
     def add_usage(self, request: str, counts: object) -> None:
         """Note what one answer of the model used; an answer reported in pieces is one."""
-        if isinstance(counts, dict):
+        if isinstance(counts, dict) and not self._is_by_request:
             self._used[request] = counts
+
+    def add_request(self, request: str, counts: object) -> None:
+        """Note what one request used, by its id. Then what the program counts in another way, which
+        it can report again, does not count (`add_usage`)."""
+        if isinstance(counts, dict):
+            self._used = {**(self._used if self._is_by_request else {}), request: counts}
+            self._is_by_request = True
 
     def add_cost(self, request: str, cost: object) -> None:
         """Note what one answer of the model cost; what is no amount, or one beyond any bill, is
