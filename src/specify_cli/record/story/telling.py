@@ -225,6 +225,9 @@ class Telling:
         """
         if entry.kind in _OPENING or entry.fields.get("request_id") == "context":
             return
+        claimed = entry.fields.get("claimed_at")
+        if isinstance(claimed, str) and entry.fields.get("witness") == "transcript":
+            entry = entry._replace(at=claimed)
         if entry.kind == "prompt" and entry.agent is None:
             self._begin_prompt(entry)
             return
@@ -266,10 +269,19 @@ class Telling:
         if entry.within is not None and entry.within in self._steps:
             return self._steps[entry.within]
         if entry.agent in (None, self._own):
-            return self._top[-1]
+            return self._find_prompt(entry)
         if entry.agent not in self._agents:
             self._agents[entry.agent] = self._begin_agent(entry)
         return self._agents[entry.agent]
+
+    def _find_prompt(self, entry: Entry) -> _Chapter:
+        """Return the chapter of the newest prompt; of what a transcript reports late, the one of
+        the newest prompt before it."""
+        at, prompts = entry.at, self._top[1:]
+        if at is None or not prompts or entry.fields.get("witness") != "transcript":
+            return self._top[-1]
+        before = (one for one in reversed(prompts) if one.entry and (one.entry.at or "") <= at)
+        return next(before, prompts[0])
 
     def _begin_agent(self, entry: Entry) -> _Chapter:
         """Return the chapter of a subagent: that of the call whose result names the subagent,

@@ -214,6 +214,31 @@ def test_each_prompt_begins_a_chapter_and_steps_are_chapters_inside() -> None:
     assert [part.text for part in story.done] == ["", "one", "two"]
 
 
+def test_what_a_transcript_reports_late_stands_under_the_prompt_and_at_the_time_that_it_states() -> None:
+    def late(seq: int, event: str, second: int, **fields: Any) -> dict[str, Any]:
+        claimed = f"2026-11-22T10:00:{second:02}.500Z"
+        return line(seq, event, witness="transcript", claimed_at=claimed, **fields)
+
+    lines = [
+        line(3, "prompt", text={"head": "one"}),
+        *call(5, "Bash", {"command": "make"}),
+        line(20, "prompt", text={"head": "two"}),
+        *call(22, "Bash", {"command": "ls"}),
+        late(30, "session_change", 8, change="interrupted", reason="user"),
+        late(31, "tool_call", 7, call_id="c31", tool="Bash", args={"head": '{"command": "early"}'}),
+        late(32, "tool_call", 1, call_id="c32", tool="Bash", args={"head": '{"command": "earliest"}'}),
+        late(33, "tool_call", 25, call_id="c33", tool="Bash", args={"head": '{"command": "last"}'}),
+    ]
+    one, two = tell_story(lines).done
+
+    assert [(part.title, part.at) for part in one.parts] == [
+        ("ran make", "2026-11-22T10:00:05.000Z"),
+        ("the session: interrupted (user)", "2026-11-22T10:00:08.500Z"),
+        ("ran 2 commands", "2026-11-22T10:00:07.500Z"),
+    ]
+    assert [part.title for part in two.parts] == ["ran 2 commands"]
+
+
 def test_a_run_in_a_few_words_joins_deeds_of_one_kind_wherever_they_stand() -> None:
     lines = [
         line(1, "prompt", text={"head": "fix it"}),
