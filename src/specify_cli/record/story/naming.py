@@ -35,6 +35,21 @@ VERBS = {
     "change": "changed",
     "model": "asked the model",
 }
+# The same verbs of what was denied before it was done.
+_DENIED = {
+    "read": "read",
+    "search": "search",
+    "edit": "edit",
+    "run": "run",
+    "test": "run",
+    "ask": "ask",
+    "wait": "wait for",
+    "plan": "plan:",
+    "fetch": "fetch",
+    "use": "use",
+    "change": "change",
+    "model": "ask the model",
+}
 # What deeds are counted as; those of other kinds are listed by name.
 _COUNTED = {
     "read": ("file", "files"),
@@ -82,6 +97,8 @@ def _name_group(acts: Sequence[Act]) -> str:
     """Return "read 4 files", "ran pytest ×2", or the names where they are not counted."""
     deed = acts[0].deed
     verb = VERBS[deed]
+    if _were_denied(acts):
+        verb = f"was not allowed to {_DENIED[deed]}"
     names = list(dict.fromkeys(act.what for act in acts))
     if len(names) == 1:
         is_repeated = len(acts) > 1 and deed != "edit"
@@ -92,6 +109,11 @@ def _name_group(acts: Sequence[Act]) -> str:
         return f"{verb} {count(number, *_COUNTED[deed])}"
     listed = ", ".join(cut(name, _NAME_LENGTH) for name in names[:_MOST_NAMES])
     return f"{verb} {len(acts)} times: {listed}"
+
+
+def _were_denied(acts: Sequence[Act]) -> bool:
+    """Return whether none of these was done, since all were denied."""
+    return all(act.outcome == "denied" for act in acts)
 
 
 def _count_lines(acts: Sequence[Act]) -> str:
@@ -112,7 +134,7 @@ def _describe_end(acts: Sequence[Act], bad: Sequence[Act]) -> str:
     first = acts[0]
     if len(acts) == 1 and first.result:
         return f": {first.result}"
-    if not bad:
+    if not bad or _were_denied(acts):
         return ""
     if len(acts) == 1:
         return f": {first.outcome}"

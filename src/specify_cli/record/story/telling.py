@@ -313,7 +313,8 @@ class Telling:
         if act.outcome == "open":
             self._open.append(act)
         if act.deed == "ask":
-            inner = _Chapter("subagent", f"asked a subagent: {act.what}", entry)
+            asked = "was not allowed to ask" if act.outcome == "denied" else "asked"
+            inner = _Chapter("subagent", f"{asked} a subagent: {act.what}", entry)
             chapter.put(inner)
             self._asking = [*self._asking[-_MOST_ASKING:], (entry, inner)]
             return

@@ -70,7 +70,22 @@ def test_a_group_says_which_calls_failed_and_which_were_denied() -> None:
     ]
     (chapter,) = tell_story(lines, root=ROOT).done
 
-    assert titles(chapter.parts) == ["read 2 files, 1 failed, 1 denied", "fetched 2 times: u, v, 2 denied"]
+    assert titles(chapter.parts) == ["read 2 files, 1 failed, 1 denied", "was not allowed to fetch 2 times: u, v"]
+
+
+def test_what_was_denied_was_not_done() -> None:
+    lines = [
+        *call(1, "Bash", {"command": "rm -rf build"}, "the person said no", status="denied"),
+        *call(3, "Write", {"file_path": f"{ROOT}/a.py"}, "", status="denied"),
+        *call(5, "Task", {"description": "look around"}, "", status="denied"),
+    ]
+    (chapter,) = tell_story(lines, root=ROOT).done
+
+    assert titles(chapter.parts) == [
+        "was not allowed to run rm -rf build: the person said no",
+        "was not allowed to edit a.py",
+        "was not allowed to ask a subagent: look around",
+    ]
 
 
 def test_a_search_is_named_by_what_was_looked_for_and_where() -> None:
@@ -273,7 +288,7 @@ def test_an_approval_says_which_call_it_is_of_and_names_nobody_whom_the_record_d
         "denied, by whom is not recorded (claimed): rm -rf build",
         "allowed by ann (claimed): rm -rf build",
     ]
-    assert story.done[0].parts[-1].title == "ran Bash: no folder may go"
+    assert story.done[0].parts[-1].title == "was not allowed to run Bash: no folder may go"
 
 
 def test_a_line_of_a_session_is_told_in_words() -> None:
