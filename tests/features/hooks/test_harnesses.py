@@ -109,6 +109,14 @@ def test_claude_code_gets_this() -> None:
     }
 
 
+def test_codex_is_asked_for_no_more_time_than_it_gives() -> None:
+    """It gives the hook of an interruption three seconds, and warns at each start where settings ask for more."""
+    events = json.loads(with_hooks("", HARNESSES["codex"]))["hooks"]
+    seconds = {event: element["hooks"][0]["timeout"] for event, (element,) in events.items()}
+
+    assert seconds == {**dict.fromkeys(HARNESSES["codex"].events, 15), "Interrupt": 3}
+
+
 @pytest.mark.parametrize(
     ("name", "way"),
     [

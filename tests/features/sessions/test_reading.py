@@ -117,6 +117,19 @@ def test_codex_that_compacts_before_a_prompt_names_the_model_that_answers_it() -
     assert (session.events[-1].facts.model, session.events[-1].facts.tokens) == ("gpt-6-sol", {"input": 7})
 
 
+def test_a_command_that_a_person_typed_into_codex_is_no_call_of_the_agent() -> None:
+    item = {"type": "CommandExecution", "id": "c1", "command": ["/bin/bash", "-lc", "ls"], "status": "completed"}
+    events = [
+        {"type": "item_completed", "item": {**item, "id": source, "source": source}}
+        for source in ("user_shell", "unified_exec_startup")
+    ]
+    session = read_session("codex", codex(*events, kind="event_msg"), {})
+
+    assert session is not None
+    calls = [event.payload["tool_use_id"] for event in session.events if "tool_use_id" in event.payload]
+    assert set(calls) == {"unified_exec_startup"}
+
+
 def test_what_codex_used_for_a_compaction_is_of_the_turn_that_needed_it() -> None:
     """A resumed session reports its last count again, before the first request of a turn."""
 

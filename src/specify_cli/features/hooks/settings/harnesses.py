@@ -41,7 +41,8 @@ class Harness(NamedTuple):
     Where a program is on PATH, or a trace is there, it is in use. `silence` says why its program
     may run no hooks. `passed` are the events of its `version` that are not installed, and why.
     `since` says which version of the program was seen to know an event; before the one that is
-    `tolerant`, an event that it does not know makes it run no hook at all.
+    `tolerant`, an event that it does not know makes it run no hook at all. `timeouts` are the
+    seconds that it gives the hooks of an event, where that is less than the handler's.
 
     nested: hooks → event → [{matcher, hooks: [handler]}] · flat: version, hooks → event → [handler]
     · named: name → event → [{matcher, hooks: [handler]}] · plugin: a file of ours alone.
@@ -68,6 +69,7 @@ class Harness(NamedTuple):
     version: str = ""
     passed: Mapping[str, str] = {}
     since: Mapping[str, str] = {}
+    timeouts: Mapping[str, int] = {}
     tolerant: str = ""
 
     @property
@@ -141,12 +143,18 @@ def fit_events(harness: Harness, version: str) -> Harness:
 
 def build_elements(harness: Harness) -> dict[str, dict[str, object]]:
     """Return what an install puts into a settings file, by event: an element of its array."""
-    handler = dict(harness.handler)
+    handlers: dict[str, dict[str, object]] = {
+        event: {
+            **harness.handler,
+            **({"timeout": harness.timeouts[event]} if event in harness.timeouts else {}),
+        }
+        for event in harness.events
+    }
     if harness.form == "flat":
-        return dict.fromkeys(harness.events, handler)
+        return handlers
     return {
         event: {**({"matcher": "*"} if event in harness.matched else {}), "hooks": [handler]}
-        for event in harness.events
+        for event, handler in handlers.items()
     }
 
 

@@ -131,7 +131,7 @@ class CodexReader(SessionReader):
             "FileChange": self._read_change,
             "McpToolCall": self._read_mcp,
         }
-        if kind not in read:
+        if kind not in read or item.get("source") == "user_shell":  # what a person typed is no call
             return
         tool, args, output = read[kind](item)
         for pending in self._made.values():
