@@ -403,6 +403,7 @@ EVENTS: Mapping[str, EventType] = {
                 note="(unknown: nothing says how it ended)",
             ),
             "inferred": _optional("boolean"),
+            "background": _optional("boolean", note="(it goes on until a later result)"),
             "output": _optional("captured", side="tool_output"),
             "source": Member(
                 "text",

@@ -169,6 +169,41 @@ def test_a_command_in_the_text_of_a_skill_is_a_call_until_that_text_is_complete(
     assert not any(line.get("reason") == "unknown_payload" for line in agent.lines())
 
 
+def test_a_prompt_that_is_sent_while_a_call_runs_ends_it_only_where_the_transcript_says_so(
+    agent: Agent, tmp_path: Path
+) -> None:
+    transcript = tmp_path / "transcript.jsonl"
+    call = agent.begin("Bash", {"command": "make slow"})
+    line = {"timestamp": rfc3339(time.time_ns() // 1_000_000), "message": {"id": call["tool_use_id"]}}
+    transcript.write_text(json.dumps(line) + "\n")
+    agent.tell("UserPromptSubmit", prompt="and that", prompt_id="p2", transcript_path=str(transcript))
+    aside()
+    other = agent.begin("Read", {"file_path": str(agent.root / "b.py")})
+    (agent.root / "slow.txt").write_text("made\n")
+    tick()
+    agent.end(other)
+    agent.shell("true")
+    agent.end(call, transcript_path=str(transcript))
+
+    results = [one for one in agent.lines() if one["event"] == "tool_result" and one["call_id"] == call["tool_use_id"]]
+    assert (agent.seen(), agent.unseen()) == ([("create", "slow.txt")], [])
+    assert [one.get("inferred") for one in results] == [None]
+
+
+def test_what_goes_on_in_the_background_excuses_a_change_and_claims_none(agent: Agent) -> None:
+    call = agent.begin("Bash", {"command": "make watch", "run_in_background": True})
+    agent.end(call, {"stdout": "", "interrupted": False, "backgroundTaskId": "b1"})
+    aside()
+    (agent.root / "built.txt").write_text("by the watcher, or by a person\n")
+    tick()
+    agent.stop()
+    agent.shell("true")
+    (result,) = (line for line in agent.lines() if line.get("background"))
+
+    assert (result["call_id"], result["status"]) == (call["tool_use_id"], "unknown")
+    assert (agent.seen(), agent.unseen()) == ([], [])
+
+
 def test_a_call_whose_end_nobody_told_claims_nothing_that_it_alone_could_have_done(agent: Agent) -> None:
     agent.begin("Bash", {"command": "true"})
     aside()

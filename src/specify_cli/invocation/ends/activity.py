@@ -105,13 +105,15 @@ def read_activity(
     """Return the calls of a record that can change files, with their times, and its edits.
 
     `lines` are fields in order, and `now` is in ms. With `with_open`, a call without an end still
-    runs at `now`. A call without an effect on files (`side_effect` none) is left out. If a result
-    has no recorded call, a tool whose name says that it reads is left out, too; another that states
-    no duration is assumed to have run for five seconds.
+    runs at `now`. What goes on in the background until a later result is a call without an id: it
+    explains a change, and claims none. A call without an effect on files (`side_effect` none) is
+    left out. If a result has no recorded call, a tool whose name says that it reads is left out,
+    too; another that states no duration is assumed to have run for five seconds.
     """
     calls: list[Call] = []
     open_calls: dict[str, Mapping[str, object]] = {}
     readers: set[str] = set()
+    left_running: dict[str, Call] = {}
     spans: dict[str, Span] = {}
     edits: dict[str, list[Edit]] = {}
     for line in lines:
@@ -132,8 +134,12 @@ def read_activity(
                 continue
             took = line.get("duration_ms")
             begin = moment - (took if type(took) is int else _UNTOLD_MILLIS)
+            if call_id in left_running:
+                calls.append(_run_until(left_running.pop(call_id), moment))
             calls.append(_make_call(line if call is None else call, begin, moment))
             spans[call_id] = calls[-1].span
+            if line.get("background") is True:
+                left_running[call_id] = calls[-1]
         elif line.get("event") == "patch_apply" and line.get("ok") is not False:
             # an edit without a recorded call gets the same assumed duration
             span = spans.get(call_id) or Span(moment - _UNTOLD_MILLIS, moment)
@@ -143,6 +149,7 @@ def read_activity(
             edits.setdefault(str(line.get("path")), []).append(edit)
     if with_open:
         calls += [_make_call(call, now, now) for call in open_calls.values()]
+        calls += [_run_until(call, now) for call in left_running.values()]
     return Activity(calls, edits)
 
 
@@ -159,6 +166,11 @@ def _make_call(line: Mapping[str, object], begin: int, end: int) -> Call:
     agent = line.get("agent")
     agent_id = agent if isinstance(agent, str) else None
     return Call(str(line.get("call_id")), str(line.get("tool")), Span(begin, end), agent_id)
+
+
+def _run_until(call: Call, end: int) -> Call:
+    """Return what goes on behind the reported end of a call, until a moment (ms)."""
+    return call._replace(call_id="", span=Span(call.span.end, max(call.span.end, end)))
 
 
 def read_others(root: str, invocation_id: str, since: int, now: int) -> Iterator[Activity]:

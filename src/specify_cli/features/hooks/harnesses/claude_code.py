@@ -55,8 +55,10 @@ class ClaudeCode(Dialect):
         result = as_object(output)
         if result.get("interrupted") is True:
             return "error"
-        # Claude Code goes on without waiting for it
-        return "unknown" if result.get("backgroundTaskId") else "ok"
+        return "unknown" if self.goes_on(output) else "ok"
+
+    def goes_on(self, output: object) -> bool:
+        return bool(as_object(output).get("backgroundTaskId"))
 
     def read_change(self, args: Payload, output: object, written: str | None) -> Members:
         # of edits alone

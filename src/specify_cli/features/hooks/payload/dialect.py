@@ -167,6 +167,10 @@ class Dialect:
         """
         return "unknown" if runs_command(payload) else "ok"
 
+    def goes_on(self, output: object) -> bool:
+        """Return whether a call that was reported to have ended goes on in the background."""
+        return False
+
     def is_refusal(self, payload: Payload, output: object) -> bool:
         """Return whether a call that was reported as a failure was refused by a person or a rule of
         theirs."""
@@ -297,6 +301,8 @@ class Dialect:
         body: Members = {"call_id": call_id, "tool": tool, "status": status}
         if is_stated:
             body["output"] = output
+        if self.goes_on(output):
+            body["background"] = True
         for name in ("duration_ms", "duration"):
             value = payload.get(name)
             if type(value) is int and 0 <= value <= MAX_INTEGER:
