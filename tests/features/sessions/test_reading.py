@@ -130,6 +130,22 @@ def test_a_command_that_a_person_typed_into_codex_is_no_call_of_the_agent() -> N
     assert set(calls) == {"unified_exec_startup"}
 
 
+def test_a_command_that_codex_leaves_running_is_told_once_when_it_has_ended() -> None:
+    script = 'text(await tools.exec_command({"cmd": "make watch", "yield_time_ms": 300}));'
+    call = {"type": "custom_tool_call", "name": "exec", "input": script, "call_id": "call_1"}
+    printed = 'Script completed\nOutput:\n{"chunk_id":"82d04d","session_id":83728,"output":"begun\\n"}'
+    output = {"type": "custom_tool_call_output", "call_id": "call_1", "output": printed}
+    item = {"type": "CommandExecution", "id": "exec-1", "command": ["make watch"], "status": "completed"}
+    made, ended = codex(call, output), codex({"type": "item_completed", "item": item}, kind="event_msg")
+    running = read_session("codex", made, {})
+    over = read_session("codex", made + ended, {})
+
+    assert [name for name, _, _ in told(running)] == ["UserPromptSubmit"]
+    assert over is not None
+    calls = [event.payload.get("tool_use_id") for event in over.events if "tool_use_id" in event.payload]
+    assert calls == ["exec-1", "exec-1"]
+
+
 def test_what_codex_used_for_a_compaction_is_of_the_turn_that_needed_it() -> None:
     """A resumed session reports its last count again, before the first request of a turn."""
 

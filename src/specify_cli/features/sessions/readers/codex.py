@@ -30,6 +30,8 @@ from specify_cli.features.sessions.transcripts import (
 
 _PARENT = re.compile(rb'"parent_thread_id": ?"([^"]+)"')
 _PATCH, _COMMAND = "tools.apply_patch(", "tools.exec_command("
+# What a command that goes on gave so far names its process; the command's own quotes are escaped.
+_RUNNING = re.compile(r'"session_id": ?\d')
 
 
 def find_transcripts(home: str, environment: Mapping[str, str]) -> Iterator[Transcript]:
@@ -176,6 +178,8 @@ class CodexReader(SessionReader):
             # what a hook receives of it, also where the patch did not fit and no item says so
             name, args = "apply_patch", {"command": patch}
         elif isinstance(command := _find_argument(begun, _COMMAND), dict):
+            if _RUNNING.search(text):
+                return  # an item reports it once it has ended, at the latest with the session
             # no item reports a command that was interrupted
             name, args = "Bash", {"command": command.get("cmd")}
         self.begin_call(call_id, name, args, at)
