@@ -190,6 +190,34 @@ def test_a_prompt_that_is_sent_while_a_call_runs_ends_it_only_where_the_transcri
     assert [one.get("inferred") for one in results] == [None]
 
 
+def test_a_command_that_codex_leaves_running_excuses_a_change_behind_its_turn(
+    cli: Cli, agent: Agent, home: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "rollout.jsonl").write_text('{"type": "session_meta", "payload": {"id": "s1"}}\n')
+    run = str(cli("do", "implement WP04", "--json", env={"CODEX_THREAD_ID": "s1"}).json()["invocation_id"])
+
+    def tell(event: str, **payload: Any) -> None:
+        about = {"session_id": "s1", "cwd": str(agent.root), "transcript_path": str(tmp_path / "rollout.jsonl")}
+        body = json.dumps({"hook_event_name": event, **about, **payload})
+        run_hook("codex", body.encode(), str(agent.root), str(home))
+
+    for number, command in enumerate(("true", "make watch")):
+        call = {"tool_name": "Bash", "tool_use_id": f"c{number}", "tool_input": {"command": command}}
+        tell("PreToolUse", **call)
+        if number == 0:
+            tell("PostToolUse", **call, tool_response="")
+    tell("Stop", last_assistant_message="it is running", turn_id="1")
+    aside()
+    (agent.root / "built.txt").write_text("by the watcher, or by a person\n")
+    tick()
+    tell("UserPromptSubmit", prompt="go on", turn_id="2")
+    tell("Stop", last_assistant_message="done", turn_id="2")
+    (path,) = (agent.root / layout.RECORDS).glob(f"*{run}.jsonl")
+    lines = [json.loads(line) for line in path.read_bytes().split(b"\n")[:-1]]
+
+    assert [line for line in lines if line.get("reason") == "unseen_change" or line.get("inferred")] == []
+
+
 def test_what_goes_on_in_the_background_excuses_a_change_and_claims_none(agent: Agent) -> None:
     call = agent.begin("Bash", {"command": "make watch", "run_in_background": True})
     agent.end(call, {"stdout": "", "interrupted": False, "backgroundTaskId": "b1"})

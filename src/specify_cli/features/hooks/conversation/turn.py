@@ -255,11 +255,12 @@ def _close_unanswered_calls(at: Site, call: HookInput, recorder: Recorder, *, ev
     session = call.session_id
     own = call.events[0].named_id if call.events else None
     data = FileRecordStore(at.root).read(recorder.place)
-    is_told = call.moment.kind == "prompt" and os.path.isfile(at.transcript or "")
+    dialect = find_dialect(at.harness)
+    is_told = call.moment.kind in dialect.amid_calls and os.path.isfile(at.transcript or "")
     open_calls = _list_open_calls(data)
     ids = [str(fields.get("call_id")) for fields in open_calls]
     moments = [read_moment(fields.get("at")) or 0 for fields in open_calls]
-    ends = read_ends(find_dialect(at.harness), at.transcript, dict(zip(ids, moments, strict=True)))
+    ends = read_ends(dialect, at.transcript, dict(zip(ids, moments, strict=True)))
     for fields, call_id in zip(open_calls, ids, strict=True):
         if (not every and fields.get("agent") != call.subagent) or fields.get("call_id") == own:
             continue
@@ -267,7 +268,7 @@ def _close_unanswered_calls(at: Site, call: HookInput, recorder: Recorder, *, ev
         if writer.get("session_id") not in (None, session[:200]):
             continue
         refusal, moment = ends.refused.get(call_id), read_moment(ends.reported_at.get(call_id))
-        # A prompt can be sent while a call runs: then its transcript does not say that it is over.
+        # A call can go on then: its transcript says when it is over.
         if is_told and refusal is None and moment is None:
             continue
         payload: Members = {

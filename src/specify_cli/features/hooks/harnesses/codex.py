@@ -23,6 +23,7 @@ class Codex(Dialect):
 
     input_holds_cache = True
     hides_exit_status = True
+    amid_calls = ("prompt", "end")
 
     def judge_status(self, payload: Payload, tool: str, output: object) -> str:
         if tool.lower() in PATCHING_TOOLS:

@@ -93,6 +93,8 @@ class Dialect:
     # began, and whether that alone says how a command ended (`read_exit_status`).
     hides_output = False
     hides_exit_status = False
+    # The moments at which a call can go on; its transcript says when it ends.
+    amid_calls: tuple[str, ...] = ("prompt",)
     # What stands in the ids of calls that no line of its transcript names, and in the line that
     # follows their end.
     unnamed_calls = ("", b"")
