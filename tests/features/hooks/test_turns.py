@@ -689,6 +689,21 @@ def test_copilot_asks_its_hooks_also_where_it_asks_nobody() -> None:
     assert translate("copilot", asked).asked is None
 
 
+def test_what_a_program_tells_its_model_of_a_task_in_the_background_is_no_prompt() -> None:
+    for harness, text in (("claude-code", "<task-notification>\n"), ("copilot", "<system_notification>\nShell")):
+        told = {"hook_event_name": "UserPromptSubmit", "session_id": SESSION, "prompt": text}
+
+        assert translate(harness, told).moment.kind == ""
+
+
+def test_an_edit_that_was_denied_changed_no_file_and_did_not_fail_to() -> None:
+    told = {"session_id": SESSION, "tool_use_id": "c1", "tool_name": "edit", "tool_input": {"filePath": "a.py"}}
+    error = "The user rejected permission to use this specific tool call."
+    call = translate("opencode", {**told, "hook_event_name": "tool.execute.failed", "error": error})
+
+    assert [event.event for event in call.events] == ["tool_result", "approval"]
+
+
 # --- a `do` that comes late
 
 

@@ -11,6 +11,7 @@ from specify_cli.features.hooks.harnesses import find_dialect
 from specify_cli.features.hooks.payload.turn_from_transcript import read_turns
 from specify_cli.features.sessions.readers import read_session
 from specify_cli.features.sessions.reading import Session, parse_time
+from specify_cli.features.sessions.telling import iter_events
 from specify_cli.features.sessions.transcripts import read_head
 from specify_cli.record.ids import rfc3339
 
@@ -321,3 +322,167 @@ def test_the_first_bytes_of_what_is_no_plain_file_are_none(tmp_path: Path) -> No
     os.close(fd)
 
     assert read == [b"x" * 64, b"", b"", b""]
+
+
+def gemini(*values: dict[str, Any]) -> bytes:
+    return lines({"sessionId": "s", "startTime": AT.format(0)}, *({"timestamp": AT.format(1), **one} for one in values))
+
+
+def list_prompts(session: Session | None) -> list[str]:
+    assert session is not None
+    return [item.payload["prompt"] for item in session.events if "prompt" in item.payload]
+
+
+def list_ends(session: Session | None) -> list[tuple[str, str | None]]:
+    assert session is not None
+    return [
+        (item.payload["tool_use_id"], item.status or item.payload["hook_event_name"])
+        for item in session.events
+        if "tool_use_id" in item.payload and item.payload["hook_event_name"] != "PreToolUse"
+    ]
+
+
+def list_used(session: Session | None) -> list[dict[str, int]]:
+    assert session is not None
+    return [item.facts.tokens for item in session.events if item.facts is not None]
+
+
+def test_what_gemini_writes_again_when_a_person_denied_a_call_and_what_they_ran_is_no_prompt() -> None:
+    ran = "I ran the following shell command:\n```sh\nls\n```\n\nThis produced the following result:\n```\n```"
+    context = [{"text": "<session_context>\nThis is the Gemini CLI."}]
+    asked = [{"text": text} for text in ("fix it", ran, "remove it")]
+    error = {"functionResponse": {"response": {"error": "[Operation Cancelled] Reason: User denied execution."}}}
+    denied = {"id": "c1", "name": "run_shell_command", "args": {"command": "rm a"}, "status": "cancelled"}
+    answer = {"type": "gemini", "content": "Done.", "tokens": {"input": 7}}
+    again: list[dict[str, Any]] = [
+        {"type": "user", "content": context},
+        {"type": "user", "content": [asked[0]]},
+        {"type": "gemini", "content": [{"text": "Done."}], "tokens": None},
+        {"type": "user", "content": asked[1:]},
+    ]
+    data = gemini(
+        {"$set": {"messages": [{"type": "user", "content": context}]}},
+        {"type": "user", "content": [asked[0]]},
+        {"id": "a1", **answer},
+        {"type": "user", "content": [asked[1]]},
+        {"type": "user", "content": [asked[2]]},
+        {"id": "a2", **answer, "content": "", "toolCalls": [{**denied, "result": [error]}]},
+        *again,
+        {"$set": {"messages": again}},
+        {"type": "user", "content": [{"text": "go on"}]},
+        {"id": "a3", **answer},
+    )
+    session = read_session("gemini", data, {})
+
+    assert list_prompts(session) == ["fix it", "remove it", "go on"]
+    assert (list_used(session), list_ends(session)) == ([{"input": 7}] * 3, [("c1", "denied")])
+    assert [turn.text for turn in read_turns(find_dialect("gemini"), data) if turn.text] == ["Done.", "Done."]
+
+
+def test_a_command_that_a_person_interrupted_was_not_denied() -> None:
+    reasons = {"c1": "User denied execution.", "c2": "Operation cancelled by user"}
+    calls = [
+        {
+            "id": name,
+            "name": "run_shell_command",
+            "args": {},
+            "status": "cancelled",
+            "result": [{"functionResponse": one}],
+        }
+        for name, reason in reasons.items()
+        for one in [{"response": {"error": f"[Operation Cancelled] Reason: {reason}"}}]
+    ]
+    asked = {"type": "user", "content": [{"text": "go"}]}
+    session = read_session("gemini", gemini(asked, {"type": "gemini", "content": "", "toolCalls": calls}), {})
+
+    assert list_ends(session) == [("c1", "denied"), ("c2", "error")]
+
+    error = "requires permission, but background agents cannot prompt for confirmation. The tool call was denied."
+    ends = [
+        {"callId": "c1", "status": "cancelled", "executionStatus": "not_started"},
+        {"callId": "c2", "status": "cancelled", "executionStatus": "cancelled"},
+        {"callId": "c3"},
+    ]
+    made = [{"functionCall": {"id": f"c{number}", "name": "run_shell_command", "args": {}}} for number in (1, 2, 3)]
+    head = {"sessionId": "s", "cwd": "/p", "timestamp": AT.format(1)}
+    results = [
+        {**head, "type": "tool_result", "toolCallResult": end, "message": {"parts": [{"functionResponse": response}]}}
+        for end in ends
+        for response in [{"response": {"error": error if len(end) == 1 else "[Operation Cancelled] Reason: …"}}]
+    ]
+    session = read_session("qwen", lines({**head, "type": "assistant", "message": {"parts": made}}, *results), {})
+
+    assert list_ends(session) == [("c1", "denied"), ("c2", "error"), ("c3", "denied")]
+
+
+def test_an_edit_that_was_denied_by_a_transcript_is_no_patch() -> None:
+    error = {"error": "[Operation Cancelled] Reason: User denied execution."}
+    call: dict[str, Any] = {
+        "id": "c1",
+        "name": "replace",
+        "args": {"file_path": "/p/a.py", "old_string": "a", "new_string": "b"},
+    }
+    call |= {"status": "cancelled", "result": [{"functionResponse": {"response": error}}]}
+    session = read_session("gemini", gemini({"type": "gemini", "content": "", "toolCalls": [call]}), {}, "/p")
+
+    assert session is not None
+    assert [item.kind for item in iter_events(session, "/p")] == ["tool_call", "tool_result", "approval"]
+
+
+def test_what_copilot_is_told_of_a_command_in_the_background_is_a_turn_and_an_abort_an_interruption() -> None:
+    def use(tokens: int) -> dict[str, Any]:
+        return {"type": "session.usage_record", "data": {"usage": {"model": "m", "inputTokens": tokens}}}
+
+    def begin(name: str) -> dict[str, Any]:
+        data = {"toolCallId": name, "toolName": "bash", "arguments": {"command": name}}
+        return {"type": "tool.execution_start", "data": data}
+
+    refused = {"toolCallId": "rm b", "result": {"kind": "cancelled", "reason": "Session aborted"}}
+    values = (
+        {"type": "session.start", "data": {"sessionId": "s", "context": {"cwd": "/p"}}},
+        {"type": "user.message", "data": {"content": "go"}},
+        use(5),
+        {"type": "assistant.message", "data": {"content": "Done."}},
+        {"type": "system.notification", "data": {"content": "<system_notification>\nShell command completed"}},
+        use(7),
+        {"type": "assistant.message", "data": {"content": "It ran."}},
+        {"type": "user.message", "data": {"content": "go on"}},
+        begin("sleep 9"),
+        begin("rm b"),
+        {"type": "permission.completed", "data": refused},
+        {"type": "abort", "data": {"reason": "user_initiated"}},
+    )
+    data = lines(*({"timestamp": AT.format(1), **value} for value in values))
+    session = read_session("copilot", data, {})
+
+    assert (list_prompts(session), list_used(session)) == (["go", "go on"], [{"input": 5}, {"input": 7}])
+    assert list_ends(session) == [("rm b", "PermissionDenied")]
+    assert told(session)[-1] == ("Interrupt", None, None)
+    assert [turn.tokens for turn in read_turns(find_dialect("copilot"), data)][1:3] == [{"input": 5}, {"input": 7}]
+
+
+def test_what_a_person_ran_in_opencode_is_no_call_and_a_prompt_that_waited_begins_no_turn() -> None:
+    by_hand = {"type": "text", "text": "The following tool was executed by the user", "synthetic": True}
+
+    def call(name: str) -> dict[str, Any]:
+        return {"type": "tool", "tool": "bash", "callID": name, "state": {"status": "completed", "input": {}}}
+
+    def answer(parent: str, tokens: int, completed: int) -> dict[str, Any]:
+        return {"role": "assistant", "parentID": parent, "tokens": {"input": tokens}, "time": {"completed": completed}}
+
+    rows: list[dict[str, Any]] = [{"table": "session", "id": "s", "directory": "/p", "time_created": 1}]
+    for name, at, message, part in (
+        ("m1", 2, {"role": "user"}, {"type": "text", "text": "go"}),
+        ("m2", 3, answer("m1", 5, 9), call("c1")),
+        ("m3", 6, {"role": "user"}, {"type": "text", "text": "and that"}),
+        ("m4", 10, answer("m3", 7, 11), {"type": "text", "text": "Done."}),
+        ("m5", 12, {"role": "user"}, by_hand),
+        ("m6", 13, answer("m5", 0, 14), call("c2")),
+    ):
+        rows.append({"table": "message", "id": name, "time_created": at, "data": message})
+        rows.append({"table": "part", "id": f"p{name}", "message_id": name, "time_created": at, "data": part})
+    session = read_session("opencode", lines(*rows), {})
+
+    assert (list_prompts(session), list_used(session)) == (["go", "and that"], [{"input": 12}])
+    assert session is not None
+    assert {item.payload.get("tool_use_id") for item in session.events} == {"c1", None}

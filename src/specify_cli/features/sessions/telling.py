@@ -47,6 +47,8 @@ def _translate(session: Session, item: TranscriptEvent, root: str) -> Iterator[H
     facts = item.facts or Turn(find_dialect(session.harness))
     yield from tell_moment(session.harness, call, facts)
     for event in call.events:
+        if item.status == "denied" and event.event == "patch_apply":
+            continue  # nothing was tried
         if item.status is None or event.event not in ("tool_result", "patch_apply"):
             yield event
             continue

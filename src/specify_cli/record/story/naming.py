@@ -35,21 +35,8 @@ VERBS = {
     "change": "changed",
     "model": "asked the model",
 }
-# The same verbs of what was denied before it was done.
-_DENIED = {
-    "read": "read",
-    "search": "search",
-    "edit": "edit",
-    "run": "run",
-    "test": "run",
-    "ask": "ask",
-    "wait": "wait for",
-    "plan": "plan:",
-    "fetch": "fetch",
-    "use": "use",
-    "change": "change",
-    "model": "ask the model",
-}
+# The same verbs of what was denied before it was done, where they are not the name of the deed.
+_DENIED = {"test": "run", "wait": "wait for", "plan": "plan:", "model": "ask the model"}
 # What deeds are counted as; those of other kinds are listed by name.
 _COUNTED = {
     "read": ("file", "files"),
@@ -98,7 +85,7 @@ def _name_group(acts: Sequence[Act]) -> str:
     deed = acts[0].deed
     verb = VERBS[deed]
     if _were_denied(acts):
-        verb = f"was not allowed to {_DENIED[deed]}"
+        verb = f"was not allowed to {_DENIED.get(deed, deed)}"
     names = list(dict.fromkeys(act.what for act in acts))
     if len(names) == 1:
         is_repeated = len(acts) > 1 and deed != "edit"

@@ -13,7 +13,6 @@ from specify_cli.features.hooks.payload.calls import find_path
 from specify_cli.features.hooks.payload.dialect import Dialect
 from specify_cli.features.hooks.payload.values import (
     MAX_INTEGER,
-    HookInput,
     Members,
     Payload,
     as_object,
@@ -82,26 +81,6 @@ class ClaudeCode(Dialect):
             diff=_spell_diff(result.get("structuredPatch"), find_path(args), before, edited)
             or asked,
         )
-
-    def read_prompt(self, payload: Payload, call: HookInput) -> HookInput:
-        """Return a prompt; nothing for what Claude Code reports to its model of a task in the
-        background, which its transcript says as well."""
-        if str(payload.get("prompt", "")).startswith("<task-notification>"):
-            return call
-        # most payloads are of calls
-        from specify_cli.features.hooks.payload.moments import read_session_event
-
-        return read_session_event("prompt", payload, call)
-
-    def read_subagent_end(self, payload: Payload, call: HookInput) -> HookInput:
-        """Return the end of a subagent; nothing for what Claude Code forks for itself, whose type
-        is empty."""
-        if payload.get("agent_type") == "":
-            return call
-        # most payloads are of calls
-        from specify_cli.features.hooks.payload.moments import read_session_event
-
-        return read_session_event("subagent_end", payload, call)
 
     def read_turn(self, turn: Turn, line: Payload, number: int) -> Turn:
         message = line.get("message") or {}

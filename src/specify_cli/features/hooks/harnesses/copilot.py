@@ -56,7 +56,7 @@ class Copilot(Dialect):
         is_inner = "parentToolCallId" in data or str(data.get("source", "")).startswith("agent-")
         if line.get("agentId") or is_inner:
             return turn  # a subagent's
-        if line.get("type") == "user.message":
+        if line.get("type") in ("user.message", "system.notification"):
             return turn.begin_next()
         if line.get("type") == "session.usage_record":
             usage = data.get("usage") or {}

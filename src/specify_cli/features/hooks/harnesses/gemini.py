@@ -62,7 +62,8 @@ class Gemini(Dialect):
                 "functionResponse" in part for part in content
             )
             return turn if answers else turn.begin_next()
-        if line.get("type") == "gemini":
+        # in a list stand the parts of a history that is written again
+        if line.get("type") == "gemini" and not isinstance(content, list):
             turn.name_model(line.get("model"))
             turn.add_usage(str(line.get("id") or number), line.get("tokens"))
             turn.add_answer(turn.join_texts(content, "text"))

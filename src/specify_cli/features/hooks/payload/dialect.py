@@ -83,6 +83,8 @@ class Dialect:
     # Whether equal calls that are made together have equal payloads, so that only their number
     # tells them apart.
     sends_equal_payloads = False
+    # Whether it tells a prompt while calls run, whose ends it tells nevertheless.
+    queues_prompts = False
     # Whether the program names to the commands of a subagent a session that its hooks never name.
     hides_sessions_of_commands = False
     # Whether its transcript can name calls otherwise than its hooks do.
@@ -311,6 +313,8 @@ class Dialect:
                 body["duration_ms"] = value
                 break
         result = HookEvent("tool_result", add_agent(body, subagent), "post", key)
+        if status == "denied":
+            return (result,)
         return (result, *self.list_patches(payload, result, tool, args, output))
 
     def _read_end(self, payload: Payload, call: HookInput, *, failed: bool) -> HookInput:

@@ -59,6 +59,14 @@ class CopilotReader(SessionReader):
             # a line of a subagent is read as if it were the session's own
             own = {name: value for name, value in data.items() if name != "parentToolCallId"}
             self.add_to_turn({**line, "agentId": None, "data": own} if self.agent else line)
+        elif kind == "system.notification":
+            self.end_turn(
+                is_over=True
+            )  # the model may answer how a command in the background ended
+        elif kind == "abort":
+            self.add_event("Interrupt", reason=data.get("reason"))
+        elif kind == "permission.completed" and data["result"]["kind"] == "cancelled":
+            self.end_call("PermissionDenied", str(data["toolCallId"]))
         elif kind == "session.compaction_start":
             self.add_event("PreCompact", trigger=data.get("trigger"))
         elif kind == "tool.execution_start":

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from specify_cli.features.hooks.payload.outputs import join_texts
+from specify_cli.features.hooks.payload.values import get_object
 from specify_cli.features.sessions.reading import Line, SessionReader, parse_json, parse_time
 from specify_cli.features.sessions.transcripts import (
     KeptSessions,
@@ -44,8 +45,17 @@ def _find_subagents(path: str) -> dict[str, str]:
     return list_subagents(f"{os.path.dirname(path)}/{named}") if named else {}
 
 
+# How the text begins that the program puts in front of a history, and of what a person ran.
+_CONTEXT, _BY_HAND = "<session_context>", "I ran the following shell command:\n```sh\n"
+# How the end of a call reads that ran until a person stopped it; of others they allowed none.
+_STOPPED = ("cancelled by user", "User cancelled tool execution.", "Operation cancelled.")
+
+
 class GeminiReader(SessionReader):
     """Reads the lines of one file."""
+
+    # Whether the lines repeat the history, as the program writes it when a person denied a call.
+    _is_repeated = False
 
     def begin(self, data: bytes) -> None:
         whole = parse_json(data)
@@ -56,15 +66,22 @@ class GeminiReader(SessionReader):
 
     def read(self, line: Line) -> None:
         self.note_session(line.get("sessionId"), line.get("cwd"), line.get("version"))
-        # an answer is written again with its calls
         content = line.get("content")
         if line.get("type") == "user":
             parts = content if isinstance(content, list) else [{"text": content}]
-            if not any("functionResponse" in part for part in parts):
-                self.add_prompt(join_texts(parts, "text"))
-            return
-        if line.get("type") != "gemini":
-            return
+            text = join_texts(parts, "text") or ""
+            self._is_repeated = self._is_repeated or text.startswith(_CONTEXT)
+            is_answer = any("functionResponse" in part for part in parts)
+            if not (is_answer or self._is_repeated or text.startswith(_BY_HAND)):
+                self.add_prompt(text)
+        elif "messages" in get_object(line, "$set"):
+            self._is_repeated = False
+        elif line.get("type") == "gemini" and not isinstance(content, list):
+            self._is_repeated = False
+            self._read_answer(line)
+
+    def _read_answer(self, line: Line) -> None:
+        """Read an answer, which is written again with its calls."""
         self.add_to_turn(line)
         for call in line.get("toolCalls") or []:
             args = call.get("args")
@@ -80,7 +97,9 @@ class GeminiReader(SessionReader):
         )
         at = parse_time(call.get("timestamp"))
         if call.get("status") == "cancelled":
-            self.end_call("PostToolUse", str(call["id"]), at, "denied", tool_response=response)
+            was_stopped = str(response.get("error")).endswith(_STOPPED)
+            status = "error" if was_stopped else "denied"
+            self.end_call("PostToolUse", str(call["id"]), at, status, tool_response=response)
             return
         members = {"llmContent": response.get("output"), "returnDisplay": call.get("resultDisplay")}
         if "error" in response:

@@ -65,7 +65,12 @@ class QwenReader(SessionReader):
         if isinstance(display.get("subagentName"), str):
             name = f"{display['subagentName']}-{call_id}"
             self.note_agent(name, display["subagentName"])
-        if result.get("status") == "cancelled" or "denied" in str(result.get("errorType")):
+        never_ran = result.get("executionStatus", "not_started") == "not_started"
+        if (
+            (result.get("status") == "cancelled" and never_ran)
+            or "denied" in str(result.get("errorType"))
+            or str(response.get("error")).endswith("The tool call was denied.")
+        ):
             self.end_call("PostToolUse", call_id, None, "denied", tool_response=response)
         elif "error" in response:
             self.end_call(
