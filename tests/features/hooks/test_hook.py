@@ -1552,6 +1552,22 @@ def test_what_opencode_tells_of_a_call_that_failed_ends_it(
     assert claims == ([("deny", "claim", told[0]["call_id"])] if status == "denied" else [])
 
 
+def test_a_prompt_that_opencode_is_told_while_a_command_runs_ends_no_call(
+    hook: Hook, chartered: Path, cli: Cli
+) -> None:
+    """Nor does it end when a person interrupts the turn: its own end comes after that."""
+    env = {"OPENCODE": "1", "SPEC_KITTY_OPENCODE_SESSION": SESSION}
+    run = cli("do", "implement WP03", "--json", env=env).json()["invocation_id"]
+    error = {"name": "MessageAbortedError", "data": {"message": "Aborted"}}
+    session = {"session_id": SESSION, "cwd": str(chartered)}
+    hook({**pre(chartered), "hook_event_name": "tool.execute.before"}, "opencode")
+    hook({**session, "hook_event_name": "chat.message", "prompt": "and that", "prompt_id": "m2"}, "opencode")
+    hook({**session, "hook_event_name": "session.error", "error": error, "timestamp": "1-2-3"}, "opencode")
+    told = [(line["event"], line.get("change")) for line in events(chartered, run)]
+
+    assert told == [("tool_call", None), ("prompt", None), ("session_change", "interrupted")]
+
+
 def test_a_do_under_a_session_that_only_copilots_commands_are_told_is_found_by_what_it_printed(
     hook: Hook, chartered: Path, cli: Cli
 ) -> None:

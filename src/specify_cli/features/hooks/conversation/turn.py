@@ -96,10 +96,12 @@ def record_moment(at: Site, call: HookInput) -> bool:
             look_after(at, recorder)
             turns = _read_turns(at, moment)
         if moment.kind in ("prompt", "end", "closing", "interrupted", "ended"):
+            is_over = moment.kind not in ("prompt", "interrupted")
             if is_main and moment.kind != "prompt":
                 is_told = moment.kind in ("end", "closing")
                 _merge_transcript(at, call, tells_turn=is_told)
-            _close_unanswered_calls(at, call, recorder, every=moment.kind == "ended")
+            if is_over or not find_dialect(at.harness).queues_prompts:
+                _close_unanswered_calls(at, call, recorder, every=moment.kind == "ended")
         if moment.kind == "ended" and turns[-1].error is not None:
             _append_error(recorder, *turns[-1].error)
         if moment.kind == "prompt":

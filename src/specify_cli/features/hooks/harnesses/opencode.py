@@ -41,6 +41,8 @@ class Opencode(Dialect):
 
     output_holds_thinking = False
 
+    queues_prompts = True
+
     def identify_call(self, payload: Payload) -> object:
         return match_first(payload, "tool_use_id")
 
@@ -75,19 +77,10 @@ class Opencode(Dialect):
         data = line.get("data") or {}
         if line.get("table") == "message":
             turn.name_model(data.get("modelID"))
-            counts = data.get("tokens") or {}
-            cache = counts.get("cache") or {}
+            counts = get_object(data, "tokens")
             request = str(line.get("id") or number)
             turn.add_cost(request, data.get("cost"))
-            turn.add_usage(
-                request,
-                {
-                    **counts,
-                    "thinking": counts.get("reasoning"),
-                    "cache_read": cache.get("read"),
-                    "cache_write": cache.get("write"),
-                },
-            )
+            turn.add_usage(request, {**counts, **get_object(counts, "cache")})
         elif data.get("type") == "text":
             turn.add_answer(data.get("text"))
         elif data.get("type") == "reasoning":

@@ -27,10 +27,17 @@ _KINDS = {
         "cacheReadTokens",
         "cached",
         "cachedContentTokenCount",
+        "read",
     ),
-    "cache_write": ("cache_creation_input_tokens", "cacheWriteTokens"),
+    "cache_write": ("cache_creation_input_tokens", "cacheWriteTokens", "write"),
     "output": ("output", "output_tokens", "outputTokens", "candidatesTokenCount"),
-    "thinking": ("reasoning_output_tokens", "reasoningTokens", "thoughts", "thoughtsTokenCount"),
+    "thinking": (
+        "reasoning",
+        "reasoning_output_tokens",
+        "reasoningTokens",
+        "thoughts",
+        "thoughtsTokenCount",
+    ),
     "total": ("total", "total_tokens", "totalTokenCount"),
 }
 _COUNTS = {name: kind for kind, names in _KINDS.items() for name in (kind, *names)}

@@ -98,12 +98,14 @@ export const SpecKitty = async ({ directory }) => {
         const turn = turns.get(info.sessionID) ?? new Map()
         turns.set(info.sessionID, turn.set(info.id, { model: info.modelID, tokens: info.tokens, cost: info.cost }))
       }
-      if (event.type === "message.part.updated" && part?.type === "text" && part.text) texts.set(part.sessionID, part)
+      if (event.type === "message.part.updated" && part?.type === "text" && part.text && !part.synthetic) texts.set(part.sessionID, part)
       if (event.type === "session.idle" && !parents.has(event.properties.sessionID)) {
         const session = event.properties.sessionID
         const answers = [...(turns.get(session)?.values() ?? [])]
         const sum = (read) => answers.reduce((count, one) => count + (read(one.tokens ?? {}) ?? 0), 0)
+        const text = texts.get(session)
         turns.delete(session)
+        texts.delete(session) // what a person runs themselves ends in another idle, without words
         await tell(session, {
           hook_event_name: "session.idle",
           timestamp: momentOf(event),
@@ -116,7 +118,7 @@ export const SpecKitty = async ({ directory }) => {
             cache_read: sum((of) => of.cache?.read),
             cache_write: sum((of) => of.cache?.write),
           },
-          last_assistant_message: asked.get(session) === texts.get(session)?.messageID ? undefined : texts.get(session)?.text,
+          last_assistant_message: asked.get(session) === text?.messageID ? undefined : text?.text,
         })
       }
       if (event.type === "session.compacted") {

@@ -30,6 +30,10 @@ _PARTS = """SELECT 'part' AS "table", id, message_id, time_created, data
     FROM part WHERE session_id = ? ORDER BY time_created, id"""
 
 
+# The words of the message in front of a command that a person ran.
+_RUN_BY_HAND = "The following tool was executed by the user"
+
+
 def find_transcripts(home: str, environment: Mapping[str, str]) -> Iterator[Transcript]:
     """Yield the sessions in opencode's database. Raises StoredDataError ACCESS_FAILED."""
     path = _find_database(home, environment)
@@ -68,6 +72,8 @@ class OpencodeReader(SessionReader):
     one line."""
 
     _roles: dict[str, str]
+    # When the last answer was complete; the message at which a command of the person's own hangs.
+    _completed, _by_hand = 0, ""
 
     def read(self, line: Line) -> None:
         table, data = line.get("table"), line.get("data") or {}
@@ -75,19 +81,24 @@ class OpencodeReader(SessionReader):
         if table == "session":
             self.session_id, self.cwd = str(line["id"]), str(line["directory"])
             self.version, self._roles = str(line.get("version")), {}
-        elif table == "message":
+        elif table == "message" and data.get("parentID") != self._by_hand:
             self._roles[str(line["id"])] = str(data.get("role"))
             if data.get("role") == "assistant":
+                self._completed = parse_time(get_object(data, "time").get("completed"))
                 self.add_to_turn(line)
                 if isinstance(data.get("error"), dict):
                     self.add_event("session.error", error=data["error"], timestamp=line["id"])
-        elif table == "part":
+        elif table == "part" and str(line.get("message_id")) in self._roles:
             self._read_part(line, data)
 
     def _read_part(self, line: Line, data: Line) -> None:
-        typed = self._roles.get(str(line.get("message_id"))) == "user"
+        typed = self._roles[str(line.get("message_id"))] == "user"
         if data.get("type") == "text" and typed and data.get("synthetic") is not True:
-            self.add_prompt(str(data.get("text")).strip())
+            # what was typed before the last answer was complete waited within its turn
+            is_within = self.at < self._completed
+            self.add_prompt(str(data.get("text")).strip(), is_within=is_within)
+        elif typed and data.get("text") == _RUN_BY_HAND:
+            self._by_hand = str(line.get("message_id"))
         elif data.get("type") == "compaction":
             self.add_event("session.compacted", timestamp=line["id"])
         elif data.get("type") == "tool":
