@@ -380,22 +380,19 @@ def test_what_gemini_writes_again_when_a_person_denied_a_call_and_what_they_ran_
 
 
 def test_a_command_that_a_person_interrupted_was_not_denied() -> None:
+    """Gemini CLI writes the line of a call that was interrupted when it has ended."""
     reasons = {"c1": "User denied execution.", "c2": "Operation cancelled by user"}
     calls = [
-        {
-            "id": name,
-            "name": "run_shell_command",
-            "args": {},
-            "status": "cancelled",
-            "result": [{"functionResponse": one}],
-        }
+        {"id": name, "name": "run_shell_command", "status": "cancelled", "timestamp": AT.format(1), "result": [part]}
         for name, reason in reasons.items()
-        for one in [{"response": {"error": f"[Operation Cancelled] Reason: {reason}"}}]
+        for part in [{"functionResponse": {"response": {"error": f"[Operation Cancelled] Reason: {reason}"}}}]
     ]
-    asked = {"type": "user", "content": [{"text": "go"}]}
-    session = read_session("gemini", gemini(asked, {"type": "gemini", "content": "", "toolCalls": calls}), {})
+    answer = {"type": "gemini", "content": "", "timestamp": AT.format(2), "toolCalls": calls}
+    session = read_session("gemini", gemini({"type": "user", "content": "go"}, answer), {})
 
     assert list_ends(session) == [("c1", "denied"), ("c2", "error")]
+    names = [name for name, _, _ in told(session)]
+    assert names == ["UserPromptSubmit", "PreToolUse", "PostToolUse", "PreToolUse", "PostToolUse"]
 
     error = "requires permission, but background agents cannot prompt for confirmation. The tool call was denied."
     ends = [

@@ -96,12 +96,9 @@ def record_moment(at: Site, call: HookInput) -> bool:
             look_after(at, recorder)
             turns = _read_turns(at, moment)
         if moment.kind in ("prompt", "end", "closing", "interrupted", "ended"):
-            is_over = moment.kind not in ("prompt", "interrupted")
             if is_main and moment.kind != "prompt":
-                is_told = moment.kind in ("end", "closing")
-                _merge_transcript(at, call, tells_turn=is_told)
-            if is_over or not find_dialect(at.harness).queues_prompts:
-                _close_unanswered_calls(at, call, recorder, every=moment.kind == "ended")
+                _merge_transcript(at, call, tells_turn=moment.kind in ("end", "closing"))
+            _close_unanswered_calls(at, call, recorder, every=moment.kind == "ended")
         if moment.kind == "ended" and turns[-1].error is not None:
             _append_error(recorder, *turns[-1].error)
         if moment.kind == "prompt":
@@ -258,19 +255,21 @@ def _close_unanswered_calls(at: Site, call: HookInput, recorder: Recorder, *, ev
     own = call.events[0].named_id if call.events else None
     data = FileRecordStore(at.root).read(recorder.place)
     dialect = find_dialect(at.harness)
-    is_told = call.moment.kind in dialect.amid_calls and os.path.isfile(at.transcript or "")
+    is_told = call.moment.kind in dialect.amid_calls and (
+        dialect.tells_ends or os.path.isfile(at.transcript or "")
+    )
     open_calls = _list_open_calls(data)
     ids = [str(fields.get("call_id")) for fields in open_calls]
     moments = [read_moment(fields.get("at")) or 0 for fields in open_calls]
     ends = read_ends(dialect, at.transcript, dict(zip(ids, moments, strict=True)))
     for fields, call_id in zip(open_calls, ids, strict=True):
-        if (not every and fields.get("agent") != call.subagent) or fields.get("call_id") == own:
+        if (not every and fields.get("agent") != call.subagent) or call_id == own:
             continue
         writer = get_object(fields, "by") or get_object(recorder.started, "session")
         if writer.get("session_id") not in (None, session[:200]):
             continue
         refusal, moment = ends.refused.get(call_id), read_moment(ends.reported_at.get(call_id))
-        # A call can go on then: its transcript says when it is over.
+        # A call can go on then: its hook or its transcript says when it is over.
         if is_told and refusal is None and moment is None:
             continue
         payload: Members = {
@@ -375,8 +374,8 @@ def _append_turn(
 ) -> None:
     """Append the turn whose end a hook reports, unless a transcript reported it before."""
     # The transcript that a hook names is the session's: of a subagent it says nothing.
-    nothing = Turn(find_dialect(at.harness))
-    facts = nothing if call.subagent is not None else _find_turn(turns, call.moment)
+    is_main = call.subagent is None
+    facts = _find_turn(turns, call.moment) if is_main else Turn(find_dialect(at.harness))
     for event in tell_moment(at.harness, call, facts):
         if not _is_recorded(at, call, recorder, event.payload, turns, key):
             _append(recorder, event.event, event.payload, key)

@@ -41,7 +41,8 @@ class Opencode(Dialect):
 
     output_holds_thinking = False
 
-    queues_prompts = True
+    amid_calls = ("prompt", "interrupted")
+    tells_ends = True
 
     def identify_call(self, payload: Payload) -> object:
         return match_first(payload, "tool_use_id")

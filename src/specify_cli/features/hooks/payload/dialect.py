@@ -83,8 +83,6 @@ class Dialect:
     # Whether equal calls that are made together have equal payloads, so that only their number
     # tells them apart.
     sends_equal_payloads = False
-    # Whether it tells a prompt while calls run, whose ends it tells nevertheless.
-    queues_prompts = False
     # Whether the program names to the commands of a subagent a session that its hooks never name.
     hides_sessions_of_commands = False
     # Whether its transcript can name calls otherwise than its hooks do.
@@ -95,8 +93,9 @@ class Dialect:
     # began, and whether that alone says how a command ended (`read_exit_status`).
     hides_output = False
     hides_exit_status = False
-    # The moments at which a call can go on; its transcript says when it ends.
+    # The moments at which a call can go on; its transcript says when it ends, or its hooks do.
     amid_calls: tuple[str, ...] = ("prompt",)
+    tells_ends = False
     # What stands in the ids of calls that no line of its transcript names, and in the line that
     # follows their end.
     unnamed_calls = ("", b"")

@@ -87,15 +87,16 @@ class GeminiReader(SessionReader):
             args = call.get("args")
             if isinstance(call.get("agentId"), str) and isinstance(args, dict):
                 self.note_agent(call["agentId"], args.get("agent_name"))
-            self.begin_call(str(call["id"]), str(call["name"]), args)
-            self._read_result(call)
+            ended = parse_time(call.get("timestamp")) or self.at
+            # of one that was interrupted the line is written at its end
+            self.begin_call(str(call["id"]), str(call["name"]), args, min(self.at, ended))
+            self._read_result(call, ended)
 
-    def _read_result(self, call: Line) -> None:
+    def _read_result(self, call: Line, at: int) -> None:
         results = [part.get("functionResponse") for part in call.get("result") or []]
         response: dict[str, Any] = next(
             (result["response"] for result in results if isinstance(result, dict)), {}
         )
-        at = parse_time(call.get("timestamp"))
         if call.get("status") == "cancelled":
             was_stopped = str(response.get("error")).endswith(_STOPPED)
             status = "error" if was_stopped else "denied"

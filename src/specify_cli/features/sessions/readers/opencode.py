@@ -87,7 +87,8 @@ class OpencodeReader(SessionReader):
                 self._completed = parse_time(get_object(data, "time").get("completed"))
                 self.add_to_turn(line)
                 if isinstance(data.get("error"), dict):
-                    self.add_event("session.error", error=data["error"], timestamp=line["id"])
+                    error, ended = data["error"], self._completed
+                    self.add_event("session.error", ended, error=error, timestamp=line["id"])
         elif table == "part" and str(line.get("message_id")) in self._roles:
             self._read_part(line, data)
 
