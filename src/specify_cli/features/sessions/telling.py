@@ -56,5 +56,5 @@ def _translate(session: Session, item: TranscriptEvent, root: str) -> Iterator[H
             {"status": item.status} if event.event == "tool_result" else {"ok": item.status == "ok"}
         )
         yield event._replace(payload={**event.payload, **stated})
-        if item.status == "denied" and event.event == "tool_result":
+        if item.status == "denied":
             yield HookEvent("approval", compose_approval(event.payload), event.phase, event.call_id)
