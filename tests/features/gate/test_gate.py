@@ -835,6 +835,27 @@ def test_a_gate_file_that_is_too_large_is_no_missing_one(tmp_path: Path, size: i
     assert (ran.code, ran.error()["error_code"]) == (1, "GATE_INVALID")
 
 
+def test_a_secret_is_found_in_a_name_and_in_a_file_that_lies_among_records_and_is_none(tmp_path: Path) -> None:
+    shop = Shop(tmp_path, "  secrets: fail")
+    token = "ghp_2ZxW7vTn4RbL8mYc1JdPs6HgUf3EoXiVkQ9a"
+    junk = [
+        ".kittify/trail/2026-11/secret.jsonl",
+        ".kittify/trail/.git-keys",
+        ".kittify/trail/log/1-8be7c47d/more.txt",
+        ".kittify/events/annexes/more/more.jsonl",
+    ]
+    names = [f"src/{token}", f".kittify/trail/2026-11/{token}-01JD4Q3S0000000000000000A1.jsonl"]
+    for name in junk:
+        shop.write(name, f"token = '{token}'\n")
+    for name in names:
+        shop.write(name, "x = 1\n")
+    git(shop.root, "add", "-Af")
+    shop.commit()
+    told = {(one["path"], one["first"]) for one in shop.judge()["findings"] if one["code"] == "SECRET_WRITTEN"}
+
+    assert told == {*((name, 1) for name in junk), *((name, None) for name in names)}
+
+
 def test_records_in_the_branch_are_evidence_and_no_work_that_could_hold_a_secret(tmp_path: Path) -> None:
     """A digest in a record can look like anything; what is in it was masked when it was written."""
     shop = Shop(tmp_path, "  secrets: fail\n  records: {level: fail, of: all}")

@@ -383,7 +383,7 @@ def test_a_branch_that_brings_more_records_than_files_are_looked_at_is_traced_wh
     git(tmp_path, "commit", "-qm", "start")
     for project in ("", "packages/web/"):
         for at in range(4):
-            kept = tmp_path / f"{project}.kittify/trail/2026-11/builder-{at}.jsonl"
+            kept = tmp_path / f"{project}.kittify/trail/2026-11/builder-{at:026}.jsonl"
             blob = tmp_path / f"{project}.kittify/events/objects/{at:02x}/{at:062x}"
             for path in (kept, blob):
                 path.parent.mkdir(parents=True, exist_ok=True)

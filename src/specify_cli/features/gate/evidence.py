@@ -25,7 +25,14 @@ from doctrine.text import count, make_encodable
 from doctrine.yaml_reader import YamlError, read_yaml
 from specify_cli.cli.tables.points import call_fill, list_fills
 from specify_cli.errors import InvocationError, StoredDataError
-from specify_cli.features.gate.judging import Evidence, Judged, Weakening, find_secrets, judge_range
+from specify_cli.features.gate.judging import (
+    Evidence,
+    Judged,
+    Weakening,
+    find_secret_names,
+    find_secrets,
+    judge_range,
+)
 from specify_cli.features.gate.rules import (
     DECIDING,
     GATE,
@@ -150,6 +157,13 @@ def _gather_evidence(branch: _Branch, index: SearchIndex) -> Evidence:
         origin = origin._replace(not_known=(*origin.not_known, said))
     unseen = _find_unpublished(branch, origin)
     origin = origin._replace(not_known=(*origin.not_known, *unseen))
+    changed = list_changed(branch.top, changes)
+    files = {file.path for file in changes.files}
+    named = {
+        name
+        for name, status in changed.items()
+        if status == "A" and (name in files or name.startswith(f"{branch.prefix}{layout.KITTIFY}/"))
+    }
     return Evidence(
         base.gate,
         base.has_file,
@@ -159,8 +173,11 @@ def _gather_evidence(branch: _Branch, index: SearchIndex) -> Evidence:
         base.policy is not None or base.signers is not None,
         frozenset(_find_published(branch, base.paths).values()),
         *_list_untold(branch),
-        tuple(find_secrets(changes.files, base.config.redaction)),
-        _find_weakening(branch),
+        (
+            *find_secrets(changes.files, base.config.redaction),
+            *find_secret_names(named, base.config.redaction),
+        ),
+        _find_weakening(branch, changed),
         {make_encodable(file.path): file.blob for file in changes.files},
         dict(_ask_custom(base.gate, origin)),
         {
@@ -362,11 +379,10 @@ def _list_untold(branch: _Branch) -> tuple[tuple[str, ...], bool]:
 # --- what the branch changes of the rules
 
 
-def _find_weakening(branch: _Branch) -> Weakening:
-    """Return what the branch changes of the rules that it is under."""
+def _find_weakening(branch: _Branch, changed: Mapping[str, str]) -> Weakening:
+    """Return what the branch changes of the rules that it is under; `changed` are its files."""
     _, top, prefix, base, changes = branch
     below = f"{prefix}.kittify/"
-    changed = list_changed(top, changes)
     names = {path.removeprefix(below) for path in changed if path.startswith(below)}
     before = _Reader(top, base.tip, prefix, base.paths)
     head = before._replace(commit=changes.head, paths=changes.paths)

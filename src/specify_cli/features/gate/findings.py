@@ -91,7 +91,7 @@ KINDS: dict[str, Kind] = {
     ),
     "SECRET_WRITTEN": Kind(
         "secrets",
-        "a line looks like a password, key or token",
+        "a line, or a name, looks like a password, key or token",
         "Take it out of the branch's history and revoke it; redaction.allow excepts a text.",
     ),
     "DENY_BECAME_ALLOW": Kind(

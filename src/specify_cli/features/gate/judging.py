@@ -7,7 +7,7 @@ print(judged.verdict)        # pass, fail or damaged
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -31,10 +31,11 @@ PROOFS = ("damaged", "claimed", "sealed", "linked", "logged", "witnessed")
 
 
 class Secret(NamedTuple):
-    """A line that holds what the rule `rule_id` of redaction masks."""
+    """A line that holds what the rule `rule_id` of redaction masks; without a line it is the name
+    of the file."""
 
     path: str
-    line: int
+    line: int | None
     rule_id: str
 
 
@@ -408,7 +409,8 @@ def _judge_secrets(finder: _Finder) -> Findings:
         if rule.covers(item.path):
             subject = f"{item.path}@{finder.evidence.blobs.get(item.path, '')}"
             place = (item.path, item.line, item.line, None)
-            yield from _make("SECRET_WRITTEN", rule, subject, place, item.rule_id)
+            said = f"{item.rule_id}, in the file's name" if item.line is None else item.rule_id
+            yield from _make("SECRET_WRITTEN", rule, subject, place, said)
 
 
 def _judge_weakening(finder: _Finder) -> Findings:
@@ -494,6 +496,12 @@ def find_secrets(files: Sequence[ChangedFile], rules: RuleSet) -> Iterator[Secre
         places.update((at, one) for at in alone for one in redact(file.lines[at], rules).counts)
         for at, rule_id in sorted(places):
             yield Secret(make_encodable(file.path), at + 1, rule_id)
+
+
+def find_secret_names(names: Iterable[str], rules: RuleSet) -> Iterator[Secret]:
+    """Yield the names of files that hold what records mask."""
+    for name in sorted(names):
+        yield from (Secret(make_encodable(name), None, one) for one in redact(name, rules).counts)
 
 
 def _list_windows(changed: Sequence[int], size: int) -> Iterator[tuple[int, int]]:

@@ -40,15 +40,20 @@ _BLAMED = re.compile(rb"^([0-9a-f]{40,64}) [0-9]+ ([0-9]+)(?: [0-9]+)?$", re.M)
 _LOG = ("log", "--format=format:%x1e%H", "--raw", "-c", "-z", "--no-abbrev", "--no-renames")
 _SHA = re.compile(r"[0-9a-f]{7,64}")
 _HEX = "[0-9a-f]"
+_ID = "[0-9A-HJKMNP-TV-Z]" * 26
 # Records, what they lead to, and waivers are no work by themselves, of this project or of others in
 # folders. Git passes over them, so that they take no room among the files and hide no move of one.
+# What lies among them under a name of another form is work.
 _EVIDENCE = (
-    "trail/.git*",
-    "trail/[0-9][0-9][0-9][0-9]-[0-9][0-9]/?*.jsonl",
-    "trail/log/?*/?*",
-    "events/.git*",
+    "trail/.gitattributes",
+    f"trail/[0-9][0-9][0-9][0-9]-[0-9][0-9]/*{_ID}.jsonl",
+    "trail/log/?*/[0-9]*.leaves",
+    "trail/log/?*/[0-9]*.checkpoint",
+    "trail/log/?*/?*.enrolled",
+    "events/.gitattributes",
+    "events/.gitignore",
     f"events/objects/{_HEX * 2}/{_HEX * 62}",
-    "events/annexes/?*/?*.jsonl",
+    f"events/annexes/{_ID}/{_ID}.jsonl",
     f"gate-waivers/{_HEX * 16}.json",
 )
 _WORK = (":(top)", *(f":(top,exclude,glob)**/.kittify/{name}" for name in _EVIDENCE))
