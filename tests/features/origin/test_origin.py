@@ -354,6 +354,9 @@ def test_records_of_other_worktrees_are_named_where_a_line_has_none(repository: 
         ("one\ntwo", "one\ntwo\ntwo\n", (2,), 0),
         ("one", "one\ntwo", (1,), 0),
         ("one\ntwo", "one\nthree", (1,), 1),
+        ("one\ntwo\nthree", "one\nnew\nthree\nfour", (1, 3), 1),
+        ("one\ntwo\nthree\nfour\n", "one\nnew\nthree", (1,), 2),
+        ("one\ntwo", "two\none", (1,), 1),
     ],
 )
 def test_a_last_line_of_which_only_the_end_of_line_changed_is_as_it_was(

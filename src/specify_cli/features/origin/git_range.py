@@ -359,17 +359,22 @@ def _parse_hunks(output: bytes) -> dict[tuple[str, str], _Hunks]:
 
 def _read_sizes(text: bytes) -> Iterator[tuple[int, int, int, int]]:
     """Yield where lines went and came, and how many. A last line of which only the end of line
-    went or came is as it was."""
+    went or came is as it was, also where lines came or went before and behind it."""
     heads = list(_HUNK.finditer(text))
     for hunk in heads:
         first, gone, begin, size = int(hunk[1]), int(hunk[2] or 1), int(hunk[3]), int(hunk[4] or 1)
         if hunk is heads[-1] and _NO_END in text:
             rows = text[hunk.end() :].split(b"\n")
             old, new = ([row[1:] for row in rows if row[:1] == mark] for mark in (b"-", b"+"))
-            if len(old) == 1 and new[:1] == old:  # lines may have come behind it
-                first, gone, begin, size = first + 1, 0, begin + 1, size - 1
-            elif old and new and old[-1] == new[-1]:
-                gone, size = gone - 1, size - 1
+            same = None
+            if old and old[-1] in new:
+                same = gone - 1, new.index(old[-1])
+            elif new and new[-1] in old:
+                same = old.index(new[-1]), size - 1
+            if same is not None:
+                yield first, same[0], begin, same[1]
+                first, begin = first + same[0] + 1, begin + same[1] + 1
+                gone, size = gone - same[0] - 1, size - same[1] - 1
         yield first, gone, begin, size
 
 
