@@ -433,6 +433,60 @@ def test_a_patch_longer_than_a_record_keeps_is_whole_by_what_it_left_or_not_know
     assert any(lost.problem in said for said in report.not_known)
 
 
+def test_a_line_whose_neighbours_changed_since_is_traced_in_the_commit_it_came_in(
+    repository: Path, tmp_path: Path
+) -> None:
+    """Without words of its own it says too little, and what stood around it is gone."""
+    root, history = begin_history(repository, tmp_path / "between")
+    before = git(root, "rev-parse", "HEAD").strip()
+    path = root / "src/first name.py"
+    ids = []
+
+    def write(request: str, after: str, kind: str = "modify") -> None:
+        text = path.read_text() if path.exists() else ""
+        with open_invocation(root, request) as run:
+            path.write_text(after)
+            run.patch(f"src/{path.name}", kind, before=text, after=after)
+        ids.append(run.invocation_id)
+        history.commit(request)
+
+    write(
+        "implement the totals",
+        "def total_of(order):\n    total = sum(\n        order.lines\n    );\n    return total\n",
+        "create",
+    )
+    write("fix the prices", path.read_text().replace("order.lines", "line.price for line in order.lines"))
+    path.write_text(path.read_text().replace("    return total\n", "    return total.rounded(2)\n"))
+    path.rename(root / "src/größe.py")
+    history.commit("by hand")
+
+    (file,) = trace(root, tmp_path, f"{before}..HEAD").files
+    writers = {part.first: part.invocation_ids for part in file.stretches}
+
+    assert writers == {1: (ids[0],), 3: (ids[1],), 4: (ids[0],), 5: ()}
+
+
+def test_a_line_by_hand_is_not_given_to_who_wrote_it_again_elsewhere(repository: Path, tmp_path: Path) -> None:
+    root, history = begin_history(repository, tmp_path / "again")
+    before = git(root, "rev-parse", "HEAD").strip()
+    path = root / "src/cart.py"
+    line = "    check_the(cart)\n"
+    path.write_text(f"def add(order):\n{line}    order.add()\n")
+    history.commit("by hand")
+    with open_invocation(root, "check it at the end too") as run:
+        text = path.read_text()
+        path.write_text(f"{text}def end(order):\n{line}    order.end()\n")
+        run.patch("src/cart.py", "modify", before=text, after=path.read_text())
+    history.commit("by an agent")
+    path.write_text(path.read_text().replace("def add(order)", "def add_to(order)").replace("order.add()", "add()"))
+    history.commit("by hand")
+
+    (file,) = trace(root, tmp_path, f"{before}..HEAD").files
+    told = [(part.first, part.last) for part in file.stretches if part.invocation_ids]
+
+    assert told == [(4, 6)]
+
+
 def test_a_file_that_one_commit_of_several_changed_is_not_asked_of_blame(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

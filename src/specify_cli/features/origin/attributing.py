@@ -41,8 +41,15 @@ def attribute_file(
 
     `texts` are the texts of its edits.
     """
+    return join_lines(file, attribute_lines(file, named, edits, texts))
+
+
+def attribute_lines(
+    file: ChangedFile, named: Names, edits: Sequence[Edit], texts: Sequence[KeptText]
+) -> dict[int, tuple[Edit, ...]]:
+    """Return for each line of a file, by its number, the edits that may have written it."""
     if not file.changed:
-        return ()
+        return {}
     writers = find_writers(file.lines, named, edits, file.came)
     digests = list(map(digest_line, file.lines))
     _follow_commits(file, digests, writers, edits)
@@ -54,10 +61,56 @@ def attribute_file(
         # What an edit took is older than the form that it gave it.
         if _has(ADDED, digests[at], by) or not _has(REMOVED, digests[at], by)
     }
-    writer_of = {**dict(enumerate(writers)), **by_text}
-    _fill_blanks(file, writer_of)
-    reformatted = {at for at, by in by_text.items() if not _has(ADDED, digests[at], by)}
-    return tuple(_join(file, writer_of, reformatted))
+    return {**dict(enumerate(writers)), **by_text}
+
+
+def join_lines(file: ChangedFile, writers: dict[int, tuple[Edit, ...]]) -> tuple[Stretch, ...]:
+    """Return the changed lines of a file as stretches; blank ones go with their neighbours."""
+    reformatted = {
+        at
+        for at in file.changed
+        if writers[at] and not _has(ADDED, digest_line(file.lines[at]), writers[at])
+    }
+    _fill_blanks(file, writers)
+    return tuple(_join(file, writers, reformatted))
+
+
+def list_unknown(
+    file: ChangedFile, writers: Mapping[int, tuple[Edit, ...]], edits: Sequence[Edit]
+) -> list[int]:
+    """Return the changed lines without a writer that an edit added somewhere."""
+    return [
+        at
+        for at in file.changed
+        if not writers[at]
+        and file.lines[at].strip()
+        and _has(ADDED, digest_line(file.lines[at]), edits)
+    ]
+
+
+def drop_given(
+    file: ChangedFile,
+    writers: Mapping[int, tuple[Edit, ...]],
+    found: Mapping[int, tuple[Edit, ...]],
+    edits: Sequence[Edit],
+) -> dict[int, tuple[Edit, ...]]:
+    """Return which of some more writers `found` can be told: a line that an invocation added is
+    given once, so another one of the same content is somebody else's."""
+    spare = Counter(
+        (edit.invocation_id, line.digest)
+        for edit in edits
+        for hunk in edit.hunks
+        for line in hunk
+        if line.mark == ADDED
+    )
+    digests = list(map(digest_line, file.lines))
+    spare.subtract((edit.invocation_id, digests[at]) for at, by in writers.items() for edit in by)
+    spare.subtract((edit.invocation_id, digests[at]) for at, by in found.items() for edit in by)
+    return {
+        at: by
+        for at, by in found.items()
+        if all(spare[edit.invocation_id, digests[at]] >= 0 for edit in by)
+    }
 
 
 def _follow_commits(

@@ -36,7 +36,10 @@ _HUNK = re.compile(rb"^@@ -([0-9]+)(?:,([0-9]+))? \+([0-9]+)(?:,([0-9]+))? @@", 
 _NO_END = b"\n\\ No newline at end of file"
 # Where lines went and how many, where lines came and how many.
 _Hunks = Sequence[tuple[int, int, int, int]]
-_BLAMED = re.compile(rb"^([0-9a-f]{40,64}) [0-9]+ ([0-9]+)(?: [0-9]+)?$", re.M)
+# Of a line its commit, its number there and at the end, and its path there.
+_BLAMED = re.compile(
+    rb"^([0-9a-f]{40,64}) ([0-9]+) ([0-9]+)(?: [0-9]+)?$.*?^filename (.+?)$", re.M | re.S
+)
 _LOG = ("log", "--format=format:%x1e%H", "--raw", "-c", "-z", "--no-abbrev", "--no-renames")
 _SHA = re.compile(r"[0-9a-f]{7,64}")
 _HEX = "[0-9a-f]"
@@ -170,7 +173,7 @@ def list_changed(top: str, changes: ChangeRange) -> dict[str, str]:
     words = ("diff-tree", "-r", "-z", "--name-status", "--no-renames")
     fields = _ask(top, *words, changes.base, changes.head, "--").split(b"\0")
     return {
-        _decode(name): status.decode()
+        os.fsdecode(name): status.decode()
         for status, name in zip(fields[::2], fields[1::2], strict=False)
     }
 
@@ -178,7 +181,7 @@ def list_changed(top: str, changes: ChangeRange) -> dict[str, str]:
 def list_paths(top: str, commit: str) -> frozenset[str]:
     """Return the paths of all files of a commit."""
     listed = _ask(top, "ls-tree", "-r", "-z", "--name-only", "--full-tree", commit)
-    return frozenset(_decode(name) for name in listed.split(b"\0") if name)
+    return frozenset(os.fsdecode(name) for name in listed.split(b"\0") if name)
 
 
 def list_projects(paths: Iterable[str]) -> list[str]:
@@ -241,8 +244,8 @@ def _read_commits(top: str, since: str, head: str) -> tuple[list[Commit], bool, 
         top, "log", f"--max-count={MAX_COMMITS + 1}", f"--format=format:{form}%x00%x1e%x00",
         *revisions, "--",
     )  # fmt: skip
-    commits, is_plain = [], True
-    for entry in _decode(output).split("\0\x1e\0"):
+    commits, is_plain = [], False
+    for entry in os.fsdecode(output).split("\0\x1e\0"):
         fields = entry.lstrip("\n").split("\0")
         if len(fields) != 6:
             continue
@@ -251,7 +254,7 @@ def _read_commits(top: str, since: str, head: str) -> tuple[list[Commit], bool, 
         named = dict.fromkeys((author, committer, *trailers.split("\n")))
         agents = tuple(name for name in named if any(map(_AGENTS.search, re.split("[<>]", name))))
         commits.append(Commit(sha, author, at, subject, agents))
-        is_plain = is_plain and len(parents) < 2
+        is_plain = len(parents) < 2
     more = len(commits) > MAX_COMMITS
     is_plain = is_plain and len(commits) == 1
     return (
@@ -277,7 +280,7 @@ class _Row(NamedTuple):
 def _list_files(top: str, base: str, head: str, paths: Sequence[str]) -> Iterator[_Row]:
     words = ["diff", "--raw", "-z", "--no-abbrev", "-M", "--no-ext-diff", base, head, "--"]
     sought = (*map(literal, paths), *_WORK[bool(paths) :])
-    fields = iter(map(_decode, _ask(top, *words, *sought).split(b"\0")))
+    fields = iter(map(os.fsdecode, _ask(top, *words, *sought).split(b"\0")))
     for line in fields:
         if line.startswith(":"):
             _, mode, old_blob, blob, status = line.split(" ")
@@ -381,7 +384,7 @@ def _read_sizes(text: bytes) -> Iterator[tuple[int, int, int, int]]:
 def read_log(top: str, changes: ChangeRange, path: str, form: str) -> list[str]:
     """Return what git's log of a file in a range prints in a format, line by line."""
     words = ("log", f"--format={form}", f"{changes.base}..{changes.head}", "--", literal(path))
-    return list(filter(None, _decode(read_git(top, *words) or b"").split("\n")))
+    return list(filter(None, os.fsdecode(read_git(top, *words) or b"").split("\n")))
 
 
 def read_versions(top: str, changes: ChangeRange, paths: Iterable[str]) -> list[tuple[str, ...]]:
@@ -390,13 +393,28 @@ def read_versions(top: str, changes: ChangeRange, paths: Iterable[str]) -> list[
     return [split_text(data) for data in read_blobs(top, names).values() if data is not None]
 
 
+def read_version(top: str, changes: ChangeRange, sha: str, path: str) -> ChangedFile | None:
+    """Return a file as it was in a commit of a range, all its lines that came in the range as
+    changed; None where it cannot be read, as one whose name git quotes.
+
+    They came when their authors wrote them: what was recorded later, this version does not hold.
+    """
+    name = f"{sha}:{path}"
+    data = read_blobs(top, [name])[name]
+    if data is None:
+        return None
+    lines = split_text(data)
+    since = "" if changes.base == _EMPTY_TREE else changes.base
+    commits = RangeCommits(top, since, sha, {one.sha: one.at for one in changes.commits})
+    file = ChangedFile(path, None, "modified", "", lines, tuple(range(len(lines))))
+    version = commits.blame(file)
+    came = {at: Came(one.written, one.written) for at, one in version.came.items()}
+    return version._replace(changed=tuple(version.commits), came=came)
+
+
 def literal(path: str) -> str:
     """Return how git is given a path of the repository that stands for itself alone."""
     return f":(top,literal){path}"
-
-
-def _decode(data: bytes) -> str:
-    return os.fsdecode(data)
 
 
 # --- in which commit of a range each line came
@@ -435,7 +453,7 @@ class RangeCommits(NamedTuple):
         `old_blob` is the file as it was before the range."""
         only = self.changes.get(file.path)
         if only is None or only.blobs != (old_blob, file.blob) or file.old_path is not None:
-            return self._blame(file)
+            return self.blame(file)
         # what the range did to the file is what this commit did
         return self.name_commit(file, only.sha)
 
@@ -444,17 +462,23 @@ class RangeCommits(NamedTuple):
         came = dict.fromkeys(file.changed, Came(self.known.get(sha, "")))
         return file._replace(commits=dict.fromkeys(file.changed, sha), came=came)
 
-    def _blame(self, file: ChangedFile) -> ChangedFile:
+    def blame(self, file: ChangedFile) -> ChangedFile:
+        """Return a file with the commit that git's blame names for each of its changed lines, and
+        where in it they stood."""
         revision = f"{self.since}..{self.head}" if self.since else self.head
-        words = ["blame", "--line-porcelain", "--no-textconv", revision, "--", file.path]
-        output = read_git(self.top, "--no-replace-objects", *words)
+        words = ["-c", "core.quotePath=false", "blame", "--line-porcelain", "--no-textconv"]
+        output = read_git(self.top, "--no-replace-objects", *words, revision, "--", file.path)
         if output is None:
             return file._replace(problem="git did not say in time in which commits its lines came")
         # Before each line of the file, which begins with a tab, stands where it is from.
-        stated = ((int(match[2]) - 1, match[1].decode()) for match in _BLAMED.finditer(output))
-        changed = set(file.changed)
-        named = {at: sha for at, sha in stated if at in changed and sha in self.known}
-        return file._replace(commits=named, came=dict(enumerate(list_times(output))))
+        changed, commits, stood = set(file.changed), dict[int, str](), dict[int, tuple[str, int]]()
+        for sha, then, now, path in _BLAMED.findall(output):
+            at = int(now) - 1
+            if at in changed and sha.decode() in self.known:
+                commits[at] = sha.decode()
+                stood[at] = os.fsdecode(path), int(then) - 1
+        came = dict(enumerate(list_times(output)))
+        return file._replace(commits=commits, came=came, stood=stood)
 
 
 def _find_single(output: str) -> dict[str, _Change | None]:

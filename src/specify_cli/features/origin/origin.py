@@ -10,13 +10,21 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 from doctrine.text import count, make_encodable, say
 from specify_cli.errors import InvocationError
 from specify_cli.features.approvals.approvals import Approval, judge_approvals
-from specify_cli.features.origin.attributing import KeptText, attribute_file
-from specify_cli.features.origin.git_range import read_log, read_versions
+from specify_cli.features.origin.attributing import (
+    KeptText,
+    attribute_file,
+    attribute_lines,
+    drop_given,
+    join_lines,
+    list_unknown,
+)
+from specify_cli.features.origin.git_range import read_log, read_version, read_versions
 from specify_cli.features.origin.report import (
     ChangedFile,
     ChangeRange,
@@ -55,6 +63,8 @@ from specify_cli.storage.store import Place, require_started
 
 # What an approval is worth whose signature was checked, as a timeline's status says it.
 _CHECKED = "(signed by a trusted key)"
+# So many versions of a file are read beside the one at the end of a range.
+_MAX_VERSIONS = 32
 
 
 class Reading(NamedTuple):
@@ -157,9 +167,23 @@ def _trace_file(
     if any(edit.is_cut for edit in edits):
         versions = read_versions(top, changes, names)
         edits = [edit.restore(versions) for edit in edits]
-    gone = {edit.path for edit in edits if f"{prefix}{edit.path}" not in changes.paths}
-    texts = list(_list_texts(edit for edit in edits if edit.path in own))
-    stretches = attribute_file(file, Names({*own}, gone), edits, texts)
+
+    def attribute(version: ChangedFile, paths: Collection[str]) -> dict[int, tuple[Edit, ...]]:
+        gone = {edit.path for edit in edits if f"{prefix}{edit.path}" not in changes.paths}
+        texts = list(_list_texts(edit for edit in edits if edit.path in paths))
+        return attribute_lines(version, Names({*paths}, gone), edits, texts)
+
+    writers = attribute(file, own)
+    unknown = list_unknown(file, writers, edits)
+    # What stood around a line can have changed since it came.
+    found: dict[int, tuple[Edit, ...]] = {}
+    for (sha, path), numbers in islice(_group_by_version(file, unknown), _MAX_VERSIONS):
+        version = read_version(top, changes, sha, path)
+        if version is not None and version.lines != file.lines and path.startswith(prefix):
+            there = attribute(version, [*own, make_encodable(path.removeprefix(prefix))])
+            found |= {at: there.get(number, ()) for at, number in numbers.items()}
+    writers |= drop_given(file, writers, found, edits)
+    stretches = join_lines(file, writers)
     open_lines = sum(part.size for part in stretches if not part.invocation_ids and not part.blank)
     cut = sorted({edit.invocation_id for edit in edits if edit.path in own and edit.is_cut})
     if not open_lines or not cut:
@@ -168,6 +192,19 @@ def _trace_file(
         f"of {count(open_lines, 'line')} it is not known who wrote them: records keep {MAX_LINES} "
         f"lines of a patch, as {cut[0]} did"
     )
+
+
+def _group_by_version(
+    file: ChangedFile, lines: Iterable[int]
+) -> Iterator[tuple[tuple[str, str], dict[int, int]]]:
+    """Yield the commits that some lines came in, each with the path that the file had there, and
+    for each line the number it had."""
+    groups: dict[tuple[str, str], dict[int, int]] = {}
+    for at in lines:
+        if at in file.stood:
+            path, number = file.stood[at]
+            groups.setdefault((file.commits[at], path), {})[at] = number
+    yield from groups.items()
 
 
 def _trace_removal(

@@ -31,8 +31,9 @@ class ChangedFile(NamedTuple):
     """One file of the range, as it is at its end.
 
     `changed` are the numbers of its lines, from 0, that came in the range; `commits` names for some
-    of them the commit, and `came` says when. `gone` are the lines that went, as far
-    as they were read; `removed` counts them. `problem` says why its lines are not known.
+    of them the commit, `stood` the path and the number they had there, where the file changed
+    since, and `came` says when. `gone` are the lines that went, as far as they were read;
+    `removed` counts them. `problem` says why its lines are not known.
     """
 
     path: str
@@ -46,6 +47,7 @@ class ChangedFile(NamedTuple):
     removed: int = 0
     problem: str | None = None
     gone: tuple[str, ...] = ()
+    stood: Mapping[int, tuple[str, int]] = {}
 
 
 class ChangeRange(NamedTuple):
