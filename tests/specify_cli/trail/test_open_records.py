@@ -19,7 +19,7 @@ from specify_cli.libraries.work.sharing import HERE
 from specify_cli.record.findings import RecordReport
 from specify_cli.record.record import FIX_LINES
 from specify_cli.trail.log.entries import open_log
-from support import run_process, wait_until
+from support import Cli, run_process, wait_until
 from trails import RECORDS, codes, load, make_repository, sign, verify
 
 SECOND = 1_000_000_000
@@ -117,6 +117,22 @@ def test_what_lies_behind_the_last_fixed_tip_is_said_not_to_be_proven(work: Work
 
     assert codes(judged) == set()
     assert (said if closing else cut) in judged.not_proven
+
+
+@pytest.mark.parametrize("closing", [False, True])
+def test_one_record_by_itself_is_held_to_the_tips_that_were_fixed_of_it(work: Work, cli: Cli, closing: bool) -> None:
+    work.add(FIX_LINES + 5)
+    lines = work.path.read_bytes().splitlines(keepends=True)
+    if closing:
+        work.executor.complete(work.id)
+    whole = cli("invocations", "verify", work.id, cwd=work.root)
+    work.path.write_bytes(b"".join(lines[:20]))
+    cut = cli("invocations", "verify", work.id, cwd=work.root)
+
+    said = "that 8 lines of 1 record were not changed before the close (no tip was fixed behind them)"
+    opened = "that no line of 1 open record was changed or cut off (8 lines behind the last fixed tip)"
+    assert whole.code == 0 and (said if closing else opened) in whole.out
+    assert cut.code == 3 and "FIXED_TIP_MISSING" in cut.out and "NOT INTACT" in cut.out
 
 
 def test_a_hook_fixes_the_tip_behind_its_answer(tmp_path: Path) -> None:

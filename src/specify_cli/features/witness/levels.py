@@ -51,7 +51,7 @@ from specify_cli.storage.publishing import find_unpublished
 from specify_cli.storage.store import Place
 from specify_cli.storage.worktrees import find_left_behind, find_sibling_roots
 from specify_cli.trail.log.entries import open_log
-from specify_cli.trail.log.leaves import ANNEX, Leaf
+from specify_cli.trail.log.leaves import ANNEX, FIXED, OF_INVOCATION, Leaf
 
 _SEAL = re.compile(rb',"~":"([0-9a-f]{64})"}\n')
 # In JSON text a quotation mark of a value is escaped, so this stands before seals alone.
@@ -135,6 +135,53 @@ class _Loose:
             )
 
 
+def hold_to_log(project: Project, report: RecordReport) -> tuple[RecordReport, tuple[str, ...]]:
+    """Return the report of one record with the tips it lost that this clone's logs fixed while it
+    was open, and what of its lines is not proven; nothing of one that no log here holds."""
+    lines = (line for log in open_log(project).generations() for line in log.read_lines())
+    own = str(report.invocation_id).encode()
+    leaves = [line.decode().split(" ") for line in lines if line[OF_INVOCATION] == own]
+    if not leaves:
+        return report, ()
+    loose = _Loose()
+    fixed = [seal for kind, _, seal in leaves if kind == FIXED]
+    report = _hold_to_fixed(project.root, report, fixed, loose)
+    return report, tuple(loose.describe(int(report.status == "open")))
+
+
+def _hold_to_fixed(
+    root: str, report: RecordReport, fixed: Sequence[str], loose: _Loose
+) -> RecordReport:
+    """Return the report of a record with the tips it lost of those that were fixed; its lines
+    behind the last one are counted."""
+    seals = _number_seals(root, str(report.invocation_id), fixed) if fixed else None
+    lost = _list_lost(report.file, fixed, seals)
+    last = max((seals or {}).values(), default=LAST_OPENING_SEQ)
+    loose.count(report, report.lines - 1 - last - (report.status == "closed"))
+    return report._replace(findings=(*report.findings, *lost))
+
+
+def _number_seals(root: str, invocation_id: str, fixed: Iterable[str]) -> dict[str, int] | None:
+    """Return which of some tips end a line of a record that is here, each with the number of its
+    line; None where it has no whole line."""
+    data = read_with_annexes(root, invocation_id) or b""
+    if _SEAL.search(data) is None:
+        return None
+    places = {seal: data.find(f',"~":"{seal}"}}\n'.encode()) for seal in fixed}
+    return {seal: data.count(_SEALED, 0, at) for seal, at in places.items() if at >= 0}
+
+
+def _list_lost(
+    file: str, fixed: Sequence[str], seals: Mapping[str, int] | None
+) -> tuple[Finding, ...]:
+    """Return what is wrong with a record that lost tips which were fixed while it was open.
+
+    Of a record that is not here, or has no whole line, that is said by itself.
+    """
+    lost = [] if seals is None else [seal for seal in fixed if seal not in seals]
+    return tuple(finding("FIXED_TIP_MISSING", file, seal) for seal in lost)
+
+
 class TrailWatch:
     """Follows a project's records and logs, and judges them, or `only` one record, when all were
     read."""
@@ -171,11 +218,7 @@ class TrailWatch:
                     report = report._replace(findings=(*report.findings, claimed))
             elif report.invocation_id is not None:
                 fixed = self._watch.take_fixed(report.invocation_id)
-                seals = self._number_seals(report.invocation_id, fixed) if fixed else None
-                lost = self._list_lost(report.file, fixed, seals)
-                report = report._replace(findings=(*report.findings, *lost)) if lost else report
-                last = max((seals or {}).values(), default=LAST_OPENING_SEQ)
-                self._loose.count(report, report.lines - 1 - last - (report.status == "closed"))
+                report = _hold_to_fixed(self._project.root, report, fixed, self._loose)
             yield report
 
     def judge(self, reports: Iterable[RecordReport]) -> SetReport:
@@ -185,34 +228,14 @@ class TrailWatch:
         others = chain(strays(self._project), self.findings())
         return self.assess(judge_set(self.follow(reports), others))
 
-    def _number_seals(self, invocation_id: str, fixed: Iterable[str]) -> dict[str, int] | None:
-        """Return which of some tips end a line of a record that is here, each with the number of
-        its line; None where it has no whole line."""
-        data = read_with_annexes(self._project.root, invocation_id) or b""
-        if _SEAL.search(data) is None:
-            return None
-        places = {seal: data.find(f',"~":"{seal}"}}\n'.encode()) for seal in fixed}
-        return {seal: data.count(_SEALED, 0, at) for seal, at in places.items() if at >= 0}
-
-    def _list_lost(
-        self, file: str, fixed: Sequence[str], seals: Mapping[str, int] | None
-    ) -> tuple[Finding, ...]:
-        """Return what is wrong with a record that lost tips which were fixed while it was open.
-
-        Of a record that is not here, or has no whole line, that is said by itself.
-        """
-        lost = [] if seals is None else [seal for seal in fixed if seal not in seals]
-        return tuple(finding("FIXED_TIP_MISSING", file, seal) for seal in lost)
-
     def findings(self) -> Iterator[Finding]:
         """Yield what is wrong with the trail as a whole, once every record was followed."""
         missing = self._watch.finish()
         for invocation_id in self._watch.list_fixed():
             # Their leaves stand behind those of later records: the record was followed before.
             fixed = self._watch.take_fixed(invocation_id)
-            yield from self._list_lost(
-                invocation_id, fixed, self._number_seals(invocation_id, fixed)
-            )
+            seals = _number_seals(self._project.root, invocation_id, fixed)
+            yield from _list_lost(invocation_id, fixed, seals)
         yield from self._logs.findings
         yield from self._watch.findings
         yield from self._explain_cited(missing.cited)

@@ -25,7 +25,8 @@ from specify_cli.cli.terminal.output import (
 from specify_cli.cli.terminal.render import render_findings
 from specify_cli.errors import CallerError, say_failure
 from specify_cli.features.approvals.approvals import check_approvals
-from specify_cli.features.witness.levels import verify_in_trail, verify_trail
+from specify_cli.features.witness.levels import hold_to_log, verify_in_trail, verify_trail
+from specify_cli.features.witness.log.proofs import Checked
 from specify_cli.features.witness.logs import Trust, read_memory
 from specify_cli.features.witness.sources import (
     Examined,
@@ -85,13 +86,19 @@ def _verify_target(
     if place is not None and required not in (None, "intact"):
         judged, report = verify_in_trail(project, place, trust, anchors, engine)
         return judged, [report]
+    not_proven: tuple[str, ...] = ()
     if place is None and is_export(target):
         examined = verify_export(target, trust, anchors)
     else:
         report = verify_one(project, target, anchors)
+        if place is not None:
+            report, not_proven = hold_to_log(project, report)
         root = os.getcwd() if report.file == target else project.root
-        examined = Examined([check_approvals(report, root, trust.signers)])
-    return judge_reports(examined, trust.signers, anchored=bool(anchors)), examined.reports
+        report = check_approvals(report, root, trust.signers)
+        examined = Examined([report], Checked((), "", not_proven=not_proven))
+    # What the log leaves open says more of an open record's end than that it may be cut off.
+    anchored = bool(anchors or not_proven)
+    return judge_reports(examined, trust.signers, anchored=anchored), examined.reports
 
 
 def _verify_sources(values: Values, trust: Trust) -> int:
