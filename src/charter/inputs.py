@@ -100,6 +100,11 @@ class ContextInputs(NamedTuple):
     unreadable: Mapping[str, tuple[str, str]]
 
     @property
+    def contents(self) -> dict[str, bytes]:
+        """Return the bytes of each of the project's files, by its path."""
+        return {path: self.blobs[digest] for path, digest in self.files.items()}
+
+    @property
     def shipped_digest(self) -> str:
         """Return the digest of the shipped bundle."""
         return self.bundle.digest

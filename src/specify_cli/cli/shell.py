@@ -92,6 +92,12 @@ def read_project() -> Project:
     return project
 
 
+def load_writable() -> Project:
+    """Return the project for a command that writes. Raises StoredDataError CONFIG_INVALID where
+    its config cannot be used."""
+    return load_project(here(), home())[0]
+
+
 def judge_exit(match: bool | None, values: Values) -> int:
     """Return the exit code of a verdict. If the caller requests it, anything that could not be
     evaluated counts as a difference.
@@ -114,7 +120,9 @@ def get_text(values: Values, key: str) -> str | None:
 def get_texts(values: Values, key: str) -> list[str]:
     """Return the texts of an option or argument that can be given repeatedly."""
     value = values[key]
-    return [*map(str, value)] if isinstance(value, list) else []
+    if isinstance(value, list):
+        return [*map(str, value)]
+    return [] if value is None else [str(value)]
 
 
 def request_text(words: object) -> str:

@@ -233,6 +233,11 @@ def add_spent(project: Project, rows: Iterable[Row]) -> tuple[Row, ...]:
     return tuple(spent_rows)
 
 
+def read_test_commands(root: str, started: Mapping[str, object]) -> tuple[str, ...]:
+    """Return the test commands of the charter that a record began under."""
+    return read_commands(started, FileObjectStore(root).get)
+
+
 def has_failed_tests(project: Project, row: Row) -> bool:
     """Return whether the last tests of a record failed; False where that is not known.
 
@@ -243,7 +248,7 @@ def has_failed_tests(project: Project, row: Row) -> bool:
         record = read_record(project.root, Place(folder, name, row.invocation_id, row.profile_id))
         if record is None:
             return False
-        commands = read_commands(record.started, FileObjectStore(project.root).get)
+        commands = read_test_commands(project.root, record.started)
         lines = [*fields_of(record), *annex_events(project.root, row.invocation_id)]
         return judge_tests(lines, commands).state == FAILED
     except (OSError, InvocationError):
@@ -459,7 +464,7 @@ def tell_invocation(project: Project, value: Mapping[str, object]) -> Story:
     assert isinstance(events, View | list) and isinstance(annexes, list)
     lines = number_lines(events, annexes)
     started = next(iter(lines), {})
-    commands = read_commands(started, FileObjectStore(project.root).get)
+    commands = read_test_commands(project.root, started)
     story = tell_story(lines, commands, os.path.realpath(project.root))
     # An older writer's lines do not state the work package, but the row does.
     work = describe_work(value.get("mission"), value.get("work_package"))
@@ -498,7 +503,7 @@ def view_invocation(project: Project, invocation_id: str) -> dict[str, object]:
     row = _make_row(record, place)
     report = verify_place(project, place)
     started, completed, entries = record.started, record.completed or {}, record.entries
-    commands = read_commands(started, FileObjectStore(project.root).get)
+    commands = read_test_commands(project.root, started)
     annexes = annex_events(project.root, place.invocation_id)
     lines = number_lines(fields_of(record), annexes)
     evidence = weigh_evidence(started, lines)

@@ -10,7 +10,6 @@ from specify_cli.cli.terminal.person import require_person
 from specify_cli.errors import CallerError
 from specify_cli.features.approvals.approving import Wish
 from specify_cli.features.approvals.approving import approve as append_approval
-from specify_cli.project.config import load_project
 from specify_cli.room import Values
 
 
@@ -33,7 +32,7 @@ def approve(values: Values) -> int:
     about += " --deny" if values["deny"] else ""
     command = f"spec-kitty approve {values['invocation_id']}{about}"
     require_person(shell.caller().actor, "an approval", command)
-    project, _ = load_project(shell.here(), shell.home())
+    project = shell.load_writable()
     batch = append_approval(project, str(values["invocation_id"]), shell.caller(), wish)
     write_batch(batch, as_json=bool(values["json"]), dry_run=False)
     return 0

@@ -18,7 +18,6 @@ from specify_cli.libraries.archive import archive
 from specify_cli.libraries.archive.options import open_export
 from specify_cli.libraries.archive.unpacking import import_file
 from specify_cli.libraries.work.options import list_sources, open_engine
-from specify_cli.project.config import load_project
 from specify_cli.record.reading.views import json_pieces
 from specify_cli.room import Values
 
@@ -78,7 +77,7 @@ def export_each(values: Values) -> int:
 
 def import_(values: Values) -> int:
     """Bring the records of an export in."""
-    project, _ = load_project(shell.here(), shell.home())
+    project = shell.load_writable()
     done = import_file(project, str(values["file"]))
     lines = [f"imported: {name}" for name in done.records] + [
         f"here already: {name}" for name in done.present

@@ -17,12 +17,12 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from doctrine import os
-from doctrine.light_imports import sha256
 from specify_cli.errors import CallerError, EnvironmentFault, InvocationError
 from specify_cli.features.capsule.store import CapsuleRecordStore, read_event, split_events
 from specify_cli.features.replay.citation import resolve_uri
 from specify_cli.libraries.words.words import text_of
 from specify_cli.project.config import Project, load_project
+from specify_cli.record import layout
 from specify_cli.storage.index import Index
 from specify_cli.storage.queries import annex_events
 from specify_cli.storage.store import FileRecordStore, Place
@@ -74,9 +74,7 @@ def open_capsule(project: Project) -> CapsuleRecordStore:
             "write `memory_backend: capsule` there, or search the files: spec-kitty invocations "
             "search TEXT",
         )
-    place = sha256(os.path.realpath(project.root).encode("utf-8", "surrogateescape")).hexdigest()[
-        :16
-    ]
+    place = layout.name_place(os.path.realpath(project.root))
     workspace = (
         re.sub(r"[^A-Za-z0-9-]", "-", project.config.project_uuid or os.path.basename(project.root))
         or "project"

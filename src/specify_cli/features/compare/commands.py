@@ -17,8 +17,7 @@ from specify_cli.room import Values
 
 def compare(values: Values) -> int:
     """Compare two runs; 1 where they differ."""
-    option = values["targets"]
-    targets = [str(item) for item in option] if isinstance(option, list) else [str(option)]
+    targets = shell.get_texts(values, "targets")
     if targets == ["-"]:
         one, two = _read_chains(shell.stdin_bytes())
     elif len(targets) == 2:

@@ -21,8 +21,7 @@ _PAGES = build_environment(Path(__file__).parent / "templates", "spec-kitty comp
 
 def write_page(values: Values) -> int:
     """Write the page of two records; 1 where they differ."""
-    option, output = values["targets"], str(values["html"])
-    targets = [str(item) for item in option] if isinstance(option, list) else [str(option)]
+    targets, output = shell.get_texts(values, "targets"), str(values["html"])
     if len(targets) != 2:
         raise CallerError(
             "USAGE",

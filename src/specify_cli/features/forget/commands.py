@@ -34,7 +34,7 @@ from specify_cli.features.forget.pending import plan_pending
 from specify_cli.features.forget.targets import SHORTEST, Query
 from specify_cli.libraries.archive.sealing import Keys, name_subject
 from specify_cli.libraries.words.content_members import list_losable
-from specify_cli.project.config import Project, load_project
+from specify_cli.project.config import Project
 from specify_cli.record.ids import new_ulid
 from specify_cli.record.seal import open_line
 from specify_cli.record.verifying.erasures import list_in_force
@@ -54,7 +54,7 @@ _COMMANDS = {"held": "add", "released": "release"}
 
 def forget(values: Values) -> int:
     """Show what a query would have erased; with a yes erase it, and say what is left."""
-    project, _ = load_project(shell.here(), shell.home())
+    project = shell.load_writable()
     query = _read_query(project, values)
     for journal in erasing.list_journals(project):
         write_note(
@@ -243,7 +243,7 @@ def release_hold(values: Values) -> int:
 
 
 def _order_each(values: Values, event: str) -> int:
-    project, _ = load_project(shell.here(), shell.home())
+    project = shell.load_writable()
     ids = shlex.join(shell.get_texts(values, "ids")) or "ID"
     command = f'spec-kitty hold {_COMMANDS[event]} {ids} --reason "…"'
     require_person(shell.caller().actor, "a hold", command)

@@ -9,14 +9,13 @@ from doctrine.text import count
 from specify_cli.cli import shell
 from specify_cli.cli.terminal.output import one_line, write_answer
 from specify_cli.features.from_spec_kitty.bringing import BroughtOver, bring_over
-from specify_cli.project.config import load_project
 from specify_cli.room import Values
 from specify_cli.storage.index import Index
 
 
 def import_spec_kitty(values: Values) -> int:
     """Bring trails over and say what there is; 1 where a record here has other bytes."""
-    root = load_project(shell.here(), shell.home())[0].root
+    root = shell.load_writable().root
     source = os.path.abspath(str(values["folder"])) if values["folder"] else root
     result = bring_over(root, source, Index(root))
     write_answer(values, result, _render(result))

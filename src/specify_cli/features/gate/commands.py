@@ -31,7 +31,6 @@ from specify_cli.features.origin.git_range import find_commit, list_paths, list_
 from specify_cli.features.origin.origin import find_prefix
 from specify_cli.features.search.commands import open_index
 from specify_cli.libraries.archive.archive import create_file
-from specify_cli.project.config import load_project
 from specify_cli.record import layout
 from specify_cli.record.ids import rfc3339
 from specify_cli.record.record import is_invocation_id
@@ -128,7 +127,7 @@ def show_rules(values: Values) -> int:
 
 def waive(values: Values) -> int:
     """Sign a waiver and write its file."""
-    project, _ = load_project(shell.here(), shell.home())
+    project = shell.load_writable()
     rule, subject = str(values["rule"]), str(values["subject"])
     if rule not in Rules.model_fields:
         names = ", ".join(Rules.model_fields)
@@ -165,7 +164,7 @@ def install(values: Values) -> int:
         raise CallerError(
             "USAGE", "expected --github, --gitlab or --pre-push", "spec-kitty gate install --help"
         )
-    project, _ = load_project(shell.here(), shell.home())
+    project = shell.load_writable()
     package = shell.get_text(values, "package")
     written = install_files(find_top(project), kinds, package)
     if values["json"]:

@@ -65,7 +65,7 @@ from specify_cli.features.replay.replay import load_rules
 from specify_cli.features.search.database import SearchIndex
 from specify_cli.features.trail_ref.carrying import find_archive
 from specify_cli.features.what_if.backtest import judge_place
-from specify_cli.features.what_if.candidates import Sights, read_project
+from specify_cli.features.what_if.candidates import Sights, read_files
 from specify_cli.features.witness.levels import TrailWatch
 from specify_cli.features.witness.logs import Trust
 from specify_cli.features.witness.sources import verify_export
@@ -478,24 +478,22 @@ def _find_lost_hooks(top: str, changes: ChangeRange, changed: Iterable[str]) -> 
 def _ask_again(branch: _Branch) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Make past decisions again under the branch's rules: what would be allowed now, and what could
     not be asked."""
-    with tempfile.TemporaryDirectory(prefix="spec-kitty-") as folder:
-        _lay_out(branch, folder)
-        sights = Sights(read_project(folder))
-        load_rules(None)
-        root = branch.project.root
-        index = Index(root)
-        keys = list(islice(index.newest(), _MOST_ASKED + 1))
-        allowed: dict[str, list[str]] = {}
-        not_asked = ["older records were not asked"] * (len(keys) > _MOST_ASKED)
-        for key in keys[:_MOST_ASKED]:
-            place = index.place(key)
-            answer = None if place is None else judge_place(root, place, sights)
-            if answer is None:
-                continue
-            for item in answer.found:
-                if item.kind in ("deny->allow", "redact->allow"):
-                    allowed.setdefault(f"{item.name} ({item.kind})", []).append(key.invocation_id)
-            not_asked += [f"{item.invocation_id}: {item.reason}" for item in answer.skipped]
+    sights = Sights(read_files(dict(_read_deciding(branch))))
+    load_rules(None)
+    root = branch.project.root
+    index = Index(root)
+    keys = list(islice(index.newest(), _MOST_ASKED + 1))
+    allowed: dict[str, list[str]] = {}
+    not_asked = ["older records were not asked"] * (len(keys) > _MOST_ASKED)
+    for key in keys[:_MOST_ASKED]:
+        place = index.place(key)
+        answer = None if place is None else judge_place(root, place, sights)
+        if answer is None:
+            continue
+        for item in answer.found:
+            if item.kind in ("deny->allow", "redact->allow"):
+                allowed.setdefault(f"{item.name} ({item.kind})", []).append(key.invocation_id)
+        not_asked += [f"{item.invocation_id}: {item.reason}" for item in answer.skipped]
     said = (f"{name}, in {len(ids)} of {len(keys)} records, first {min(ids)}"
             for name, ids in sorted(allowed.items()))  # fmt: skip
     more = len(not_asked) - _MOST_NAMED
@@ -503,8 +501,9 @@ def _ask_again(branch: _Branch) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return tuple(said), (*not_asked[:_MOST_NAMED], *left)
 
 
-def _lay_out(branch: _Branch, folder: str) -> None:
-    """Write the branch's rules into a folder, to be read as those of a project."""
+def _read_deciding(branch: _Branch) -> Iterator[tuple[str, bytes]]:
+    """Yield the files of the branch that past decisions depend on, by their paths in the
+    project."""
     changes, below = branch.changes, f"{branch.prefix}.kittify/"
     paths = [
         path
@@ -517,12 +516,8 @@ def _lay_out(branch: _Branch, folder: str) -> None:
     data = read_blobs(branch.top, (f"{changes.head}:{path}" for path in paths))
     for path in paths:
         content = data[f"{changes.head}:{path}"]
-        if content is None:
-            continue
-        target = os.path.join(folder, path.removeprefix(branch.prefix))
-        os.makedirs(os.path.dirname(target), exist_ok=True)
-        with open(target, "xb") as file:
-            file.write(content)
+        if content is not None:
+            yield path.removeprefix(branch.prefix), content
 
 
 def _ask_custom(

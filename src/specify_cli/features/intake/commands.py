@@ -13,7 +13,7 @@ from specify_cli.cli import shell
 from specify_cli.cli.terminal.output import write_answer, write_note
 from specify_cli.durable import read_clock
 from specify_cli.errors import CallerError
-from specify_cli.project.config import load_project, valid_request
+from specify_cli.project.config import valid_request
 from specify_cli.record import layout
 from specify_cli.redaction.redact import redact
 from specify_cli.room import Values
@@ -25,7 +25,7 @@ def intake(values: Values) -> int:
     source = str(values["brief"])
     text = valid_request(shell.request_text("-") if source == "-" else _read(source))
     # A config that cannot be read may hold redaction rules, so nothing is kept under one.
-    project, _ = load_project(shell.here(), shell.home())
+    project = shell.load_writable()
     masked = redact(text, project.config.redaction)
     data = masked.text.encode("utf-8")
     name = f"{ULID.from_timestamp(read_clock(time.time_ns))}.md"

@@ -40,7 +40,7 @@ from specify_cli.features.search.database import SearchIndex
 from specify_cli.features.search.why import find_edits, list_gaps
 from specify_cli.libraries.ssh.signatures import Signers
 from specify_cli.project.config import Project
-from specify_cli.record.reading.checks import read_commands
+from specify_cli.project.root import place_below
 from specify_cli.record.reading.patch_lines import (
     ADDED,
     MAX_LINES,
@@ -57,8 +57,7 @@ from specify_cli.record.story.summary import summarize_story
 from specify_cli.record.story.telling import tell_story
 from specify_cli.storage.checking import verify_place
 from specify_cli.storage.index import Index
-from specify_cli.storage.objects import FileObjectStore
-from specify_cli.storage.queries import annex_events, read_record
+from specify_cli.storage.queries import annex_events, read_record, read_test_commands
 from specify_cli.storage.store import Place, require_started
 
 # What an approval is worth whose signature was checked, as a timeline's status says it.
@@ -151,8 +150,8 @@ def drop_others(changes: ChangeRange, projects: Sequence[str], prefix: str) -> C
 
 def find_prefix(root: str, top: str) -> str:
     """Return what paths of the repository have before paths of the project."""
-    relative = os.path.relpath(os.path.realpath(root), os.path.realpath(top))
-    return "" if relative == "." else f"{relative}/"
+    place = place_below(os.path.realpath(root), os.path.realpath(top))
+    return place and f"{place}/"
 
 
 def _trace_file(
@@ -253,7 +252,7 @@ def read_writer(project: Project, place: Place, reading: Reading = Reading()) ->
     record = require_started(read_record(project.root, place), place)
     commands = reading.commands
     if commands is None:
-        commands = read_commands(record.started, FileObjectStore(project.root).get)
+        commands = read_test_commands(project.root, record.started)
     annexes: Sequence[Mapping[str, object]] = annex_events(project.root, place.invocation_id)
     report = verify_place(project, place)
     approved_by = _judge_given(record, reading.signers)

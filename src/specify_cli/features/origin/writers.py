@@ -17,7 +17,12 @@ from specify_cli.record.reading.evidence import weigh_evidence
 from specify_cli.record.reading.printed_context import is_in_front
 from specify_cli.record.reading.timeline import Entry, make_timeline
 from specify_cli.record.reading.usage import find_model
-from specify_cli.record.reading.views import fields_of, list_objects, number_lines
+from specify_cli.record.reading.views import (
+    fields_of,
+    list_objects,
+    list_unseen_changes,
+    number_lines,
+)
 from specify_cli.record.record import Record, is_stand_in
 from specify_cli.record.story.summary import Summary
 from specify_cli.record.story.words import describe_work
@@ -94,11 +99,6 @@ def describe_writer(
     actor, session = get_object(started, "actor"), get_object(started, "session")
     rules = _find_rules(started, lines)
     called = "\n".join(entry.about for entry in entries if entry.kind == "tool_call")
-    unseen = (
-        say(line.get("what"))
-        for line in lines
-        if line.get("event") == "capture_gap" and line.get("reason") == "unseen_change"
-    )
     errors = [item.code for item in report.findings if item.severity == ERROR]
     return Writer(
         invocation_id,
@@ -117,7 +117,7 @@ def describe_writer(
         tuple(uri for uri in rules if uri in called),
         judge_tests(lines, commands),
         tuple(approvals),
-        tuple(dict.fromkeys(unseen)),
+        tuple(dict.fromkeys(list_unseen_changes(lines))),
         tuple(dict.fromkeys(_list_refused(entries))),
         summary,
         judge_proof(record, report),

@@ -42,7 +42,6 @@ from specify_cli.features.what_if.backtest import Row, backtest
 from specify_cli.features.what_if.candidates import read_project
 from specify_cli.libraries.ssh.options import read_signers
 from specify_cli.libraries.ssh.signatures import sign_text
-from specify_cli.project.config import load_project
 from specify_cli.room import Values
 
 _MOST_ROWS = 20
@@ -111,7 +110,7 @@ class Built(NamedTuple):
 
 def add(values: Values) -> int:
     """Pin a pack."""
-    root = load_project(shell.here(), shell.home())[0].root
+    root = shell.load_writable().root
     place = PackLocation(
         str(values["source"]), shell.get_text(values, "rev"), shell.get_text(values, "path")
     )
@@ -140,7 +139,7 @@ def add(values: Values) -> int:
 
 def update(values: Values) -> int:
     """Bring a pack up to date; 1 where a person did not agree."""
-    project, _ = load_project(shell.here(), shell.home())
+    project = shell.load_writable()
     pinned = read_pinned(project.root)
     pack = _find(pinned, str(values["id"]))
     before = list_rules(pack, _read_files(project.root, pack), shipped_bundle())
@@ -216,7 +215,7 @@ def list_packs(values: Values) -> int:
 
 def remove(values: Values) -> int:
     """Take a pack out."""
-    root = load_project(shell.here(), shell.home())[0].root
+    root = shell.load_writable().root
     pinned = read_pinned(root)
     pack = _find(pinned, str(values["id"]))
     rules = list_rules(pack, _read_files(root, pack), shipped_bundle())

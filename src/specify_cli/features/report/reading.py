@@ -8,12 +8,10 @@ from specify_cli.errors import InvocationError
 from specify_cli.features.report.summing import Run, make_run
 from specify_cli.project.config import Project
 from specify_cli.record.ids import millis_of
-from specify_cli.record.reading.checks import read_commands
 from specify_cli.record.reading.views import fields_of, number_lines
 from specify_cli.record.story.telling import tell_story
 from specify_cli.storage.index import Index
-from specify_cli.storage.objects import FileObjectStore
-from specify_cli.storage.queries import annex_events, read_record, read_spent
+from specify_cli.storage.queries import annex_events, read_record, read_spent, read_test_commands
 from specify_cli.storage.store import Place, require_started
 
 
@@ -41,7 +39,7 @@ def _read_run(project: Project, place: Place) -> Run | None:
         return None
     annexes = annex_events(project.root, place.invocation_id)
     lines = number_lines(list(fields_of(record)), annexes)
-    commands = read_commands(record.started, FileObjectStore(project.root).get)
+    commands = read_test_commands(project.root, record.started)
     story = tell_story(lines, commands, project.root)
     run = make_run(story, lines, read_spent(project.root, place))
     return run._replace(invocation_id=place.invocation_id)

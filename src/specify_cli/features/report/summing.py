@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import NamedTuple
 
-from doctrine.text import say
 from specify_cli.record.reading.usage import Spent, find_model
+from specify_cli.record.reading.views import list_unseen_changes
 from specify_cli.record.story.story import Story
 
 _BAD = ("failed", "abandoned")
@@ -103,11 +103,7 @@ def make_run(story: Story, lines: Sequence[Mapping[str, object]], spent: Spent |
         story.tests,
         story.calls,
         story.failed,
-        tuple(
-            say(line.get("what"))
-            for line in lines
-            if line.get("event") == "capture_gap" and line.get("reason") == "unseen_change"
-        ),
+        tuple(list_unseen_changes(lines)),
         tuple((one.path, one.added, one.removed) for one in story.changed),
         None if spent is None else spent.tokens,
         None if spent is None else spent.cost,

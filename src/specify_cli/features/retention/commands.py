@@ -34,7 +34,7 @@ from specify_cli.features.retention.due import (
 from specify_cli.features.retention.duty import ProjectFacts, judge_duties
 from specify_cli.features.retention.rules import require_agreement
 from specify_cli.features.witness.levels import verify_trail
-from specify_cli.project.config import Project, load_project
+from specify_cli.project.config import Project
 from specify_cli.record import layout
 from specify_cli.record.ids import millis_of, rfc3339
 from specify_cli.room import Values
@@ -186,7 +186,7 @@ def _say_row(row: Row) -> list[str]:
 def run(values: Values) -> int:
     """Erase what is due; nothing where rules contradict each other, nothing of records under a
     hold."""
-    project, _ = load_project(shell.here(), shell.home())
+    project = shell.load_writable()
     for journal in erasing.list_journals(project):
         erasing.carry_out(project, journal)
     path = shell.get_text(values, "plan")

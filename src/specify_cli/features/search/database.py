@@ -18,7 +18,6 @@ import os
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from hashlib import sha256
 from types import TracebackType
 from typing import Any, NamedTuple, TypeVar
 
@@ -141,9 +140,7 @@ class SearchIndex:
         self._open_annexes: tuple[Place | None, list[dict[str, object]]] = (None, [])
         self._path = ":memory:"
         if project.git_dir is not None:
-            place = sha256(
-                os.path.realpath(project.root).encode("utf-8", "surrogateescape")
-            ).hexdigest()[:16]
+            place = layout.name_place(os.path.realpath(project.root))
             self._path = f"{project.git_dir}/kittify/search/{place}.sqlite"
 
     def __enter__(self) -> SearchIndex:

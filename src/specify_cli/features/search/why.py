@@ -21,14 +21,13 @@ from specify_cli.errors import CallerError
 from specify_cli.features.search.blame import Came, Edit, Names, attribute, list_times
 from specify_cli.features.search.database import SearchIndex
 from specify_cli.project.config import Project
-from specify_cli.record.reading.checks import Runs, name_change, read_commands
+from specify_cli.record.reading.checks import Runs, name_change
 from specify_cli.record.reading.patch_lines import MAX_LINES, digest_line, read_lines_member
 from specify_cli.record.reading.printed_context import describe_printed, is_in_front
 from specify_cli.record.reading.timeline import Entry, make_timeline
 from specify_cli.record.reading.views import number_lines
 from specify_cli.record.story.words import describe_work
-from specify_cli.storage.objects import FileObjectStore
-from specify_cli.storage.queries import show_invocation
+from specify_cli.storage.queries import read_test_commands, show_invocation
 from specify_cli.storage.worktrees import find_left_behind, find_worktrees, list_records
 
 _MAX_FILE = 8 * 1024 * 1024
@@ -239,7 +238,7 @@ def _describe_origin(project: Project, invocation_id: str, seq: int) -> Origin:
     entries = make_timeline(number_lines(events, annexes))
     started = events[0] if events else {}
     hits = [hit for hit in hits if is_in_front(started, hit)]
-    commands = read_commands(started, FileObjectStore(project.root).get)
+    commands = read_test_commands(project.root, started)
 
     def text(key: str) -> str | None:
         member = value.get(key)

@@ -40,7 +40,7 @@ from specify_cli.libraries.wire.contract import (
     RECORDS,
     flat,
 )
-from specify_cli.project.config import Project, load_project
+from specify_cli.project.config import Project
 from specify_cli.project.root import find_root
 from specify_cli.redaction.json_values import ForeignError, parse_foreign
 from specify_cli.room import Values
@@ -57,7 +57,7 @@ _MAX_MEMBERS, _MAX_CHARACTERS = 40, 200
 
 def enable(values: Values) -> int:
     """Show what would leave, ask, and remember the answer in the git directory."""
-    project = _project()
+    project = shell.load_writable()
     _load_sender()
     agreed = bool(values["yes"])
     token_file = values["token_file"]
@@ -134,7 +134,7 @@ def status(values: Values) -> int:
 
 def push(values: Values) -> int:
     """Deliver what is due, or show it."""
-    project = _project()
+    project = shell.load_writable()
     sender = _load_sender()
     if values["dry_run"]:
         folder, consent = sender.agreed(project)
@@ -166,7 +166,7 @@ def push(values: Values) -> int:
 
 def retry(values: Values) -> int:
     """Make what was refused due again, then push."""
-    project = _project()
+    project = shell.load_writable()
     folder, consent = _load_sender().agreed(project)
     with closing(Outbox(project, folder, consent.endpoint)) as outbox:
         again = outbox.retry_refused()
@@ -217,11 +217,6 @@ def _describe_push(done: PushResult) -> str:
         f"{done.left.records or 0} left;"
         f" {count(records.objects, 'object')}; {count(records.leaves, 'leaf', 'leaves')} of the log"
     )
-
-
-def _project() -> Project:
-    project, _ = load_project(shell.here(), shell.home())
-    return project
 
 
 def _load_sender() -> ModuleType:

@@ -11,9 +11,10 @@ import time
 
 from doctrine import os
 from doctrine.git import find_worktree, git_directory
-from doctrine.light_imports import sha256
 from specify_cli import durable
 from specify_cli.libraries.processes.detached import start_detached
+from specify_cli.project.root import place_below
+from specify_cli.record import layout
 
 CONSENT = "consent.json"
 REQUEST = "wanted"
@@ -35,14 +36,12 @@ def sync_folder(root: str) -> str | None:
     git_dir = None if top is None else git_directory(top)
     if top is None or git_dir is None:
         return None
-    inside = os.path.relpath(root, top)
-    name = "top" if inside == "." else sha256(os.fsencode(inside)).hexdigest()[:16]
-    return f"{git_dir}/kittify/sync/{name}"
+    return f"{git_dir}/kittify/sync/{layout.name_place(place_below(root, top))}"
 
 
 def name_of(root: str) -> str:
     """Return the part of a file's name that distinguishes the worktrees of one repository."""
-    return sha256(os.fsencode(os.path.realpath(root))).hexdigest()[:16]
+    return layout.name_place(os.path.realpath(root))
 
 
 def lock_path(folder: str, root: str) -> str:

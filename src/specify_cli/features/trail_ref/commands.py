@@ -15,13 +15,12 @@ from specify_cli.features.trail_ref.carrying import (
     push_trail,
 )
 from specify_cli.libraries.work.options import list_sources
-from specify_cli.project.config import load_project
 from specify_cli.room import Values
 
 
 def push(values: Values) -> int:
     """Add this clone's closed records to the remote's ref; 1 where one could not go."""
-    project, _ = load_project(shell.here(), shell.home())
+    project = shell.load_writable()
     with bar_when_long("pushing records") as tell:
         done = push_trail(project, str(values["remote"]), tell)
     added = f"{count(len(done.added), 'record')} added, {count(done.files, 'archive')} in all"
@@ -32,7 +31,7 @@ def push(values: Values) -> int:
 
 def fetch(values: Values) -> int:
     """Bring records in; 1 where one cannot be, or the ref was rewritten or cut."""
-    project, _ = load_project(shell.here(), shell.home())
+    project = shell.load_writable()
     if values["source"] is not None:
         done = fetch_source(project, list_sources(values, project.root))
     else:

@@ -26,7 +26,6 @@ from specify_cli.libraries.signed_log.notes import ED25519
 from specify_cli.libraries.signed_log.signing import make_checkpoint, prove, read_keys
 from specify_cli.libraries.web.document import make_page, read_script
 from specify_cli.project.config import Project
-from specify_cli.record.reading.checks import read_commands
 from specify_cli.record.reading.coverage import list_unseen
 from specify_cli.record.reading.done_note import note_done
 from specify_cli.record.reading.views import number_lines
@@ -34,7 +33,7 @@ from specify_cli.record.record import fold, lines_in_force
 from specify_cli.record.story.telling import tell_story
 from specify_cli.storage.checking import read_annex_files, verify_place
 from specify_cli.storage.objects import FileObjectStore
-from specify_cli.storage.queries import tell_above
+from specify_cli.storage.queries import read_test_commands, tell_above
 from specify_cli.storage.store import FileRecordStore, Place
 from specify_cli.trail.log.entries import open_log
 
@@ -106,7 +105,7 @@ def compose_page(project: Project, place: Place, *, proofs: bool) -> tuple[bytes
     keys = sorted({str(item["key"]) for item in proven})
     own, later = [entry.fields for entry in record.entries], [json.loads(one) for one in annexes]
     lines_told = number_lines(own, later)
-    commands = read_commands(record.started, FileObjectStore(project.root).get)
+    commands = read_test_commands(project.root, record.started)
     root = os.path.realpath(project.root)
     facts = {
         "story": tell_story(lines_told, commands, root)._replace(

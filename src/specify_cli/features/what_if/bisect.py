@@ -9,7 +9,6 @@ repository is to blame, which is said.
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -23,7 +22,7 @@ from specify_cli.features.replay.opening import Opened, open_past
 from specify_cli.features.replay.quiet import network_denied
 from specify_cli.features.replay.replay import load_rules
 from specify_cli.features.what_if.backtest import Transition, judge_record
-from specify_cli.features.what_if.candidates import Candidate, Sights, read_project
+from specify_cli.features.what_if.candidates import Candidate, Sights, read_files, read_project
 from specify_cli.invocation import gates
 from specify_cli.project.config import Project
 from specify_cli.project.root import require_worktree
@@ -147,18 +146,15 @@ def _list_files(root: str, top: str, sha: str) -> Iterator[tuple[str, str]]:
 
 
 def _ask(top: str, files: Files, opened: Opened, parsed: ParseCache) -> tuple[Transition, ...]:
-    """Return what would have come out otherwise with these files: they are laid out anew, so they
-    are read as ever."""
-    with tempfile.TemporaryDirectory(prefix="spec-kitty-") as folder:
-        for path, blob in sorted(files):
-            os.makedirs(os.path.dirname(f"{folder}/{path}"), exist_ok=True)
-            data = read_git(top, "cat-file", "blob", blob)
-            if data is None:
-                raise _unread(blob)
-            with open(f"{folder}/{path}", "wb") as file:
-                file.write(data)
-        with network_denied():
-            return judge_record(opened, Sights(read_project(folder), parsed), gates.RULES).found
+    """Return what would have come out otherwise with these files."""
+    contents: dict[str, bytes] = {}
+    for path, blob in sorted(files):
+        data = read_git(top, "cat-file", "blob", blob)
+        if data is None:
+            raise _unread(blob)
+        contents[path] = data
+    with network_denied():
+        return judge_record(opened, Sights(read_files(contents), parsed), gates.RULES).found
 
 
 def _unread(name: str) -> CallerError:

@@ -9,6 +9,7 @@ A candidate is read whole or refused: rules that are not read would seem lost.
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -20,7 +21,6 @@ from charter.inputs import (
     DOCTRINE_FOLDER,
     POLICY_PATH,
     ContextInputs,
-    files_of,
     load_inputs,
 )
 from doctrine.agent_profiles.profile import AgentProfile
@@ -80,18 +80,16 @@ class Sights:
 
     def _replace_in(self, then: ContextInputs) -> ContextInputs:
         replaced = self.candidate.replaced
-        files = {
-            path: then.blobs[name]
-            for path, name in then.files.items()
-            if not path.startswith(replaced)
-        }
+        files, unreadable = then.contents, {**then.unreadable}
+        for path in (*files, *unreadable):
+            if path.startswith(replaced):
+                files.pop(path, None)
+                unreadable.pop(path, None)
         return ContextInputs.from_bytes(
             {**files, **self.candidate.files},
             settings={"governance": then.settings},
             bundle=self.candidate.bundle or then.bundle,
-            unreadable={
-                path: why for path, why in then.unreadable.items() if not path.startswith(replaced)
-            },
+            unreadable=unreadable,
             cache=self.cache,
         )
 
@@ -113,8 +111,7 @@ def read_candidate(charter: str, profiles: str | None) -> Candidate:
     """
     if os.path.isdir(f"{charter}/.kittify/charter"):
         inputs = load_inputs(charter, settings={})
-        files = {source.path: source.data for source in files_of(inputs)}
-        replaced = _RULES
+        files, replaced = inputs.contents, _RULES
     else:
         try:
             sources = {
@@ -140,9 +137,19 @@ def read_project(root: str) -> Candidate:
     it can be used."""
     inputs = load_inputs(root)
     profiles = AgentProfileRepository(project_dir=PROJECT_FOLDERS, root=root).all()
-    files = {source.path: source.data for source in files_of(inputs)}
     own = tuple(profile for profile in profiles if profile.origin != "shipped")
-    return Candidate(files, _RULES, own, settings=inputs.settings)
+    return Candidate(inputs.contents, _RULES, own, settings=inputs.settings)
+
+
+def read_files(files: Mapping[str, bytes]) -> Candidate:
+    """Return what a project of these files holds, by their paths below it: they are laid out in a
+    folder, so they are read as ever."""
+    with tempfile.TemporaryDirectory(prefix="spec-kitty-") as folder:
+        for path, data in files.items():
+            os.makedirs(os.path.dirname(f"{folder}/{path}"), exist_ok=True)
+            with open(f"{folder}/{path}", "xb") as file:
+                file.write(data)
+        return read_project(folder)
 
 
 def _read_profiles(folder: str) -> tuple[AgentProfile, ...]:

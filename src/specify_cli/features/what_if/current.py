@@ -226,11 +226,8 @@ def _ask_others(opened: Opened, today: Today) -> Answer:
     others = [item for item in opened.past.retrievals if not item.is_context]
     if not others:
         return decided
-    files = {
-        path: today.live.blobs[name]
-        for path, name in today.live.files.items()
-        if path != POLICY_PATH
-    }
+    files = today.live.contents
+    files.pop(POLICY_PATH, None)
     then = inputs_of_corpus(opened.objects, opened.corpus)
     replaced = tuple({path for path in (*then.files, *then.unreadable) if path != POLICY_PATH})
     live = Candidate(files, replaced, today.routed.profiles, today.live.bundle)
@@ -241,8 +238,9 @@ def under_policy(
     live: ContextInputs, then: ContextInputs, settings: Mapping[str, object], cache: ParseCache
 ) -> ContextInputs:
     """Return these inputs with the policy, and the retrieval settings, of others."""
-    files = {path: live.blobs[name] for path, name in live.files.items() if path != POLICY_PATH}
-    unreadable = {path: why for path, why in live.unreadable.items() if path != POLICY_PATH}
+    files, unreadable = live.contents, {**live.unreadable}
+    files.pop(POLICY_PATH, None)
+    unreadable.pop(POLICY_PATH, None)
     if then.policy_bytes is not None:
         files[POLICY_PATH] = then.policy_bytes
     elif POLICY_PATH in then.unreadable:

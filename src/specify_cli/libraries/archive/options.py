@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from specify_cli.cli import shell
 from specify_cli.errors import CallerError
-from specify_cli.project.config import Project, load_project
+from specify_cli.project.config import Project
 from specify_cli.room import Values
 
 _HELP = "spec-kitty invocations export --help"
@@ -19,7 +19,7 @@ def open_export(
     Raises CallerError USAGE without ids, without the target, and with --output next to another
     target; LEAVES_SEALED for a form in the clear where copies leave encrypted.
     """
-    project, _ = load_project(shell.here(), shell.home())
+    project = shell.load_writable()
     if in_clear and project.config.is_sealed:
         raise CallerError(
             "LEAVES_SEALED",
@@ -27,8 +27,7 @@ def open_export(
             "hold it in the clear",
             "spec-kitty invocations export ID --output FILE; to read it here: spec-kitty view",
         )
-    option = values["ids"]
-    ids = [str(item) for item in option] if isinstance(option, list) else [str(option)]
+    ids = shell.get_texts(values, "ids")
     if not ids and not of_all:
         raise CallerError("USAGE", "Missing argument 'ID'.", _HELP)
     if values[target] is None:

@@ -129,6 +129,14 @@ class ReplayResult(NamedTuple):
             f"steps, decisions and outputs match: {self.details['steps_compared']} compared{more}"
         )
 
+    def list_mismatches(self) -> list[tuple[Mismatch, Difference | None]]:
+        """Return the mismatches, each with its difference where that is known."""
+        known = {(item.code, item.step, item.field): item for item in self.differences or ()}
+        return [
+            (item, known.get((item["code"], item["step"], item["field"])))
+            for item in self.details["mismatches"]
+        ]
+
     def as_value(self) -> dict[str, object]:
         """Return the JSON shape `docs/schemas/comparison.json`: four members, and three more for
         records of ours."""

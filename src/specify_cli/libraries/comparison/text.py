@@ -16,20 +16,16 @@ def render_comparison(result: ReplayResult) -> Iterator[str]:
     yield f"{result.message} ({count(result.details['steps_compared'], 'step')} compared)"
     if result.match:
         yield f"  {result.scope}"
-    by_mismatch = {(item.code, item.step, item.field): item for item in result.differences or ()}
-    for item in result.details["mismatches"][:_LISTED]:
-        difference = by_mismatch.get((item["code"], item["step"], item["field"]))
+    mismatches = result.list_mismatches()
+    for item, difference in mismatches[:_LISTED]:
         place = "" if item["step"] is None else f" step {item['step']}"
         what = "" if difference is None else f" {one_line(difference.what)}:"
         values = f" expected {one_line(item['expected'])}, found {one_line(item['actual'])}"
         diff = () if difference is None else difference.diff
         yield f"  {item['code']}{place}:{what}{'' if diff else values}"
         yield from (f"    {one_line(line)}" for line in diff)
-    if len(result.details["mismatches"]) > _LISTED:
-        yield (
-            f"  and {count(len(result.details['mismatches']) - _LISTED, 'more difference')}: "
-            "--json lists them"
-        )
+    if len(mismatches) > _LISTED:
+        yield (f"  and {count(len(mismatches) - _LISTED, 'more difference')}: --json lists them")
     for warned in result.warnings[:_LISTED]:
         place = "" if warned.step is None else f" step {warned.step}"
         yield f"  warning: {warned.code}{place}: {one_line(warned.message)}"

@@ -48,13 +48,7 @@ def compare_sides(one: Side, two: Side) -> dict[str, object]:
         verdict = f"{result.message} ({result.details['steps_compared']} steps compared)"
         if result.match:
             verdict += f"; {result.scope}"
-        by_mismatch = {
-            (item.code, item.step, item.field): item for item in result.differences or ()
-        }
-        mismatches = [
-            _describe_mismatch(item, by_mismatch.get((item["code"], item["step"], item["field"])))
-            for item in result.details["mismatches"]
-        ]
+        mismatches = [_describe_mismatch(*pair) for pair in result.list_mismatches()]
     else:
         verdict = f"not compared: {broken.message if broken else ''}"
     return {

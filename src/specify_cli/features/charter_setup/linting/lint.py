@@ -134,7 +134,7 @@ def lint(
     unread: Sequence[str] = (),
 ) -> tuple[Finding, ...]:
     """Return every finding, sorted by file and line. `unread` are the files beside those read."""
-    files = {path: inputs.blobs[digest] for path, digest in inputs.files.items()}
+    files = inputs.contents
     files.update((file.path, file.data) for file in profiles.files)
     if config is not None:
         files[config.path] = config.data

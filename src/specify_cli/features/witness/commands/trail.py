@@ -16,7 +16,6 @@ from specify_cli.libraries.signed_log.signing import (
     prove,
     read_keys,
 )
-from specify_cli.project.config import Project, load_project
 from specify_cli.room import Values
 from specify_cli.storage.index import Index
 from specify_cli.trail.log.entries import open_log
@@ -26,7 +25,7 @@ from specify_cli.trail.log.published import find_difference
 
 def checkpoint(values: Values) -> int:
     """Sign the state of the log and print the checkpoint."""
-    project = _load()
+    project = shell.load_writable()
     for generation in open_log(project).generations() if values.get("restored") else ():
         if find_difference(project.root, generation) is not None:
             generation.disown()
@@ -40,7 +39,7 @@ def checkpoint(values: Values) -> int:
 
 def enroll(values: Values) -> int:
     """Have a person's SSH key vouch for the keys of the log."""
-    enrolled = enrollment.enroll(_load(), str(values["key"]))
+    enrolled = enrollment.enroll(shell.load_writable(), str(values["key"]))
     value = {"keys": [str(key) for key in enrolled.keys], "enrollment": str(enrolled)}
     write_answer(values, value, [f"{values['key']} vouches for {enrolled.keys[0].name}"])
     return 0
@@ -49,7 +48,7 @@ def enroll(values: Values) -> int:
 def proof(values: Values) -> int:
     """Print one proof: that the close of a record, or while it is open its start, is a leaf of the
     signed log."""
-    project = _load()
+    project = shell.load_writable()
     place = Index(project.root).resolve(str(values["invocation_id"]))
     make_checkpoint(project)
     matching = [
@@ -86,7 +85,7 @@ def proof(values: Values) -> int:
 
 def export(values: Values) -> int:
     """Write the log that was signed last as tiles."""
-    project = _load()
+    project = shell.load_writable()
     signed = make_checkpoint(project)
     folder = str(values["folder"])
     files = export_tiles(find_signed(project, signed), signed, folder)
@@ -94,10 +93,6 @@ def export(values: Values) -> int:
     said = f"{leaves} of {signed.origin} in {folder}, {count(files, 'file')}"
     write_answer(values, {**_describe(signed), "folder": folder, "files": files}, [said])
     return 0
-
-
-def _load() -> Project:
-    return load_project(shell.here(), shell.home())[0]
 
 
 def _describe(signed: Checkpoint) -> dict[str, object]:
