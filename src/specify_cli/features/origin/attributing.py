@@ -78,10 +78,11 @@ def join_lines(file: ChangedFile, writers: dict[int, tuple[Edit, ...]]) -> tuple
 def list_unknown(
     file: ChangedFile, writers: Mapping[int, tuple[Edit, ...]], edits: Sequence[Edit]
 ) -> list[int]:
-    """Return the changed lines without a writer that an edit added somewhere."""
+    """Return the changed lines without a writer that stood elsewhere when they came, and that an
+    edit added somewhere."""
     return [
         at
-        for at in file.changed
+        for at in file.stood
         if not writers[at]
         and file.lines[at].strip()
         and _has(ADDED, digest_line(file.lines[at]), edits)
@@ -103,14 +104,13 @@ def drop_given(
         for line in hunk
         if line.mark == ADDED
     )
-    digests = list(map(digest_line, file.lines))
-    spare.subtract((edit.invocation_id, digests[at]) for at, by in writers.items() for edit in by)
-    spare.subtract((edit.invocation_id, digests[at]) for at, by in found.items() for edit in by)
-    return {
-        at: by
-        for at, by in found.items()
-        if all(spare[edit.invocation_id, digests[at]] >= 0 for edit in by)
-    }
+
+    def name(at: int, by: Sequence[Edit]) -> list[tuple[str, str]]:
+        return [(edit.invocation_id, digest_line(file.lines[at])) for edit in by]
+
+    for at, by in {**writers, **found}.items():
+        spare.subtract(name(at, by))
+    return {at: by for at, by in found.items() if all(spare[key] >= 0 for key in name(at, by))}
 
 
 def _follow_commits(

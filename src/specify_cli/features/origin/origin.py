@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
 from typing import NamedTuple
 
 from doctrine.text import count, make_encodable, say
@@ -173,14 +172,17 @@ def _trace_file(
         return attribute_lines(version, Names({*paths}, gone), edits, texts)
 
     writers = attribute(file, own)
-    unknown = list_unknown(file, writers, edits)
     # What stood around a line can have changed since it came.
     found: dict[int, tuple[Edit, ...]] = {}
-    for (sha, path), numbers in islice(_group_by_version(file, unknown), _MAX_VERSIONS):
-        version = read_version(top, changes, sha, path)
-        if version is not None and version.lines != file.lines and path.startswith(prefix):
-            there = attribute(version, [*own, make_encodable(path.removeprefix(prefix))])
-            found |= {at: there.get(number, ()) for at, number in numbers.items()}
+    known: dict[tuple[str, str], dict[int, tuple[Edit, ...]]] = {}
+    for at in list_unknown(file, writers, edits):
+        path, number = file.stood[at]
+        key = file.commits[at], path
+        if path.startswith(prefix) and key not in known and len(known) < _MAX_VERSIONS:
+            version = read_version(top, changes, *key)
+            paths = [*own, make_encodable(path.removeprefix(prefix))]
+            known[key] = {} if version is None else attribute(version, paths)
+        found[at] = known.get(key, {}).get(number, ())
     writers |= drop_given(file, writers, found, edits)
     stretches = join_lines(file, writers)
     open_lines = sum(part.size for part in stretches if not part.invocation_ids and not part.blank)
@@ -191,19 +193,6 @@ def _trace_file(
         f"of {count(open_lines, 'line')} it is not known who wrote them: records keep {MAX_LINES} "
         f"lines of a patch, as {cut[0]} did"
     )
-
-
-def _group_by_version(
-    file: ChangedFile, lines: Iterable[int]
-) -> Iterator[tuple[tuple[str, str], dict[int, int]]]:
-    """Yield the commits that some lines came in, each with the path that the file had there, and
-    for each line the number it had."""
-    groups: dict[tuple[str, str], dict[int, int]] = {}
-    for at in lines:
-        if at in file.stood:
-            path, number = file.stood[at]
-            groups.setdefault((file.commits[at], path), {})[at] = number
-    yield from groups.items()
 
 
 def _trace_removal(
