@@ -30,8 +30,8 @@ def test_an_anchor_shows_a_tail_that_was_cut_off(cli: Cli, chartered: Path, reco
     unanchored = cli("invocations", "verify", run)
     cut = cli("invocations", "verify", run, "--anchor", tip, "--json")
 
-    assert whole.code == 0 and "that no whole line was cut off an open record's end" not in whole.json()["not_proven"]
-    assert unanchored.code == 0 and "no whole line was cut off" in unanchored.out
+    assert whole.code == 0 and not any("cut off" in line for line in whole.json()["not_proven"])
+    assert unanchored.code == 0 and "that no line was cut off the end of 1 open record" in unanchored.out
     assert cut.code == 3
     assert [item["code"] for item in cut.json()["findings"]] == ["ANCHOR_MISMATCH"]
     assert cli("invocations", "verify", str(path), "--anchor", tip).code == 3

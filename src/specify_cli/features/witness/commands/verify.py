@@ -92,7 +92,8 @@ def _verify_target(
     else:
         report = verify_one(project, target, anchors)
         if place is not None:
-            report, not_proven = hold_to_log(project, report)
+            report, open_ends = hold_to_log(project, report)
+            not_proven = () if anchors else open_ends  # an anchor is the last line
         root = os.getcwd() if report.file == target else project.root
         report = check_approvals(report, root, trust.signers)
         examined = Examined([report], Checked((), "", not_proven=not_proven))
