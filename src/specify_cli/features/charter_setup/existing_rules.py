@@ -154,17 +154,19 @@ def find_test_command(files: Iterable[RuleFile], line: str) -> str:
     """Return how the first of these files that runs the tests runs them, where that takes another
     program than a proposed line (`uv run pytest -q`) does, else nothing."""
     proposed = _RUN_OF_TESTS.match(line)
-    for file in files if proposed else ():
+    if proposed is None:
+        return ""
+    for file in files:
         runs = [
             run
-            for code in _list_code(_normalise(file.text))
+            for code in _list_code(file.text)
             if (run := _RUN_OF_TESTS.match(code)) and not _OTHER_RUN.search(code)
         ]
         if runs:
-            is_same = proposed is not None and proposed[1] in {run[1] for run in runs}
+            if proposed[1] in {run[1] for run in runs}:
+                return ""
             # A program's bare name may only be spoken of.
-            whole = next((run[0] for run in runs if " " in run[0]), runs[0][0])
-            return "" if is_same else whole
+            return next((run[0] for run in runs if " " in run[0]), runs[0][0])
     return ""
 
 
@@ -189,20 +191,24 @@ def _list_folders(root: str) -> Iterator[str]:
 
 def _list_imports(text: str) -> list[str]:
     """Return the files that the lines of a rule file bring in."""
-    fence, imports = "", []
-    for line in _normalise(text).split("\n"):
-        outer, fence = fence, fence_after(fence, line)
-        named = None if outer or fence else _IMPORT.match(line)
-        imports += [] if named is None else [named[1]]
-    return imports
+    lines = _follow_fences(text)
+    named = (_IMPORT.match(line) for line, before, behind in lines if not (before or behind))
+    return [match[1] for match in named if match]
 
 
 def _list_code(text: str) -> Iterator[str]:
     """Yield the code of a Markdown text: each line of a block, and what stands in backticks."""
+    for line, fence, _ in _follow_fences(text):
+        yield from [line.strip().removeprefix("$ ")] if fence else _CODE.findall(line)
+
+
+def _follow_fences(text: str) -> Iterator[tuple[str, str, str]]:
+    """Yield each line with the fence of the block of code that is open before and behind it, ""
+    where none is."""
     fence = ""
-    for line in text.split("\n"):
+    for line in _normalise(text).split("\n"):
         outer, fence = fence, fence_after(fence, line)
-        yield from [line.strip().removeprefix("$ ")] if outer else _CODE.findall(line)
+        yield line, outer, fence
 
 
 def _find_files(file: RuleFile) -> str:

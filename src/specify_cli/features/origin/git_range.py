@@ -471,7 +471,9 @@ class RangeCommits(NamedTuple):
         if output is None:
             return file._replace(problem="git did not say in time in which commits its lines came")
         # Before each line of the file, which begins with a tab, stands where it is from.
-        changed, commits, stood = set(file.changed), dict[int, str](), dict[int, tuple[str, int]]()
+        changed = set(file.changed)
+        commits: dict[int, str] = {}
+        stood: dict[int, tuple[str, int]] = {}
         for sha, then, now, path in _BLAMED.findall(output):
             at = int(now) - 1
             if at in changed and sha.decode() in self.known:

@@ -83,9 +83,7 @@ def join_acts(acts: Sequence[Act]) -> StoryPart:
 def _name_group(acts: Sequence[Act]) -> str:
     """Return "read 4 files", "ran pytest ×2", or the names where they are not counted."""
     deed = acts[0].deed
-    verb = VERBS[deed]
-    if _were_denied(acts):
-        verb = f"was not allowed to {_DENIED.get(deed, deed)}"
+    verb = pick_verb(deed, is_denied=_were_denied(acts))
     names = list(dict.fromkeys(act.what for act in acts))
     if len(names) == 1:
         is_repeated = len(acts) > 1 and deed != "edit"
@@ -96,6 +94,11 @@ def _name_group(acts: Sequence[Act]) -> str:
         return f"{verb} {count(number, *_COUNTED[deed])}"
     listed = ", ".join(cut(name, _NAME_LENGTH) for name in names[:_MOST_NAMES])
     return f"{verb} {len(acts)} times: {listed}"
+
+
+def pick_verb(deed: str, *, is_denied: bool) -> str:
+    """Return the verb of a deed, one of `VERBS`; with `is_denied` of one that was not done."""
+    return f"was not allowed to {_DENIED.get(deed, deed)}" if is_denied else VERBS[deed]
 
 
 def _were_denied(acts: Sequence[Act]) -> bool:

@@ -28,7 +28,13 @@ from specify_cli.record.reading.usage import add_tokens
 from specify_cli.record.reading.views import list_objects
 from specify_cli.record.seal import erased_members
 from specify_cli.record.story.choice import explain_choice
-from specify_cli.record.story.naming import VERBS, describe_error, join_acts, name_event
+from specify_cli.record.story.naming import (
+    VERBS,
+    describe_error,
+    join_acts,
+    name_event,
+    pick_verb,
+)
 from specify_cli.record.story.story import (
     Bearing,
     Changed,
@@ -313,7 +319,7 @@ class Telling:
         if act.outcome == "open":
             self._open.append(act)
         if act.deed == "ask":
-            asked = "was not allowed to ask" if act.outcome == "denied" else "asked"
+            asked = pick_verb(act.deed, is_denied=act.outcome == "denied")
             inner = _Chapter("subagent", f"{asked} a subagent: {act.what}", entry)
             chapter.put(inner)
             self._asking = [*self._asking[-_MOST_ASKING:], (entry, inner)]

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import base64
 import ctypes
-import hashlib
 import json
 import logging
 import math
@@ -108,10 +107,9 @@ def answer_refusal(request: Request, problem: Problem) -> Response:
 
 async def take_body(setting: Setting, request: Request, take: Callable[[bytes], T]) -> T:
     """Read the body and return what `take`, in a thread, makes of it; so many bodies are in memory
-    at once and no more. The request's state has its SHA-256 then, as `of`."""
+    at once and no more."""
     async with setting.bodies:
         body = await read_body(setting, request)
-        request.state.of = hashlib.sha256(body).hexdigest()
         is_large = len(body) > _LARGE
         try:
             return await anyio.to_thread.run_sync(take, body, limiter=setting.parsing)

@@ -8,7 +8,8 @@ body once, has the storage keep it, and says what became of it. Each raises Refu
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Callable, Mapping
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -30,6 +31,7 @@ from specify_cli.features.collector.reception import (
 from specify_cli.features.collector.server.handling import (
     LOG,
     Setting,
+    T,
     answer_json,
     answer_refusal,
     take_body,
@@ -97,9 +99,9 @@ async def take_record(setting: Setting, request: Request) -> Response:
             project, read_record(body, invocation_id), setting.clock(), token.name
         )
 
-    verdict, missing = await take_body(setting, request, keep)
+    (verdict, missing), of = await _take_named(setting, request, keep)
     setting.metrics.count_event(f"record-{verdict}")
-    return _answer_verdict(request, verdict, {"status": verdict, "missing": missing})
+    return _answer_verdict(verdict, {"status": verdict, "missing": missing, "of": of})
 
 
 async def take_objects(setting: Setting, request: Request) -> Response:
@@ -110,9 +112,9 @@ async def take_objects(setting: Setting, request: Request) -> Response:
     def keep(body: bytes) -> int:
         return setting.storage.keep_objects(project, read_objects(body))
 
-    stored = await take_body(setting, request, keep)
+    stored, of = await _take_named(setting, request, keep)
     setting.metrics.count_event("object-stored", stored)
-    return _answer_verdict(request, STORED, {"stored": stored})
+    return _answer_verdict(STORED, {"stored": stored, "of": of})
 
 
 async def take_order(setting: Setting, request: Request) -> Response:
@@ -127,11 +129,11 @@ async def take_order(setting: Setting, request: Request) -> Response:
             project, invocation_id, order, setting.clock(), token.name
         )
 
-    verdict, purged = await take_body(setting, request, keep)
+    (verdict, purged), of = await _take_named(setting, request, keep)
     setting.metrics.count_event(f"order-{verdict}")
     if verdict == HELD:
         raise Refused("held", "who holds it: spec-kitty hold list")
-    return _answer_verdict(request, verdict, {"status": verdict, "purged": purged})
+    return _answer_verdict(verdict, {"status": verdict, "purged": purged, "of": of})
 
 
 async def take_log(setting: Setting, request: Request) -> Response:
@@ -143,9 +145,9 @@ async def take_log(setting: Setting, request: Request) -> Response:
         piece = read_log(body, request.path_params["name"])
         return setting.storage.keep_leaves(project, piece, setting.clock(), token.name)
 
-    verdict, size = await take_body(setting, request, keep)
+    (verdict, size), of = await _take_named(setting, request, keep)
     stored = STORED if verdict == APART else verdict
-    return _answer_verdict(request, stored, {"status": verdict, "size": size})
+    return _answer_verdict(stored, {"status": verdict, "size": size, "of": of})
 
 
 def _require_project(request: Request) -> tuple[Token, str]:
@@ -159,12 +161,22 @@ def _require_project(request: Request) -> tuple[Token, str]:
     return token, project
 
 
-def _answer_verdict(request: Request, verdict: str, value: Mapping[str, object]) -> Response:
-    """Return an answer that names the body it is to. Raises Refused where nothing was stored."""
+async def _take_named(
+    setting: Setting, request: Request, keep: Callable[[bytes], T]
+) -> tuple[T, str]:
+    """Return what `keep` made of the body, and the body's SHA-256, by which an answer names the
+    body it is to."""
+    return await take_body(
+        setting, request, lambda body: (keep(body), hashlib.sha256(body).hexdigest())
+    )
+
+
+def _answer_verdict(verdict: str, value: Mapping[str, object]) -> Response:
+    """Return an answer. Raises Refused where nothing was stored."""
     if verdict == UNKNOWN:
         raise Refused("unknown-invocation", "send its Started and its Completed first")
     if verdict == OWNED:
         raise Refused("owned", "another client sends these")
     if verdict == CONFLICT:
         raise Refused("conflict", "what came first is another one, and stays")
-    return answer_json({**value, "of": request.state.of})
+    return answer_json(value)

@@ -255,7 +255,7 @@ def _close_unanswered_calls(at: Site, call: HookInput, recorder: Recorder, *, ev
     own = call.events[0].named_id if call.events else None
     data = FileRecordStore(at.root).read(recorder.place)
     dialect = find_dialect(at.harness)
-    is_told = call.moment.kind in dialect.amid_calls and (
+    can_go_on = call.moment.kind in dialect.amid_calls and (
         dialect.tells_ends or os.path.isfile(at.transcript or "")
     )
     open_calls = _list_open_calls(data)
@@ -269,8 +269,8 @@ def _close_unanswered_calls(at: Site, call: HookInput, recorder: Recorder, *, ev
         if writer.get("session_id") not in (None, session[:200]):
             continue
         refusal, moment = ends.refused.get(call_id), read_moment(ends.reported_at.get(call_id))
-        # A call can go on then: its hook or its transcript says when it is over.
-        if is_told and refusal is None and moment is None:
+        # Its hook or its transcript says when it is over.
+        if can_go_on and refusal is None and moment is None:
             continue
         payload: Members = {
             "call_id": call_id,

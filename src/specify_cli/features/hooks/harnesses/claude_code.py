@@ -50,6 +50,14 @@ class ClaudeCode(Dialect):
         # Claude Code's own payloads hold no time; those of Copilot and VS Code do.
         return "copilot" if "timestamp" in members else self.name
 
+    def judge_kind(self, payload: Payload, kind: str) -> str:
+        if kind == "prompt":
+            # what it reports to its model of a task in the background, as its transcript says, too
+            is_own = str(payload.get("prompt")).startswith("<task-notification>")
+        else:  # what it forks for itself is a subagent without a type
+            is_own = kind == "subagent_end" and payload.get("agent_type") == ""
+        return "nothing" if is_own else kind
+
     def judge_status(self, payload: Payload, tool: str, output: object) -> str:
         result = as_object(output)
         if result.get("interrupted") is True:

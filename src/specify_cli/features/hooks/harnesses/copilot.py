@@ -34,6 +34,11 @@ class Copilot(Dialect):
     def name_event(self, payload: Payload) -> str:
         return "SubagentStart" if "agentName" in payload else ""
 
+    def judge_kind(self, payload: Payload, kind: str) -> str:
+        # what it reports to its model of a task in the background, as its transcript says, too
+        is_own = kind == "prompt" and str(payload.get("prompt")).startswith("<system_notification>")
+        return "nothing" if is_own else kind
+
     def judge_status(self, payload: Payload, tool: str, output: object) -> str:
         kind = match_whole(output, "result_type", "resultType")
         if kind in ("denied", "rejected"):

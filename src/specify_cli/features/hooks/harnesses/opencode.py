@@ -44,6 +44,10 @@ class Opencode(Dialect):
     amid_calls = ("prompt", "interrupted")
     tells_ends = True
 
+    def judge_kind(self, payload: Payload, kind: str) -> str:
+        is_abort = get_object(payload, "error").get("name") == "MessageAbortedError"
+        return "interrupted" if kind == "error" and is_abort else kind
+
     def identify_call(self, payload: Payload) -> object:
         return match_first(payload, "tool_use_id")
 

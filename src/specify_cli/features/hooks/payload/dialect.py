@@ -114,7 +114,7 @@ class Dialect:
             return NOTHING
         named = match_first(payload, "hook_event_name", "hookEventName", "hookName")
         hook_event = named if named is not None else self.name_event(payload)
-        kind = self.events.get(hook_event.lower(), "")
+        kind = self.judge_kind(payload, self.events.get(hook_event.lower(), ""))
         call = NOTHING._replace(
             session_id=self.find_session(payload, kind) or "",
             subagent=match_first(payload, "agent_id", "agentId", "subagent_id"),
@@ -145,6 +145,11 @@ class Dialect:
     def name_event(self, payload: Payload) -> str:
         """Return the event of a payload that does not name it."""
         return ""
+
+    def judge_kind(self, payload: Payload, kind: str) -> str:
+        """Return the kind of an event of which not its name alone tells it; `nothing` for one that
+        is of no use."""
+        return kind
 
     def find_session(self, payload: Payload, kind: str) -> str | None:
         """Return the session that a payload is of."""

@@ -31,23 +31,16 @@ _ABOUT = {
     "question_answered": "mcp_server_name",
     "session_deleted": "deleted_session_id",
 }
-# What Claude Code and Copilot report to their model of a task in the background, which their
-# transcripts say as well. Qwen Code reports a prompt without words before each answer.
-_NO_PROMPTS = ("<task-notification>", "<system_notification>")
 _AGENT_TYPES = ("agent_type", "agentType", "subagent_type", "agent_name", "agentName")
 
 
 def read_session_event(kind: str, payload: Payload, call: HookInput) -> HookInput:
     """Return a call with what an event of this kind (`Dialect` names them) says of its session."""
     is_main = call.subagent is None
-    if get_object(payload, "error").get("name") == "MessageAbortedError":
-        kind = "interrupted"  # how opencode says so
     if kind == "error":
         return call._replace(events=(_build_error(payload),))
     if kind == "subagent_start":
         return call._replace(events=(_build_stage(payload, call.subagent, begins=True),))
-    if kind == "subagent_end" and payload.get("agent_type") == "":
-        return call  # what Claude Code forks for itself
     if kind == "subagent_end":
         # Copilot reports the end of a subagent again, with its words and without its id.
         moment = NO_MOMENT if is_main else read_moment("end", payload)
@@ -56,9 +49,8 @@ def read_session_event(kind: str, payload: Payload, call: HookInput) -> HookInpu
     if kind == "main_turn_end" and not is_main:
         return call
     moment = read_moment("end" if kind in ("turn_end", "main_turn_end") else kind, payload)
-    if kind == "prompt" and (not moment.text or moment.text.startswith(_NO_PROMPTS)):
-        return call
-    return call._replace(moment=moment)
+    # Qwen Code reports a prompt without words before each answer of the model.
+    return call if kind == "prompt" and not moment.text else call._replace(moment=moment)
 
 
 def read_moment(kind: str, payload: Payload) -> SessionMoment:

@@ -60,9 +60,8 @@ class CopilotReader(SessionReader):
             own = {name: value for name, value in data.items() if name != "parentToolCallId"}
             self.add_to_turn({**line, "agentId": None, "data": own} if self.agent else line)
         elif kind == "system.notification":
-            self.end_turn(
-                is_over=True
-            )  # the model may answer how a command in the background ended
+            # the model may answer how a command in the background ended
+            self.end_turn(is_over=True)
         elif kind == "abort":
             self.add_event("Interrupt", reason=data.get("reason"))
         elif kind == "permission.completed" and data["result"]["kind"] == "cancelled":
