@@ -135,6 +135,15 @@ def test_one_record_by_itself_is_held_to_the_tips_that_were_fixed_of_it(work: Wo
     assert cut.code == 3 and "FIXED_TIP_MISSING" in cut.out and "NOT INTACT" in cut.out
 
 
+def test_of_a_log_that_is_damaged_one_record_is_told_that_it_was_not_held_to_it(work: Work, cli: Cli) -> None:
+    work.add(FIX_LINES + 5)
+    (path,) = work.root.glob(".git/kittify/log/*/*/leaves")
+    path.write_bytes(path.read_bytes().replace(f"{work.id} ".encode(), f"{work.id}x".encode()))
+    verified = cli("invocations", "verify", work.id, cwd=work.root)
+
+    assert verified.code == 0 and "that its tips are those that the log fixed (the log is damaged" in verified.out
+
+
 def test_a_hook_fixes_the_tip_behind_its_answer(tmp_path: Path) -> None:
     root = make_repository(tmp_path / "trail")
     home = tmp_path / "home"

@@ -51,7 +51,14 @@ from specify_cli.storage.publishing import find_unpublished
 from specify_cli.storage.store import Place
 from specify_cli.storage.worktrees import find_left_behind, find_sibling_roots
 from specify_cli.trail.log.entries import open_log
-from specify_cli.trail.log.leaves import ANNEX, FIXED, OF_INVOCATION, Leaf
+from specify_cli.trail.log.leaves import (
+    ANNEX,
+    FIXED,
+    OF_INVOCATION,
+    Leaf,
+    LogDamagedError,
+    parse_leaf,
+)
 
 _SEAL = re.compile(rb',"~":"([0-9a-f]{64})"}\n')
 # In JSON text a quotation mark of a value is escaped, so this stands before seals alone.
@@ -140,11 +147,15 @@ def hold_to_log(project: Project, report: RecordReport) -> tuple[RecordReport, t
     was open, and what of its lines is not proven; nothing of one that no log here holds."""
     lines = (line for log in open_log(project).generations() for line in log.read_lines())
     own = str(report.invocation_id).encode()
-    leaves = [line.decode().split(" ") for line in lines if line[OF_INVOCATION] == own]
+    try:
+        leaves = [parse_leaf(line) for line in lines if line[OF_INVOCATION] == own]
+    except LogDamagedError:  # verify of the whole trail says where
+        said = "the log is damaged: spec-kitty invocations verify --all"
+        return report, (f"that its tips are those that the log fixed ({said})",)
     if not leaves:
         return report, ()
     loose = _Loose()
-    fixed = [seal for kind, _, seal in leaves if kind == FIXED]
+    fixed = [leaf.seal for leaf in leaves if leaf.kind == FIXED]
     report = _hold_to_fixed(project.root, report, fixed, loose)
     return report, tuple(loose.describe(int(report.status == "open")))
 
