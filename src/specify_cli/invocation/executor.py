@@ -137,7 +137,8 @@ class ProfileInvocationExecutor:
         millis = self._read_millis()
         invocation_id = self._make_ulid(millis)
         # 2. Decide who works and on what, on the redacted request.
-        routed = decide(self._start, request, profile, verb=verb, home=self._home)
+        is_prompt = terms.opened_by is not None
+        routed = decide(self._start, request, profile, verb, self._home, is_prompt)
         decision, project = routed.decision, routed.project
         refuse_tracked_private(project.root)
         if not terms.trail:

@@ -120,6 +120,43 @@ def route(
     return router.decide(read.readings) if read.readings else router.decide_by_profiles(read)
 
 
+def route_prompt(
+    prompt: str,
+    profiles: Sequence[AgentProfile],
+    table: RouterTable,
+    facts: ProjectFacts,
+) -> RouterDecision | RouterAmbiguityError:
+    """Return the decision for a prompt that an agent got and nobody addressed to the router.
+
+    Its record begins whatever it says. Where `route` refuses it, another profile stands in, and
+    `match_reason` says so: of several readings the first, otherwise the one that `analyze` goes to,
+    since every session reads. The arguments are those of `route`; the result is a refusal only
+    where no profile is left.
+    """
+    decision = route(prompt, profiles, table, facts)
+    if isinstance(decision, RouterDecision):
+        return decision
+    is_ambiguous = decision.error_code == "ROUTER_AMBIGUOUS"
+    candidate = decision.candidates[0] if is_ambiguous and decision.candidates else None
+    reading = route("analyze", profiles, table, facts)
+    if candidate is not None:
+        profile_id, action = candidate["profile_id"], candidate["action"]
+    elif isinstance(reading, RouterDecision):
+        profile_id, action = reading.profile_id, "analyze"
+    elif ids := [profile.profile_id for profile in profiles if not profile.sentinel]:
+        profile_id, action = min(ids), "analyze"
+    else:
+        return decision
+    return RouterDecision(
+        profile_id=profile_id,
+        action=action,
+        confidence="domain_keyword",
+        match_reason=f"not routed: {decision.error_code}; {profile_id} stands in",
+        token="",
+        rule="stand-in",
+    )
+
+
 class _Router:
     """One routing: the profiles that may be chosen and the evidence for choosing."""
 

@@ -65,7 +65,14 @@ from specify_cli.record.reading.views import View, fields_of, find_places, pick
 from specify_cli.record.record import chain, is_stand_in, tip_of
 from specify_cli.record.seal import open_line
 from specify_cli.redaction.captured import read_captured_text
-from specify_cli.routing.router import RouterAmbiguityError, RouterDecision, route
+from specify_cli.routing.router import (
+    ProjectFacts,
+    RouterAmbiguityError,
+    RouterDecision,
+    RouterTable,
+    route,
+    route_prompt,
+)
 from specify_cli.storage.frozen import inputs_of_corpus, limit_hits
 from specify_cli.storage.index import Index
 from specify_cli.storage.objects import FileObjectStore
@@ -240,16 +247,27 @@ def route_again(
 ) -> RouterDecision | str:
     """Return the decision that the frozen table and facts give now, or why there is none; without
     profiles among the frozen ones."""
-    hint, frozen = opened.past.started.get("requested_profile"), opened.frozen
-    asked = None if hint is None else str(hint)
+    frozen = opened.frozen
     among = frozen.profiles if profiles is None else profiles
     try:
-        decision = route(opened.request, among, frozen.table, frozen.facts, asked)
+        decision = route_as_asked(opened, among, frozen.table, frozen.facts)
     except Exception as error:  # a table of another version may lack what this code asks it for
         return f"failed: {type(error).__name__}: {error}"
     if isinstance(decision, RouterAmbiguityError):
         return f"{decision.error_code}: {decision.message}"
     return decision
+
+
+def route_as_asked(
+    opened: Opened, profiles: Sequence[AgentProfile], table: RouterTable, facts: ProjectFacts
+) -> RouterDecision | RouterAmbiguityError:
+    """Return the decision for the recorded request: under the profile its caller named, and as a
+    prompt where a hook began the record."""
+    started = opened.past.started
+    hint = started.get("requested_profile")
+    if hint is None and "opened_by" in started:
+        return route_prompt(opened.request, profiles, table, facts)
+    return route(opened.request, profiles, table, facts, None if hint is None else str(hint))
 
 
 def routing_of(decision: RouterDecision) -> dict[str, object]:

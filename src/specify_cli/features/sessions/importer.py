@@ -32,8 +32,8 @@ from specify_cli.features.sessions.telling import iter_events
 from specify_cli.features.sessions.transcripts import Transcript, is_of_project
 from specify_cli.invocation.ends.opening import (
     capture_modes,
-    choose_advisor,
     mask_outside,
+    prepare_route,
     trace_id_of,
 )
 from specify_cli.invocation.events.event_body import PayloadError, Settings, compose_event, gap
@@ -102,7 +102,7 @@ class SessionImporter:
         self._objects = FileObjectStore(project.root, project.config.trail)
         key = digest_key(project.git_dir)
         self._settings = Settings(capture_modes(project, None), project.config.redaction, key)
-        self._choose = choose_advisor(project, cache)
+        self._choose = prepare_route(project, cache)
         # Asked for once: each record that is written here changes what an index has to be compared
         # with.
         self._known = {key.invocation_id: key for key in self._index.newest()}

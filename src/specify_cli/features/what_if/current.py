@@ -22,7 +22,13 @@ from specify_cli.features.replay.judge import recorded_outcome
 from specify_cli.features.replay.opening import Opened, open_past, read_intact, refusal
 from specify_cli.features.replay.outcomes import Outcome, Retrieval
 from specify_cli.features.replay.quiet import network_denied
-from specify_cli.features.replay.replay import assembled, load_rules, outcome_of, route_again
+from specify_cli.features.replay.replay import (
+    assembled,
+    load_rules,
+    outcome_of,
+    route_again,
+    route_as_asked,
+)
 from specify_cli.features.what_if.backtest import Answer, judge_gates, judge_retrievals
 from specify_cli.features.what_if.candidates import Candidate, Sights, show_rule_change
 from specify_cli.features.what_if.causes import (
@@ -53,7 +59,7 @@ from specify_cli.record.record import chain, fold, genesis_tip
 from specify_cli.record.seal import FORMAT_VERSION, open_line
 from specify_cli.redaction.redact import Redacted
 from specify_cli.routing.registry import ProfileRegistry, shipped_table
-from specify_cli.routing.router import RouterAmbiguityError, RouterDecision, route
+from specify_cli.routing.router import RouterAmbiguityError, RouterDecision
 from specify_cli.storage.frozen import inputs_of_corpus
 from specify_cli.storage.index import Index, Key
 from specify_cli.storage.objects import FileObjectStore
@@ -197,8 +203,7 @@ def _run_today(project: Project, cache: ParseCache, opened: Opened, retrieval: R
     started = opened.past.started
     registry = ProfileRegistry(project.root, cache)
     profiles, table, facts = registry.all(), shipped_table(), detect_facts(project.root)
-    hint = started.get("requested_profile")
-    decision = route(opened.request, profiles, table, facts, None if hint is None else str(hint))
+    decision = route_as_asked(opened, profiles, table, facts)
     if isinstance(decision, RouterAmbiguityError):
         raise CallerError(
             decision.error_code,

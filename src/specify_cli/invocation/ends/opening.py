@@ -40,7 +40,13 @@ from specify_cli.record.seal import MAX_INTEGER, digest_of
 from specify_cli.redaction.capture import MODES, narrower
 from specify_cli.redaction.redact import Redacted, RuleSet, redact
 from specify_cli.routing.registry import ProfileRegistry, shipped_table
-from specify_cli.routing.router import RouterAmbiguityError, RouterDecision, RouterTable, route
+from specify_cli.routing.router import (
+    RouterAmbiguityError,
+    RouterDecision,
+    RouterTable,
+    route,
+    route_prompt,
+)
 from specify_cli.storage.store import Body, digest
 
 if TYPE_CHECKING:
@@ -189,9 +195,15 @@ class Routed(NamedTuple):
 
 
 def decide(
-    start: str, request: str, profile: str | None, *, verb: str, home: str | None = None
+    start: str,
+    request: str,
+    profile: str | None,
+    verb: str,
+    home: str | None = None,
+    is_prompt: bool = False,
 ) -> Routed:
-    """Route a request without writing anything.
+    """Route a request without writing anything; a prompt that nobody addressed to the router is
+    never refused.
 
     `start` is any folder of the project, and `profile` the one that the caller named. Raises
     CallerError ROUTER_NO_MATCH, ROUTER_AMBIGUOUS, PROFILE_NOT_FOUND or EMPTY_REQUEST, in which each
@@ -208,50 +220,30 @@ def decide(
     profiles = registry.all()
     table = shipped_table()
     facts = detect_facts(project.root)
-    decision = route(text.text, profiles, table, facts, profile)
+    if is_prompt and profile is None:
+        decision = route_prompt(text.text, profiles, table, facts)
+    else:
+        decision = route(text.text, profiles, table, facts, profile)
     if isinstance(decision, RouterAmbiguityError):
         raise _refusal(decision, text.text, verb)
     untold = read_untold(project.git_dir)
     return Routed(project, cache, registry, profiles, table, facts, text, decision, untold)
 
 
-class Advisor(NamedTuple):
-    """The profile and action of work that began without a `do`.
+def prepare_route(project: Project, cache: ParseCache) -> Callable[[str], RouterDecision]:
+    """Return a function from a redacted prompt to the decision of `route_prompt`.
 
-    `confidence` and `match_reason` are as in `RouterDecision`. A hook's record states them, so a
-    reader sees that nobody chose.
-    """
-
-    profile_id: str
-    action: str
-    confidence: str
-    match_reason: str
-
-
-def choose_advisor(project: Project, cache: ParseCache) -> Callable[[str], Advisor]:
-    """Return a function from a redacted prompt to the profile and action that the router chooses.
-
-    If the router refuses, the first profile stands in, and `match_reason` says so. Profiles and
-    facts are read once, so a hook or an import can route many prompts.
+    Profiles and facts are read once, so an import can route many prompts. The function raises
+    CallerError where the project has no profile at all.
     """
     profiles = ProfileRegistry(project.root, cache).all()
     table, facts = shipped_table(), detect_facts(project.root)
 
-    def choose(prompt: str) -> Advisor:
-        decision = route(prompt, profiles, table, facts, None)
-        if isinstance(decision, RouterDecision):
-            return Advisor(
-                decision.profile_id, decision.action, decision.confidence, decision.match_reason
-            )
-        first = profiles[0].profile_id
-        second = route(prompt, profiles, table, facts, first)
-        action = second.action if isinstance(second, RouterDecision) else "analyze"
-        return Advisor(
-            first,
-            action,
-            "domain_keyword",
-            f"not routed: {decision.error_code}; the first profile stands in",
-        )
+    def choose(prompt: str) -> RouterDecision:
+        decision = route_prompt(prompt, profiles, table, facts)
+        if isinstance(decision, RouterAmbiguityError):
+            raise _refusal(decision, prompt, "advise")
+        return decision
 
     return choose
 

@@ -32,12 +32,11 @@ from specify_cli.invocation.bindings import list_bindings, opens_by_itself, reme
 from specify_cli.invocation.caller import Actor, Caller
 from specify_cli.invocation.ends.opening import Terms
 from specify_cli.invocation.executor import ProfileInvocationExecutor
-from specify_cli.project.config import Project, load_project
+from specify_cli.project.config import Project
 from specify_cli.record import layout
 from specify_cli.record.event_table import ANNEX_EVENTS
 from specify_cli.record.reading.done_note import judge_end
 from specify_cli.record.reading.views import fields_of, read_file
-from specify_cli.routing.registry import ProfileRegistry
 from specify_cli.storage.index import Index
 from specify_cli.storage.publishing import prepare
 from specify_cli.storage.queries import annex_events
@@ -159,16 +158,11 @@ def _open(at: Site, session: str) -> None:
     executor = ProfileInvocationExecutor(at.root, home=at.home)
     caller, terms = _name_caller(at, session), Terms(opened_by="hook")
     _, text = read_prompt(at, session) or ("", "")
-    prompt = text or _NO_PROMPT
-    project, cache = load_project(at.root, at.home)
-    profiles = [profile.profile_id for profile in ProfileRegistry(project.root, cache).all()]
     begin = partial(executor.invoke, verb="advise", caller=caller, terms=terms)
-    # What the router refuses has no profile of its own: the first one that can take it stands in.
-    for profile in (None, *profiles):
-        with suppress(CallerError):
-            begin(prompt, profile=profile)
-            return
-    begin(_NO_PROMPT, profile=profiles[0])
+    try:
+        begin(text or _NO_PROMPT)
+    except CallerError:  # a text that no record can hold
+        begin(_NO_PROMPT)
 
 
 def end_records(at: Site, call: HookInput) -> None:
