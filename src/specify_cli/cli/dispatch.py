@@ -14,8 +14,8 @@ import os
 from specify_cli import VERSION
 from specify_cli.cli.run import run
 from specify_cli.cli.tables.command_table import Command, parse_plain
-from specify_cli.cli.terminal.output import write_note, write_text
-from specify_cli.errors import InvocationError
+from specify_cli.cli.terminal.output import write_error, write_note, write_text
+from specify_cli.errors import EnvironmentFault, InvocationError
 from specify_cli.project.root import find_root
 
 _COMPLETION = "_SPEC_KITTY_COMPLETE"
@@ -51,6 +51,14 @@ def dispatch(words: list[str]) -> int:
             "with pipx, in an environment of its own"
         )
     words = [_OLD_NAMES.get(word, word) for word in words[:1]] + words[1:]
+    try:
+        return _run_words(words)
+    except EnvironmentFault as error:  # stdout takes no help and no version
+        write_error(error, "--json" in words)
+        return 1
+
+
+def _run_words(words: list[str]) -> int:
     if words == ["--version"]:
         write_text(f"spec-kitty {VERSION}")
         return 0

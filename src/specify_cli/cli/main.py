@@ -34,6 +34,7 @@ def script() -> NoReturn:
     It never returns: the process ends with the exit code.
     """
     gc.set_threshold(200_000, 20, 20)
+    _fill_streams()
     modules = _ask_stored_modules()
     try:
         code = main()
@@ -52,6 +53,23 @@ def script() -> NoReturn:
     except OSError:
         code = 1  # a stream that cannot take what Typer printed; there is nowhere to say so
     os._exit(code)
+
+
+def _fill_streams() -> None:
+    """Put the null device where a standard stream is closed: the next file that is opened would
+    take its number, and what is told to people would be written into it.
+
+    A closed stdin or stdout goes on to fail, since the device is opened for the other direction.
+    """
+    streams = (sys.stdin, os.O_WRONLY), (sys.stdout, os.O_RDONLY), (sys.stderr, os.O_WRONLY)
+    for number, (stream, mode) in enumerate(streams):
+        if stream is None:
+            fd = os.open(os.devnull, mode)
+            if fd != number:
+                os.dup2(fd, number)
+                os.close(fd)
+    if sys.stderr is None:
+        sys.stderr = open(2, "w")  # a bar of progress asks it whether it is a terminal
 
 
 def _ask_stored_modules() -> StoredModules | None:

@@ -35,10 +35,7 @@ def run(command: Command, values: Values) -> int:
         from specify_cli.cli.shell import reach  # for an error only
 
         error.suggestion = reach(error.suggestion)
-        try:
-            write_error(error, as_json)
-        except (BrokenPipeError, EnvironmentFault):
-            pass  # stderr is gone too: the exit code is all that is left
+        write_error(error, as_json)
         return code
 
     try:

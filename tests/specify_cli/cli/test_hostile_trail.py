@@ -395,6 +395,9 @@ def _closed(command: str) -> Callable[[Path, Path], subprocess.CompletedProcess[
         ("do --help >/dev/full", None),
         ("do - <&-", 1),
         ("do 'implement WP03' --json 2>&-", 0),
+        ("--version >/dev/full", 1),
+        ("config >&-", 1),
+        ("nonsense 2>&-", 2),
         ("invocations list --limit " + "9" * 5000, 2),
     ],
 )
@@ -427,6 +430,26 @@ def test_a_warning_that_nobody_can_read_costs_no_answer(
 
     assert done.returncode == 0
     assert b"builder-bea" in done.stdout
+
+
+@pytest.mark.parametrize("closed", ["2>&-", "<&- 2>&-"])
+def test_a_closed_stderr_changes_no_answer(chartered: Path, cli: Cli, home: Path, closed: str) -> None:
+    """A bar of progress asked it whether it is a terminal."""
+    cli("do", "implement WP03")
+    verify = "invocations verify --all --json"
+    answer = _closed(f"{verify} {closed}")(chartered, home)
+
+    expected = cli(*verify.split())
+    assert (answer.returncode, json.loads(answer.stdout)) == (expected.code, expected.json())
+
+
+def test_no_file_is_opened_under_the_number_of_a_stream_that_is_closed(tmp_path: Path) -> None:
+    """A warning would be written into it, and it might be the record."""
+    code = "import os; from specify_cli.cli import main; main._fill_streams(); print(os.open('r', os.O_CREAT))"
+    line = f"{shlex.quote(sys.executable)} -c {shlex.quote(code)} <&- 2>&-"
+    done = subprocess.run(["sh", "-c", line], cwd=tmp_path, capture_output=True, text=True, check=True)
+
+    assert int(done.stdout) > 2
 
 
 def test_a_folder_that_is_gone_is_one_error(tmp_path: Path, home: Path) -> None:

@@ -222,13 +222,9 @@ def write_answer(values: Mapping[str, object], value: object, lines: Iterable[st
 def write_note(text: str) -> None:
     """Write a line for people to stderr.
 
-    `text` is escaped, and fitted to the terminal. Where stderr takes nothing nobody can be told,
-    and the command goes on: what was asked is done all the same.
+    `text` is escaped, and fitted to the terminal.
     """
-    try:
-        _write(2, "\n".join(_fit([as_line(text)], 2)) + "\n")
-    except (BrokenPipeError, EnvironmentFault):
-        pass
+    _tell("\n".join(_fit([as_line(text)], 2)))
 
 
 def write_warnings(warnings: Iterable[object]) -> None:
@@ -260,13 +256,22 @@ def write_error(error: InvocationError, as_json: bool) -> None:
     """
     if as_json:
         text = json.dumps(error.as_value(), ensure_ascii=False, indent=2)
-        _write(2, _escape_json(text) + "\n")
+        _tell(_escape_json(text))
         return
     lines = [f"{error.code}: {as_line(error.message)}"]
     for candidate in error.candidates or ():
         lines.append(f"  - {_describe_candidate(candidate)}")
     lines.append(f"next: {as_line(error.suggestion)}")
-    _write(2, "\n".join(_fit(lines, 2)) + "\n")
+    _tell("\n".join(_fit(lines, 2)))
+
+
+def _tell(text: str) -> None:
+    """Write lines to stderr. Where it takes nothing nobody can be told, and the command goes on:
+    what was asked is done all the same, and its exit code says how it ended."""
+    try:
+        _write(2, text + "\n")
+    except (BrokenPipeError, EnvironmentFault):
+        pass
 
 
 def _describe_candidate(candidate: Mapping[str, object]) -> str:
