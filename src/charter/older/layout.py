@@ -9,6 +9,8 @@ alike.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from charter.layout import (
     describe_denied,
     describe_fetch,
@@ -20,7 +22,6 @@ from charter.layout import (
     render_artifact,
     truncate,
 )
-from doctrine.light_imports import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

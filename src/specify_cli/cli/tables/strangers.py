@@ -14,9 +14,9 @@ from __future__ import annotations
 import io
 import json
 import sys
+from typing import TYPE_CHECKING, NamedTuple
 
 from doctrine import os
-from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 from specify_cli.errors import InvocationError
 from specify_cli.package_rules import GROUP, read_found
 from specify_cli.project.root import find_root

@@ -11,11 +11,11 @@ from __future__ import annotations
 import difflib
 import itertools
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from charter.inputs import CHARTER_BYTES
 from doctrine import os
 from doctrine.agent_profiles.profile import parse_profile
-from doctrine.light_imports import NamedTuple
 from doctrine.load import SourceError, read_source
 from doctrine.yaml_reader import read_yaml
 from specify_cli import durable

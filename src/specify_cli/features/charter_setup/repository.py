@@ -12,10 +12,10 @@ from __future__ import annotations
 import json
 import re
 import tomllib
+from typing import NamedTuple
 
 from doctrine import os
 from doctrine.git import find_worktree
-from doctrine.light_imports import NamedTuple
 from doctrine.load import SourceError, read_source
 
 TYPE_CHECKING = False

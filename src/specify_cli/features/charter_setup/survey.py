@@ -11,10 +11,10 @@ from __future__ import annotations
 import fnmatch
 import json
 import re
+from typing import NamedTuple
 
 from doctrine import os
 from doctrine.languages import ENDINGS
-from doctrine.light_imports import NamedTuple
 from specify_cli.features.charter_setup.existing_rules import FOR_FOLDERS
 from specify_cli.features.charter_setup.repository import (
     Manifests,

@@ -14,9 +14,9 @@ import json
 import os
 import re
 import unicodedata
+from typing import NamedTuple
 
 from doctrine.languages import ENDINGS
-from doctrine.light_imports import NamedTuple
 from doctrine.text import UNSEEN
 from specify_cli.features.charter_setup.existing_rules import collect_sections, render_sections
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from hashlib import sha256
 from typing import NamedTuple
 
 from doctrine import os
-from doctrine.light_imports import sha256
 from doctrine.load import cache_path
 from doctrine.text import count
 from specify_cli import durable

@@ -14,12 +14,12 @@ import re
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from hashlib import sha256
 from itertools import islice, takewhile
 from typing import Any, NamedTuple
 
 from charter.inputs import CHARTER_MARKDOWN
 from doctrine.git import read_git
-from doctrine.light_imports import sha256
 from doctrine.packs import ABOUT, LOCK_PATH, Pack, PackError, parse_lock, read_binding, split_path
 from doctrine.text import count, make_encodable
 from doctrine.yaml_reader import YamlError, read_yaml

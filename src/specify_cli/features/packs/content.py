@@ -6,12 +6,12 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from hashlib import sha256
 from typing import Any, NamedTuple
 
 from charter.context import measure_first_tier
 from charter.inputs import ContextInputs
 from doctrine.agent_profiles.profile import ProfileError, parse_profile
-from doctrine.light_imports import sha256
 from doctrine.load import ShippedBundle
 from doctrine.packs import (
     ABOUT,

@@ -16,9 +16,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from hashlib import sha256
+from typing import NamedTuple
 
 from doctrine import os
-from doctrine.light_imports import NamedTuple, sha256
 from doctrine.load import ParseCache
 from doctrine.text import make_encodable
 from specify_cli import durable

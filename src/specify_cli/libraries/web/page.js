@@ -516,7 +516,7 @@ function showAct(act, context) {
   if (act.what) {
     const ended = ["failed", "denied"].includes(act.outcome) ? `✗ ${act.outcome}` : act.outcome === "ok" ? "" : act.outcome;
     found.push(make("p", { class: "act" }, make("code", {}, shown(act.what)), " ",
-      make("span", { class: "quiet" }, shown([ended, act.result === act.outcome ? "" : act.result, spanOf(act.duration_ms), `line ${act.seqs.join(", ")}`, sayHeld(own)].filter(Boolean).join(" · ")))));
+      make("span", { class: "quiet" }, shown([ended, act.result === act.outcome ? "" : act.result, spanOf(act.duration_ms), nameLines(act.seqs), sayHeld(own)].filter(Boolean).join(" · ")))));
   }
   const isPatched = own.some((line) => line.fields.event === "patch_apply");
   for (const { fields } of own) {
@@ -534,6 +534,10 @@ function showAct(act, context) {
       value.length > 120 ? make("pre", { tabindex: "0" }, shown(value)) : value]))]));
   }
   return found;
+}
+
+function nameLines(seqs) {
+  return `${seqs.length === 1 ? "line" : "lines"} ${seqs.join(", ")}`;
 }
 
 function sayHeld(lines) {
@@ -866,7 +870,7 @@ function show(lines, annexes, objects, images, said, proofs, story) {
     ]));
   if (story) {
     const facts = (title, items) => (items.length ? [make("h2", {}, title), make("ul", {}, ...items.map((fact) =>
-      make("li", {}, shown(fact.text), make("span", { class: "quiet" }, fact.seqs.length ? ` (line ${fact.seqs.join(", ")})` : ""))))] : []);
+      make("li", {}, shown(fact.text), make("span", { class: "quiet" }, fact.seqs.length ? ` (${nameLines(fact.seqs)})` : ""))))] : []);
     const done = make("div", { id: "done" }, ...(story.done.length ? story.done.map((part) => showPart(part, context))
       : [make("p", { class: "quiet" }, "Nothing was recorded between the start and the end.")]));
     page.append(...showRules(all, objects, story.told), ...showLanes(story, context), make("h2", {}, "Done"), done,

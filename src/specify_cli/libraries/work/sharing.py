@@ -17,10 +17,10 @@ from __future__ import annotations
 from collections import deque
 from contextlib import closing
 from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
 
 import specify_cli
 from doctrine import os
-from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 from specify_cli.errors import CallerError, EnvironmentFault, InvocationError
 from specify_cli.invocation.ends.opening import build_digest
 
