@@ -114,7 +114,7 @@ class Archive:
         it.
         """
         entry = self._find(table, make_key(table, key))
-        return None if entry is None else self._unpack_frame(*entry)
+        return None if entry is None else self._unpack_frame(key, *entry)
 
     def get(self, table: str, key: str) -> bytes:
         """Return the bytes of an entry that the archive lists.
@@ -160,11 +160,14 @@ class Archive:
         return [key.hex() for key, *_ in ENTRY.iter_unpack(data[:whole])]
 
     def list_records(self) -> Iterator[tuple[str, str]]:
-        """Yield each record in here: the folder it came from, and its file name."""
+        """Yield each record in here: the folder it came from, and its file name. Raises
+        StoredDataError COLD_DAMAGED at a name that neither a record nor annexes have."""
         for key in self.list_keys("record"):
             name = key.removeprefix(_IMPORTED)
             if layout.parse_record_name(name) is not None:
                 yield layout.RECORDS if name == key else layout.IMPORTED, name
+            elif not is_invocation_id(key.removeprefix(_ANNEXES)):
+                raise self._describe_damage(f"it names {key}")
 
     def list_annexed(self) -> Iterator[str]:
         """Yield the invocations whose annexes are in here."""
@@ -189,17 +192,17 @@ class Archive:
             low, high = (middle + 1, high) if entry_key < key else (low, middle)
         return None
 
-    def _unpack_frame(self, offset: int, length: int, size: int) -> bytes:
+    def _unpack_frame(self, key: str, offset: int, length: int, size: int) -> bytes:
         """Return the bytes of a frame. A size beyond 512 MiB is damage: no record or object has
         it."""
         if max(length, size) > _MAX_SIZE:
-            raise self._describe_damage(f"a frame of {size} bytes")
+            raise self._describe_damage(f"{key} has a frame of {size} bytes")
         footer = self._footer
         dictionary = os.pread(self._fd, footer.dictionary_length, footer.dictionary)
         try:
             return make_unpacker(dictionary)(size, os.pread(self._fd, length, offset))
         except ValueError as error:
-            raise self._describe_damage(str(error)) from error
+            raise self._describe_damage(f"{key}: {error}") from error
 
     def _describe_damage(self, what: str) -> StoredDataError:
         """Return the error for an archive that is not whole; `what` says what was found."""
@@ -229,8 +232,8 @@ def make_unpacker(dictionary: bytes) -> Unpack:
     data = zstandard.ZstdCompressionDict(dictionary) if dictionary else None
 
     def unpack(size: int, frame: bytes) -> bytes:
-        unpacker = zstandard.ZstdDecompressor(dict_data=data)  # not safe for several threads
         try:
+            unpacker = zstandard.ZstdDecompressor(dict_data=data)  # not safe for several threads
             if zstandard.frame_content_size(frame) != size:
                 raise ValueError(f"a frame says another size than {size}")
             return unpacker.decompress(frame, max_output_size=size)

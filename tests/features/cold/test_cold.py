@@ -654,6 +654,28 @@ def test_an_archive_with_a_damaged_object_is_not_taken_apart(months: Path, home:
     assert path.exists()
 
 
+def test_of_an_archive_with_a_flipped_bit_nothing_comes_out_as_if_it_were_whole(months: Path, home: Path) -> None:
+    """A changed name was passed over, so that its record went with the archive; a changed text lay loose."""
+    project = read_project(months, home)
+    [september, *_] = survey(project, NOVEMBER_MILLIS)
+    before = {place.path: (months / place.path).read_bytes() for place in september.loose}
+    pack_months(project, [september])
+    path = months / layout.COLD / "2026-09.cold"
+    whole, said = path.read_bytes(), set[str]()
+    footer = packing.FOOTER.unpack(whole[-packing.FOOTER.size :])
+    for at in (*range(8, footer[2], footer[2] // 150), *range(footer[2], len(whole), 5)):
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+        try:
+            unpack_month(project, "2026-09")
+        except StoredDataError as error:
+            said.add(error.code)
+            assert path.exists()
+        else:  # nothing depends on this bit
+            assert before == {place: (months / place).read_bytes() for place in before}, at
+
+    assert {"COLD_DAMAGED"} == said
+
+
 def test_an_archive_of_another_project_does_not_pass_for_this_ones(
     months: Path, made: Path, home: Path, cli: Cli, tmp_path: Path
 ) -> None:

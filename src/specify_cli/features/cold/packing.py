@@ -350,7 +350,7 @@ def _fill(path: str, tables: Tables) -> None:
     known = zstandard.ZstdCompressionDict(dictionary) if dictionary else None
     if known is not None:
         known.precompute_compress(level=_LEVEL)  # else each of many small texts does it again
-    compressor = zstandard.ZstdCompressor(level=_LEVEL, dict_data=known)
+    compressor = zstandard.ZstdCompressor(level=_LEVEL, dict_data=known, write_checksum=True)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     with os.fdopen(os.open(path, flags, durable.PRIVATE), "wb") as file:
         file.write(MAGIC)
