@@ -177,8 +177,9 @@ def explained() -> Iterator[None]:
         next_step = (
             "start the database server, or correct its address"
             if is_away
-            else "name a file that a collector made, or a PostgreSQL database; put its backup in "
-            "place of a damaged one; `token create` and `serve` make a new file"
+            else "name a file that a collector made, or a PostgreSQL database; copy it from where "
+            "nothing can be written; put its backup in place of a damaged one; `token create` and "
+            "`serve` make a new file"
         )
         raise StoredDataError("ACCESS_FAILED", f"--db: {error}", next_step) from error
 

@@ -175,13 +175,13 @@ class PostgresDatabase:
         """Do nothing: the disk is the server's, which refuses by itself."""
 
     def purge(self) -> bool:
-        """Rewrite the tables, so that no dead row is left in them; the server's log and backups are
-        its own."""
+        """Rewrite the tables, so that no dead row is left in them, and what the planner noted of
+        their values; the server's log and backups are its own."""
 
         def vacuum(connection: "psycopg.Connection[Any]") -> bool:
             try:
                 for table in ("event", "invocation", "actor", "conflict", "record", "object"):
-                    connection.execute(f"VACUUM FULL {table}")
+                    connection.execute(f"VACUUM (FULL, ANALYZE) {table}")
             except psycopg.errors.QueryCanceled:  # larger than the time of a statement
                 return False
             return True
