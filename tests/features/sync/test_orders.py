@@ -173,6 +173,37 @@ def test_a_collector_put_back_to_a_backup_is_given_again_what_it_lost(
     assert (again["delivered"], again["why"]) == (0, None)
 
 
+def test_a_collector_put_back_to_a_backup_is_given_what_it_lost_of_envelopes_too(
+    cli: Cli, chartered: Path, tmp_path: Path
+) -> None:
+    database = tmp_path / "served/events.db"
+    (tmp_path / "served").mkdir()
+    git(chartered, "init", "-q")
+    assert cli("init").code == 0
+    with serving(tmp_path / "served") as before:
+        argv = ("sync", "enable", "--endpoint", endpoint(before), "--level", "metadata", "--yes")
+        assert cli(*argv, env=ENV).code == 0
+        first = run(cli)
+        push(cli)
+        with closing(sqlite3.connect(database)) as live, closing(sqlite3.connect(tmp_path / "copy.db")) as copy:
+            live.backup(copy)
+        lost = run(cli, f"review what {NAME} wrote")
+        assert (push(cli)["delivered"], push(cli)["why"]) == (2, None)
+    for path in database.parent.glob("events.db*"):
+        path.unlink()
+    shutil.copy(tmp_path / "copy.db", database)
+    command = serve_command(tmp_path / "served", listen=f"{before.host}:{before.port}")
+    with running(tmp_path / "served", command) as after:
+        newest = run(cli)
+        done, again = push(cli), push(cli)
+        rows = {row["invocation_id"]: row["status"] for row in after.get("/v1/invocations").json()["items"]}
+        conflicts = after.get("/v1/conflicts").json()["items"]
+
+    assert (rows, conflicts) == (dict.fromkeys((first, lost, newest), "closed"), [])
+    assert (done["state"], done["refused"], "less than it acknowledged" in done["why"]) == ("delivered", 0, True)
+    assert (again["delivered"], again["why"]) == (0, None)
+
+
 def test_no_planted_value_is_left_on_the_collector(
     cli: Cli, site: Path, home: Path, collector: Collector, database: str
 ) -> None:

@@ -98,15 +98,15 @@ def _archive_one(
 ) -> Archived:
     project = leaving.project
     name = os.path.normpath(f"{source.name.removesuffix('.tar')}/{invocation_id}.tar")
+    path = f"{folder}/{name}"
     try:
-        os.makedirs(os.path.dirname(f"{folder}/{name}"), exist_ok=True)
-        if os.path.lexists(f"{folder}/{name}"):
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        if os.path.lexists(path):
             # of a worker or a run that was killed
-            there = None if safe else _find_whole(project, invocation_id, f"{folder}/{name}")
+            there = None if safe else _find_whole(project, invocation_id, path)
             if there is not None:
                 return Archived(source.name, invocation_id, name, *there)
-            os.unlink(f"{folder}/{name}")
-        path = f"{folder}/{name}"
+            os.unlink(path)
         done = export(project, [invocation_id], path, safe=safe, leaving=leaving)
     except InvocationError as error:
         return Archived(source.name, invocation_id, None, None, 0, error.code, error.message)

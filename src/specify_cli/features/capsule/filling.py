@@ -125,7 +125,11 @@ def check_capsule(project: Project) -> Parity:
             except (InvocationError, OSError):
                 continue
             records += 1
-            if _read_kept(capsule, place) != data:
+            try:
+                is_same = capsule.read(place) == data
+            except FileNotFoundError:
+                is_same = False
+            if not is_same:
                 different.append(place.invocation_id)
             for seq, raw in enumerate(split_events(data)[0]):
                 fields = read_event(raw)
@@ -162,13 +166,6 @@ def _finds_same(capsule: CapsuleRecordStore, query: str, texts: Mapping[str, set
     return {uri for uri in uris if words <= texts.get(uri, set())} == {
         uri for uri, text_words in texts.items() if words <= text_words
     }
-
-
-def _read_kept(capsule: CapsuleRecordStore, place: Place) -> bytes | None:
-    try:
-        return capsule.read(place)
-    except FileNotFoundError:
-        return None
 
 
 def _read_reports(project: Project, place: Place) -> Iterator[tuple[str, bytes]]:

@@ -17,6 +17,7 @@ import base64
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from functools import partial
 from importlib import import_module
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -253,16 +254,12 @@ class CapsuleRecordStore:
         """Return an open capsule; one that is damaged is begun anew, since the files hold what it
         held."""
         if path not in self._open:
+            use = partial(self._sdk.use, "basic", path, enable_lex=True, enable_vec=False)
             try:
-                mode = "open" if os.path.lexists(path) else "create"
-                self._open[path] = self._sdk.use(
-                    "basic", path, mode=mode, enable_lex=True, enable_vec=False
-                )
+                self._open[path] = use(mode="open" if os.path.lexists(path) else "create")
             except BaseException as error:
                 self._drop(path, error)
-                self._open[path] = self._sdk.use(
-                    "basic", path, mode="create", enable_lex=True, enable_vec=False
-                )
+                self._open[path] = use(mode="create")
             os.chmod(path, 0o600)
             self._paths = sorted({*self._paths, path})
         return self._open[path]

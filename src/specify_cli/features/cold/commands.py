@@ -45,10 +45,10 @@ def pack(values: Values) -> int:
 
 def unpack(values: Values) -> int:
     """Lay months on disk again."""
-    project = shell.read_project()
-    if not shell.get_texts(values, "months"):
+    project, months = shell.read_project(), shell.get_texts(values, "months")
+    if not months:
         raise CallerError("USAGE", "no month is named", "spec-kitty cold unpack 2026-10")
-    counts = {month: unpack_month(project, month) for month in shell.get_texts(values, "months")}
+    counts = {month: unpack_month(project, month) for month in months}
     rows = [{"month": month, "records": number} for month, number in counts.items()]
     lines = (
         f"{month}: {count(number, 'record lies', 'records lie')} loose"

@@ -119,10 +119,22 @@ def survey(project: Project, now: int) -> list[Month]:
     for place in sorted(places(root, _FOLDERS)):
         month = layout.cold_folder(place.invocation_id).rpartition("/")[2]
         loose.setdefault(month, []).append(place)
-    beside = _list_beside(project)
-    return [
-        _measure(root, month, of, beside, month < current) for month, of in sorted(loose.items())
-    ]
+    beside, months = _list_beside(project), list[Month]()
+    for month, of in sorted(loose.items()):
+        archive = open_month(root, month)
+        packed = [] if archive is None else [name[-32:-6] for _, name in archive.list_records()]
+        months.append(
+            Month(
+                month,
+                tuple(of),
+                tuple(sorted(beside.intersection(packed))),
+                sum(os.lstat(f"{root}/{place.path}").st_size for place in of),
+                len(packed),
+                os.stat(archive.path).st_size if archive is not None else 0,
+                month < current,
+            )
+        )
+    return months
 
 
 def _list_beside(project: Project) -> set[str]:
@@ -142,22 +154,6 @@ def _list_annexes(root: str, invocation_id: str) -> list[str]:
     """Return the file names of the annexes that lie in a folder."""
     names = list_names(root, layout.annex_folder(invocation_id))
     return sorted(name for name in names if not name.startswith("."))
-
-
-def _measure(root: str, month: str, of: Sequence[Place], beside: set[str], is_over: bool) -> Month:
-    archive = open_month(root, month)
-    packed = [] if archive is None else [name[-32:-6] for _, name in archive.list_records()]
-    size = os.stat(archive.path).st_size if archive is not None else 0
-    loose = sum(os.lstat(f"{root}/{place.path}").st_size for place in of)
-    return Month(
-        month,
-        tuple(of),
-        tuple(sorted(beside.intersection(packed))),
-        loose,
-        len(packed),
-        size,
-        is_over,
-    )
 
 
 def pack_months(project: Project, months: Sequence[Month]) -> list[PackedMonth]:

@@ -28,7 +28,6 @@ from specify_cli.features.forget.orders import (
     Order,
     compose_order,
     read_orders,
-    read_place,
 )
 from specify_cli.features.forget.pending import plan_pending
 from specify_cli.features.forget.targets import SHORTEST, Query
@@ -260,8 +259,7 @@ def _order_each(values: Values, event: str) -> int:
             now = read_clock(time.time_ns)
             orders = read_orders(roots, one, away)
             for content in _list_contents(event, orders):
-                data = read_place(project, place)
-                line = compose_order(place, data, content, order, now, orders)
+                line = compose_order(place, records.read(place), content, order, now, orders)
                 write_annex(project, records, one, new_ulid(now, os.urandom(10)), line)
                 line_fields = {**(open_line(line[:-1]).fields or {}), "~": line[-67:-3].decode()}
                 orders.append(line_fields)

@@ -230,9 +230,7 @@ def complete_plan(
         for copy in copies[one][:1]
         for item in Reach(FileObjectStore(copy.root)).of(verify_file(copy.root, copy.place).objects)
     }
-    refused = {one for one in holds if one in touched}
-    if going & kept_for_holds:
-        refused |= {one for one in holds if one not in refused}
+    refused = holds.keys() if going & kept_for_holds else holds.keys() & touched
     file_copies = tuple(_find_files(project, needles)) if needles else ()
     return Plan(
         tuple(records),

@@ -15,11 +15,10 @@ from specify_cli.features.approvals.orders import NAMESPACE, make_order_statemen
 from specify_cli.invocation.ends.activity import read_moment
 from specify_cli.libraries.archive.orders import place_order
 from specify_cli.libraries.ssh.signatures import sign_text
-from specify_cli.project.config import Project
 from specify_cli.record.ids import rfc3339
 from specify_cli.record.seal import open_line, seal_line
 from specify_cli.storage.checking import read_annex_files
-from specify_cli.storage.store import FileRecordStore, Place
+from specify_cli.storage.store import Place
 
 # The last moment (ms) that a line can state.
 _LATEST = 253_402_300_799_999
@@ -83,8 +82,3 @@ def read_orders(
             if not line.problems and line.fields is not None:
                 orders[line.seal] = {**line.fields, "~": line.seal}
     return list(orders.values())
-
-
-def read_place(project: Project, place: Place) -> bytes:
-    """Return the bytes of a record."""
-    return FileRecordStore(project.root).read(place)

@@ -40,18 +40,17 @@ def plan_pending(project: Project) -> tuple[Plan, list[str]]:
         if invocation_id in holds:
             waiting.append(invocation_id)
             continue
-        members: dict[tuple[object, object], set[str]] = {}
+        gone: dict[object, set[str]] = {}
         objects |= named
         for order in orders:
             for row in read_rows(order) or ():
-                members.setdefault((row.seq, None), set()).update(row.members)
+                gone.setdefault(row.seq, set()).update(row.members)
 
         def choose(
-            fields: Mapping[str, object],
-            members: Mapping[tuple[object, object], set[str]] = members,
+            fields: Mapping[str, object], gone: Mapping[object, set[str]] = gone
         ) -> set[str]:
-            gone = members.get((fields.get("seq"), None), set())
-            return (gone & fields.keys()) | (gone if erased_members(fields) else set())
+            members = gone.get(fields.get("seq"), set())
+            return members if erased_members(fields) else members & fields.keys()
 
         chosen[invocation_id] = choose
     return complete_plan(project, copies, plan_records(copies, chosen), objects), waiting

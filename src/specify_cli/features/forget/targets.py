@@ -72,9 +72,8 @@ def find_members(fields: Mapping[str, object], query: Query, objects: Set[str]) 
             isinstance(value, dict) and (value.get("object") in objects or _is_cut(value, query))
         ):
             members.add(name)
-    if query.path is not None and _is_about(fields, query.path):
-        members |= list_said(fields)
-    if fields.get("invocation_id") in query.of_subject:
+    is_about = query.path is not None and _is_about(fields, query.path)
+    if is_about or fields.get("invocation_id") in query.of_subject:
         members |= list_said(fields)
     if query.invocation_id is not None and query.invocation_id == fields.get("invocation_id"):
         members |= set(query.members) & fields.keys() if query.members else list_said(fields)

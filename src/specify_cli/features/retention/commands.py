@@ -21,7 +21,12 @@ from specify_cli.durable import read_clock
 from specify_cli.errors import CallerError, say_failure
 from specify_cli.features.forget import erasing
 from specify_cli.features.forget.commands import show_and_erase
-from specify_cli.features.forget.finding import find_holds, find_orders, read_copy
+from specify_cli.features.forget.finding import (
+    find_holds,
+    find_orders,
+    list_objects,
+    read_copy,
+)
 from specify_cli.features.retention.checks import name_order
 from specify_cli.features.retention.due import (
     Row,
@@ -47,7 +52,9 @@ def show_status(values: Values) -> int:
     """Print how much is stored, how old it is, and what each rule would free."""
     project = shell.read_project()
     overview = survey(project, read_clock(time.time_ns), idle=bool(values["idle"]))
-    objects = _list_objects(project)
+    kept = f"{project.root}/{layout.KITTIFY}/"
+    objects = {name for name, path in list_objects(project) if path.startswith(kept)}
+    objects.update(*(archive.list_keys("object") for archive in open_each(project.root)))
     dates = sorted(map(millis_of, overview.copies))
     rules = []
     for rule in overview.rules:
@@ -106,15 +113,6 @@ def _say_rule(rule: Mapping[str, object]) -> str:
 
 def _say_bytes(size: object) -> str:
     return f"{size:,} bytes" if isinstance(size, int) else ""
-
-
-def _list_objects(project: Project) -> list[str]:
-    names = []
-    for folder in (layout.OBJECTS, layout.LOCAL_OBJECTS):
-        for top, _, files in os.walk(f"{project.root}/{folder}"):
-            names += [f"{top[-2:]}{name}" for name in files if len(name) == 62]
-    names += [name for archive in open_each(project.root) for name in archive.list_keys("object")]
-    return sorted(set(names))
 
 
 def _measure_records(overview: Survey) -> int:

@@ -10,8 +10,6 @@ Source: c2sp.org/tlog-witness.
 
 from __future__ import annotations
 
-from urllib.parse import urlsplit, urlunsplit
-
 from doctrine.text import count
 from specify_cli.errors import InvocationError
 from specify_cli.features.sync.consent import Consent
@@ -37,21 +35,16 @@ from specify_cli.project.config import Project
 from specify_cli.trail.log.entries import open_log
 from specify_cli.trail.log.leaves import Generation
 
-_EVENTS, _WITNESS = "/v1/events", "/witness"
 REFUSED = "REFUSED by the witness"
 
 
 def ask_cosignature(project: Project, consent: Consent, endpoint: Endpoint) -> str | None:
     """Return what became of it as a clause; None where it is not agreed to, or there is no witness
     and no log."""
-    parts = urlsplit(consent.endpoint)
-    if not consent.log or not parts.path.endswith(_EVENTS):
+    if not consent.log or consent.base is None:
         return None
-    base = urlunsplit(
-        (parts.scheme, parts.netloc, parts.path.removesuffix(_EVENTS) + _WITNESS, "", "")
-    )
     try:
-        return _ask(project, consent, endpoint, base)
+        return _ask(project, consent, endpoint, f"{consent.base}/witness")
     except (InvocationError, NoteError) as error:
         return f"not cosigned: {error}"
 

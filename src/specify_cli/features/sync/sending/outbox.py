@@ -349,6 +349,17 @@ class Outbox:
         with self._begin_transaction():
             for invocation_id, phase, state in outcomes:
                 self._db.execute(_SETTLE[phase], (_STATES[state], invocation_id))
+                if state == "delivered":
+                    self._remember("last", invocation_id)
+
+    def last(self) -> DuePhase | None:
+        """Return the phase that was acknowledged last."""
+        rows = self._run(
+            f"SELECT invocation_id, profile_id, CASE completed WHEN {_DELIVERED} THEN "
+            f"'{COMPLETED}' ELSE '{STARTED}' END FROM record JOIN fact ON name = 'last' AND value "
+            "= invocation_id"
+        )
+        return DuePhase(*rows[0]) if rows else None
 
     def due_records(self, limit: int, after: str = "", *, whole: bool = False) -> list[Key]:
         """Return the closed records whose phases are delivered and which are not, oldest first.

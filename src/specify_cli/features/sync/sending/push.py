@@ -33,6 +33,7 @@ from specify_cli.features.sync.sending.outbox import Counts, DuePhase, Members, 
 from specify_cli.features.sync.sending.transport import (
     Answer,
     Endpoint,
+    PostVerdict,
     Problem,
     body_of,
     is_passing,
@@ -234,6 +235,9 @@ class _Push:
             # First, so that what an endpoint still holds is as it is here when its envelopes come,
             # which leave also where an order does not.
             orders = self._deliver_orders()
+            if not (orders and orders.why) and self._has_lost():
+                self.outbox.begin_anew()
+                return self._sum_up("delivered", self.why)
             while due := self.outbox.due(MAX_EVENTS):
                 events = self._compose_events(due)
                 if events:
@@ -385,22 +389,38 @@ class _Push:
             events.append(event)
         return events
 
-    def _send(self, events: Sequence[Members]) -> None:
+    def _has_lost(self) -> bool:
+        """Return whether an endpoint has to store again what it acknowledged last, as after a
+        backup was restored. One that says so of whatever comes is not believed."""
+        last, event = self.outbox.last(), None
+        if last is not None:
+            with suppress(InvocationError, RedactionError):  # then the scan says what is wrong
+                event = self.outbox.event(last, self.consent.project_uuid, self.consent.level)
+        return event is not None and all(
+            status in self._post([event]).results.values() for status in ("stored", "duplicate")
+        )
+
+    def _post(self, events: Sequence[Members]) -> PostVerdict:
+        """Return what an endpoint answered to a request. Raises _Halt where it answered nothing."""
         verdict = self._insist(
             lambda: self.endpoint.post(events),
             lambda found: found.kind == "later" and (found.retry_after or 0.0) <= _PATIENCE,
             lambda found: found.retry_after,
         )
+        if verdict.kind not in ("answered", "halve"):
+            state = "stopped" if verdict.kind == "stop" else "unreachable"
+            raise _Halt(state, verdict.why, verdict.retry_after)
+        return verdict
+
+    def _send(self, events: Sequence[Members]) -> None:
+        verdict = self._post(events)
         if verdict.kind == "halve":
             middle = len(events) // 2
             self._send(events[:middle])
             self._send(events[middle:])
             return
-        if verdict.kind != "answered":
-            state = "stopped" if verdict.kind == "stop" else "unreachable"
-            raise _Halt(state, verdict.why, verdict.retry_after)
         accepted = [
-            event for event in events if verdict.results.get(str(event["id"]), event) is None
+            event for event in events if isinstance(verdict.results.get(str(event["id"])), str)
         ]
         self.outbox.settle((*key_of(event), "delivered") for event in accepted)
         self.delivered += len(accepted)
@@ -409,7 +429,7 @@ class _Push:
             self.outbox.note({**ended, "last_success": _read_now()})
         for event in events:
             problem = verdict.results.get(str(event["id"]))
-            if problem is not None:
+            if isinstance(problem, Problem):
                 invocation_id, phase = key_of(event)
                 self._refuse(DuePhase(invocation_id, "", phase), event, problem)
 

@@ -58,13 +58,13 @@ class Problem(NamedTuple):
 class PostVerdict(NamedTuple):
     """What an answer means.
 
-    `kind` is `answered` (`results` tells for each id None where the endpoint has it, or why not),
-    `halve` (the batch holds an event at fault), `stop` (the endpoint or the token is at fault) or
-    `later`.
+    `kind` is `answered` (`results` tells for each id `stored` or `duplicate` where the endpoint has
+    it, or why not), `halve` (the batch holds an event at fault), `stop` (the endpoint or the token
+    is at fault) or `later`.
     """
 
     kind: str
-    results: Mapping[str, Problem | None]
+    results: Mapping[str, Problem | str]
     why: str
     retry_after: float | None = None
 
@@ -85,7 +85,8 @@ def judge(
     """
     if 200 <= status < 300:
         results = _read_results(body, ids, token)
-        barred = [one for one in results.values() if one and one.status in _BARRED]
+        refused = [one for one in results.values() if isinstance(one, Problem)]
+        barred = [one for one in refused if one.status in _BARRED]
         if 0 < len(barred) == len(results):  # the token is at fault, and no event
             return PostVerdict("stop", {}, f"status {barred[0].status}: {barred[0].detail}")
         if results:
@@ -106,7 +107,7 @@ def judge(
     return PostVerdict("stop", {}, what)
 
 
-def _read_results(body: bytes, ids: Sequence[str], token: str) -> dict[str, Problem | None]:
+def _read_results(body: bytes, ids: Sequence[str], token: str) -> dict[str, Problem | str]:
     """Return the events an answer names, each once and with a known status; nothing where it has
     another form.
 
@@ -114,12 +115,12 @@ def _read_results(body: bytes, ids: Sequence[str], token: str) -> dict[str, Prob
     """
     value = parse_answer(body)
     listed = value.get("results")
-    results: dict[str, Problem | None] = {}
+    results: dict[str, Problem | str] = {}
     for item in listed if isinstance(listed, list) else []:
         if not isinstance(item, dict) or item.get("id") not in ids or item["id"] in results:
             return {}
         if item.get("status") in ("stored", "duplicate"):
-            results[item["id"]] = None
+            results[item["id"]] = item["status"]
         elif item.get("status") == "refused":
             stated = item.get("problem")
             problem = _read_problem(stated if isinstance(stated, dict) else {}, None, token)
