@@ -18,9 +18,8 @@ from specify_cli.project.config import Project
 _MOST = 1 << 20
 
 
-def check_erasures(project: Project, home: str | None) -> Iterator[Finding]:
+def check_erasures(project: Project, _: str | None) -> Iterator[Finding]:
     """Yield an erasure that is not finished, and each attempt on what is held."""
-    del home
     for journal in erasing.list_journals(project):
         yield Finding(
             "ERASURE_UNFINISHED",

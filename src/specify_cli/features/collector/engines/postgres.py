@@ -180,7 +180,16 @@ class PostgresDatabase:
 
         def vacuum(connection: "psycopg.Connection[Any]") -> bool:
             try:
-                for table in ("event", "invocation", "actor", "conflict", "record", "object"):
+                # The last holds values of columns; who does not own the database gets a warning.
+                for table in (
+                    "event",
+                    "invocation",
+                    "actor",
+                    "conflict",
+                    "record",
+                    "object",
+                    "pg_statistic",
+                ):
                     connection.execute(f"VACUUM (FULL, ANALYZE) {table}")
             except psycopg.errors.QueryCanceled:  # larger than the time of a statement
                 return False
