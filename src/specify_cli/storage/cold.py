@@ -201,7 +201,7 @@ class Archive:
         dictionary = os.pread(self._fd, footer.dictionary_length, footer.dictionary)
         try:
             return make_unpacker(dictionary)(size, os.pread(self._fd, length, offset))
-        except ValueError as error:
+        except (ValueError, OverflowError) as error:  # no file reaches to such an offset
             raise self._describe_damage(f"{key}: {error}") from error
 
     def _describe_damage(self, what: str) -> StoredDataError:

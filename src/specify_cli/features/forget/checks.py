@@ -82,8 +82,7 @@ def _read_attempt(line: bytes) -> str | None:
         return None
 
 
-def finish(project: Project, cache: ParseCache, home: str | None) -> None:
+def finish(project: Project, _: ParseCache, __: str | None) -> None:
     """Finish erasures that were cut short."""
-    del cache, home
     for journal in erasing.list_journals(project):
         erasing.carry_out(project, journal)
