@@ -694,6 +694,21 @@ def test_a_real_collector_holds_what_two_clones_at_two_levels_deliver(
 
 
 @pytest.mark.usefixtures("ready")
+def test_with_nothing_due_nobody_waits_for_an_endpoint_that_is_away(cli: Cli, home: Path) -> None:
+    token = {"SPEC_KITTY_SYNC_TOKEN": collecting.TOKEN}
+    with collecting.serving(home) as collector:
+        url = f"http://127.0.0.1:{collector.port}/v1/events"
+        assert cli("sync", "enable", "--endpoint", url, "--yes", env=token).code == 0
+        assert cli("sync", "push", env=token).code == 0
+    idle = cli("sync", "push", "--json", env=token)
+    cli("do", "fix it")
+    due = cli("sync", "push", "--json", env=token)
+
+    assert (idle.code, idle.json()["state"], idle.json()["why"]) == (0, "delivered", None)
+    assert (due.code, due.json()["state"]) == (1, "unreachable")
+
+
+@pytest.mark.usefixtures("ready")
 def test_the_largest_request_in_the_dearest_characters_is_taken_by_the_collector(cli: Cli, home: Path) -> None:
     token = {"SPEC_KITTY_SYNC_TOKEN": collecting.TOKEN}
     text = "fix " + "\x01" * (1024 * 1024 - 4)
