@@ -470,6 +470,7 @@ EVENTS: Mapping[str, EventType] = {
             "reason": _optional("note"),
             "single_use": _optional("boolean", default=True),
             "of": Member("digest", note="(§12)"),
+            "project": Member("name", note="(§12)"),
             "signed_at": Member("time"),
             "expires_at": Member("time"),
             "signature": Member("text", note="(§12)"),

@@ -923,25 +923,86 @@ def test_what_goes_by_hand_from_a_guarded_file_beside_approved_lines_is_not_know
     assert [item["message"].rpartition(": ")[2] for item in found] == [said]
 
 
-def test_a_log_that_a_person_vouches_for_proves_nothing_of_another_project_of_theirs(tmp_path: Path) -> None:
+def make_projects(folder: Path, rules: str) -> list[Shop]:
+    """Return two projects of one person, with the same rules and keys."""
     shops = []
     for name, uuid in (
         ("theirs", "0b0e2a5e-6a3c-4d55-9b1c-0d5b7f4d2a10"),
         ("ours", "7f1f3c0e-8a86-4d2c-9a3c-0d5b7f4d2a10"),
     ):
-        (tmp_path / name).mkdir()
-        shop = Shop(tmp_path / name, f"  proof: {{level: fail, reach: logged}}\n{KEYS}")
+        (folder / name).mkdir()
+        shop = Shop(folder / name, f"{rules}\n{KEYS}")
         config = f"trail: committed\nproject: {{uuid: {uuid}}}\n"
         shop.on_base(partial(shop.write, ".kittify/config.yaml", config))
         shops.append(shop)
-    theirs, ours = shops
+    return shops
+
+
+def take_all(theirs: Shop, ours: Shop) -> None:
+    """Bring all that one project has of work and evidence into another."""
+    for name in (".kittify/trail", ".kittify/events/objects", ".kittify/gate-waivers", "src"):
+        if (theirs.root / name).exists():
+            shutil.copytree(theirs.root / name, ours.root / name, dirs_exist_ok=True)
+    ours.commit("as ours")
+
+
+def test_an_approval_of_another_project_of_the_same_person_is_none_here(tmp_path: Path) -> None:
+    theirs, ours = make_projects(tmp_path, "  approval: fail")
+    run = theirs.begin()
+    theirs.approve(run)
+    theirs.edit(run)
+    theirs.end(run)
+    theirs.commit()
+    take_all(theirs, ours)
+
+    assert theirs.judge()["verdict"] == "pass"
+    (found,) = (item for item in ours.judge()["findings"] if item["rule"] == "approval")
+    assert found["message"].endswith(f"that of {ADA}: OF_ANOTHER_PROJECT")
+
+
+def test_a_waiver_of_another_project_of_the_same_person_is_none_here(tmp_path: Path) -> None:
+    theirs, ours = make_projects(tmp_path, "  tests: fail")
+    run = theirs.begin()
+    theirs.edit(run)
+    theirs.end(run)
+    theirs.commit()
+    waive(theirs, "tests", run)
+    take_all(theirs, ours)
+    judged = ours.judge()
+
+    assert theirs.judge()["verdict"] == "pass" and judged["verdict"] == "fail"
+    assert judged["refused_waivers"] == [
+        f"tests for {run}: it names 0b0e2a5e-6a3c-4d55-9b1c-0d5b7f4d2a10, not this one: sign it here"
+    ]
+
+
+def test_an_approval_and_a_waiver_from_before_they_named_a_project_say_so(tmp_path: Path) -> None:
+    shop = make_projects(tmp_path, "  approval: fail\n  tests: fail")[1]
+    config = (shop.root / ".kittify/config.yaml").read_text()
+    shop.write(".kittify/config.yaml", "trail: committed\n")
+    run = shop.begin()
+    shop.approve(run)
+    shop.edit(run)
+    shop.end(run)
+    shop.commit()
+    waive(shop, "tests", run)
+    shop.write(".kittify/config.yaml", config)
+    shop.commit()
+    judged = shop.judge()
+
+    assert [item["message"].rpartition(": ")[2] for item in judged["findings"] if item["rule"] == "approval"] == [
+        "NAMES_NO_PROJECT"
+    ]
+    assert judged["refused_waivers"] == [f"tests for {run}: it names no project, not this one: sign it here"]
+
+
+def test_a_log_that_a_person_vouches_for_proves_nothing_of_another_project_of_theirs(tmp_path: Path) -> None:
+    theirs, ours = make_projects(tmp_path, "  proof: {level: fail, reach: logged}")
     run = theirs.work()
     run_main(["trail", "enroll", "--key", str(theirs.key)], cwd=theirs.root, home=theirs.home)
     run_main(["trail", "checkpoint"], cwd=theirs.root, home=theirs.home)
     theirs.commit("the log")
-    for name in (".kittify/trail", ".kittify/events/objects", "src"):
-        shutil.copytree(theirs.root / name, ours.root / name, dirs_exist_ok=True)
-    ours.commit("as ours")
+    take_all(theirs, ours)
 
     assert theirs.judge()["proven"] == {run: "logged"} and theirs.judge()["verdict"] == "pass"
     assert ours.judge()["proven"] == {run: "linked"} and ours.codes() == ["PROOF_TOO_LOW"]

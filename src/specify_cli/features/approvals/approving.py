@@ -89,6 +89,7 @@ def approve(
             **composed.body,
             "identity": "git" if wish.key is None else "ssh",
             "of": subject.seal,
+            **({"project": uuid} if (uuid := project.config.project_uuid) else {}),
             "signed_at": rfc3339(now),
             "expires_at": rfc3339(now + wish.minutes * 60_000),
             **{

@@ -150,7 +150,8 @@ def waive(values: Values) -> int:
                     f"{subject} is no invocation's id and no file of {commit[:10]}",
                     "the `subject` of each finding: spec-kitty gate --json",
                 ) from error
-    waiver = Waiver(rule, subject, str(values["reason"]), str(values["until"]))
+    reason, until = str(values["reason"]), str(values["until"])
+    waiver = Waiver(rule, subject, reason, until, project=project.config.project_uuid)
     path = write_waiver(project, waiver, str(values["key"]))
     said = [f"{path}: {rule} for {subject} until {waiver.until}", shell.reach(f"git add {path}")]
     write_answer(values, {"files": [path]}, said)

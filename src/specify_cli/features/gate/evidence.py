@@ -111,6 +111,11 @@ class _Base(NamedTuple):
     policy: Policy | None
     signers: Signers | None
 
+    @property
+    def reading(self) -> Reading:
+        """Return how it has records read."""
+        return Reading(self.commands, self.signers, self.config.project_uuid)
+
 
 def judge_project(project: Project, index: SearchIndex, asked: GateRange, today: str) -> Judged:
     """Return the verdict on a range, with its waivers applied. `today` is a day as `2026-11-25`.
@@ -128,7 +133,7 @@ def judge_project(project: Project, index: SearchIndex, asked: GateRange, today:
         return apply_waivers(
             judge_range(evidence),
             waivers,
-            base.signers,
+            base.reading,
             today,
             # the names and addresses of who made the commits of a file in the range
             lambda path: set(read_log(asked.top, changes, path, "%an%n%ae") if path else ()),
@@ -149,8 +154,7 @@ class _Branch(NamedTuple):
 def _gather_evidence(branch: _Branch, index: SearchIndex) -> Evidence:
     """Return what the rules look at."""
     base, changes = branch.base, branch.changes
-    reading = Reading(base.commands, base.signers)
-    origin = trace_range(branch.project, index, changes, branch.top, reading)
+    origin = trace_range(branch.project, index, changes, branch.top, base.reading)
     absent = _count_absent(branch)
     if absent:
         said = f"{absent} records of {changes.head[:10]} are not checked out: {_bring(branch)}"

@@ -22,8 +22,9 @@ from specify_cli.errors import CallerError
 from specify_cli.features.gate.findings import GateFinding
 from specify_cli.features.gate.judging import Judged, WaiverUsed, settle
 from specify_cli.features.origin.git_range import read_blobs
+from specify_cli.features.origin.origin import Reading
 from specify_cli.features.origin.report import ChangeRange
-from specify_cli.libraries.ssh.signatures import Signers, sign_text
+from specify_cli.libraries.ssh.signatures import sign_text
 from specify_cli.project.config import Project
 from specify_cli.record.seal import canonical
 
@@ -37,19 +38,25 @@ NEVER = ("RECORD_DAMAGED",)
 
 
 class Waiver(NamedTuple):
-    """One waiver: the rule, what it is for (`GateFinding.subject`), why, and the last day it holds
-    (in UTC)."""
+    """One waiver: the rule, what it is for (`GateFinding.subject`), why, the last day it holds (in
+    UTC), and the project it is for, which older ones do not name."""
 
     rule: str
     subject: str
     reason: str
     until: str
     signature: str = ""
+    project: str | None = None
+
+    @property
+    def members(self) -> dict[str, str]:
+        """Return what its file says."""
+        return {name: text for name, text in self._asdict().items() if text is not None}
 
     @property
     def statement(self) -> str:
         """Return what is signed."""
-        signed = {name: getattr(self, name) for name in self._fields if name != "signature"}
+        signed = {name: text for name, text in self.members.items() if name != "signature"}
         return f"{_HEAD}{canonical(signed).decode('utf-8')}\n"
 
 
@@ -65,7 +72,7 @@ def write_waiver(project: Project, waiver: Waiver, key: str) -> str:
             "2026-12-31",
         )
     signed = waiver._replace(signature=sign_text(key, NAMESPACE, waiver.statement))
-    data = json.dumps(signed._asdict(), ensure_ascii=False, indent=1, sort_keys=True).encode()
+    data = json.dumps(signed.members, ensure_ascii=False, indent=1, sort_keys=True).encode()
     name = f"{sha256(data).hexdigest()[:16]}.json"
     try:
         with durable.folder(project.root, FOLDER, create=True) as fd:
@@ -85,7 +92,8 @@ def read_waivers(top: str, changes: ChangeRange, prefix: str) -> Iterator[Waiver
             waiver = Waiver(**json.loads(data or b""))
         except (ValueError, TypeError, RecursionError):
             continue
-        if all(isinstance(member, str) for member in waiver) and _is_day(waiver.until):
+        is_text = all(isinstance(member, str) for member in waiver.members.values())
+        if is_text and _is_day(waiver.until):
             yield waiver
 
 
@@ -99,16 +107,17 @@ def _is_day(text: str) -> bool:
 def apply_waivers(
     judged: Judged,
     waivers: Sequence[Waiver],
-    signers: Signers | None,
+    reading: Reading,
     today: str,
     list_authors: Callable[[str], set[str]],
 ) -> Judged:
     """Return the verdict with the findings that somebody answers for, and which waivers do not
     count.
 
-    `today` is a day as `2026-11-25`. `list_authors` names who made the commits of a file. Raises
-    EnvironmentFault without ssh-keygen.
+    `reading` names whose count, for which project. `today` is a day as `2026-11-25`. `list_authors`
+    names who made the commits of a file. Raises EnvironmentFault without ssh-keygen.
     """
+    signers = reading.signers
     used: list[WaiverUsed] = []
     refused: list[str] = []
     idle: list[Waiver] = []
@@ -125,7 +134,7 @@ def apply_waivers(
             named = {(item.rule, item.subject) for item in findings}
             idle += [waiver] * ((waiver.rule, waiver.subject) not in named)
             continue
-        fault, by = _judge_waiver(waiver, signers, today)
+        fault, by = _judge_waiver(waiver, reading, today)
         if fault is None and waiver.rule == "approval" and signers is not None:
             authors = list_authors(waiver.subject.rpartition("@")[0])
             own = _has_asked(judged, waiver.subject, signers.list_names(by), authors)
@@ -152,10 +161,12 @@ def _say_missed(waiver: Waiver, findings: Sequence[GateFinding]) -> Iterator[str
         yield f"{waiver.rule} for {waiver.subject}: {said}"
 
 
-def _judge_waiver(waiver: Waiver, signers: Signers | None, today: str) -> tuple[str | None, str]:
+def _judge_waiver(waiver: Waiver, reading: Reading, today: str) -> tuple[str | None, str]:
     """Return what speaks against a waiver, and who signed it."""
-    if signers is None:
+    if (signers := reading.signers) is None:
         return "the base names no allowed_signers", ""
+    if waiver.project != reading.project:
+        return f"it names {waiver.project or 'no project'}, not this one: sign it here", ""
     if waiver.until < today:
         return f"it ended on {waiver.until}", ""
     principals = signers.find(waiver.signature, NAMESPACE, waiver.statement)

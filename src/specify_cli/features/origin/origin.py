@@ -67,10 +67,12 @@ _MAX_VERSIONS = 32
 
 class Reading(NamedTuple):
     """How records are read: the test commands that count beside those an agent was given, and
-    whose approvals do. Without `commands` those of each record's own charter count."""
+    whose approvals do, for which project. Without `commands` those of each record's own charter
+    count."""
 
     commands: tuple[str, ...] | None = None
     signers: Signers | None = None
+    project: str | None = None
 
 
 def trace_range(
@@ -245,7 +247,7 @@ def read_writer(project: Project, place: Place, reading: Reading = Reading()) ->
     annexes: Sequence[Mapping[str, object]] = annex_events(project.root, place.invocation_id)
     report = verify_place(project, place)
     approved_by = _judge_given(record, reading.signers)
-    approvals = tuple(_list_approvals(approved_by, reading.signers))
+    approvals = tuple(_list_approvals(approved_by, reading))
     numbered = number_lines(fields_of(record), annexes)
     story = tell_story(numbered, commands, os.path.realpath(project.root))
     proven = {
@@ -287,12 +289,16 @@ def _judge_given(record: Record, signers: Signers | None) -> list[Approval]:
     return list(judge_approvals(list(record.entries), signers))
 
 
-def _list_approvals(approvals: Iterable[Approval], signers: Signers | None) -> Iterator[ApprovedBy]:
+def _list_approvals(approvals: Iterable[Approval], reading: Reading) -> Iterator[ApprovedBy]:
     for item in approvals:
+        is_checked = item.signed and reading.signers is not None
+        problem, project = item.problem, item.fields.get("project")
+        if problem is None and is_checked and project != reading.project:
+            problem = "OF_ANOTHER_PROJECT" if project else "NAMES_NO_PROJECT"
         yield ApprovedBy(
             say(item.fields.get("approver") or "unknown"),
             say(item.fields.get("refers_to")),
             item.allows,
-            item.signed and signers is not None and item.problem is None,
-            item.problem,
+            is_checked and problem is None,
+            problem,
         )
