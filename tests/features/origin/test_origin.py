@@ -123,6 +123,68 @@ def test_a_line_that_an_edit_took_is_not_that_edit_in_another_form() -> None:
     assert [(part.first, part.invocation_ids) for part in found] == [(1, ()), (3, ("I",))]
 
 
+def make_edit(invocation_id: str, seq: int, hunk: str) -> Edit:
+    """Return an edit of a.js with one hunk, spelled as a diff."""
+    lines = [LineMark("=" if line[0] == " " else line[0], digest_line(line[1:])) for line in hunk.split("\n")]
+    return Edit(invocation_id, seq, (f"2026-{seq}", seq), "a.js", [lines])
+
+
+def tell(text: str, changed: tuple[int, ...], edits: list[Edit], *texts: str, gone: str = "") -> list[str]:
+    """Return by whom each changed line of a.js is, the names joined."""
+    lines = text.split("\n")
+    commits = dict.fromkeys(changed, "c")
+    file = ChangedFile("a.js", None, "modified", "", tuple(lines), changed, commits=commits)
+    file = file._replace(gone=tuple(filter(None, gone.split("\n"))))
+    kept = [KeptText(edit, text) for edit, text in zip(edits, texts, strict=False)]
+    parts = attribute_file(file, Names({"a.js"}), edits, kept)
+    return ["".join(part.invocation_ids) for part in parts for _ in range(part.size)]
+
+
+@pytest.mark.parametrize(
+    ("text", "changed", "hunks", "said"),
+    [
+        ("  let a;\n}\n}\nrun()", (1,), [" if (x) {\n   let a;\n }\n+}\n run()"], ["I"]),
+        ("  let a;\n}\n}\nrun()", (2,), [" if (x) {\n   let a;\n+}\n }\n run()"], ["I"]),
+        ("run()\n\n  }", (2,), [" run()\n \n+  }"], ["I"]),
+        ("  let a;\n}\n}\nrun()", (1, 2), ["   let a;\n+}\n run()", "   let a;\n+}\n }\n run()"], ["IJ", "IJ"]),
+        ("  let a;\n}\n}\nrun()", (1, 2), ["   let a;\n+}\n }\n run()"], ["", ""]),
+    ],
+)
+def test_of_equal_lines_in_a_row_as_many_as_patches_added_are_theirs_whichever_git_takes(
+    text: str, changed: tuple[int, ...], hunks: list[str], said: list[str]
+) -> None:
+    edits = [make_edit(name, at, hunk) for at, (name, hunk) in enumerate(zip("IJ", hunks, strict=False))]
+
+    assert tell(text, changed, edits) == said
+
+
+def test_a_line_that_one_patch_moved_is_of_whoever_moved_it_where_git_says_that_it_came() -> None:
+    edit = make_edit("I", 1, "-open_the_shop()\n count_stock()\n call_the_bank()\n pay()\n+open_the_shop()\n close()")
+
+    assert tell("count_stock()\ncall_the_bank()\npay()\n# new\nopen_the_shop()\nclose()", (3, 4), [edit]) == ["", "I"]
+
+
+def test_the_one_line_left_of_two_is_not_given_to_who_added_the_second() -> None:
+    edit = make_edit("I", 1, " row = 9\n+price = bill(4795)\n+stock(34)\n price = bill(4795)\n \n end")
+
+    assert tell("start\n\nrow = 9\nprice = bill(4795)\n\nstop", (3,), [edit]) == [""]
+
+
+def test_a_formatted_line_of_the_file_is_not_given_to_who_wrote_the_same_text_elsewhere() -> None:
+    edit = make_edit("I", 1, " one()\n+name = bill(4564, 'xyz')\n two()")
+    text = "one()\nname = bill(4564, 'xyz')\ntwo()\nthree()\nname = bill( 4564, 'xyz' )"
+
+    assert tell(text, (1, 4), [edit], "name = bill(4564, 'xyz')", gone="name = bill(4564, 'xyz')") == ["I", ""]
+
+
+def test_lines_that_an_agent_copied_within_a_file_are_theirs_once() -> None:
+    block = "item = user(4365)\nitem = name(2094)"
+    edit = make_edit("I", 1, " one()\n two()\n+item = user(4365)\n+item = name(2094)\n three()\n four()")
+    text = f"{block}\nzero()\none()\ntwo()\n{block}\nthree()\nfour()"
+
+    assert tell(text, (0, 1, 5, 6), [edit], block) == ["", "", "I", "I"]
+
+
 WRITTEN = (
     "# Shop\n\nThe shop has a cart, and a checkout that tries a failed payment again.\n\n"
     "* Install it\n* Run the server\n\n| a | b |\n|--|--|\n"

@@ -15,8 +15,8 @@ from itertools import groupby, pairwise
 from typing import NamedTuple
 
 from specify_cli.features.origin.report import ChangedFile, Stretch
-from specify_cli.features.search.blame import Edit, Names, find_writers
-from specify_cli.record.reading.patch_lines import ADDED, REMOVED, LineMark, digest_line
+from specify_cli.features.search.blame import Edit, Names, find_writers, keep_last
+from specify_cli.record.reading.patch_lines import ADDED, KEPT, REMOVED, LineMark, digest_line
 
 # What formatters change: a mark of byte order, blanks, quotes, commas and semicolons.
 _FORM = re.compile(r"[\s\ufeff,;'\"`()]+")
@@ -55,13 +55,17 @@ def attribute_lines(
     _follow_commits(file, digests, writers, edits)
     _match_between(file, digests, writers, named, edits)
     left = [at for at in file.changed if not writers[at]]
+    for at, by in _match_moved(file, named, edits, left).items():
+        writers[at] = by
+    left = [at for at in left if not writers[at]]
     by_text = {
         at: by
         for at, by in _find_by_text(file, left, texts).items()
         # What an edit took is older than the form that it gave it.
         if _has(ADDED, digests[at], by) or not _has(REMOVED, digests[at], by)
     }
-    return {**dict(enumerate(writers)), **by_text}
+    known = dict(enumerate(writers))
+    return {**known, **drop_given(file, known, by_text, edits)}
 
 
 def join_lines(file: ChangedFile, writers: dict[int, tuple[Edit, ...]]) -> tuple[Stretch, ...]:
@@ -106,7 +110,8 @@ def drop_given(
     )
 
     def name(at: int, by: Sequence[Edit]) -> list[tuple[str, str]]:
-        return [(edit.invocation_id, digest_line(file.lines[at])) for edit in by]
+        digest = digest_line(file.lines[at])
+        return [(edit.invocation_id, digest) for edit in by if _has(ADDED, digest, [edit])]
 
     for at, by in {**writers, **found}.items():
         spare.subtract(name(at, by))
@@ -173,24 +178,59 @@ def _match_between(
     named: Names,
     edits: Sequence[Edit],
 ) -> None:
-    """Give a line to the one invocation that added it between the two lines that stand around it,
-    where nothing like that stands anywhere else in the file."""
-    added: dict[tuple[str, ...], dict[str, Edit]] = {}
+    """Give a line to the invocations that added it between the two lines that stand around it,
+    where nothing like that stands anywhere else in the file. Equal lines in a row stand in one
+    place: git and a patch can differ in which of them came, and not in how many."""
+    added: dict[tuple[str, ...], list[Edit]] = {}
     for edit in edits:
         for hunk in edit.hunks if edit.path in named.every else ():
             after = [line for line in hunk if line.mark != REMOVED]
-            for row in zip(after, after[1:], after[2:], strict=False):
-                if row[1].mark == ADDED:
-                    key = tuple(line.digest for line in row)
-                    added.setdefault(key, {})[edit.invocation_id] = edit
-    rows = [*zip(digests, digests[1:], digests[2:], strict=False)]
-    often = Counter(rows)
-    for at in file.changed:
-        is_open = not writers[at] and file.lines[at].strip() and 0 < at < len(digests) - 1
-        if is_open and often[rows[at - 1]] == 1:
-            places = tuple(added.get(rows[at - 1], {}).values())
-            if len(places) == 1 and named.allow(places[0], file.came.get(at)):
-                writers[at] = places
+            for key, row in _list_places([line.digest for line in after]):
+                came = sum(after[at].mark == ADDED for at in row)
+                added.setdefault(key, []).extend([edit] * came)
+    places = _list_places(digests)
+    often = Counter(key for key, _ in places)
+    changed = set(file.changed)
+    for key, row in places:
+        left = [at for at in row if at in changed and not writers[at] and file.lines[at].strip()]
+        by = added.get(key, [])
+        is_told = often[key] == 1 and len(left) + sum(
+            map(bool, (writers[at] for at in row))
+        ) <= len(by)
+        if is_told and all(named.allow(edit, file.came.get(at)) for edit in by for at in left):
+            for at in left:
+                writers[at] = keep_last(by)
+
+
+def _list_places(digests: Sequence[str]) -> list[tuple[tuple[str, ...], list[int]]]:
+    """Return the rows of equal lines with those around them: the three digests, empty beyond the
+    end, and where the row stands."""
+    rows = [[*group] for _, group in groupby(range(len(digests)), key=digests.__getitem__)]
+    rows.append([])
+    return [
+        (tuple(digests[row[0]] if row else "" for row in three), three[1])
+        for three in zip(rows, rows[1:], rows[2:], strict=False)
+    ]
+
+
+def _match_moved(
+    file: ChangedFile, named: Names, edits: Sequence[Edit], left: Collection[int]
+) -> dict[int, tuple[Edit, ...]]:
+    """Return who moved lines to where git says that they came."""
+    sought = {digest_line(file.lines[at]) for at in left}
+    moves: list[Edit] = []
+    for edit in edits:
+        lines = [line for hunk in edit.hunks for line in hunk]
+        moved = {line.digest for line in lines if line.mark == REMOVED} & sought
+        if moved and any(line.mark == ADDED and line.digest in moved for line in lines):
+            rest = [[line for line in hunk if line.mark != REMOVED] for hunk in edit.hunks]
+            hunks = [
+                [line if line.digest in moved else line._replace(mark=KEPT) for line in hunk]
+                for hunk in rest
+            ]
+            moves.append(edit._replace(hunks=hunks))
+    found = find_writers(file.lines, named, moves, file.came) if moves else []
+    return {at: found[at] for at in left if moves and found[at]}
 
 
 def _fill_blanks(file: ChangedFile, writers: dict[int, tuple[Edit, ...]]) -> None:
@@ -268,11 +308,14 @@ def _find_by_text(
     form = _PROSE_FORM if file.path.endswith(_PROSE) else _FORM
     texts = [(item.edit, form.sub("", item.text)) for item in kept_texts]
     bare = {at: form.sub("", file.lines[at]) for at in left}
+    gone = form.sub("", "\n".join(file.gone))
     writers: dict[int, tuple[Edit, ...]] = {}
     place = 0
     while place < len(left) and texts:
         row, edits = _find_row(file.lines, left, place, bare, texts)
-        writers |= dict.fromkeys(row, edits)
+        # What went from the file can have come again in this form.
+        if "".join(bare[at] for at in row) not in gone:
+            writers |= dict.fromkeys(row, edits)
         place += len(row) or 1
     return writers
 

@@ -183,7 +183,8 @@ def _trace_file(
         if path.startswith(prefix) and key not in known and len(known) < _MAX_VERSIONS:
             version = read_version(top, changes, *key)
             paths = [*own, make_encodable(path.removeprefix(prefix))]
-            known[key] = {} if version is None else attribute(version, paths)
+            same = None if version is None else version._replace(gone=file.gone)
+            known[key] = {} if same is None else attribute(same, paths)
         found[at] = known.get(key, {}).get(number, ())
     writers |= drop_given(file, writers, found, edits)
     stretches = join_lines(file, writers)

@@ -311,10 +311,12 @@ def _claim_lines(
             is_made = is_all and view.is_whole and _makes_all(hunk, len(run))
             for place, sure in _find_new(hunk, run, shift, view):
                 digest = after[place].digest
+                # Where the hunk keeps an equal one, that may be the one which is left.
                 alone = (
                     view.is_file
                     and len(view.places[digest]) == 1
                     and view.words[place + shift] >= _DISTINCT
+                    and LineMark(KEPT, digest) not in after
                 )
                 edge = (place == first and not _goes_on(after, view, place, shift, -1)) or (
                     place == last and not _goes_on(after, view, place, shift, 1)
@@ -449,7 +451,7 @@ def _choose(claims: Sequence[_Claim], digest: str, removed: Removals) -> tuple[E
     last = edits[-1]
     unsure = [claim.edit for claim in claims if not claim.sure and claim.edit.order > last.order]
     if unsure:
-        return _keep_last([*edits, *unsure])
+        return keep_last([*edits, *unsure])
     # The line was taken away after all but the last of them had written it.
     gone = [
         any(
@@ -459,9 +461,9 @@ def _choose(claims: Sequence[_Claim], digest: str, removed: Removals) -> tuple[E
         for edit in edits
         if edit.invocation_id != last.invocation_id
     ]
-    return (last,) if all(gone) else _keep_last(edits)
+    return (last,) if all(gone) else keep_last(edits)
 
 
-def _keep_last(edits: Iterable[Edit]) -> tuple[Edit, ...]:
+def keep_last(edits: Iterable[Edit]) -> tuple[Edit, ...]:
     """Return the last edit of each invocation, in the order of the invocations."""
     return tuple(edit for _, edit in sorted({edit.invocation_id: edit for edit in edits}.items()))
