@@ -207,6 +207,24 @@ def test_what_a_patch_wrote_behind_what_a_record_keeps_of_it_is_nobody_elses(
     ]  # fmt: skip
 
 
+def test_of_two_equal_lines_in_a_row_that_two_records_wrote_both_are_named(cli: Cli, project: Path) -> None:
+    """Where one of three was there before, nothing tells which."""
+    twice, ids = FIRST.replace("}\n", "}\n}\n"), []
+    for request, before, after in (("fix one", FIRST.replace("}\n", ""), FIRST), ("fix two", FIRST, twice)):
+        with open_invocation(project, request) as run:
+            run.patch("a.py", "modify", before=before, after=after)
+        ids.append(run.invocation_id)
+    (project / "a.py").write_text(twice)
+    both, page = cli("why", "a.py", "--json").json(), cli("why", "a.py:4").out
+    (project / "a.py").write_text(FIRST.replace("}\n", "}\n}\n}\n"))
+
+    told = [(part["first"], part["last"], part["invocation_id"], part["several"]) for part in both["ranges"]]
+    assert told == [(1, 2, None, []), (3, 4, None, ids), (5, 6, None, [])]
+    assert both["unknown"] == 4 and {one["invocation_id"] for one in both["origins"]} == set(ids)
+    assert page.split() == ["4", "one", "of", f"{ids[0][-6:]},", ids[1][-6:]]
+    assert told_of(cli, "a.py") == [None] * 7
+
+
 def test_a_brace_that_somebody_else_wrote_lines_before_stays_known(cli: Cli, project: Path) -> None:
     later = FIRST.replace("}\n", "look_around_there(e)\nlook_at_the_clock(f)\n}\n")
     with open_invocation(project, "fix one") as one:

@@ -15,7 +15,7 @@ from itertools import groupby, pairwise
 from typing import NamedTuple
 
 from specify_cli.features.origin.report import ChangedFile, Stretch
-from specify_cli.features.search.blame import Edit, Names, find_writers, keep_last
+from specify_cli.features.search.blame import Edit, Names, find_writers
 from specify_cli.record.reading.patch_lines import ADDED, KEPT, REMOVED, LineMark, digest_line
 
 # What formatters change: a mark of byte order, blanks, quotes, commas and semicolons.
@@ -50,10 +50,9 @@ def attribute_lines(
     """Return for each line of a file, by its number, the edits that may have written it."""
     if not file.changed:
         return {}
-    writers = find_writers(file.lines, named, edits, file.came)
+    writers = find_writers(file.lines, named, edits, file.came, file.changed)
     digests = list(map(digest_line, file.lines))
     _follow_commits(file, digests, writers, edits)
-    _match_between(file, digests, writers, named, edits)
     left = [at for at in file.changed if not writers[at]]
     for at, by in _match_moved(file, named, edits, left).items():
         writers[at] = by
@@ -169,48 +168,6 @@ def _follow_commits(
             return
         for at, by in writer_of.items():
             writers[at] = by
-
-
-def _match_between(
-    file: ChangedFile,
-    digests: Sequence[str],
-    writers: list[tuple[Edit, ...]],
-    named: Names,
-    edits: Sequence[Edit],
-) -> None:
-    """Give a line to the invocations that added it between the two lines that stand around it,
-    where nothing like that stands anywhere else in the file. Equal lines in a row stand in one
-    place: git and a patch can differ in which of them came, and not in how many."""
-    added: dict[tuple[str, ...], list[Edit]] = {}
-    for edit in edits:
-        for hunk in edit.hunks if edit.path in named.every else ():
-            after = [line for line in hunk if line.mark != REMOVED]
-            for key, row in _list_places([line.digest for line in after]):
-                came = sum(after[at].mark == ADDED for at in row)
-                added.setdefault(key, []).extend([edit] * came)
-    places = _list_places(digests)
-    often = Counter(key for key, _ in places)
-    changed = set(file.changed)
-    for key, row in places:
-        left = [at for at in row if at in changed and not writers[at] and file.lines[at].strip()]
-        by = added.get(key, [])
-        is_told = often[key] == 1 and len(left) + sum(
-            map(bool, (writers[at] for at in row))
-        ) <= len(by)
-        if is_told and all(named.allow(edit, file.came.get(at)) for edit in by for at in left):
-            for at in left:
-                writers[at] = keep_last(by)
-
-
-def _list_places(digests: Sequence[str]) -> list[tuple[tuple[str, ...], list[int]]]:
-    """Return the rows of equal lines with those around them: the three digests, empty beyond the
-    end, and where the row stands."""
-    rows = [[*group] for _, group in groupby(range(len(digests)), key=digests.__getitem__)]
-    rows.append([])
-    return [
-        (tuple(digests[row[0]] if row else "" for row in three), three[1])
-        for three in zip(rows, rows[1:], rows[2:], strict=False)
-    ]
 
 
 def _match_moved(

@@ -1,19 +1,19 @@
 """Who wrote the lines of a file, told by content: the digests that records keep of what each patch
 added. [pure]
 
-    for line, edit in zip(lines, attribute(lines, Names({path}), edits)):
-        print(edit.invocation_id if edit else "unknown", line)
+    for line, writers in zip(lines, find_writers(lines, Names({path}), edits)):
+        print([edit.invocation_id for edit in writers] or "unknown", line)
 
 No commit is looked at, so an attribution survives amend, rebase, squash and cherry-pick. A line is
 given to an edit only where the lines around it agree too; where two invocations could have written
-it, it is given to neither.
+it, both are named.
 """
 
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from hashlib import sha256
 from itertools import groupby
 from typing import NamedTuple
@@ -166,23 +166,19 @@ def list_times(blamed: bytes) -> list[Came]:
     return [*map(Came, times[::2], times[1::2])]
 
 
-def attribute(
-    lines: Sequence[str], names: Names, edits: Iterable[Edit], came: Mapping[int, Came] = {}
-) -> list[Edit | None]:
-    """Return for each line of a file the edit that wrote it; None where that is not known, or
-    where two invocations could have written it."""
-    writers = find_writers(lines, names, edits, came)
-    return [found[0] if len(found) == 1 else None for found in writers]
-
-
 def find_writers(
-    lines: Sequence[str], named: Names, edits: Iterable[Edit], came: Mapping[int, Came] = {}
+    lines: Sequence[str],
+    named: Names,
+    edits: Iterable[Edit],
+    came: Mapping[int, Came] = {},
+    changed: Iterable[int] | None = None,
 ) -> list[tuple[Edit, ...]]:
     """Return for each line of a file the edits that may have written it, one of each invocation;
     none where no record tells.
 
     In a file of another name only lines that agree with many around them are from an edit, and
-    none that `came` before, by its number: such an edit copied it.
+    none that `came` before, by its number: such an edit copied it. `changed` are the lines that
+    are asked for, where that is not all.
     """
     names = named.every
     digests = [digest_line(line) for line in lines]
@@ -207,6 +203,8 @@ def find_writers(
         for at, digest in enumerate(digests)
     ]
     _drop_equal(writers, digests)
+    sought = set(range(len(lines)) if changed is None else changed)
+    _match_between(lines, digests, named, ordered, came, sought, writers)
     for cut in ordered:
         if cut.is_cut and cut.path in names:
             writers = [
@@ -222,6 +220,47 @@ def _may_have_come_with(cut: Edit, edit: Edit, names: Set[str]) -> bool:
     is_made = cut.fields.get("kind") == "create"
     is_before = edit.path not in names or (is_made and edit.order < cut.order)
     return is_before and edit.invocation_id != cut.invocation_id
+
+
+def _match_between(
+    lines: Sequence[str],
+    digests: Sequence[str],
+    named: Names,
+    edits: Iterable[Edit],
+    came: Mapping[int, Came],
+    changed: Collection[int],
+    writers: list[tuple[Edit, ...]],
+) -> None:
+    """Give a line to the invocations that added it between the two lines that stand around it,
+    where nothing like that stands anywhere else in the file. Equal lines in a row stand in one
+    place: git and a patch can differ in which of them came, and not in how many."""
+    added: dict[tuple[str, ...], list[Edit]] = defaultdict(list)
+    for edit in edits:
+        for hunk in edit.hunks if edit.path in named.every else ():
+            after = [line for line in hunk if line.mark != REMOVED]
+            for key, row in _list_places([line.digest for line in after]):
+                added[key] += [edit for at in row if after[at].mark == ADDED]
+    places = _list_places(digests)
+    often = Counter(key for key, _ in places)
+    for key, row in places:
+        given = sum(bool(writers[at]) for at in row)
+        left = [at for at in row if at in changed and not writers[at] and lines[at].strip()]
+        by = added.get(key, ())
+        is_told = often[key] == 1 and len(left) + given <= len(by)
+        if is_told and all(named.allow(edit, came.get(at)) for edit in by for at in left):
+            for at in left:
+                writers[at] = _keep_last(by)
+
+
+def _list_places(digests: Sequence[str]) -> list[tuple[tuple[str, ...], list[int]]]:
+    """Return the rows of equal lines with those around them: the three digests, empty beyond the
+    end, and where the row stands."""
+    rows = [[*group] for _, group in groupby(range(len(digests)), key=digests.__getitem__)]
+    rows.append([])
+    return [
+        (tuple(digests[row[0]] if row else "" for row in three), three[1])
+        for three in zip(rows, rows[1:], rows[2:], strict=False)
+    ]
 
 
 def _drop_equal(writers: list[tuple[Edit, ...]], digests: Sequence[str]) -> None:
@@ -451,7 +490,7 @@ def _choose(claims: Sequence[_Claim], digest: str, removed: Removals) -> tuple[E
     last = edits[-1]
     unsure = [claim.edit for claim in claims if not claim.sure and claim.edit.order > last.order]
     if unsure:
-        return keep_last([*edits, *unsure])
+        return _keep_last([*edits, *unsure])
     # The line was taken away after all but the last of them had written it.
     gone = [
         any(
@@ -461,9 +500,9 @@ def _choose(claims: Sequence[_Claim], digest: str, removed: Removals) -> tuple[E
         for edit in edits
         if edit.invocation_id != last.invocation_id
     ]
-    return (last,) if all(gone) else keep_last(edits)
+    return (last,) if all(gone) else _keep_last(edits)
 
 
-def keep_last(edits: Iterable[Edit]) -> tuple[Edit, ...]:
+def _keep_last(edits: Iterable[Edit]) -> tuple[Edit, ...]:
     """Return the last edit of each invocation, in the order of the invocations."""
     return tuple(edit for _, edit in sorted({edit.invocation_id: edit for edit in edits}.items()))

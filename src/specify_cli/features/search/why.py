@@ -18,7 +18,7 @@ from doctrine.git import find_worktree, read_git
 from doctrine.text import count, make_encodable
 from specify_cli import durable
 from specify_cli.errors import CallerError
-from specify_cli.features.search.blame import Came, Edit, Names, attribute, list_times
+from specify_cli.features.search.blame import Came, Edit, Names, find_writers, list_times
 from specify_cli.features.search.database import SearchIndex
 from specify_cli.project.config import Project
 from specify_cli.record.reading.checks import Runs, name_change
@@ -69,13 +69,14 @@ class Range(NamedTuple):
     """Lines `first` to `last`, counted from 1, of one origin: its invocation and the line of the
     record that tells it.
 
-    Both are None where it is unknown.
+    Both are None where it is unknown, and where each of `several` can have written them.
     """
 
     first: int
     last: int
     invocation_id: str | None
     uri: str | None
+    several: tuple[str, ...] = ()
 
 
 class Explanation(NamedTuple):
@@ -128,24 +129,28 @@ def explain_file(
         or (os.path.isabs(edit.path) and edit.path.endswith(f"/{name}"))
     }
     came = _read_times(project.root, place) if edits else {}
-    pairs = list(enumerate(attribute(lines, Names({name}, gone), edits, came), 1))
+    pairs = list(enumerate(find_writers(lines, Names({name}, gone), edits, came), 1))
     if line is not None:
         pairs = pairs[line - 1 : line]
     ranges: list[Range] = []
     last_seq: dict[str, int] = {}
-    for number, edit in pairs:
-        invocation_id = None if edit is None else edit.invocation_id
-        if edit is not None:
+    for number, writers in pairs:
+        part = Range(number, number, None, None, tuple(edit.invocation_id for edit in writers))
+        if len(writers) == 1:
+            edit = writers[0]
+            uri = f"inv://{edit.invocation_id}/event/{edit.seq}"
+            part = Range(number, number, edit.invocation_id, uri)
+        for edit in writers:
             last_seq[edit.invocation_id] = max(edit.seq, last_seq.get(edit.invocation_id, 0))
-        if ranges and ranges[-1].invocation_id == invocation_id:
+        whose = part.invocation_id, part.several
+        if ranges and (ranges[-1].invocation_id, ranges[-1].several) == whose:
             ranges[-1] = ranges[-1]._replace(last=number)
         else:
-            uri = None if edit is None else f"inv://{invocation_id}/event/{edit.seq}"
-            ranges.append(Range(number, number, invocation_id, uri))
+            ranges.append(part)
     origins = tuple(
         _describe_origin(project, invocation_id, seq) for invocation_id, seq in last_seq.items()
     )
-    unknown = sum(edit is None for _, edit in pairs)
+    unknown = sum(not writers for _, writers in pairs)
     return Explanation(name, len(lines), unknown, tuple(ranges), origins)
 
 

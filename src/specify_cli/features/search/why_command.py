@@ -42,7 +42,9 @@ def _render(explanation: Explanation, *, whole: bool) -> Iterator[str]:
     for part in explanation.ranges:
         place = f"{part.first}" if part.first == part.last else f"{part.first}-{part.last}"
         if part.invocation_id is None:
-            yield f"{place:>11}  {paint('unknown: no record tells who wrote it', 'dim')}"
+            names = ", ".join(name[-6:] for name in part.several)
+            said = f"one of {names}" if names else "unknown: no record tells who wrote it"
+            yield f"{place:>11}  {paint(said, 'dim')}"
             continue
         origin = origins[part.invocation_id]
         head = (
