@@ -417,6 +417,17 @@ def test_lines_of_a_commit_that_an_agent_signed_need_a_record(tmp_path: Path) ->
     assert (found["code"], found["path"], found["first"]) == ("LINES_UNRECORDED", "src/new.py", 1)
 
 
+def test_a_picture_that_a_person_adds_needs_no_record_where_agents_do(tmp_path: Path) -> None:
+    shop = Shop(tmp_path, "  records: fail")
+    (shop.root / "src/cart.png").write_bytes(b"\x89PNG\0\0")
+    shop.commit("a picture")
+    by_hand = shop.codes()
+    shop.write("src/new.py", "def one():\n    pass\n")
+    shop.commit("add it\n\nCo-Authored-By: Claude <noreply@anthropic.com>")
+
+    assert (by_hand, shop.codes()) == ([], ["LINES_NOT_KNOWN", "LINES_UNRECORDED"])
+
+
 def test_an_approval_of_somebody_else_under_a_key_of_the_base_counts(tmp_path: Path) -> None:
     shop = Shop(tmp_path, f"  approval: [{{level: fail, paths: ['src/*']}}]\n{KEYS}")
     unapproved, approved, own = shop.begin(), shop.begin("fix another"), shop.begin("fix a third")
@@ -814,6 +825,21 @@ def test_a_shallow_clone_names_the_command_that_fetches_the_rest(tmp_path: Path)
 
     error = json.loads(ran.err[ran.err.index("{") :])
     assert ran.code == 1 and error["suggestion"] == "git fetch --unshallow"
+
+
+@pytest.mark.parametrize("path", ["src/login.py", "src/new.py"])
+def test_a_partial_clone_names_the_command_that_fetches_the_rest(tmp_path: Path, path: str) -> None:
+    shop = Shop(tmp_path)
+    for _ in range(2):
+        shop.work(path=path)
+    git(shop.root, "config", "uploadpack.allowFilter", "true")
+    git(tmp_path, "clone", "-q", "--filter=blob:none", "-b", "topic", f"file://{shop.root}", "clone")
+    argv, cwd = ["gate", "--base", "origin/main", "--json"], tmp_path / "clone"
+    before = run_main(argv, cwd=cwd, home=shop.home)
+    git(cwd, "fetch", "-q", "--refetch", "--no-filter")
+
+    assert "git fetch --refetch --no-filter" in before.out + before.err
+    assert "LINES_NOT_KNOWN" not in run_main(argv, cwd=cwd, home=shop.home).out
 
 
 def test_the_defaults_are_a_file_that_can_be_used(tmp_path: Path) -> None:

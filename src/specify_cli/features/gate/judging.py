@@ -240,7 +240,8 @@ def _make(
 def _judge_records(finder: _Finder) -> Findings:
     """Every line that an agent wrote has a record."""
     rule = finder.rules.records
-    for file in finder.origin.files:
+    is_asked = rule.of == "all" or any(one.agents for one in finder.origin.commits)
+    for file in finder.origin.files if is_asked else ():
         if file.problem is not None and rule.covers(file.path):
             yield from finder.find_in_lines("LINES_NOT_KNOWN", rule, file, None, file.problem)
     for file, part in finder.iter_stretches():

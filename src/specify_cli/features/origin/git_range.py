@@ -163,7 +163,7 @@ def read_blobs(top: str, blobs: Iterable[str], limit: int = MAX_FILE) -> dict[st
             left -= size
     contents = read_contents(top, chosen, "--no-replace-objects")
     if contents is None:
-        raise _explain_failure("cat-file")
+        raise _explain_failure(top, "cat-file")
     return dict.fromkeys(names) | dict(zip(chosen, contents, strict=True))
 
 
@@ -202,15 +202,17 @@ def split_text(data: bytes) -> tuple[str, ...]:
 def _ask(top: str, *words: str, given: bytes = b"") -> bytes:
     output = read_git(top, "--no-replace-objects", *words, stdin=given)
     if output is None:
-        raise _explain_failure(words[0])
+        raise _explain_failure(top, words[0])
     return output
 
 
-def _explain_failure(command: str) -> CallerError:
+def _explain_failure(top: str, command: str) -> CallerError:
+    partial = read_git(top, "config", "--get-regexp", r"^remote\..*\.promisor$")
     return CallerError(
         "INVALID_VALUE",
-        f"git {command} failed or took more than 30 seconds",
-        f"git {command} --help; git fsck",
+        f"git {command} failed or took more than 30 seconds"
+        + (": this clone is partial, and nothing is fetched by itself" if partial else ""),
+        "git fetch --refetch --no-filter" if partial else f"git {command} --help; git fsck",
     )
 
 
@@ -469,7 +471,9 @@ class RangeCommits(NamedTuple):
         words = ["-c", "core.quotePath=false", "blame", "--line-porcelain", "--no-textconv"]
         output = read_git(self.top, "--no-replace-objects", *words, revision, "--", file.path)
         if output is None:
-            return file._replace(problem="git did not say in time in which commits its lines came")
+            failure = _explain_failure(self.top, "blame")
+            said = f"in which commits its lines came is not known: {failure.message}"
+            return file._replace(problem=f"{said}; {failure.suggestion}")
         # Before each line of the file, which begins with a tab, stands where it is from.
         changed = set(file.changed)
         commits: dict[int, str] = {}
