@@ -164,6 +164,14 @@ def test_a_line_that_one_patch_moved_is_of_whoever_moved_it_where_git_says_that_
     assert tell("count_stock()\ncall_the_bank()\npay()\n# new\nopen_the_shop()\nclose()", (3, 4), [edit]) == ["", "I"]
 
 
+def test_a_line_that_was_moved_back_is_not_of_whoever_moved_it() -> None:
+    moved = "call_the_bank_of(34)"
+    edit = make_edit("I", 1, f"-{moved}\n open_the_shop()\n count_stock()\n pay()\n+{moved}\n close()")
+    text = f"{moved}\nopen_the_shop()\ncount_stock()\npay()\nclose()"
+
+    assert tell(text, (0,), [edit], moved) == [""]
+
+
 def test_the_one_line_left_of_two_is_not_given_to_who_added_the_second() -> None:
     edit = make_edit("I", 1, " row = 9\n+price = bill(4795)\n+stock(34)\n price = bill(4795)\n \n end")
 

@@ -60,8 +60,8 @@ def attribute_lines(
     by_text = {
         at: by
         for at, by in _find_by_text(file, left, texts).items()
-        # What an edit took is older than the form that it gave it.
-        if _has(ADDED, digests[at], by) or not _has(REMOVED, digests[at], by)
+        # What an edit took is older than it, and where it gave it again its text says nothing.
+        if not _has(REMOVED, digests[at], by)
     }
     known = dict(enumerate(writers))
     return {**known, **drop_given(file, known, by_text, edits)}
@@ -176,10 +176,14 @@ def _match_moved(
     """Return who moved lines to where git says that they came."""
     sought = {digest_line(file.lines[at]) for at in left}
     moves: list[Edit] = []
+    taken: set[tuple[str, str]] = set()
     for edit in edits:
         lines = [line for hunk in edit.hunks for line in hunk]
         moved = {line.digest for line in lines if line.mark == REMOVED} & sought
         if moved and any(line.mark == ADDED and line.digest in moved for line in lines):
+            before = [line for line in lines if line.mark != ADDED]
+            pairs = pairwise(before)
+            taken.update((one.digest, two.digest) for one, two in pairs if one.mark != two.mark)
             rest = [[line for line in hunk if line.mark != REMOVED] for hunk in edit.hunks]
             hunks = [
                 [line if line.digest in moved else line._replace(mark=KEPT) for line in hunk]
@@ -187,7 +191,13 @@ def _match_moved(
             ]
             moves.append(edit._replace(hunks=hunks))
     found = find_writers(file.lines, named, moves, file.came) if moves else []
-    return {at: found[at] for at in left if moves and found[at]}
+    around = [*pairwise(["", *map(digest_line, file.lines), ""])]
+    # Where a line stands beside what it was taken from, the move was taken back.
+    return {
+        at: found[at]
+        for at in left
+        if moves and found[at] and taken.isdisjoint(around[at : at + 2])
+    }
 
 
 def _fill_blanks(file: ChangedFile, writers: dict[int, tuple[Edit, ...]]) -> None:
