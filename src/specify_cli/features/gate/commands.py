@@ -27,8 +27,8 @@ from specify_cli.features.gate.rendering import make_comment, render_gate
 from specify_cli.features.gate.rules import Rules, render_defaults
 from specify_cli.features.gate.waivers import Waiver, write_waiver
 from specify_cli.features.origin.commands import find_top
-from specify_cli.features.origin.git_range import find_commit, list_paths, list_projects, literal
-from specify_cli.features.origin.origin import find_prefix
+from specify_cli.features.origin.git_range import find_commit, list_paths, literal
+from specify_cli.features.origin.origin import find_prefix, list_projects
 from specify_cli.features.search.commands import open_index
 from specify_cli.libraries.archive.archive import create_file
 from specify_cli.record import layout

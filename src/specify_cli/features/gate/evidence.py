@@ -49,7 +49,6 @@ from specify_cli.features.origin.git_range import (
     find_commit,
     list_changed,
     list_paths,
-    list_projects,
     read_blobs,
     read_log,
     read_range,
@@ -58,6 +57,7 @@ from specify_cli.features.origin.origin import (
     Reading,
     drop_others,
     find_prefix,
+    list_projects,
     trace_range,
 )
 from specify_cli.features.origin.report import ChangeRange, Origin

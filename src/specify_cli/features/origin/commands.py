@@ -10,8 +10,13 @@ from specify_cli import durable
 from specify_cli.cli import shell
 from specify_cli.cli.terminal.output import write_json, write_lines, write_text
 from specify_cli.errors import CallerError
-from specify_cli.features.origin.git_range import list_projects, read_range
-from specify_cli.features.origin.origin import drop_others, find_prefix, trace_range
+from specify_cli.features.origin.git_range import read_range
+from specify_cli.features.origin.origin import (
+    drop_others,
+    find_prefix,
+    list_projects,
+    trace_range,
+)
 from specify_cli.features.origin.rendering import make_csv, render_origin
 from specify_cli.features.origin.report import ChangeRange
 from specify_cli.features.search.commands import open_index

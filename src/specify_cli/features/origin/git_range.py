@@ -21,7 +21,6 @@ from specify_cli.errors import CallerError
 from specify_cli.features.origin.report import ChangedFile, ChangeRange, Commit
 from specify_cli.features.search.blame import Came, list_times
 from specify_cli.invocation.ends.activity import read_moment
-from specify_cli.record import layout
 from specify_cli.record.ids import rfc3339
 
 # So many files and commits of a range are looked at, and so many bytes of one file.
@@ -182,15 +181,6 @@ def list_paths(top: str, commit: str) -> frozenset[str]:
     """Return the paths of all files of a commit."""
     listed = _ask(top, "ls-tree", "-r", "-z", "--name-only", "--full-tree", commit)
     return frozenset(os.fsdecode(name) for name in listed.split(b"\0") if name)
-
-
-def list_projects(paths: Iterable[str]) -> list[str]:
-    """Return the folders that are projects, given the paths of a commit; `""` for the top."""
-    return [
-        name.removesuffix(layout.CONFIG).removesuffix("/")
-        for name in sorted(paths)
-        if f"/{name}".endswith(f"/{layout.CONFIG}")
-    ]
 
 
 def split_text(data: bytes) -> tuple[str, ...]:

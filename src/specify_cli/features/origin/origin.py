@@ -40,6 +40,7 @@ from specify_cli.features.search.why import find_edits, list_gaps
 from specify_cli.libraries.ssh.signatures import Signers
 from specify_cli.project.config import Project
 from specify_cli.project.root import place_below
+from specify_cli.record import layout
 from specify_cli.record.reading.patch_lines import (
     ADDED,
     MAX_LINES,
@@ -147,6 +148,15 @@ def drop_others(changes: ChangeRange, projects: Sequence[str], prefix: str) -> C
         for name, number in left.items()
     )
     return changes._replace(files=tuple(files), problems=(*changes.problems, *said))
+
+
+def list_projects(paths: Iterable[str]) -> list[str]:
+    """Return the folders that are projects, given the paths of a commit; `""` for the top."""
+    return [
+        name.removesuffix(layout.CONFIG).removesuffix("/")
+        for name in sorted(paths)
+        if f"/{name}".endswith(f"/{layout.CONFIG}")
+    ]
 
 
 def find_prefix(root: str, top: str) -> str:
