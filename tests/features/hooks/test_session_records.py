@@ -150,16 +150,16 @@ def test_a_session_in_a_linked_worktree_has_a_record_there_as_the_main_one_says(
 
 
 @pytest.mark.parametrize(
-    ("prompt", "code", "action"),
+    ("prompt", "code", "action", "english"),
     [
-        ("hello", "ROUTER_NO_MATCH", "analyze"),
-        ("???", "EMPTY_REQUEST", "analyze"),
-        ("deploy it to production", "ROUTER_NO_MATCH", "analyze"),
-        ("plan the tests and review the docs", "ROUTER_AMBIGUOUS", "plan"),
+        ("hello", "ROUTER_NO_MATCH", "analyze", "no action covers it"),
+        ("???", "EMPTY_REQUEST", "analyze", "it says nothing to choose by"),
+        ("deploy it to production", "ROUTER_NO_MATCH", "analyze", "no action covers it"),
+        ("plan the tests and review the docs", "ROUTER_AMBIGUOUS", "plan", "it can be read in several ways"),
     ],
 )
 def test_a_prompt_that_no_rule_routes_begins_a_record_that_says_so(
-    prompt: str, code: str, action: str, chartered: Path, cli: Cli, tell: Tell
+    prompt: str, code: str, action: str, english: str, chartered: Path, cli: Cli, tell: Tell
 ) -> None:
     """Nobody named the profile that stands in, and a replay comes to the same one."""
     cli("hooks", "install", "--harness", "claude-code", "--open")
@@ -169,10 +169,12 @@ def test_a_prompt_that_no_rule_routes_begins_a_record_that_says_so(
     (lines,) = read_records(chartered)
     started = lines[0]
     replayed = cli("replay", started["invocation_id"], "--json").json()
+    story = cli("invocations", "show", started["invocation_id"], "--story", "--json").json()
     assert (started["request_text"], started["opened_by"], started["action"]) == (prompt, "hook", action)
     assert started["match_reason"] == f"not routed: {code}; {started['profile_id']} stands in"
     assert (started["router_confidence"], started.get("requested_profile")) == ("domain_keyword", None)
     assert "routing, 1 retrieval come out as recorded" in replayed["verdict"]
+    assert story["asked"]["why"] == f"{english}, so {started['profile_id']} stands in"
 
 
 def test_what_is_told_again_after_the_end_of_its_session_begins_no_second_record(

@@ -19,6 +19,9 @@ _PLAIN = {
     "was chosen by first role": "was chosen because this is its first role",
     "was chosen by its role": "was chosen because its role is to do this",
     "(leading verb)": "(its main verb)",
+    "not routed: ROUTER_NO_MATCH;": "no action covers it, so",
+    "not routed: EMPTY_REQUEST;": "it says nothing to choose by, so",
+    "not routed: ROUTER_AMBIGUOUS;": "it can be read in several ways, so",
 }
 
 
