@@ -271,6 +271,12 @@ def a_waiver_of_somebody_for_another_record(street: Street) -> None:
     forge(street)
 
 
+def a_waiver_that_says_null(street: Street) -> None:
+    said = {"rule": "proof", "subject": forge(street), "reason": "trust me", "until": None}
+    street.mallory.write(".kittify/gate-waivers/0000000000000000.json", json.dumps(said))
+    street.mallory.commit("waived")
+
+
 def files_hidden_by_attributes(street: Street) -> None:
     street.mallory.write(".gitattributes", "*.py -diff -text binary\n")
     street.mallory.write("src/evil.py", "def take_all_of_the_money(bank):\n")
@@ -368,7 +374,8 @@ ATTACKS: tuple[Callable[[Street], None], ...] = (
     a_record_of_another_project, a_copy_of_a_record_under_another_id, patches_that_lead_elsewhere,
     a_record_that_was_changed, a_record_that_was_sealed_anew, a_record_that_was_cut, a_record_that_was_taken_out,
     two_records_of_one_id, leaves_added_to_the_trusted_log, a_waiver_by_a_key_of_its_own,
-    a_waiver_of_somebody_for_another_record, files_hidden_by_attributes, a_request_that_draws_on_the_terminal,
+    a_waiver_of_somebody_for_another_record, a_waiver_that_says_null,
+    files_hidden_by_attributes, a_request_that_draws_on_the_terminal,
     a_request_in_markdown_and_html, names_that_draw_and_break_lines, a_link_and_a_fifo_in_place_of_records,
     a_test_run_that_only_says_so, a_policy_that_allows_everything, hooks_taken_out, a_branch_from_before_the_rules,
     rules_that_cannot_be_read, records_that_are_no_json, an_annex_on_an_honest_record,

@@ -151,7 +151,7 @@ def waive(values: Values) -> int:
                     "the `subject` of each finding: spec-kitty gate --json",
                 ) from error
     reason, until = str(values["reason"]), str(values["until"])
-    waiver = Waiver(rule, subject, reason, until, project=project.config.project_uuid)
+    waiver = Waiver(rule, subject, reason, until, project=project.config.project_uuid or "")
     path = write_waiver(project, waiver, str(values["key"]))
     said = [f"{path}: {rule} for {subject} until {waiver.until}", shell.reach(f"git add {path}")]
     write_answer(values, {"files": [path]}, said)

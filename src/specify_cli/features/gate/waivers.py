@@ -46,12 +46,13 @@ class Waiver(NamedTuple):
     reason: str
     until: str
     signature: str = ""
-    project: str | None = None
+    project: str = ""
 
     @property
     def members(self) -> dict[str, str]:
         """Return what its file says."""
-        return {name: text for name, text in self._asdict().items() if text is not None}
+        members = self._asdict()
+        return members if self.project else {name: members[name] for name in self._fields[:-1]}
 
     @property
     def statement(self) -> str:
@@ -92,8 +93,7 @@ def read_waivers(top: str, changes: ChangeRange, prefix: str) -> Iterator[Waiver
             waiver = Waiver(**json.loads(data or b""))
         except (ValueError, TypeError, RecursionError):
             continue
-        is_text = all(isinstance(member, str) for member in waiver.members.values())
-        if is_text and _is_day(waiver.until):
+        if all(isinstance(member, str) for member in waiver) and _is_day(waiver.until):
             yield waiver
 
 
@@ -165,7 +165,7 @@ def _judge_waiver(waiver: Waiver, reading: Reading, today: str) -> tuple[str | N
     """Return what speaks against a waiver, and who signed it."""
     if (signers := reading.signers) is None:
         return "the base names no allowed_signers", ""
-    if waiver.project != reading.project:
+    if waiver.project != (reading.project or ""):
         return f"it names {waiver.project or 'no project'}, not this one: sign it here", ""
     if waiver.until < today:
         return f"it ended on {waiver.until}", ""
