@@ -13,6 +13,8 @@ from typing import Any
 from specify_cli.features.charter_setup.linting.lint import lint_project
 from specify_cli.features.collector.engines.ledger import open_database
 from specify_cli.features.collector.tokens import Tokens
+from specify_cli.features.origin.attributing import attribute_lines
+from specify_cli.features.origin.report import ChangedFile
 from specify_cli.features.search.blame import Edit, Names, find_writers
 from specify_cli.record.reading.patch_lines import digest_line, lines_of_patch, read_lines_member
 from specify_cli.record.story.telling import tell_story
@@ -240,3 +242,23 @@ def test_who_wrote_a_file_that_many_made_longer_costs_what_their_lines_cost(say:
         [edit.invocation_id] for edit in edits
     ]
     assert ours / reference <= 20
+
+
+def test_who_wrote_many_equal_lines_in_a_row_costs_what_their_lines_cost(say: Say) -> None:
+    """Any of them can be any other one: pairs of them are not looked at."""
+    first, row, last = ["def start(): pass"], ["row = add(row)"], ["def end(): pass"]
+    edits = [
+        Edit(f"run-{number}", 5, (f"2026-01-01T00:00:0{number}", 5), "a.py", hunks)
+        for number in range(2)
+        for hunks in [read_lines_member(lines_of_patch(after="\n".join(first + row * 990 + last), created=True))]
+    ]
+    texts = (*first, *row * 1980, *last)
+    file = ChangedFile("a.py", None, "created", "", texts, tuple(range(len(texts))))
+
+    ours = best_of(lambda: attribute_lines(file, Names({"a.py"}), edits, ()))
+    reference = best_of(lambda: [digest_line(line) for line in texts for _ in edits])
+    said = attribute_lines(file, Names({"a.py"}), edits, ())
+    say(f"writers of 1,980 equal lines by two invocations: {ours / reference:.1f} x digesting each line once for each")
+
+    assert [edit.invocation_id for edit in said[1000]] == ["run-0", "run-1"]
+    assert ours / reference <= 200

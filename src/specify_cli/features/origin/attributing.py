@@ -15,7 +15,7 @@ from itertools import groupby, pairwise
 from typing import NamedTuple
 
 from specify_cli.features.origin.report import ChangedFile, Stretch
-from specify_cli.features.search.blame import Edit, Names, find_writers
+from specify_cli.features.search.blame import COMMON, Edit, Names, find_writers
 from specify_cli.record.reading.patch_lines import ADDED, KEPT, REMOVED, LineMark, digest_line
 
 # What formatters change: a mark of byte order, blanks, quotes, commas and semicolons.
@@ -138,7 +138,10 @@ def _follow_commits(
             return set()
         one, two = sorted((at, beside))
         key = (writers[beside][0].invocation_id, digests[one], digests[two])
-        return {place._replace(line=place.line + (at > beside)) for place in pairs.get(key, ())}
+        places = pairs.get(key, ())
+        if len(places) > COMMON:
+            return set()
+        return {place._replace(line=place.line + (at > beside)) for place in places}
 
     def find_candidates(at: int) -> tuple[set[_Added], tuple[Edit, ...]]:
         """Return the lines of patches that a line without a writer can be, and that writer."""

@@ -29,7 +29,7 @@ _NEAR = 20
 # How many lines of a hunk may be gone between two that stand beside each other now.
 _SOON = 6
 # A line that stands so often in a file tells nothing about a place.
-_COMMON = 64
+COMMON = 64
 # How many stretches of lines are looked at, and how much of what stands around a patch belongs to
 # each.
 _MAX_VIEWS = 400
@@ -156,6 +156,16 @@ class _View:
         self.is_file, self.is_whole = until == _NOW, is_whole
 
 
+class _Laid(NamedTuple):
+    """A hunk at a view: the first and the last of its lines that are there, and how far away."""
+
+    hunk: _Hunk
+    first: int
+    last: int
+    shift: int
+    view: _View
+
+
 _NOW = ("~", 0)  # after every time of RFC 3339
 
 
@@ -190,13 +200,13 @@ def find_writers(
     for number, hunk in enumerate(hunks):
         for digest in {line.digest for line in hunk.after}:
             holders[digest].append(number)
-    views = [_View(whole, _NOW, is_whole=True)]
+    view, laid = _View(whole, _NOW, is_whole=True), list[_Laid]()
     for number in range(_MAX_VIEWS):
-        if number == len(views):
-            break
-        view = views[number]
         meeting = {one for digest in view.places for one in holders.get(digest, ())}
-        views += _lay_hunks([hunks[one] for one in sorted(meeting)], names, view, claims)
+        laid += _lay_hunks([hunks[one] for one in sorted(meeting)], names, view, claims)
+        if number == len(laid):
+            break
+        view = _undo(laid[number])
     removed = _find_removals(ordered)
     writers = [
         _choose([one for one in claims[at] if named.allow(one.edit, came.get(at))], digest, removed)
@@ -235,21 +245,25 @@ def _match_between(
     where nothing like that stands anywhere else in the file. Equal lines in a row stand in one
     place: git and a patch can differ in which of them came, and not in how many."""
     added: dict[tuple[str, ...], list[Edit]] = defaultdict(list)
+    sizes: Counter[tuple[str, ...]] = Counter()
     for edit in edits:
         for hunk in edit.hunks if edit.path in named.every else ():
             after = [line for line in hunk if line.mark != REMOVED]
             for key, row in _list_places([line.digest for line in after]):
-                added[key] += [edit for at in row if after[at].mark == ADDED]
+                if new := sum(after[at].mark == ADDED for at in row):
+                    added[key].append(edit)
+                    sizes[key] += new
     places = _list_places(digests)
     often = Counter(key for key, _ in places)
     for key, row in places:
         given = sum(bool(writers[at]) for at in row)
         left = [at for at in row if at in changed and not writers[at] and lines[at].strip()]
         by = added.get(key, ())
-        is_told = often[key] == 1 and len(left) + given <= len(by)
+        is_told = often[key] == 1 and len(left) + given <= sizes[key]
         if is_told and all(named.allow(edit, came.get(at)) for edit in by for at in left):
+            last = _keep_last(by)
             for at in left:
-                writers[at] = _keep_last(by)
+                writers[at] = last
 
 
 def _list_places(digests: Sequence[str]) -> list[tuple[tuple[str, ...], list[int]]]:
@@ -306,8 +320,8 @@ def _find_hunks(edit: Edit) -> list[_Hunk]:
 
 def _lay_hunks(
     hunks: Iterable[_Hunk], names: Set[str], view: _View, claims: list[list[_Claim]]
-) -> Iterator[_View]:
-    """Lay hunks, the newest first, at a view; yield what stood at each place before.
+) -> Iterator[_Laid]:
+    """Lay hunks, the newest first, at a view; yield where what stood before is looked for.
 
     Where a hunk meets a newer one that is there whole, what stood there before it is looked for in
     what stood before the newer one. To look here too would double the views with each edit.
@@ -323,7 +337,7 @@ def _lay_hunks(
                 continue
             if last - first + 1 == len(hunk.after):
                 covered.update(dict.fromkeys(beside[1:-1], order))
-            yield _undo(hunk, first, last, shift, view)
+            yield _Laid(hunk, first, last, shift, view)
 
 
 def _claim_lines(
@@ -338,7 +352,7 @@ def _claim_lines(
         places = view.places.get(line.digest, [])
         if line.mark != ADDED and view.is_file and brings:
             continue  # a line that came leads to the same place
-        for at in places if len(places) <= _COMMON else []:
+        for at in places if len(places) <= COMMON else []:
             if (start, at) in used:
                 continue
             first, last = _extend(after, view.digests, start, at)
@@ -346,6 +360,7 @@ def _claim_lines(
             used.update((place, place + shift) for place in run)
             score = sum(view.words[place + shift] >= _ENOUGH for place in run)
             is_all = named and len(run) == len(view.digests)
+            is_told = score >= _ENOUGH or (is_all and score > 1)
             # A file that is as one patch made it, however short, is from that.
             is_made = is_all and view.is_whole and _makes_all(hunk, len(run))
             for place, sure in _find_new(hunk, run, shift, view):
@@ -364,11 +379,13 @@ def _claim_lines(
                     # beyond it the file goes on otherwise: it may be the first line of something
                     # else
                     continue
-                near = len(run) == len(after) or _is_near(after, view.places, place + shift)
-                is_told = score >= _ENOUGH or (is_all and score > 1)
-                if is_told or is_made or (named and alone and near):
+                if (
+                    is_told
+                    or is_made
+                    or (named and alone and _is_near(after, view.places, place + shift))
+                ):
                     claims[view.at[place + shift]].append(_Claim(score, hunk.edit, sure))
-            if score >= _ENOUGH or (is_all and score > 1):
+            if is_told:
                 yield first, last, shift
 
 
@@ -445,8 +462,9 @@ def _extend(
     return first, last
 
 
-def _undo(hunk: _Hunk, first: int, last: int, shift: int, view: _View) -> _View:
+def _undo(laid: _Laid) -> _View:
     """Return the lines around a laid hunk as they were before it."""
+    hunk, first, last, shift, view = laid
     begin, end = first + shift, last + shift + 1
     lines = view.lines[max(0, begin - _AROUND) : begin]
     # A line that went and came again in one patch was moved: what stood there before is the same
