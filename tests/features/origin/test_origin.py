@@ -13,7 +13,7 @@ import pytest
 from doctrine.git import read_git
 from line_histories import History
 from specify_cli.errors import CallerError
-from specify_cli.features.origin.attributing import KeptText, attribute_file
+from specify_cli.features.origin.attributing import KeptText, attribute_lines, join_lines
 from specify_cli.features.origin.git_range import read_range
 from specify_cli.features.origin.origin import trace_range
 from specify_cli.features.origin.rendering import render_origin
@@ -106,7 +106,7 @@ def test_a_line_that_only_its_text_tells_is_in_another_form_only_where_it_is() -
     edit = Edit("I", 1, ("2026", 1), "a.py", [[LineMark(ADDED, digest_line(text)) for text in texts]])
     lines = (*texts, "x = 1")
     file = ChangedFile("a.py", None, "created", "", lines, (0, 1, 2))
-    found = attribute_file(file, Names({"a.py"}), [edit], [KeptText(edit, "\n".join(texts))])
+    found = join_lines(file, attribute_lines(file, Names({"a.py"}), [edit], [KeptText(edit, "\n".join(texts))]))
 
     told = [(part.first, part.last, part.invocation_ids, part.reformatted) for part in found]
     assert told == [(1, 2, ("I",), False), (3, 3, (), False)]
@@ -118,7 +118,7 @@ def test_a_line_that_an_edit_took_is_not_that_edit_in_another_form() -> None:
     hunk = [LineMark(REMOVED, digest_line(old)), LineMark(ADDED, digest_line(new))]
     edit = Edit("I", 1, ("2026", 1), "a.py", [hunk])
     file = ChangedFile("a.py", None, "modified", "", (old, "x = 1", new), (0, 2))
-    found = attribute_file(file, Names({"a.py"}), [edit], [KeptText(edit, new)])
+    found = join_lines(file, attribute_lines(file, Names({"a.py"}), [edit], [KeptText(edit, new)]))
 
     assert [(part.first, part.invocation_ids) for part in found] == [(1, ()), (3, ("I",))]
 
@@ -136,7 +136,7 @@ def tell(text: str, changed: tuple[int, ...], edits: list[Edit], *texts: str, go
     file = ChangedFile("a.js", None, "modified", "", tuple(lines), changed, commits=commits)
     file = file._replace(gone=tuple(filter(None, gone.split("\n"))))
     kept = [KeptText(edit, text) for edit, text in zip(edits, texts, strict=False)]
-    parts = attribute_file(file, Names({"a.js"}), edits, kept)
+    parts = join_lines(file, attribute_lines(file, Names({"a.js"}), edits, kept))
     return ["".join(part.invocation_ids) for part in parts for _ in range(part.size)]
 
 
@@ -221,7 +221,7 @@ def test_a_row_of_lines_in_another_form_is_as_long_as_it_goes(
     edit = Edit("I", 1, ("", 1), name, ())
     lines = tuple(formatted.splitlines())
     file = ChangedFile(name, None, "create", "", lines, tuple(range(len(lines))))
-    found = attribute_file(file, Names(set()), (), [KeptText(edit, WRITTEN)])
+    found = join_lines(file, attribute_lines(file, Names(set()), (), [KeptText(edit, WRITTEN)]))
 
     assert [(part.first, part.last, part.reformatted) for part in found] == told
 
@@ -233,7 +233,7 @@ def test_lines_that_many_have_go_by_what_stands_around_them_and_blank_ones_by_th
     lines = ("def a():", "    return None", "b = 1", "def c():", "    pass", "", "", "d = 1", "", "    return None", "")
     changed = (1, 3, 4, 5, 6, 8, 9)
     file = ChangedFile("a.py", None, "modified", "", lines, changed, dict.fromkeys(changed, "sha"))
-    found = attribute_file(file, Names({"a.py"}), [edit], [])
+    found = join_lines(file, attribute_lines(file, Names({"a.py"}), [edit], []))
 
     told = [(part.first, part.last, part.invocation_ids, part.blank) for part in found]
     assert told == [(2, 2, ("I",), False), (4, 7, ("I",), False), (9, 10, (), False)]

@@ -1,6 +1,6 @@
 """Decide which invocation wrote each changed line of a file. [pure]
 
-    stretches = attribute_file(file, edits, kept_texts)
+    stretches = join_lines(file, attribute_lines(file, names, edits, kept_texts))
 
 A line is given by content (`search.blame`). Where a formatter changed it, the text that a record
 keeps of its patch is compared without blanks, quotes and commas; such a line is *reformatted*.
@@ -34,20 +34,11 @@ class KeptText(NamedTuple):
     text: str
 
 
-def attribute_file(
-    file: ChangedFile, named: Names, edits: Sequence[Edit], texts: Sequence[KeptText]
-) -> tuple[Stretch, ...]:
-    """Return where the changed lines of a file come from, in their order.
-
-    `texts` are the texts of its edits.
-    """
-    return join_lines(file, attribute_lines(file, named, edits, texts))
-
-
 def attribute_lines(
     file: ChangedFile, named: Names, edits: Sequence[Edit], texts: Sequence[KeptText]
 ) -> dict[int, tuple[Edit, ...]]:
-    """Return for each line of a file, by its number, the edits that may have written it."""
+    """Return for each line of a file, by its number, the edits that may have written it; `texts`
+    are the texts of edits."""
     if not file.changed:
         return {}
     writers = find_writers(file.lines, named, edits, file.came, file.changed)
@@ -193,14 +184,12 @@ def _match_moved(
                 for hunk in rest
             ]
             moves.append(edit._replace(hunks=hunks))
-    found = find_writers(file.lines, named, moves, file.came) if moves else []
+    if not moves:
+        return {}
+    found = find_writers(file.lines, named, moves, file.came)
     around = [*pairwise(["", *map(digest_line, file.lines), ""])]
     # Where a line stands beside what it was taken from, the move was taken back.
-    return {
-        at: found[at]
-        for at in left
-        if moves and found[at] and taken.isdisjoint(around[at : at + 2])
-    }
+    return {at: found[at] for at in left if found[at] and taken.isdisjoint(around[at : at + 2])}
 
 
 def _fill_blanks(file: ChangedFile, writers: dict[int, tuple[Edit, ...]]) -> None:

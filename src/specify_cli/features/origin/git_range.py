@@ -297,14 +297,14 @@ def _read_files(top: str, ends: tuple[str, str], rows: Sequence[_Row]) -> Iterat
             pieces = hunks.get(row.blobs, ())
             file = _add_lines(row, data.get(row.file.blob), pieces)
             old = None if file.problem else before.get(row.old_blob)
-            yield file if old is None else file._replace(gone=_pick_gone(split_text(old), pieces))
-
-
-def _pick_gone(lines: Sequence[str], hunks: _Hunks) -> tuple[str, ...]:
-    """Return the lines of a file as it was that went."""
-    return tuple(
-        line for first, gone, _, _ in hunks for line in lines[first - 1 : first - 1 + gone]
-    )
+            lines = () if old is None else split_text(old)
+            yield file._replace(
+                gone=tuple(
+                    line
+                    for first, gone, *_ in pieces
+                    for line in lines[first - 1 : first - 1 + gone]
+                )
+            )
 
 
 def _add_lines(row: _Row, data: bytes | None, hunks: _Hunks) -> ChangedFile:

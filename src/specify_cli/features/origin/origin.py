@@ -17,7 +17,6 @@ from specify_cli.errors import InvocationError
 from specify_cli.features.approvals.approvals import Approval, judge_approvals
 from specify_cli.features.origin.attributing import (
     KeptText,
-    attribute_file,
     attribute_lines,
     drop_given,
     join_lines,
@@ -50,7 +49,6 @@ from specify_cli.record.reading.patch_lines import (
 )
 from specify_cli.record.reading.timeline import make_timeline
 from specify_cli.record.reading.views import fields_of, number_lines
-from specify_cli.record.record import Record
 from specify_cli.record.story.naming import name_event
 from specify_cli.record.story.story import Story
 from specify_cli.record.story.summary import summarize_story
@@ -172,7 +170,7 @@ def _trace_file(
     names = [name for name in (file.path, file.old_path) if name is not None]
     own = [make_encodable(name.removeprefix(prefix)) for name in names if name.startswith(prefix)]
     if not file.changed or not own:
-        return attribute_file(file, Names(set(names)), (), ()), None
+        return join_lines(file, dict.fromkeys(file.changed, ())), None
     edits = list(find_edits(index, file.lines, own))
     if any(edit.is_cut for edit in edits):
         versions = read_versions(top, changes, names)
@@ -257,7 +255,8 @@ def read_writer(project: Project, place: Place, reading: Reading = Reading()) ->
         commands = read_test_commands(project.root, record.started)
     annexes: Sequence[Mapping[str, object]] = annex_events(project.root, place.invocation_id)
     report = verify_place(project, place)
-    approved_by = _judge_given(record, reading.signers)
+    # Once: a program is started for each signature.
+    approved_by = list(judge_approvals(list(record.entries), reading.signers))
     approvals = tuple(_list_approvals(approved_by, reading))
     numbered = number_lines(fields_of(record), annexes)
     story = tell_story(numbered, commands, os.path.realpath(project.root))
@@ -291,13 +290,6 @@ def _tell_checked(
         for fact in story.judged
     )
     return story._replace(judged=tuple(judged))
-
-
-def _judge_given(record: Record, signers: Signers | None) -> list[Approval]:
-    """Return the approvals of a record, judged once: a program is started for each signature."""
-    if not any(entry.event == "approval" for entry in record.entries):
-        return []
-    return list(judge_approvals(list(record.entries), signers))
 
 
 def _list_approvals(approvals: Iterable[Approval], reading: Reading) -> Iterator[ApprovedBy]:
