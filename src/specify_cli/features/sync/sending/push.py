@@ -396,10 +396,12 @@ class _Push:
         if last is not None:
             with suppress(InvocationError, RedactionError):  # then the scan says what is wrong
                 event = self.outbox.event(last, self.consent.project_uuid, self.consent.level)
+        if event is None:
+            return False
         try:
-            return event is not None and all(
-                status in self._post([event]).results.values() for status in ("stored", "duplicate")
-            )
+            if "stored" not in self._post([event]).results.values():
+                return False
+            return "duplicate" in self._post([event]).results.values()
         except _Halt as halt:
             if halt.state == "unreachable" and not self.total:
                 return False  # nothing is due, so nobody waits for the endpoint
