@@ -19,6 +19,7 @@ import unicodedata
 from itertools import accumulate
 
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple
+from doctrine.packs import split_path
 from doctrine.text import match_glob
 
 if TYPE_CHECKING:
@@ -190,12 +191,17 @@ def apply_policy(hits: Sequence[Hit], policy: Policy) -> tuple[list[Hit], list[d
 def deciding(policy: Policy, artifact: Artifact) -> PolicyRule | None:
     """Return the rule that decides on an artifact: the first that matches.
 
-    For a binding artifact of a pack only binding rules of packs count.
+    For a binding artifact of a pack only the binding rules of that pack count.
     """
     for rule in policy.rules:
-        if (rule.binding or not artifact.binding) and matches(rule, artifact):
+        if (not artifact.binding or is_of_same_pack(rule, artifact)) and matches(rule, artifact):
             return rule
     return None
+
+
+def is_of_same_pack(rule: PolicyRule, artifact: Artifact) -> bool:
+    """Return whether a binding rule is of the pack that an artifact lies in."""
+    return rule.binding and split_path(artifact.path)[0] == rule.pack
 
 
 def is_denied(policy: Policy, artifact: Artifact) -> bool:

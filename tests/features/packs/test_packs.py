@@ -345,6 +345,21 @@ def test_a_rule_that_two_packs_bind_is_the_first_ones_and_the_other_is_named(hou
     }
 
 
+@pytest.mark.usefixtures("pack")
+def test_what_a_pack_binds_no_other_pack_withholds(house: House) -> None:
+    policy = "rules:\n  - {id: open, match: {uri: '*payroll-inside', kind: directive}, action: deny}\n"
+    about = "id: other\nversion: '1'\nbinding: ['policy://open']\n"
+    only = dict.fromkeys(FILES) | {"pack.yaml": about, "policy.yaml": policy}
+    house.run("packs", "add", str(write_pack(house.folder / "other", **only)))
+    house.run("packs", "add", "../house-rules")
+    done = house.do()
+    found = house.run("charter", "lint", "--json").json()["findings"]
+
+    assert "never leaves the payroll service" in done["governance_context_text"]
+    assert "rule other/open would withhold what a pack binds, and does not" in " ".join(done["warnings"])
+    assert ".kittify/packs/other/policy.yaml" in {item["file"] for item in found if item["severity"] == "error"}
+
+
 @pytest.mark.parametrize("name", ["policy.yaml", "pack.yaml", ""])
 @pytest.mark.usefixtures("pack")
 def test_while_a_packs_policy_is_not_as_pinned_nothing_is_shown(house: House, name: str) -> None:
