@@ -573,6 +573,35 @@ def test_the_gate_says_what_a_branch_takes_from_packs(tmp_path: Path) -> None:
     assert any("house-rules is no longer pinned" in text for text in weaker), weaker
 
 
+@pytest.mark.parametrize("way", ["unpinned", "replaced"])
+def test_a_bound_rule_that_a_branch_drops_with_its_pin_is_named(tmp_path: Path, way: str) -> None:
+    shop = Shop(tmp_path, "  weakened: fail")
+    write_pack(tmp_path / "house-rules")
+    shop.on_base(lambda: run_main(["packs", "add", "../house-rules"], cwd=shop.root, home=shop.home))
+    lock = shop.root / ".kittify/packs.lock"
+    if way == "replaced":
+        about = "id: other\nversion: '1'\nbinding: ['doctrine://directive/payroll-inside']\n"
+        only = dict.fromkeys(FILES) | {
+            "pack.yaml": about,
+            "directives/payroll-inside.yaml": "title: Free\nbody: Free.\n",
+        }
+        write_pack(tmp_path / "other", **only)
+        run_main(["packs", "add", "../other"], cwd=shop.root, home=shop.home)
+    pinned = json.loads(lock.read_text())
+    if way == "replaced":
+        pinned["packs"].reverse()
+    else:
+        del pinned["packs"][0]["files"]["directives/payroll-inside.yaml"]
+        (shop.root / ".kittify/packs/house-rules/directives/payroll-inside.yaml").unlink()
+    lock.write_text(json.dumps(pinned))
+    shop.commit()
+    weaker = [item["message"] for item in shop.judge()["findings"] if item["code"] == "RULES_WEAKENED"]
+    lint = run_main(["charter", "lint", "--json"], cwd=shop.root, home=shop.home)
+
+    assert any("house-rules no longer binds doctrine://directive/payroll-inside" in text for text in weaker), weaker
+    assert "PACK_BROKEN" in {item["code"] for item in lint.json()["findings"]}
+
+
 def test_what_policy_withholds_of_a_pack_leaves_no_export(house: House, pack: Path) -> None:
     (pack / "tactics/ledger.md").unlink()
     (pack / "tactics/ledger.yaml").write_text(

@@ -18,9 +18,10 @@ from hashlib import sha256
 from itertools import islice, takewhile
 from typing import Any, NamedTuple
 
-from charter.inputs import CHARTER_MARKDOWN
+from charter.inputs import CHARTER_MARKDOWN, ContextInputs
 from doctrine.git import read_git
-from doctrine.packs import ABOUT, LOCK_PATH, Pack, PackError, parse_lock, read_binding, split_path
+from doctrine.load import shipped_bundle
+from doctrine.packs import LOCK_PATH, Pack, PackError, parse_lock, split_path
 from doctrine.text import count, make_encodable
 from doctrine.yaml_reader import YamlError, read_yaml
 from specify_cli.cli.tables.points import call_fill, list_fills
@@ -423,40 +424,54 @@ def _find_other_keys(keys: Keys, base: _Reader, head: _Reader) -> Iterator[tuple
 def _find_lost_packs(base: _Reader, head: _Reader, names: Iterable[str]) -> Iterator[str]:
     """Yield what the branch takes from the packs that the base pins, and what is not as pinned."""
     before, after = _read_packs(base), _read_packs(head)
-    for name, (_, binding) in before.items():
-        if name not in after:
+    for name in before.packs:
+        if name not in after.packs:
             yield f"packs: {name} is no longer pinned"
-        for uri in sorted(binding - after.get(name, (None, binding))[1]):
+    for name, uri in sorted(before.binding - after.binding):
+        if name in after.packs:
             yield f"packs: {name} no longer binds {uri}"
-    pinned: dict[str, str] = {}
     for name in sorted(names):
         pack, rest = split_path(f".kittify/{name}")
-        if pack in after and rest in after[pack][0].files:
-            pinned[name] = after[pack][0].files[rest]
-    rows = list(pinned)
-    for at in range(0, len(rows), _AT_ONCE):
-        part = rows[at : at + _AT_ONCE]
-        for name, data in zip(part, head.get_all([f".kittify/{x}" for x in part]), strict=True):
-            if data is None or sha256(data).hexdigest() != pinned[name]:
-                yield f"packs: {make_encodable(name)} is not the file that packs.lock pins"
+        is_pinned = pack in after.packs and rest in after.packs[pack].files
+        if is_pinned and f".kittify/{name}" not in after.files:
+            yield f"packs: {make_encodable(name)} is not the file that packs.lock pins"
 
 
-def _read_packs(read: _Reader) -> dict[str, tuple[Pack, frozenset[str]]]:
-    """Return the packs that a commit pins, and what each binds; none where packs.lock cannot be
-    read, and nothing is bound where a pack.yaml cannot."""
+class _Packs(NamedTuple):
+    """What a commit pins: the packs, the files that are as pinned, and what is bound by whom."""
+
+    packs: Mapping[str, Pack] = {}
+    files: Mapping[str, bytes] = {}
+    binding: frozenset[tuple[str, str]] = frozenset()
+
+
+def _read_packs(read: _Reader) -> _Packs:
+    """Return the packs of a commit; none where packs.lock cannot be read.
+
+    A file that is not as pinned binds nothing, nor does a rule that another pack in front replaces.
+    """
+    lock = read.get(LOCK_PATH) or b'{"version": 1, "packs": []}'
     try:
-        pinned = parse_lock(read.get(LOCK_PATH) or b'{"version": 1, "packs": []}')
+        packs = {pack.id: pack for pack in parse_lock(lock)}
     except PackError:
-        return {}
-    packs: dict[str, tuple[Pack, frozenset[str]]] = {}
-    for pack in pinned:
-        about = f"{pack.folder}/{ABOUT}"
-        try:
-            binding = read_binding(read_yaml(read.get(about) or b"", name=about))
-        except (PackError, YamlError):
-            binding = ()
-        packs[pack.id] = pack, frozenset(binding)
-    return packs
+        return _Packs()
+    pins = [
+        (f"{pack.folder}/{path}", pin)
+        for pack in packs.values()
+        for path, pin in pack.files.items()
+    ]
+    files: dict[str, bytes] = {}
+    for at in range(0, len(pins), _AT_ONCE):
+        part = pins[at : at + _AT_ONCE]
+        contents = read.get_all([path for path, _ in part])
+        for (path, pin), data in zip(part, contents, strict=True):
+            if data is not None and sha256(data).hexdigest() == pin:
+                files[path] = data
+    inputs = ContextInputs.from_bytes({**files, LOCK_PATH: lock}, bundle=shipped_bundle())
+    artifacts = (*inputs.charter.sections, *inputs.artifacts)
+    bound = {(split_path(one.path)[0], one.uri) for one in artifacts if one.binding}
+    bound |= {(rule.pack, f"policy://{rule.id}") for rule in inputs.policy.rules if rule.binding}
+    return _Packs(packs, files, frozenset(bound))
 
 
 def _find_lost_hooks(top: str, changes: ChangeRange, changed: Iterable[str]) -> Iterator[str]:

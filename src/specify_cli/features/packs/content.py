@@ -85,7 +85,6 @@ def read_content(
         where = problem.place.removeprefix(f"{pack.folder}/")
         raise CallerError("PACK_INVALID", f"{where}: {problem.reason}", _AUTHOR)
     rules = _make_rules(inputs, files)
-    _check_binding(about, rules, pack.id)
     tokens = sum(size for artifact, size in measure_first_tier(inputs) if artifact.binding)
     kinds = Counter(path.split("/")[0] for path in passed_over)
     return Content(pack, tuple(sorted(rules)), tokens, dict(sorted(kinds.items())))
@@ -210,14 +209,3 @@ def _read_profiles(files: Mapping[str, bytes]) -> Iterable[Rule]:
         except ProfileError as error:
             raise CallerError("PACK_INVALID", f"{path}: {error}", _AUTHOR) from None
         yield Rule(f"profile:{profile.profile_id}", profile.name, digest, False)
-
-
-def _check_binding(about: Mapping[str, Any], rules: Iterable[Rule], pack: str) -> None:
-    """Refuse a pack that binds what it does not have: the rule would silently bind nothing."""
-    known = {rule.uri.replace(f"policy://{pack}/", "policy://").removesuffix(f"@{pack}")
-             for rule in rules}  # fmt: skip
-    for uri in about.get("binding") or ():
-        if uri not in known:
-            there = ", ".join(sorted(known))[:300]
-            what = f"there is no {uri} in the pack (there are: {there or '-'})"
-            raise CallerError("PACK_INVALID", f"{ABOUT}: binding: {what}", _AUTHOR)
