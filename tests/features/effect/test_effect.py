@@ -11,7 +11,7 @@ from doctrine.artifact import Artifact
 from doctrine.graph import Edge
 from specify_cli.features.effect.facts import RuleUse, Use, find_edited_again, judge_rules
 from specify_cli.features.effect.page import lay_out_rules
-from specify_cli.features.effect.reading import measure_parts
+from specify_cli.features.effect.reading import measure_parts, read_use
 from support import CHARTER, accept, git, run_main, valid
 
 DAY = 24 * 3600 * 1000
@@ -85,6 +85,29 @@ def test_the_tokens_of_a_rule_are_those_of_its_part_of_the_text() -> None:
     found = measure_parts(text)
     assert set(found) == {f"doctrine://tactic/{name}" for name in "abc"}
     assert 0 < found["doctrine://tactic/a"] < found["doctrine://tactic/b"]
+
+
+def test_a_rule_that_was_told_before_takes_no_tokens_again_and_another_ones_name_opens_none() -> None:
+    text = "## Rules\n\n### A\n`doctrine://tactic/a`\n\nDo this.\n\n### B\n`doctrine://tactic/b`\n\nDo that.\n"
+    hits = [{"uri": f"doctrine://tactic/{name}", "shown": "whole"} for name in "ab"]
+    printed = {"form": "new", "held": [{"uri": "doctrine://tactic/a", "invocation_id": "x"}]}
+    lines = [
+        {"event": "started", "governance_context_hash": "0" * 64, "printed": printed},
+        {"event": "retrieval_response", "hits": hits},
+        {"event": "tool_call", "call_id": "c1", "tool": "Bash",
+         "args": json.dumps({"command": "spec-kitty charter context --uri doctrine://tactic/a-longer-name"})},
+    ]  # fmt: skip
+    use = read_use("01M8HY080GN8EZ6Z1VB3FPQXZV", lines, lambda _: text.encode())
+
+    told, new = use.rules
+    assert (told.how, told.tokens, told.opened) == ("whole", 0, False)
+    assert new.tokens > 0
+    effect = judge_rules([use, use._replace(rules=(told._replace(tokens=7),))], [], [])
+    assert {one.uri: (one.shown, one.tokens, one.median_tokens) for one in effect.rules}["doctrine://tactic/a"] == (
+        2,
+        7,
+        7,
+    )
 
 
 def test_real_records_tell_which_rules_were_opened_and_what_followed(tmp_path: Path) -> None:

@@ -22,7 +22,8 @@ _FEWEST_WORDS = 8
 
 
 class RuleUse(NamedTuple):
-    """One rule in one context: `how` is always, whole, part or line; its tokens there."""
+    """One rule in one context: `how` is always, whole, part or line; its tokens there, none where
+    an earlier record of the session had printed it."""
 
     uri: str
     how: str
@@ -167,7 +168,7 @@ def _count(
     uses: Sequence[tuple[Use, RuleUse]],
     again: frozenset[str],
 ) -> RuleFacts:
-    tokens = [use.tokens for _, use in uses]
+    tokens = [use.tokens for _, use in uses if use.tokens] or [0]
     return RuleFacts(
         uri,
         rule.title if rule else "",

@@ -18,6 +18,7 @@ from specify_cli.project.config import Project
 from specify_cli.record.ids import millis_of
 from specify_cli.record.reading.checks import read_commands
 from specify_cli.record.reading.done_note import judge_tests
+from specify_cli.record.reading.printed_context import read_printed_before
 from specify_cli.record.reading.timeline import make_timeline
 from specify_cli.record.reading.views import fields_of, join, list_objects
 from specify_cli.storage.index import Index
@@ -27,6 +28,7 @@ from specify_cli.storage.store import require_started
 
 # A rule in a context: whole under a heading with its uri below, or as a line that ends with it.
 _BLOCK = re.compile(r"^### .*\n`([a-z]+://[^`]+)`$", re.M)
+_URI = re.compile(r"[a-z]+://[\w./@-]*\w")
 _HEADING = re.compile(r"^##+ ", re.M)
 _LINE = re.compile(r"^- .*?: `([a-z]+://[^`]+)`.*$", re.M)
 
@@ -72,7 +74,11 @@ def read_use(
     tokens = measure_parts(_read_text(started.get("governance_context_hash"), get))
     called = "\n".join(calls)
     hits = () if "opened_by" in started else _list_hits(lines)  # nobody was given them
-    rules = tuple(RuleUse(uri, how, tokens.get(uri, 0), uri in called) for uri, how in hits)
+    earlier, opened = read_printed_before(started.get("printed")) or (), _URI.findall(called)
+    rules = tuple(
+        RuleUse(uri, how, 0 if uri in earlier else tokens.get(uri, 0), uri in opened)
+        for uri, how in hits
+    )
     return Use(
         invocation_id,
         rules,
