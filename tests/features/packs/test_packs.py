@@ -405,12 +405,32 @@ def test_hostile_sources_and_texts_of_a_pack_run_nothing_and_paint_nothing(house
         ({"kind": "git", "url": "ext::sh -c 'touch owned'"}, "PACK_NOT_FETCHED"),
         ({"kind": "git", "url": "--upload-pack=touch owned"}, "PACK_NOT_FOUND"),
         ({"kind": "git", "url": "x", "rev": "--output=owned"}, "PACK_NOT_FOUND"),
+        ({"kind": "git", "url": "../house-rules", "rev": "main:refs/heads/main"}, "PACK_NOT_FOUND"),
         ({"kind": "package", "name": "../x"}, "PACK_NOT_FOUND"),
     ):
         stated["packs"][0]["source"] = source
         lock.write_text(json.dumps(stated))
         assert house.run("packs", "update", "house-rules", "--yes", "--json").error()["error_code"] == code, source
     assert not list(house.folder.rglob("owned"))
+
+
+@pytest.mark.parametrize("user", ["ada:s3cr3t-word@", "s3cr3t-word@"])
+def test_a_url_with_a_password_is_refused_because_the_lock_is_committed(house: House, user: str) -> None:
+    refused = house.run("packs", "add", f"https://{user}127.0.0.1:9/house.git", "--json")
+
+    assert refused.error()["error_code"] == "PACK_INVALID" and "s3cr3t-word" not in refused.out + refused.err
+    assert not (house.root / ".kittify/packs.lock").exists()
+
+
+def test_a_pointer_of_git_lfs_is_no_text_of_a_rule(house: House, pack: Path) -> None:
+    pointer = f"version https://git-lfs.github.com/spec/v1\noid sha256:{'0' * 64}\nsize 12345\n"
+    (pack / "charter.md").write_text(pointer)
+    git(pack, "init", "-q", "-b", "main")
+    git(pack, "add", "-A")
+    git(pack, "commit", "-qm", "rules")
+
+    error = house.run("packs", "add", "../house-rules", "--rev", "main", "--json").error()
+    assert error["error_code"] == "PACK_INVALID" and "charter.md" in error["message"]
 
 
 @pytest.mark.usefixtures("pack")

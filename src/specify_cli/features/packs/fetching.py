@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.metadata
 import importlib.util
 import os
+import re
 import tempfile
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
@@ -21,6 +22,9 @@ from specify_cli.errors import CallerError, EnvironmentFault, StoredDataError
 
 GROUP = "spec_kitty.packs"
 PACKAGE = "package:"
+# Who names a user in an https URL may mean a token; in one of ssh it is nobody's secret.
+_SECRET = re.compile(r"https?://[^/]*@|\w+://[^/@]*:[^/]*@", re.I)
+_POINTER = b"version https://git-lfs.github.com/spec/"
 _SUFFIXES = (".yaml", ".yml", ".md", ".json", ".sig")
 
 
@@ -148,41 +152,39 @@ def _fetch_git(place: PackLocation, root: str) -> Fetched:
     rev, below = place.rev or "HEAD", (place.path or "").strip("/")
     here = os.path.join(root, place.text)
     url = here if os.path.isdir(here) else place.text
-    if url.startswith("-") or rev.startswith("-"):
+    if url.startswith("-") or rev.startswith("-") or ":" in rev:
         raise _not_found(f"{url} {rev}")
+    if _SECRET.match(url):
+        why = f"the URL holds a user or a password, and {LOCK_PATH} is committed with it"
+        raise CallerError("PACK_INVALID", why, "name it without; git asks its credential helper")
     with tempfile.TemporaryDirectory(prefix="spec-kitty-") as folder:
         for part in ("objects", "refs"):
             os.makedirs(f"{folder}/.git/{part}")
         with open(f"{folder}/.git/HEAD", "w", encoding="ascii") as file:
             file.write("ref: refs/heads/main\n")
-        _fetch_commit(folder, url, rev)
-        commit = (read_git(folder, "rev-parse", "FETCH_HEAD^{commit}") or b"").decode().strip()
+        commit = _fetch_commit(folder, url, rev)
         source = {"kind": "git", "url": place.text, "rev": rev, "commit": commit, "path": below}
         return _sort_files(_read_commit(folder, commit, below), source)
 
 
-def _fetch_commit(folder: str, url: str, rev: str) -> None:
-    """Fetch one commit; where a server gives none by its id, everything it has."""
-    said = b""
-    for words in (("--depth=1", "--", url, rev), ("--", url, "+refs/*:refs/remotes/all/*")):
+def _fetch_commit(folder: str, url: str, rev: str) -> str:
+    """Fetch one commit and return its id; where a server gives none by its id, fetch everything it
+    has."""
+    why = ""
+    everything = ("--", url, "+refs/*:refs/remotes/all/*")
+    for words, name in (("--depth=1", "--", url, rev), "FETCH_HEAD"), (everything, rev):
         try:
             done = run_git(folder, ("fetch", "--quiet", "--no-tags", *words), network=True)
         except TimeoutError as error:
             raise EnvironmentFault("PACK_NOT_FETCHED", f"{url}: {error}", "try again") from error
         if done is not None and done.returncode == 0:
-            break
-        said = said or (b"" if done is None else done.stderr)
-    else:
-        why = " ".join(said.decode("utf-8", "replace").split())[-300:]
-        raise EnvironmentFault("PACK_NOT_FETCHED", f"{url} at {rev}: {why}", f"git ls-remote {url}")
-    if "+refs/*:refs/remotes/all/*" in words:
-        commit = read_git(folder, "rev-parse", "--verify", f"{rev}^{{commit}}")
-        if commit is None:
-            raise EnvironmentFault(
-                "PACK_NOT_FETCHED", f"{url} has no {rev}", f"git ls-remote {url}"
-            )
-        with open(f"{folder}/.git/FETCH_HEAD", "wb") as file:
-            file.write(commit)
+            commit = read_git(folder, "rev-parse", "--verify", f"{name}^{{commit}}")
+            if commit is not None:
+                return commit.decode().strip()
+            why = "it has no such commit"
+        elif done is not None and not why:
+            why = " ".join(done.stderr.decode("utf-8", "replace").split())[-300:]
+    raise EnvironmentFault("PACK_NOT_FETCHED", f"{url} at {rev}: {why}", f"git ls-remote {url}")
 
 
 def _read_commit(folder: str, commit: str, below: str) -> Iterator[tuple[str, bytes]]:
@@ -205,7 +207,7 @@ def _read_commit(folder: str, commit: str, below: str) -> Iterator[tuple[str, by
     blobs = blobs[: MAX_FILES + 1]
     contents = read_contents(folder, [blob for _, blob in blobs]) or [None] * len(blobs)
     for (path, _), content in zip(blobs, contents, strict=True):
-        if content is None:
+        if content is None or content.startswith(_POINTER):
             why = f"{path}: expected a file of the repository, found that it lacks its content"
             raise CallerError("PACK_INVALID", why, "fix the pack, or ask its author")
         yield path, content
