@@ -47,7 +47,9 @@ _TEXTS = (*_YAML, ".md")
 _PROFILES = (".agent.yaml", ".agent.yml")
 _PACK_ID = r"[a-z0-9][a-z0-9-]{0,63}\Z"
 _DIGEST = r"[0-9a-f]{64}\Z"
-_VERIFY = "spec-kitty packs verify"
+_CONFLICT = b"\n<<<<<<< "
+# It ends a merge that stopped too; then `packs update` brings the version that is wanted.
+_RESTORE = f"git checkout HEAD {LOCK_PATH} {PACKS_FOLDER}"
 
 
 class Pack(NamedTuple):
@@ -108,6 +110,8 @@ def parse_lock(data: bytes) -> tuple[Pack, ...]:
 
     `data` is the file's content. A path in it is checked too: it must stay below the pack.
     """
+    if _CONFLICT in data:
+        raise PackError("a merge stopped at it with both sides in it")
     try:
         document = json.loads(data)
     except (ValueError, RecursionError) as error:
@@ -171,7 +175,7 @@ def read_lock(root: str) -> tuple[SourceFile | None, tuple[Pack, ...], Problem |
     except SourceError as error:
         return None, (), error.problem._replace(path=LOCK_PATH)
     except PackError as error:
-        return None, (), Problem(LOCK_PATH, None, str(error), f"restore it; `{_VERIFY}` checks it")
+        return None, (), Problem(LOCK_PATH, None, str(error), _RESTORE)
 
 
 def read_packs(root: str, *, profiles: bool) -> tuple[tuple[SourceFile, ...], tuple[Problem, ...]]:

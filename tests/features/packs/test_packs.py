@@ -414,6 +414,27 @@ def test_hostile_sources_and_texts_of_a_pack_run_nothing_and_paint_nothing(house
     assert not list(house.folder.rglob("owned"))
 
 
+@pytest.mark.usefixtures("pack")
+def test_a_lock_that_a_merge_stopped_at_is_mended_as_it_is_advised(house: House, pack: Path) -> None:
+    house.run("packs", "add", "../house-rules")
+    git(house.root, "add", "-A")
+    git(house.root, "commit", "-qm", "pinned")
+    for branch, version in (("topic", "1.1.0"), ("main", "1.2.0")):
+        git(house.root, "switch", "-q", *(("-c",) if branch == "topic" else ()), branch)
+        write_pack(pack, **{"pack.yaml": ABOUT.replace("1.0.0", version)})
+        house.run("packs", "update", "house-rules", "--yes")
+        git(house.root, "add", "-A")
+        git(house.root, "commit", "-qm", version)
+    subprocess.run(["git", "merge", "topic"], cwd=house.root, env=environment(house.home), check=False)
+    refused = house.run("packs", "update", "house-rules", "--yes", "--json").error()
+    assert refused["error_code"] == "PACKS_BROKEN" and "a merge stopped" in refused["message"]
+
+    assert refused["suggestion"].startswith("git checkout ")
+    git(house.root, *refused["suggestion"].split()[1:])
+    assert house.run("packs", "verify").code == 0
+    assert house.run("packs", "update", "house-rules", "--yes").code == 0
+
+
 @pytest.mark.parametrize("user", ["ada:s3cr3t-word@", "s3cr3t-word@"])
 def test_a_url_with_a_password_is_refused_because_the_lock_is_committed(house: House, user: str) -> None:
     refused = house.run("packs", "add", f"https://{user}127.0.0.1:9/house.git", "--json")

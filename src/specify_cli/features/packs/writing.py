@@ -21,7 +21,7 @@ def read_pinned(root: str) -> tuple[Pack, ...]:
     """Return the packs of a project. Raises StoredDataError PACKS_BROKEN."""
     _, packs, problem = read_lock(root)
     if problem is not None:
-        raise StoredDataError("PACKS_BROKEN", problem.describe(), f"git checkout {LOCK_PATH}")
+        raise StoredDataError("PACKS_BROKEN", f"{problem.place}: {problem.reason}", problem.repair)
     return packs
 
 
