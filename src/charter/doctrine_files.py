@@ -141,21 +141,13 @@ def read_packed(
             *(section.uri.removesuffix(f"@{pack.id}") for section in sections),
             *(f"policy://{rule.id.removeprefix(f'{pack.id}/')}" for rule in rules),
         }
-        if sum(map(len, files.values())) >= sum(map(_is_read, pack.files)):
-            problems += _find_unbound(f"{pack.folder}/{ABOUT}", binding, known)
+        if any(path.startswith(f"{pack.folder}/") for path in unreadable):
+            continue
+        about, there = f"{pack.folder}/{ABOUT}", ", ".join(sorted(known))[:300] or "-"
+        for uri in sorted(binding - known):
+            reason = f"binding: there is no {uri} in the pack (there are: {there})"
+            problems.append(Problem(about, None, reason, f"git checkout {LOCK_PATH} {pack.folder}"))
     return PackDoctrine(True, sections, artifacts, edges, rules, error)
-
-
-def _is_read(path: str) -> bool:
-    return classify_file(path) not in ("", "seal", "profile")
-
-
-def _find_unbound(about: str, binding: Iterable[str], known: Iterable[str]) -> Iterator[Problem]:
-    """Yield what a pack of which no file is missing binds and does not have: it binds nothing."""
-    for uri in sorted(set(binding).difference(known)):
-        there = ", ".join(sorted(known))[:300] or "-"
-        reason = f"binding: there is no {uri} in the pack (there are: {there})"
-        yield Problem(about, None, reason, f"`git checkout {LOCK_PATH}` or ask the pack's author")
 
 
 class _PolicyLost(Exception):

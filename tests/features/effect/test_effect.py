@@ -91,7 +91,7 @@ def test_a_rule_that_was_told_before_takes_no_tokens_again_and_another_ones_name
     text = "## Rules\n\n### A\n`doctrine://tactic/a`\n\nDo this.\n\n### B\n`doctrine://tactic/b`\n\nDo that.\n"
     hits = [{"uri": f"doctrine://tactic/{name}", "shown": "whole"} for name in "ab"]
     printed = {"form": "new", "held": [{"uri": "doctrine://tactic/a", "invocation_id": "x"}]}
-    lines = [
+    lines: list[dict[str, Any]] = [
         {"event": "started", "governance_context_hash": "0" * 64, "printed": printed},
         {"event": "retrieval_response", "hits": hits},
         {"event": "tool_call", "call_id": "c1", "tool": "Bash",

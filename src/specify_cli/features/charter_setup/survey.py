@@ -59,7 +59,7 @@ _ON_PUSH = re.compile(
     r"""(?:push|pull_request)\b(?!:\s+tags:)""",
     re.M,
 )
-_NUMBERED = re.compile(r"[Vv]?\d+[_.-]")
+_NUMBERED = re.compile(r"[Vv]?(\d+)[_.-]")
 # Their migrations say themselves how they are undone.
 _UNDOING_TOOLS = ("alembic", "django", "rails", "knex")
 
@@ -510,7 +510,7 @@ def _read_compose_file(repository: Repository) -> str:
         r"image:\s*[\"']?(?:[\w./-]*/)?(postg|mysql|mariadb)",
         "\n".join(map(repository.text, paths)),
     )
-    return "" if match is None else "PostgreSQL" if match.group(1) == "postg" else "MySQL"
+    return "" if match is None else "PostgreSQL" if match[1] == "postg" else "MySQL"
 
 
 def _judge_ways_back(names: Iterable[str]) -> str:
@@ -563,14 +563,8 @@ def _find_migration_tool(repository: Repository, needs: set[str]) -> str:
 
 def _describe_naming(names: Iterable[str]) -> str:
     """Return how migrations are numbered, where all of them agree."""
-    digits = {
-        len(match.group(1)) if (match := re.match(r"[Vv]?(\d+)[_.-]", name)) else 0
-        for name in names
-    }
-    digits.discard(0)
-    if len(digits) != 1:
-        return ""
-    width = digits.pop()
+    digits = {len(match[1]) for match in map(_NUMBERED.match, names) if match}
+    width = digits.pop() if len(digits) == 1 else 0
     if width >= 12:
         return "named by timestamp"
-    return f"numbered with {width} digits" if width > 1 else "numbered"
+    return f"numbered with {width} digits" if width > 1 else "numbered" if width else ""

@@ -39,7 +39,7 @@ def _render(report: EffectReport, *, every: bool) -> Iterator[str]:
     yield f"{count(effect.invocations, 'invocation')}: {_describe(effect.all)}"
     yield ""
     yield "  shown  line  opened  tokens   each  failed  again  untested  rule"
-    rules = effect.rules if every else effect.rules[:_MOST_ROWS]
+    rules = effect.rules[: None if every else _MOST_ROWS]
     yield from map(_render_rule, rules)
     if len(rules) < len(effect.rules):
         yield f"  … and {len(effect.rules) - len(rules)} more: --all shows them"
@@ -54,10 +54,10 @@ def _render(report: EffectReport, *, every: bool) -> Iterator[str]:
 
 
 def _describe(fate: Fate) -> str:
-    badly, again, untested = len(fate.failed), len(fate.edited_again), len(fate.untested)
     return (
-        f"{badly} ended badly, {again} were edited again within a day, {untested} without a green "
-        f"test run at the end, {len(fate.unapproved)} against a gate"
+        f"{len(fate.failed)} ended badly, {len(fate.edited_again)} were edited again within a day, "
+        f"{len(fate.untested)} without a green test run at the end, "
+        f"{len(fate.unapproved)} against a gate"
     )
 
 

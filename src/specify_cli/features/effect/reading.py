@@ -70,11 +70,13 @@ def read_use(
     """Return what the lines and annexes of one record say. `get` returns an object by its digest,
     and raises where it is not there."""
     started, completed = _find(lines, "started"), _find(lines, "completed")
-    calls = [entry.about for entry in make_timeline(lines) if entry.kind == "tool_call"]
     tokens = measure_parts(_read_text(started.get("governance_context_hash"), get))
-    called = "\n".join(calls)
+    calls = (entry.about for entry in make_timeline(lines) if entry.kind == "tool_call")
     hits = () if "opened_by" in started else _list_hits(lines)  # nobody was given them
-    earlier, opened = read_printed_before(started.get("printed")) or (), _URI.findall(called)
+    earlier, opened = (
+        read_printed_before(started.get("printed")) or (),
+        _URI.findall("\n".join(calls)),
+    )
     rules = tuple(
         RuleUse(uri, how, 0 if uri in earlier else tokens.get(uri, 0), uri in opened)
         for uri, how in hits

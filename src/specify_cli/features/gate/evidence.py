@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from charter.inputs import CHARTER_MARKDOWN, ContextInputs
 from doctrine.git import read_git
 from doctrine.load import shipped_bundle
-from doctrine.packs import LOCK_PATH, Pack, PackError, parse_lock, split_path
+from doctrine.packs import LOCK_PATH, PackError, parse_lock, split_path
 from doctrine.text import count, make_encodable
 from doctrine.yaml_reader import YamlError, read_yaml
 from specify_cli.cli.tables.points import call_fill, list_fills
@@ -203,7 +203,7 @@ def _read_base(top: str, tip: str, prefix: str) -> Iterator[_Base]:
     """Read what the base says; its files of signers lie in a folder of their own meanwhile."""
     paths = list_paths(top, tip)
     read = _Reader(top, tip, prefix, paths)
-    data, stated, charter = read.get_all((GATE, layout.CONFIG, CHARTER_MARKDOWN))
+    data, stated, charter = map(read.get, (GATE, layout.CONFIG, CHARTER_MARKDOWN))
     if data is None and f"{prefix}{GATE}" in paths:
         raise _refuse(f"it is no file of at most {_MAX_FILE} bytes")
     gate = parse_gate(data)
@@ -238,17 +238,19 @@ class _Reader(NamedTuple):
 
     def get(self, path: str) -> bytes | None:
         """Return the bytes of a file; None where it is not there or too large."""
-        return self.get_all((path,))[0]
+        return self.get_all((path,)).get(path)
 
-    def get_all(self, paths: Sequence[str]) -> list[bytes | None]:
-        """Return the bytes of files, each as `get` does."""
-        names = [
-            f"{self.commit}:{self.prefix}{path}" if f"{self.prefix}{path}" in self.paths else ""
+    def get_all(self, paths: Iterable[str]) -> dict[str, bytes]:
+        """Return the bytes of files by their paths, without those that `get` has none of."""
+        names = {
+            f"{self.commit}:{self.prefix}{path}": path
             for path in paths
-        ]
-        known = (name for name in names if name and "\n" not in name)
-        data = read_blobs(self.top, known, _MAX_FILE)
-        return [data.get(name) for name in names]
+            if f"{self.prefix}{path}" in self.paths and "\n" not in self.prefix + path
+        }
+        known, data = list(names), dict[str, bytes | None]()
+        for at in range(0, len(known), _AT_ONCE):
+            data |= read_blobs(self.top, known[at : at + _AT_ONCE], _MAX_FILE)
+        return {names[name]: found for name, found in data.items() if found is not None}
 
     def require(self, path: str) -> bytes:
         """Return the bytes of a file that gate.yaml names. Raises StoredDataError GATE_INVALID."""
@@ -411,7 +413,7 @@ def _find_weakening(branch: _Branch, changed: Mapping[str, str]) -> Weakening:
         rules += [(None, text) for text in _find_lost_packs(before, head, names)]
     if not any(name.startswith(DECIDING) for name in names):
         return Weakening(tuple(rules))
-    return Weakening(tuple(rules), *_ask_again(branch))
+    return Weakening(tuple(rules), *_ask_again(branch.project.root, head))
 
 
 def _find_other_keys(keys: Keys, base: _Reader, head: _Reader) -> Iterator[tuple[str, str]]:
@@ -424,24 +426,23 @@ def _find_other_keys(keys: Keys, base: _Reader, head: _Reader) -> Iterator[tuple
 def _find_lost_packs(base: _Reader, head: _Reader, names: Iterable[str]) -> Iterator[str]:
     """Yield what the branch takes from the packs that the base pins, and what is not as pinned."""
     before, after = _read_packs(base), _read_packs(head)
-    for name in before.packs:
-        if name not in after.packs:
-            yield f"packs: {name} is no longer pinned"
+    yield from (
+        f"packs: {name} is no longer pinned" for name in before.ids if name not in after.ids
+    )
     for name, uri in sorted(before.binding - after.binding):
-        if name in after.packs:
+        if name in after.ids:
             yield f"packs: {name} no longer binds {uri}"
     for name in sorted(names):
-        pack, rest = split_path(f".kittify/{name}")
-        is_pinned = pack in after.packs and rest in after.packs[pack].files
-        if is_pinned and f".kittify/{name}" not in after.files:
+        if f".kittify/{name}" in after.lost:
             yield f"packs: {make_encodable(name)} is not the file that packs.lock pins"
 
 
 class _Packs(NamedTuple):
-    """What a commit pins: the packs, the files that are as pinned, and what is bound by whom."""
+    """What a commit pins: the packs, which of their files are not as pinned, what is bound by
+    whom."""
 
-    packs: Mapping[str, Pack] = {}
-    files: Mapping[str, bytes] = {}
+    ids: Sequence[str] = ()
+    lost: frozenset[str] = frozenset()
     binding: frozenset[tuple[str, str]] = frozenset()
 
 
@@ -452,26 +453,20 @@ def _read_packs(read: _Reader) -> _Packs:
     """
     lock = read.get(LOCK_PATH) or b'{"version": 1, "packs": []}'
     try:
-        packs = {pack.id: pack for pack in parse_lock(lock)}
+        packs = parse_lock(lock)
     except PackError:
         return _Packs()
-    pins = [
-        (f"{pack.folder}/{path}", pin)
-        for pack in packs.values()
-        for path, pin in pack.files.items()
-    ]
-    files: dict[str, bytes] = {}
-    for at in range(0, len(pins), _AT_ONCE):
-        part = pins[at : at + _AT_ONCE]
-        contents = read.get_all([path for path, _ in part])
-        for (path, pin), data in zip(part, contents, strict=True):
-            if data is not None and sha256(data).hexdigest() == pin:
-                files[path] = data
+    pins = {f"{pack.folder}/{path}": pin for pack in packs for path, pin in pack.files.items()}
+    files = {
+        path: data
+        for path, data in read.get_all(pins).items()
+        if sha256(data).hexdigest() == pins[path]
+    }
     inputs = ContextInputs.from_bytes({**files, LOCK_PATH: lock}, bundle=shipped_bundle())
     artifacts = (*inputs.charter.sections, *inputs.artifacts)
     bound = {(split_path(one.path)[0], one.uri) for one in artifacts if one.binding}
     bound |= {(rule.pack, f"policy://{rule.id}") for rule in inputs.policy.rules if rule.binding}
-    return _Packs(packs, files, frozenset(bound))
+    return _Packs([pack.id for pack in packs], frozenset(pins.keys() - files), frozenset(bound))
 
 
 def _find_lost_hooks(top: str, changes: ChangeRange, changed: Iterable[str]) -> Iterator[str]:
@@ -494,12 +489,11 @@ def _find_lost_hooks(top: str, changes: ChangeRange, changed: Iterable[str]) -> 
                 yield f"{said} sets {make_encodable(name)}"
 
 
-def _ask_again(branch: _Branch) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _ask_again(root: str, head: _Reader) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Make past decisions again under the branch's rules: what would be allowed now, and what could
     not be asked."""
-    sights = Sights(read_files(dict(_read_deciding(branch))))
+    sights = Sights(read_files(head.get_all(_list_deciding(head))))
     load_rules(None)
-    root = branch.project.root
     index = Index(root)
     keys = list(islice(index.newest(), _MOST_ASKED + 1))
     allowed: dict[str, list[str]] = {}
@@ -520,23 +514,13 @@ def _ask_again(branch: _Branch) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return tuple(said), (*not_asked[:_MOST_NAMED], *left)
 
 
-def _read_deciding(branch: _Branch) -> Iterator[tuple[str, bytes]]:
-    """Yield the files of the branch that past decisions depend on, by their paths in the
-    project."""
-    changes, below = branch.changes, f"{branch.prefix}.kittify/"
-    paths = [
-        path
-        for path in sorted(changes.paths)
-        if path.startswith(below)
-        and path[len(below) :].startswith(DECIDING)
-        and "\n" not in path
-        and ".." not in path.split("/")
-    ]
-    data = read_blobs(branch.top, (f"{changes.head}:{path}" for path in paths))
-    for path in paths:
-        content = data[f"{changes.head}:{path}"]
-        if content is not None:
-            yield path.removeprefix(branch.prefix), content
+def _list_deciding(head: _Reader) -> Iterator[str]:
+    """Yield the files that past decisions depend on, by their paths in the project."""
+    below = f"{head.prefix}.kittify/"
+    for path in sorted(head.paths):
+        name = path.removeprefix(below)
+        if name != path and name.startswith(DECIDING) and ".." not in path.split("/"):
+            yield f".kittify/{name}"
 
 
 def _ask_custom(

@@ -8,14 +8,13 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from doctrine.load import ShippedBundle, read_folder, replace_file, shipped_bundle
+from doctrine.load import read_folder, replace_file, shipped_bundle
 from doctrine.packs import LOCK_PATH, MANIFEST, PACKS_FOLDER, SIGNATURE, Pack
 from doctrine.text import count, make_encodable
 from specify_cli.cli import shell
 from specify_cli.cli.terminal.output import (
     one_line,
     write_answer,
-    write_json,
     write_lines,
     write_note,
 )
@@ -153,8 +152,8 @@ def update(values: Values) -> int:
         )
     states = {state.id: state for state in verify_packs(project.root, None)}
     if content.pack == pack and not (values["yes"] or states[pack.id].problems):
-        lines = [f"{pack.id} {one_line(pack.version, 40)}: nothing to take, it is pinned as it is"]
-        write_json(change) if values["json"] else write_lines(lines)
+        said = f"{pack.id} {one_line(pack.version, 40)}: nothing to take, it is pinned as it is"
+        write_answer(values, change, [said])
         return 0
     if states[pack.id].signature != "none" and change.signature == "none":
         write_note("warning: what is pinned is signed, and what would be taken is not")
@@ -193,23 +192,25 @@ def list_packs(values: Values) -> int:
     states = {state.id: state for state in verify_packs(root, None)}
     views: list[PackView] = []
     for pack in read_pinned(root):
-        problems = states[pack.id].problems
-        content = None if problems else _load_pinned(root, pack, shipped_bundle())
-        rules = () if content is None else content.rules
+        problems, source = states[pack.id].problems, {**pack.source, "path": pack.id}
+        content = (
+            Content(pack, (), 0, {})
+            if problems
+            else read_content(_read_files(root, pack), (), source, shipped_bundle())
+        )
         views.append(
             PackView(
                 pack.id,
                 pack.version,
                 pack.licence,
                 pack.source,
-                rules,
-                tuple(rule.uri for rule in rules if rule.binding),
-                0 if content is None else content.tokens,
+                content.rules,
+                tuple(rule.uri for rule in content.rules if rule.binding),
+                content.tokens,
                 problems[0] if problems else None,
             )
         )
-    lines = _render_list(views, every=bool(values["rules"]))
-    write_answer(values, PackList(tuple(views)), lines)
+    write_answer(values, PackList(tuple(views)), _render_list(views, every=bool(values["rules"])))
     return 0
 
 
@@ -220,10 +221,9 @@ def remove(values: Values) -> int:
     pack = _find(pinned, str(values["id"]))
     rules = list_rules(pack, _read_files(root, pack), shipped_bundle())
     drop_pack(root, pinned, pack)
-    removed = Removed(pack.id, rules)
     went = f"{count(len(rules), 'rule')}, {sum(rule.binding for rule in rules)} binding"
     said = f"{pack.id}: removed, with {went if rules else 'no rule that was in use'}"
-    write_answer(values, removed, [said])
+    write_answer(values, Removed(pack.id, rules), [said])
     return 0
 
 
@@ -259,8 +259,8 @@ def build(values: Values) -> int:
     except OSError as error:
         raise write_failed(folder, error) from error
     built = Built(MANIFEST, len(fetched.files), signature is not None)
-    signed = ", signed" if built.signed else ", not signed: --key signs it"
-    write_answer(values, built, [f"{MANIFEST} of {count(built.files, 'file')}{signed}"])
+    signed = "signed" if built.signed else "not signed: --key signs it"
+    write_answer(values, built, [f"{MANIFEST} of {count(built.files, 'file')}, {signed}"])
     return 0
 
 
@@ -268,12 +268,13 @@ def build(values: Values) -> int:
 
 
 def _find(pinned: Sequence[Pack], name: str) -> Pack:
-    for pack in pinned:
-        if pack.id == name:
-            return pack
-    known = ", ".join(pack.id for pack in pinned) or "none"
+    packs = {pack.id: pack for pack in pinned}
+    if name in packs:
+        return packs[name]
     raise CallerError(
-        "PACK_NOT_FOUND", f"no pack {name} is pinned (pinned: {known})", "spec-kitty packs list"
+        "PACK_NOT_FOUND",
+        f"no pack {name} is pinned (pinned: {', '.join(packs) or '-'})",
+        "spec-kitty packs list",
     )
 
 
@@ -283,33 +284,25 @@ def _describe(
     """Return what taking these files would do, once they are signed as asked."""
     content = read_content(fetched.files, fetched.passed_over, fetched.source, shipped_bundle())
     pack = content.pack
-    signature, signers = require_signature(
-        fetched.files.get(MANIFEST),
-        fetched.files.get(SIGNATURE),
-        read_signers(values | {"revoked": None}),
-        pack.id,
-    )
-    changes = tuple(compare_rules(before, content.rules))
-    return PackChange(
+    change = PackChange(
         pack.id,
         pack.version,
         pack.licence,
         pack.source,
-        signature,
-        signers,
-        changes,
+        *require_signature(
+            fetched.files.get(MANIFEST),
+            fetched.files.get(SIGNATURE),
+            read_signers(values | {"revoked": None}),
+            pack.id,
+        ),
+        tuple(compare_rules(before, content.rules)),
         content.tokens,
         content.passed_over,
         0,
         (),
         False,
-    ), content
-
-
-def _load_pinned(root: str, pack: Pack, bundle: ShippedBundle) -> Content:
-    """Return what a pinned pack holds as it lies in the project."""
-    source = {key: str(value) for key, value in pack.source.items()}
-    return read_content(_read_files(root, pack), (), {**source, "path": pack.id}, bundle)
+    )
+    return change, content
 
 
 def _read_files(root: str, pack: Pack) -> dict[str, bytes]:
@@ -322,12 +315,12 @@ def _read_files(root: str, pack: Pack) -> dict[str, bytes]:
 def _copy_rules(root: str, folder: str) -> None:
     """Copy what a decision depends on, so that it can be made again with another pack."""
     os.makedirs(f"{folder}/.kittify")
-    for name in ("charter", "doctrine", "profiles", "packs"):
-        if os.path.isdir(f"{root}/.kittify/{name}"):
-            shutil.copytree(f"{root}/.kittify/{name}", f"{folder}/.kittify/{name}", symlinks=True)
-    for path in (LOCK_PATH, ".kittify/config.yaml"):
-        if os.path.isfile(f"{root}/{path}"):
-            shutil.copyfile(f"{root}/{path}", f"{folder}/{path}")
+    for name in ("charter", "doctrine", "profiles", "packs", "packs.lock", "config.yaml"):
+        old, new = (f"{top}/.kittify/{name}" for top in (root, folder))
+        if os.path.isdir(old):
+            shutil.copytree(old, new, symlinks=True)
+        elif os.path.isfile(old):
+            shutil.copyfile(old, new)
 
 
 # --- what a person reads

@@ -102,8 +102,10 @@ def list_rules(pack: Pack, files: Mapping[str, bytes], bundle: ShippedBundle) ->
 
 def _make_rules(inputs: ContextInputs, files: Mapping[str, bytes]) -> list[Rule]:
     return [
-        *(Rule(one.uri, one.title, one.digest, one.binding) for one in inputs.charter.sections),
-        *(Rule(one.uri, one.title, one.digest, one.binding) for one in inputs.artifacts),
+        *(
+            Rule(one.uri, one.title, one.digest, one.binding)
+            for one in (*inputs.charter.sections, *inputs.artifacts)
+        ),
         *(
             Rule(
                 f"policy://{one.id}",
@@ -175,9 +177,7 @@ def _read_about(files: Mapping[str, bytes]) -> dict[str, Any]:
     try:
         document = read_yaml(files[ABOUT], name=ABOUT)
     except YamlError as error:
-        raise CallerError(
-            "PACK_INVALID", f"{ABOUT}:{error.line}: {error.reason}", _AUTHOR
-        ) from None
+        raise CallerError("PACK_INVALID", str(error), _AUTHOR) from None
     if not isinstance(document, dict):
         raise CallerError("PACK_INVALID", f"{ABOUT}: expected a mapping with id", _AUTHOR)
     return document
@@ -204,8 +204,7 @@ def _read_profiles(files: Mapping[str, bytes]) -> Iterable[Rule]:
         try:
             profile = parse_profile(read_yaml(data, name=path), digest=digest, origin="pack")
         except YamlError as error:
-            reason = f"{path}:{error.line}: {error.reason}"
-            raise CallerError("PACK_INVALID", reason, _AUTHOR) from None
+            raise CallerError("PACK_INVALID", str(error), _AUTHOR) from None
         except ProfileError as error:
             raise CallerError("PACK_INVALID", f"{path}: {error}", _AUTHOR) from None
         yield Rule(f"profile:{profile.profile_id}", profile.name, digest, False)

@@ -113,10 +113,14 @@ def _not_found(why: str) -> CallerError:
     )
 
 
+def _refuse(why: str) -> CallerError:
+    return CallerError("PACK_INVALID", why, "fix the pack, or ask its author")
+
+
 def _read_folder(folder: str) -> Iterator[tuple[str, bytes]]:
     files, problems = read_folder(folder, "", _SUFFIXES)
     for problem in problems:
-        raise CallerError("PACK_INVALID", problem.describe(), "fix the pack, or ask its author")
+        raise _refuse(problem.describe())
     yield from ((file.path, file.data) for file in files)
     known = {file.path for file in files}
     for parent, folders, names in os.walk(folder):
@@ -131,18 +135,17 @@ def _read_folder(folder: str) -> Iterator[tuple[str, bytes]]:
 def _fetch_package(name: str) -> Fetched:
     """Read the folder of an installed package that it names at the entry point; it is not
     imported."""
-    entries = [one for one in importlib.metadata.entry_points(group=GROUP) if one.name == name]
-    if not entries:
-        known = ", ".join(
-            sorted({one.name for one in importlib.metadata.entry_points(group=GROUP)})
-        )
-        raise _not_found(f"no installed package brings a pack {name!r} (there are: {known or '-'})")
-    top, _, rest = entries[0].value.partition(":")[0].partition(".")
+    entries = importlib.metadata.entry_points(group=GROUP)
+    if name not in entries.names:
+        known = ", ".join(sorted(entries.names)) or "-"
+        raise _not_found(f"no installed package brings a pack {name!r} (there are: {known})")
+    entry = entries[name]
+    top, _, rest = entry.value.partition(":")[0].partition(".")
     spec = importlib.util.find_spec(top)
     folders = list(spec.submodule_search_locations or ()) if spec else []
     if not folders:
         raise _not_found(f"package {top} has no folder")
-    distribution = entries[0].dist
+    distribution = entry.dist
     version = f"{distribution.name} {distribution.version}" if distribution else top
     source = {"kind": "package", "name": name, "distribution": version}
     return _sort_files(_read_folder(os.path.join(folders[0], *rest.split("."))), source)
@@ -171,8 +174,10 @@ def _fetch_commit(folder: str, url: str, rev: str) -> str:
     """Fetch one commit and return its id; where a server gives none by its id, fetch everything it
     has."""
     why = ""
-    everything = ("--", url, "+refs/*:refs/remotes/all/*")
-    for words, name in (("--depth=1", "--", url, rev), "FETCH_HEAD"), (everything, rev):
+    for name, *words in (
+        ("FETCH_HEAD", "--depth=1", "--", url, rev),
+        (rev, "--", url, "+refs/*:refs/remotes/all/*"),
+    ):
         try:
             done = run_git(folder, ("fetch", "--quiet", "--no-tags", *words), network=True)
         except TimeoutError as error:
@@ -202,12 +207,11 @@ def _read_commit(folder: str, commit: str, below: str) -> Iterator[tuple[str, by
         elif mode.startswith(b"100") and int(size) <= MAX_BYTES:
             blobs.append((path, blob.decode()))
         else:
-            why = f"{path}: expected a plain file of at most {MAX_BYTES} bytes"
-            raise CallerError("PACK_INVALID", why, "fix the pack, or ask its author")
+            raise _refuse(f"{path}: expected a plain file of at most {MAX_BYTES} bytes")
     blobs = blobs[: MAX_FILES + 1]
     contents = read_contents(folder, [blob for _, blob in blobs]) or [None] * len(blobs)
     for (path, _), content in zip(blobs, contents, strict=True):
         if content is None or content.startswith(_POINTER):
-            why = f"{path}: expected a file of the repository, found that it lacks its content"
-            raise CallerError("PACK_INVALID", why, "fix the pack, or ask its author")
+            why = "expected a file of the repository, found that it lacks its content"
+            raise _refuse(f"{path}: {why}")
         yield path, content

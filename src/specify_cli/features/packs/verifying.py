@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+from itertools import chain
 from typing import NamedTuple
 
 from doctrine.load import SourceError, read_source
-from doctrine.packs import MANIFEST, PACKS_FOLDER, SIGNATURE, Pack, read_lock, read_packs
+from doctrine.packs import MANIFEST, SIGNATURE, Pack, read_lock, read_packs, split_path
 from specify_cli.errors import CallerError
 from specify_cli.features.packs.content import check_manifest
 from specify_cli.libraries.ssh.signatures import Signers, holds_by_itself
@@ -38,22 +39,20 @@ def verify_packs(root: str, signers: Signers | None) -> tuple[PackState, ...]:
     _, packs, broken = read_lock(root)
     if broken is not None:
         return (PackState("", "", (broken.describe(),), "none", ()),)
-    found = [*read_packs(root, profiles=False)[1], *read_packs(root, profiles=True)[1]]
+    found: dict[str, list[str]] = {}
+    for profiles in (False, True):
+        for problem in read_packs(root, profiles=profiles)[1]:
+            name, _ = split_path(f"{problem.path}/")
+            found.setdefault(name, []).append(problem.describe())
     states: list[PackState] = []
     for pack in packs:
-        ours = [
-            problem.describe()
-            for problem in found
-            if f"{problem.path}/".startswith(f"{pack.folder}/")
-        ]
         (manifest, sealed), problems = _read_sealed(root, pack)
         signature, names = check_signature(manifest, sealed, signers)
-        states.append(PackState(pack.id, pack.version, (*ours, *problems), signature, names))
-    folders = {pack.folder for pack in packs}
-    loose = [problem.describe() for problem in found
-             if problem.path.startswith(PACKS_FOLDER) and not any(
-                 f"{problem.path}/".startswith(f"{folder}/") for folder in folders)]  # fmt: skip
-    return (*states, *((PackState("", "", tuple(loose), "none", ()),) if loose else ()))
+        every = (*found.pop(pack.id, ()), *problems)
+        states.append(PackState(pack.id, pack.version, every, signature, names))
+    if found:
+        states.append(PackState("", "", tuple(chain(*found.values())), "none", ()))
+    return tuple(states)
 
 
 def check_signature(
