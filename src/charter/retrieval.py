@@ -19,7 +19,6 @@ import unicodedata
 from itertools import accumulate
 
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple
-from doctrine.packs import split_path
 from doctrine.text import match_glob
 
 if TYPE_CHECKING:
@@ -200,8 +199,9 @@ def deciding(policy: Policy, artifact: Artifact) -> PolicyRule | None:
 
 
 def is_of_same_pack(rule: PolicyRule, artifact: Artifact) -> bool:
-    """Return whether a binding rule is of the pack that an artifact lies in."""
-    return rule.binding and split_path(artifact.path)[0] == rule.pack
+    """Return whether a binding rule is of the pack that an artifact lies in (the place is that of
+    `doctrine.packs`, which reads files and is not imported here)."""
+    return rule.binding and artifact.path.startswith(f".kittify/packs/{rule.pack}/")
 
 
 def is_denied(policy: Policy, artifact: Artifact) -> bool:
