@@ -170,10 +170,13 @@ def test_a_prompt_that_no_rule_routes_begins_a_record_that_says_so(
     started = lines[0]
     replayed = cli("replay", started["invocation_id"], "--json").json()
     story = cli("invocations", "show", started["invocation_id"], "--story", "--json").json()
+    child = cli("replay", started["invocation_id"], "--against", "current", "--json").json()["replay_invocation_id"]
+    again = cli("replay", child, "--json").json()
     assert (started["request_text"], started["opened_by"], started["action"]) == (prompt, "hook", action)
     assert started["match_reason"] == f"not routed: {code}; {started['profile_id']} stands in"
     assert (started["router_confidence"], started.get("requested_profile")) == ("domain_keyword", None)
     assert "routing, 1 retrieval come out as recorded" in replayed["verdict"]
+    assert again["verdict"].startswith("MATCH: routing"), again["verdict"]
     assert story["asked"]["why"] == f"{english}, so {started['profile_id']} stands in"
 
 

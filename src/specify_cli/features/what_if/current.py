@@ -348,6 +348,7 @@ def _compose_child(
         program=_get_text(program),
         run_kind="as_of_replay",
         parent=opened.past.invocation_id,
+        opened_by=_get_text(started.get("opened_by")),  # by it the child is routed again
     )
     verb, modes = str(started.get("verb")), get_object(started, "capture")
     hint = _get_text(started.get("requested_profile"))
