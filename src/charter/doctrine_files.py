@@ -136,13 +136,13 @@ def read_packed(
             files.get("rule", {}).values(), f"pack {pack.id}", problems, cache
         )
         artifacts += [_bind(artifact, artifact.uri in binding) for artifact in pack_rules]
+        if any(path.startswith(f"{pack.folder}/") for path in unreadable):
+            continue
         known = {
             *(artifact.uri for artifact in pack_rules),
             *(section.uri.removesuffix(f"@{pack.id}") for section in sections),
             *(f"policy://{rule.id.removeprefix(f'{pack.id}/')}" for rule in rules),
         }
-        if any(path.startswith(f"{pack.folder}/") for path in unreadable):
-            continue
         about, there = f"{pack.folder}/{ABOUT}", ", ".join(sorted(known))[:300] or "-"
         for uri in sorted(binding - known):
             reason = f"binding: there is no {uri} in the pack (there are: {there})"

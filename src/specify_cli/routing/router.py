@@ -125,23 +125,22 @@ def route_prompt(
     profiles: Sequence[AgentProfile],
     table: RouterTable,
     facts: ProjectFacts,
+    hint: str | None = None,
 ) -> RouterDecision | RouterAmbiguityError:
     """Return the decision for a prompt that an agent got and nobody addressed to the router.
 
     Its record begins whatever it says. Where `route` refuses it, another profile stands in, and
     `match_reason` says so: of several readings the first, otherwise the one that `analyze` goes to,
-    since every session reads. The arguments are those of `route`; the result is a refusal only
-    where no profile is left.
+    since every session reads. The arguments are those of `route`. The result is a refusal where no
+    profile is left, and where `hint` names one, as records of older versions do.
     """
-    decision = route(prompt, profiles, table, facts)
-    if isinstance(decision, RouterDecision):
+    decision = route(prompt, profiles, table, facts, hint)
+    if hint is not None or isinstance(decision, RouterDecision):
         return decision
-    is_ambiguous = decision.error_code == "ROUTER_AMBIGUOUS"
-    candidate = decision.candidates[0] if is_ambiguous and decision.candidates else None
-    reading = route("analyze", profiles, table, facts)
-    if candidate is not None:
-        profile_id, action = candidate["profile_id"], candidate["action"]
-    elif isinstance(reading, RouterDecision):
+    if decision.error_code == "ROUTER_AMBIGUOUS" and decision.candidates:
+        first = decision.candidates[0]
+        profile_id, action = first["profile_id"], first["action"]
+    elif isinstance(reading := route("analyze", profiles, table, facts), RouterDecision):
         profile_id, action = reading.profile_id, "analyze"
     elif ids := [profile.profile_id for profile in profiles if not profile.sentinel]:
         profile_id, action = min(ids), "analyze"

@@ -149,11 +149,10 @@ def judge_approvals(entries: list[Entry], signers: Signers | None) -> Iterator[A
     Without signers a signature has to hold by the key it names itself, where there is an ssh-keygen
     to ask. With signers, raises EnvironmentFault without one.
     """
-    by_seal = {entry.seal: entry for entry in entries}
+    given = [entry for entry in entries if entry.event == "approval"]
+    by_seal = {entry.seal: entry for entry in entries} if given else {}
     signatures: set[object] = set()
-    for entry in entries:
-        if entry.event != "approval":
-            continue
+    for entry in given:
         problem, detail = None, ""
         if entry.fields.get("identity") in ("ssh", "git"):
             problem, detail = _judge_place(entry, entries, by_seal.get(str(entry.fields.get("of"))))

@@ -73,10 +73,8 @@ def read_use(
     tokens = measure_parts(_read_text(started.get("governance_context_hash"), get))
     calls = (entry.about for entry in make_timeline(lines) if entry.kind == "tool_call")
     hits = () if "opened_by" in started else _list_hits(lines)  # nobody was given them
-    earlier, opened = (
-        read_printed_before(started.get("printed")) or (),
-        _URI.findall("\n".join(calls)),
-    )
+    earlier = read_printed_before(started.get("printed")) or ()
+    opened = _URI.findall("\n".join(calls))
     rules = tuple(
         RuleUse(uri, how, 0 if uri in earlier else tokens.get(uri, 0), uri in opened)
         for uri, how in hits

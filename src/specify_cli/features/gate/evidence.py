@@ -203,7 +203,8 @@ def _read_base(top: str, tip: str, prefix: str) -> Iterator[_Base]:
     """Read what the base says; its files of signers lie in a folder of their own meanwhile."""
     paths = list_paths(top, tip)
     read = _Reader(top, tip, prefix, paths)
-    data, stated, charter = map(read.get, (GATE, layout.CONFIG, CHARTER_MARKDOWN))
+    paths_read = (GATE, layout.CONFIG, CHARTER_MARKDOWN)
+    data, stated, charter = map(read.get_all(paths_read).get, paths_read)
     if data is None and f"{prefix}{GATE}" in paths:
         raise _refuse(f"it is no file of at most {_MAX_FILE} bytes")
     gate = parse_gate(data)

@@ -265,9 +265,8 @@ def route_as_asked(
     prompt where a hook began the record."""
     started = opened.past.started
     hint = started.get("requested_profile")
-    if hint is None and "opened_by" in started:
-        return route_prompt(opened.request, profiles, table, facts)
-    return route(opened.request, profiles, table, facts, None if hint is None else str(hint))
+    choose = route_prompt if "opened_by" in started else route
+    return choose(opened.request, profiles, table, facts, None if hint is None else str(hint))
 
 
 def routing_of(decision: RouterDecision) -> dict[str, object]:

@@ -220,10 +220,8 @@ def decide(
     profiles = registry.all()
     table = shipped_table()
     facts = detect_facts(project.root)
-    if is_prompt and profile is None:
-        decision = route_prompt(text.text, profiles, table, facts)
-    else:
-        decision = route(text.text, profiles, table, facts, profile)
+    choose = route_prompt if is_prompt else route
+    decision = choose(text.text, profiles, table, facts, profile)
     if isinstance(decision, RouterAmbiguityError):
         raise _refusal(decision, text.text, verb)
     untold = read_untold(project.git_dir)
