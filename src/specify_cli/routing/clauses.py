@@ -82,6 +82,8 @@ class Clauses(Questions):
                 return None
             is_thing = not (opened or noun) and self._names_thing(i, end)
             order = None if is_thing else self.read_order(i, end, noun=noun, opened=opened)
+            if order and order[0].action == "none" and self.is_automatic(i, end):
+                return self.imply(i, "what is to be automatic"), order[1]
             if order:
                 return order
             if self.is_in(i, "determiners"):
@@ -91,6 +93,8 @@ class Clauses(Questions):
             elif self.is_in(i, "leadins") or self.word(i) in ("need", "needs"):
                 noun = noun and not self.is_in(i, "stop_words")
                 opened = opened or not self.is_in(i, "conjunctions")
+                # "We need rate limiting", unlike "we need fix the page"
+                noun = noun or self.wants_thing(i, end)
             elif not (self.word(i).endswith("ly") and len(self.word(i)) > 4):
                 break  # no adverb such as "quickly" either
             is_start = False
@@ -172,6 +176,8 @@ class Clauses(Questions):
             return True
         if self.is_in(i, "past") and self.word(subject) in PEOPLE:
             return True  # "I wrote a spec"
+        if before == "just" and word.endswith("ed"):
+            return True  # "just finished the parser"
         verb = self.find_verb(i)
         if not verb:
             return False
@@ -372,6 +378,8 @@ class Clauses(Questions):
         is_own = self.word(i) == "my" and self.word(last) in OWN_WORK - {"code"}
         seen = places if after == i + 1 else (change,)
         looks = is_own or any(self.is_in(j, "review_objects") for j in seen)
+        # "Look at what I changed", "I rewrote it, please take a look"
+        looks = looks or self.tells_change(*((i, end) if i < end else (0, i)))
         looks = looks and "look" in verb.lemma.split()
         tells = verb.lemma.startswith(("tell", "let")) and self.asks_about_change(i, end)
         if verb.action == "analyze" and (looks or tells):
@@ -448,7 +456,9 @@ class Clauses(Questions):
         # "and merge it", "and tell me", "and close the issue"
         follows = other.lemma in words("follow") and other.weight == "own"
         reports = other.lemma in words("report_tail") and not adjacent
-        if checks or follows or reports:
+        # "and write them down"
+        keeps = self.word(k) == "write" and "down" in (self.word(k + 1), self.word(k + 2))
+        if checks or follows or reports or keeps:
             return []
         # The object of a phrase stands after it, or in its gap: "and get rid of the hotspots"
         thing = after + self.is_adverb(after)

@@ -374,7 +374,7 @@ def _read_sentences(
                 question_reading = question_reading or lead[0]
                 break
             # "Why does it hang? Check the log." says how to find out; "Make it fast." orders.
-            checks = lead and lead[0].lemma in parsed.table.words("verify_tail") - {"make"}
+            checks = lead and lead[0].lemma in parsed.table.words("verify_tail")
             # "What comes first? Write it down." keeps the answer.
             keeps = lead and lead[0].lemma in _KEEPING and parsed.word(lead[1]) in THINGS
             # "How did it go? Give me the short version."

@@ -111,4 +111,6 @@ class Questions(RequestText):
         if self.is_in(i, "aux") and here & {"my", "this", "these"} and here & _SOUND:
             return True  # "are my assumptions correct?"
         marks = self.table.words("review_question")
+        if here & marks and self.tells_change(0, i):
+            return True  # "I changed the retries, what do you think?"
         return bool(here & work and here & marks) and len(here & (work | marks)) > 1

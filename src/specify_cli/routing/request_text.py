@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 
 SUBJECTS = read_cell("i we they he she you it someone somebody i've we've is are was were be")
 PEOPLE = read_cell("i we you they he she")
+_WANTS = read_cell("need needs want wants")
+_EACH_TIME = read_cell("before after on at")
+_HANDING = read_cell("push commit submit")
+_WORKERS = read_cell("i we you i've we've you've just")
 THINGS = read_cell("it them this that everything all anything")
 FRONTS = read_cell("for in on at under inside from during with within after before until since")
 # How far apart the two halves of a phrase such as "break … down" may stand.
@@ -355,6 +359,39 @@ class RequestText:
             ends_phrase = self.is_in(j, "regions") if is_gerund else ends_phrase or not self.word(j)
             if ends_phrase:
                 return False
+        return False
+
+    def is_automatic(self, i: int, end: int) -> bool:
+        """Return whether the words from `i` say what a program shall do by itself: "rotate the keys
+        automatically", "back up the table before each migration"."""
+        return any(
+            self.word(j) == "automatically"
+            or (self.word(j) in _EACH_TIME and self.word(j + 1) in ("each", "every"))
+            for j in range(i, end)
+        )
+
+    def wants_thing(self, i: int, end: int) -> bool:
+        """Return whether the words after `i` are a thing that somebody wants, and no order: "we
+        need audit logging", unlike "we need a review" and "we need fix the page"."""
+        can_be_noun = self.is_in(i + 1, "homographs") or self.name_action(i + 1)
+        goes_on = self.continues(i + 2, end) and not self.is_adverb(i + 2)
+        is_noun = can_be_noun and goes_on and not self.marks_object(i + 2, end)
+        return self.word(i) in _WANTS and bool(is_noun)
+
+    def tells_change(self, i: int, end: int) -> bool:
+        """Return whether the words from `i` to `end` say that somebody changed something, and no
+        fault of it before their last comma: "I rewrote it, …", "what you just changed"."""
+        last = max((j for j in range(i, end) if self.tokens[j].kind in ",."), default=i)
+        if any(self.is_in(j, "finite", "defects") for j in range(i, last)):
+            return False
+        for j in range(i, end):
+            at = j + 1
+            while at < end and self.is_adverb(at):
+                at += 1
+            is_past = at < end and (self.word(at).endswith("ed") or self.is_in(at, "past"))
+            verb = self.find_verb(at) if is_past and self.word(j) in _WORKERS else None
+            if verb and (verb.action == "implement" or verb.lemma in _HANDING):
+                return True
         return False
 
     def name_action(self, last: int) -> str:

@@ -31,6 +31,7 @@ _UNABLE = read_cell("can't cannot couldn't won't can could will should shouldn't
 # What a rule is called in `match_reason`.
 _FAILS, _DOES = "what the subject fails to do", "what the subject does"
 _COMPARED = read_cell("higher lower larger bigger smaller longer shorter better faster")
+_FROM_PEOPLE = read_cell("approval approvals time budget access input feedback people help")
 _PERCEIVED = read_cell(
     "find see show list read print display sort group track detect count collect"
 )
@@ -98,7 +99,10 @@ def _find_needs(parsed: Clauses, start: int, end: int) -> Iterator[Reading]:
         last = parsed.find_head(at, end)[0]
         described = at + parsed.is_in(at, "determiners")
         is_compared = parsed.word(described) in _COMPARED  # "needs a higher limit"
-        if is_compared or parsed.is_in(last, "deliverables", "buildables", "work_nouns"):
+        # "Needs search suggestions", unlike "needs budget approval"
+        is_thing = parsed.wants_thing(at - 1, end) and parsed.word(last) not in _FROM_PEOPLE
+        is_built = parsed.is_in(last, "deliverables", "buildables", "work_nouns")
+        if is_thing or is_compared or is_built:
             yield parsed.imply(last, "something to be built")
             return
         # "You must …" speaks of somebody, "the server should …" of what is to be changed.
@@ -160,7 +164,7 @@ def _find_needed(parsed: Clauses, i: int, end: int) -> int:
 def _read_needed(parsed: Clauses, at: int, end: int) -> Reading | None:
     """Return the reading of what is needed: an order, a noun that stands for one, or what the
     needed thing is for: "needs a way to export rows"."""
-    if parsed.find_phrase("compounds", at, end):
+    if parsed.find_phrase("compounds", at, end) or parsed.wants_thing(at - 1, end):
         return None  # "needs rate limiting"
     noun = parsed.is_in(at, "determiners")
     order = parsed.read_order(at, end, noun=noun, opened=True) or parsed.read_head(at, end)
