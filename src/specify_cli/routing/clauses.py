@@ -73,13 +73,13 @@ class Clauses(Questions):
             reading = self.read_question(i, end, question, is_start)
             if reading:
                 return reading, i + 1
+            if i > start and self._is_predicate(i, end):
+                return None
             opener = self.find_phrase("openers", i, end)
             if opener:
                 i = opener[1]
                 noun, opened, is_start = False, True, False
                 continue
-            if i > start and self._is_predicate(i, end):
-                return None
             is_thing = not (opened or noun) and self._names_thing(i, end)
             order = None if is_thing else self.read_order(i, end, noun=noun, opened=opened)
             if order and order[0].action == "none" and self.is_automatic(i, end):
@@ -174,8 +174,9 @@ class Clauses(Questions):
             subject -= 1  # "I just reviewed it"
         if word in _SEES and before.endswith(("m", "re", "keep")):
             return True
-        if self.is_in(i, "past") and self.word(subject) in PEOPLE:
-            return True  # "I wrote a spec"
+        is_past = self.is_in(i, "past") or word == "tried"
+        if is_past and self.word(subject) in PEOPLE:
+            return True  # "I wrote a spec", "I tried to run it"
         if before == "just" and word.endswith("ed"):
             return True  # "just finished the parser"
         verb = self.find_verb(i)
@@ -255,7 +256,7 @@ class Clauses(Questions):
             phrase = phrase if self._names_work(phrase[1], end) else None
         if phrase and not (self.name_action(phrase[1] - 1) and self.continues(phrase[1], end)):
             return self._read_phrase(i, *phrase, end)
-        if noun or self._is_part_of_word(i, end) or self._only_helps(i, end):
+        if noun or self.is_part_of_word(i, end) or self._only_helps(i, end):
             return None
         verb = self.find_verb(i)
         if not verb or self._is_noun(i, end, verb, opened):
@@ -270,12 +271,6 @@ class Clauses(Questions):
         rule = "leading verb" if verb.lemma in self.table.verbs else "verb"
         order = self._ask_object(verb, i + 1, end)
         return self.make_reading(i, rule, order.action, order.lemma, order.weight), i + 1
-
-    def _is_part_of_word(self, i: int, end: int) -> bool:
-        """Return whether the word at `i` is a part of a hyphenated one, such as *test-suite*."""
-        if self.tokens[i].glued:
-            return True
-        return i + 1 < end and self.tokens[i + 1].glued and not self.is_in(i + 1, "leadins")
 
     def _only_helps(self, i: int, end: int) -> bool:
         """Return whether the word at `i` only leads to the verb; "do WP03" has no other."""
@@ -379,9 +374,10 @@ class Clauses(Questions):
         seen = places if after == i + 1 else (change,)
         looks = is_own or any(self.is_in(j, "review_objects") for j in seen)
         # "Look at what I changed", "I rewrote it, please take a look"
-        looks = looks or self.tells_change(*((i, end) if i < end else (0, i)))
+        is_bare = i >= end or self.word(i) == "and"
+        looks = looks or self.tells_change(*((0, i) if is_bare else (i, end)))
         looks = looks and "look" in verb.lemma.split()
-        tells = verb.lemma.startswith(("tell", "let")) and self.asks_about_change(i, end)
+        tells = verb.lemma.startswith(("tell", "let", "check")) and self.asks_about_change(i, end)
         if verb.action == "analyze" and (looks or tells):
             return verb._replace(action="review")
         # "Make the specification a page" makes no specification.

@@ -385,7 +385,8 @@ def _read_sentences(
                 break
             if lead and not (question_reading and checks):
                 lead = _find_main_order(parsed, first, last, end) or lead
-                later = _find_request(parsed, lead[0], sentences, start, first)
+                parts = [*_split(tokens, ",", last, end), *sentences]
+                later = _find_request(parsed, lead[0], parts, start, first)
                 return later or _combine(parsed, *lead, end)
     return (question_reading,) if question_reading else habit
 

@@ -155,6 +155,12 @@ class RequestText:
         """Return whether code, a path, an id or a number stands at `i`; False from `end` on."""
         return i < end and self.tokens[i].kind in "on"
 
+    def is_part_of_word(self, i: int, end: int) -> bool:
+        """Return whether the word at `i` is a part of a hyphenated one, such as *test-suite*."""
+        if self.tokens[i].glued:
+            return True
+        return i + 1 < end and self.tokens[i + 1].glued and not self.is_in(i + 1, "leadins")
+
     def continues(self, i: int, end: int) -> bool:
         """Return whether a word stands at `i` that continues a noun phrase; False from `end` on."""
         return (
