@@ -1060,6 +1060,25 @@ def test_what_a_record_tells_to_have_gone_is_judged_as_the_lines_that_came(tmp_p
     assert f"went by {run[-6:]}" in run_main(["origin", "main..HEAD"], cwd=shop.root, home=shop.home).out
 
 
+def test_who_took_away_the_same_lines_before_and_was_undone_is_not_judged(tmp_path: Path) -> None:
+    shop = Shop(tmp_path, f"  ended: fail\n  tests: fail\n{KEYS}")
+    tried = shop.begin("take it out")
+    shop.cut(tried, "src/login.py", 1)
+    shop.end(tried, "failed")
+    git(shop.root, "checkout", "-q", "--", "src/login.py")
+    shop.commit("records of what was tried")
+    run = shop.begin("take it out, and say why")
+    shop.cut(run, "src/login.py", 1)
+    shop.edit(run, "src/login.py")
+    shop.test(run)
+    shop.end(run)
+    shop.commit("take it out, and say why")
+    judged = shop.judge()
+
+    assert (judged["verdict"], judged["findings"]) == ("pass", [])
+    assert [file["removed_by"] for file in judged["origin"]["files"] if file["removed"]] == [[run]]
+
+
 def test_a_binary_file_in_a_guarded_folder_is_not_known_to_be_approved_until_somebody_signs(tmp_path: Path) -> None:
     shop = Shop(tmp_path, f"  approval: {{level: fail, paths: ['vendor/*']}}\n{KEYS}")
     (shop.root / "vendor").mkdir()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from typing import NamedTuple
 
 from doctrine.text import count, make_encodable, say
@@ -88,10 +88,13 @@ def trace_range(
     prefix = find_prefix(project.root, top)
     problems = list(changes.problems)
     files: list[TracedFile] = []
-    for file in changes.files:
-        stretches, problem = _trace_file(index, changes, file, prefix, top)
+    traces = [_trace_file(index, changes, file, prefix, top) for file in changes.files]
+    every = [part for stretches, _ in traces for part in stretches]
+    named = {name for part in every for name in part.invocation_ids}
+    for file, (stretches, problem) in zip(changes.files, traces, strict=True):
         if problem is not None:
             problems.append(f"{file.path}: {problem}")
+        own = {name for part in stretches for name in part.invocation_ids}
         traced = TracedFile(
             make_encodable(file.path),
             None if file.old_path is None else make_encodable(file.old_path),
@@ -99,14 +102,12 @@ def trace_range(
             file.removed,
             file.problem or problem,
             stretches,
-            *_trace_removal(index, changes, file, prefix, top),
+            *_trace_removal(index, changes, file, prefix, top, (own, named)),
         )
         files.append(traced)
-    every = [part for file in files for part in file.stretches]
     if any(not part.invocation_ids and not part.blank for part in every):
         problems += list_gaps(index)
     writers: list[Writer] = []
-    named = {name for part in every for name in part.invocation_ids}
     for invocation_id in sorted(named.union(*(file.removed_by for file in files))):
         try:
             place = Index(project.root).resolve(invocation_id)
@@ -207,26 +208,41 @@ def _trace_file(
 
 
 def _trace_removal(
-    index: SearchIndex, changes: ChangeRange, file: ChangedFile, prefix: str, top: str
+    index: SearchIndex,
+    changes: ChangeRange,
+    file: ChangedFile,
+    prefix: str,
+    top: str,
+    known: Sequence[Set[str]],
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return whose records tell of all that went from a file and came nowhere else in it, and in
-    which commits it did; nothing where something of it is not told."""
+    which commits it did; nothing where something of it is not told.
+
+    Others may have taken away the same lines on another branch, so the first of the groups `known`
+    whose records tell of all are named alone: who wrote lines of the file, or of the range.
+    """
     if not file.gone or not file.path.startswith(prefix):
         return (), ()
     gone = Counter(digest_line(line) for line in file.gone if line.strip())
-    sought = {*(gone - Counter(digest_line(file.lines[at]) for at in file.changed))}
-    removers: dict[str, set[str]] = {}
+    sought = gone - Counter(digest_line(file.lines[at]) for at in file.changed)
+    removers: dict[str, Counter[str]] = {}
     path = make_encodable(file.path.removeprefix(prefix))
     for place, fields in index.find_patches((), [path]):
         hunks = read_lines_member(fields.get("lines"))
-        went = {line.digest for hunk in hunks for line in hunk if line.mark == REMOVED}
+        went = Counter(line.digest for hunk in hunks for line in hunk if line.mark == REMOVED)
         if file.kind == "deleted" and fields.get("kind") == "delete":
             went = sought
-        if fields.get("ok") is not False and went & sought:
-            removers.setdefault(place.invocation_id, set()).update(went)
-    if not sought <= set().union(*removers.values()):
+        if fields.get("ok") is not False and went.keys() & sought.keys():
+            removers.setdefault(place.invocation_id, Counter()).update(went)
+    names = {*removers}
+    if not sought.keys() <= set().union(*removers.values()):
         return (), ()
-    return tuple(sorted(removers)), tuple(read_log(top, changes, file.path, "%H"))
+    for group in known:
+        told = sum((removers[name] for name in group & names), Counter[str]())
+        if sought <= told:
+            names &= group
+            break
+    return tuple(sorted(names)), tuple(read_log(top, changes, file.path, "%H"))
 
 
 def _list_texts(edits: Iterable[Edit]) -> Iterator[KeptText]:
