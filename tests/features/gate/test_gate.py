@@ -1079,6 +1079,33 @@ def test_who_took_away_the_same_lines_before_and_was_undone_is_not_judged(tmp_pa
     assert [file["removed_by"] for file in judged["origin"]["files"] if file["removed"]] == [[run]]
 
 
+def test_of_two_that_may_have_written_the_same_lines_one_whose_tests_ran_is_enough(tmp_path: Path) -> None:
+    shop = Shop(tmp_path, f"  ended: fail\n  tests: fail\n{KEYS}")
+    tried = shop.begin("add the steps")
+    shop.edit(tried, "src/login.py")
+    shop.number -= 1
+    shop.end(tried, "failed")
+    git(shop.root, "checkout", "-q", "--", "src/login.py")
+    shop.commit("records of what was tried")
+    run = shop.begin("add the steps again")
+    shop.edit(run, "src/login.py")
+    shop.commit("add the steps")
+    untested = shop.codes()
+    shop.test(run)
+    shop.end(run)
+    shop.commit("records")
+    judged = shop.judge()
+
+    assert untested == ["INVOCATION_FAILED", "INVOCATION_OPEN", "TESTS_NOT_GREEN"]
+    assert (judged["verdict"], judged["findings"]) == ("pass", [])
+    assert {
+        name for file in judged["origin"]["files"] for part in file["stretches"] for name in part["invocation_ids"]
+    } == {
+        tried,
+        run,
+    }
+
+
 def test_a_binary_file_in_a_guarded_folder_is_not_known_to_be_approved_until_somebody_signs(tmp_path: Path) -> None:
     shop = Shop(tmp_path, f"  approval: {{level: fail, paths: ['vendor/*']}}\n{KEYS}")
     (shop.root / "vendor").mkdir()

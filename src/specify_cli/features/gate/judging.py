@@ -20,6 +20,8 @@ from specify_cli.redaction.redact import RuleSet, find_spans, redact
 
 Findings = Iterator[GateFinding]
 # A place in a range: path, first and last line, invocation.
+# The code of a finding, and what it says.
+_Fault = tuple[str, str]
 _Place = tuple[str | None, int | None, int | None, str | None]
 # How many files a finding of an invocation names.
 _MOST_NAMES = 3
@@ -201,6 +203,25 @@ class _Finder:
             if any(rule.covers(path) for path in self.paths.get(writer.invocation_id, ())):
                 yield writer
 
+    def find_unmet(self, rule: Rule, find_fault: Callable[[Writer], _Fault | None]) -> Findings:
+        """Yield the faults of invocations that wrote a file which a rule is about.
+
+        Where several may have written the same lines, as where a first try was undone, one without
+        a fault is enough.
+        """
+        faults = {writer.invocation_id: find_fault(writer) for writer in self.list_writers(rule)}
+        good = {name for name, fault in faults.items() if fault is None}
+        groups = [
+            set(part.invocation_ids)
+            for file, part in self.iter_stretches()
+            if rule.covers(file.path) and good.isdisjoint(part.invocation_ids)
+        ]
+        groups += [set(file.removed_by) for file in self.origin.files if rule.covers(file.path)]
+        judged = set[str]().union(*groups)
+        for name, fault in faults.items():
+            if fault and name in judged:
+                yield from _find_of(fault[0], rule, name, fault[1])
+
     def is_proven_less(self, name: str | None, than: str) -> bool:
         """Return whether one record is proven less than another; False without a name."""
         proofs = self.evidence.proofs
@@ -263,33 +284,35 @@ def _judge_records(finder: _Finder) -> Findings:
 def _judge_tests(finder: _Finder) -> Findings:
     """Tests ran green after the last edit of each invocation."""
     rule = finder.rules.tests
-    for writer in finder.list_writers(rule):
-        state, command = writer.tests.state, writer.tests.command
-        if writer.invocation_id in finder.evidence.older:
-            said = "its record is older than this range, so its tests ran on another state"
-            yield from _find_of("TESTS_NOT_KNOWN", rule, writer.invocation_id, said)
-        elif finder.is_proven_less(writer.tests.record, writer.invocation_id):
-            said = f"that of {writer.tests.record}, which says so, is proven less than its own"
-            yield from _find_of("TESTS_NOT_KNOWN", rule, writer.invocation_id, said)
-        elif state == "not known":
-            yield from _find_of(
-                "TESTS_NOT_KNOWN", rule, writer.invocation_id, command or "not kept"
-            )
-        elif state in ("failed", "not run"):
-            said = f"{state} ({command})" if command else state
-            yield from _find_of("TESTS_NOT_GREEN", rule, writer.invocation_id, said)
+    yield from finder.find_unmet(rule, lambda writer: _find_untested(finder, writer))
+
+
+def _find_untested(finder: _Finder, writer: Writer) -> _Fault | None:
+    state, command = writer.tests.state, writer.tests.command
+    if writer.invocation_id in finder.evidence.older:
+        said = "its record is older than this range, so its tests ran on another state"
+        return "TESTS_NOT_KNOWN", said
+    if finder.is_proven_less(writer.tests.record, writer.invocation_id):
+        said = f"that of {writer.tests.record}, which says so, is proven less than its own"
+        return "TESTS_NOT_KNOWN", said
+    if state == "not known":
+        return "TESTS_NOT_KNOWN", command or "not kept"
+    if state in ("failed", "not run"):
+        return "TESTS_NOT_GREEN", f"{state} ({command})" if command else state
+    return None
 
 
 def _judge_ends(finder: _Finder) -> Findings:
     """No invocation of the range is open or ended as failed."""
-    rule = finder.rules.ended
-    for writer in finder.list_writers(rule):
-        if writer.outcome == "open":
-            yield from _find_of("INVOCATION_OPEN", rule, writer.invocation_id, writer.request or "")
-        elif writer.outcome != "done":
-            yield from _find_of(
-                "INVOCATION_FAILED", rule, writer.invocation_id, f"ended as {writer.outcome}"
-            )
+    yield from finder.find_unmet(finder.rules.ended, _find_bad_end)
+
+
+def _find_bad_end(writer: Writer) -> _Fault | None:
+    if writer.outcome == "open":
+        return "INVOCATION_OPEN", writer.request or ""
+    if writer.outcome != "done":
+        return "INVOCATION_FAILED", f"ended as {writer.outcome}"
+    return None
 
 
 def _judge_approvals(finder: _Finder) -> Findings:
