@@ -16,6 +16,7 @@ import pytest
 
 from approving import AGENT
 from gating import ADA, ALL_FAIL, GREEN, Shop, draw_clean_branch, read_record
+from hooking import run_hook
 from keys import make_key
 from rendering_markdown import read_markdown, spell_plainly
 from specify_cli.features.approvals.approving import Wish
@@ -1104,6 +1105,29 @@ def test_of_two_that_may_have_written_the_same_lines_one_whose_tests_ran_is_enou
         tried,
         run,
     }
+
+
+def test_a_file_that_a_command_copied_has_a_record(tmp_path: Path) -> None:
+    shop = Shop(tmp_path, f"  records: fail\n{KEYS}")
+
+    def tell(event: str, **members: object) -> None:
+        told = {"session_id": "s1", "cwd": str(shop.root), "hook_event_name": event, **members}
+        run_hook("claude-code", json.dumps(told).encode(), str(shop.root), str(shop.home))
+
+    call = {"tool_name": "Bash", "tool_use_id": "t1", "tool_input": {"command": "cp src/login.py src/second.py"}}
+    run_main(["do", "add a second login"], cwd=shop.root, home=shop.home, env={"CLAUDE_CODE_SESSION_ID": "s1"})
+    tell("PreToolUse", **call)
+    shutil.copy(shop.root / "src/login.py", shop.root / "src/second.py")
+    tell("PostToolUse", **call, tool_response={"stdout": "", "stderr": "", "interrupted": False})
+    tell("Stop", last_assistant_message="Done.")
+    tell("SessionEnd", reason="other")
+    shutil.copy(shop.root / "src/login.py", shop.root / "src/third.py")
+    shop.commit("copy it\n\nCo-Authored-By: Claude <noreply@anthropic.com>")
+    judged = shop.judge()
+    files = {file["path"]: file["stretches"] for file in judged["origin"]["files"]}
+
+    assert [(item["code"], item["path"]) for item in judged["findings"]] == [("LINES_UNRECORDED", "src/third.py")]
+    assert [(part["invocation_ids"], len(part["copied_by"])) for part in files["src/second.py"]] == [([], 1)]
 
 
 def test_a_binary_file_in_a_guarded_folder_is_not_known_to_be_approved_until_somebody_signs(tmp_path: Path) -> None:

@@ -266,7 +266,8 @@ def _judge_records(finder: _Finder) -> Findings:
         if file.problem is not None and rule.covers(file.path):
             yield from finder.find_in_lines("LINES_NOT_KNOWN", rule, file, None, file.problem)
     for file, part in finder.iter_stretches():
-        if part.invocation_ids or part.blank or not rule.covers(file.path):
+        told = part.invocation_ids or part.copied_by or part.blank
+        if told or not rule.covers(file.path):
             continue
         commit = finder.commits.get(part.commit or "")
         if commit is not None and commit.agents:

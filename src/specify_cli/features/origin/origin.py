@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
+from itertools import compress
 from typing import NamedTuple
 
 from doctrine.text import count, make_encodable, say
@@ -33,7 +34,7 @@ from specify_cli.features.origin.report import (
 )
 from specify_cli.features.origin.session import find_tests
 from specify_cli.features.origin.writers import ApprovedBy, Writer, describe_writer
-from specify_cli.features.search.blame import Edit, Names
+from specify_cli.features.search.blame import Edit, Names, list_digests
 from specify_cli.features.search.database import SearchIndex
 from specify_cli.features.search.why import find_edits, list_gaps
 from specify_cli.libraries.ssh.signatures import Signers
@@ -197,7 +198,14 @@ def _trace_file(
         found[at] = known.get(key, {}).get(number, ())
     writers |= drop_given(file, writers, found, edits)
     stretches = join_lines(file, writers)
-    open_lines = sum(part.size for part in stretches if not part.invocation_ids and not part.blank)
+    is_open = [not part.invocation_ids and not part.blank for part in stretches]
+    if any(is_open):
+        copies = list(_find_copies(index, own, lambda: read_versions(top, changes, names)))
+        stretches = tuple(
+            part._replace(copied_by=_name_copiers(file, part, copies)) if part_is_open else part
+            for part, part_is_open in zip(stretches, is_open, strict=True)
+        )
+    open_lines = sum(part.size for part in compress(stretches, is_open))
     cut = sorted({edit.invocation_id for edit in edits if edit.path in own and edit.is_cut})
     if not open_lines or not cut:
         return stretches, None
@@ -205,6 +213,30 @@ def _trace_file(
         f"of {count(open_lines, 'line')} it is not known who wrote them: records keep {MAX_LINES} "
         f"lines of a patch, as {cut[0]} did"
     )
+
+
+def _find_copies(
+    index: SearchIndex, paths: Sequence[str], read: Callable[[], Iterable[Sequence[str]]]
+) -> Iterator[tuple[str, Set[str]]]:
+    """Yield the invocations whose records tell that they made the file as one of its versions is
+    and keep no line of it, since it may be a copy; and the lines of that version. `read` gives the
+    versions."""
+    made: dict[object, str] = {}
+    for place, fields in index.find_patches((), paths):
+        is_told = fields.get("kind") == "create" and fields.get("lines") is None
+        if is_told and fields.get("ok") is not False:
+            made[fields.get("after_hash")] = place.invocation_id
+    for lines in read() if made else ():
+        for digest in list_digests(lines) & made.keys():
+            yield made[digest], {*lines}
+
+
+def _name_copiers(
+    file: ChangedFile, part: Stretch, copies: Iterable[tuple[str, Set[str]]]
+) -> tuple[str, ...]:
+    """Return who made a version of the file that held all lines of a stretch."""
+    lines = {*file.lines[part.first - 1 : part.last]}
+    return tuple(sorted({name for name, held in copies if lines <= held}))
 
 
 def _trace_removal(

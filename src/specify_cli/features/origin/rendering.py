@@ -160,7 +160,8 @@ def _render_file(file: TracedFile) -> Iterator[str]:
         place = f"{part.first}" if part.first == part.last else f"{part.first}-{part.last}"
         ids = [name[-6:] for name in part.invocation_ids]
         said = " or ".join(ids) + (" in another form" if part.reformatted else "")
-        yield f"    {place:>11}  {said or paint(NOBODY, 'dim')}"
+        copied = "".join(f", copied by {name[-6:]}" for name in part.copied_by)
+        yield f"    {place:>11}  {said or paint(NOBODY + copied, 'dim')}"
     yield from _say_rest(len(file.stretches))
 
 

@@ -51,6 +51,13 @@ Order = tuple[str, int]
 Removals = Mapping[str, list[tuple[Order, str]]]
 
 
+def list_digests(lines: Iterable[str]) -> Set[str]:
+    """Return what `after_hash` of a patch is where it left these lines, with a line end behind the
+    last one or without."""
+    text = "\n".join(lines).encode("utf-8", "surrogateescape")
+    return {sha256(data).hexdigest() for data in (text + b"\n", text)}
+
+
 class Edit(NamedTuple):
     """One patch of a record. `order` is when it was made: the invocation's time and the line's
     number in it. `fields` are the whole line of the record, where it is read for more. `is_cut`:
@@ -69,9 +76,7 @@ class Edit(NamedTuple):
         versions of it: the digest of the text it left is kept."""
         if self.is_cut and self.fields.get("kind") == "create":
             for lines in versions:
-                text = "\n".join(lines).encode("utf-8", "surrogateescape")
-                left = {sha256(data).hexdigest() for data in (text + b"\n", text)}
-                if self.fields.get("after_hash") in left:
+                if self.fields.get("after_hash") in list_digests(lines):
                     hunks = [[LineMark(ADDED, digest_line(line)) for line in lines]]
                     return self._replace(hunks=hunks, is_cut=False)
         return self
