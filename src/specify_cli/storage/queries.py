@@ -258,8 +258,8 @@ def has_failed_tests(project: Project, row: Row) -> bool:
 def parse_moment(text: str, now: float | None = None, option: str = "--since") -> int:
     """Return the milliseconds since 1970 of a time that a person typed.
 
-    It is RFC 3339 (without a zone UTC), a date, a month or a year; `today` or `yesterday`, which
-    begin at local midnight; or a time ago: `30m`, `2h`, `7d`, `3w`. `now` is in seconds since 1970.
+    It is RFC 3339, a date, a month or a year; `today` or `yesterday`; or a time ago: `30m`, `2h`,
+    `7d`, `3w`. What names no zone is local, as lists show times. `now` is in seconds since 1970.
     Raises CallerError INVALID_VALUE, which names `option`.
 
     `text` is what the person typed. The result of `2026` is the beginning of that year: it suits a
@@ -280,7 +280,7 @@ def parse_moment(text: str, now: float | None = None, option: str = "--since") -
 def _find_moment(text: str, now: datetime) -> datetime:
     """Return the moment that a text names, relative to `now`. Raises ValueError, OverflowError.
 
-    The local zone is read only for `today` and `yesterday`, because TZ may name no valid zone.
+    The local zone is read only where it is needed, because TZ may name no valid zone.
     """
     ago = re.fullmatch(r"([0-9]{1,6}) ?([mhdw])(?:in)?(?: ago)?", text)
     if ago is not None:
@@ -291,7 +291,7 @@ def _find_moment(text: str, now: datetime) -> datetime:
         return (midnight - timedelta(days=text == "yesterday")).astimezone()
     full = {4: f"{text}-01-01", 7: f"{text}-01"}.get(len(text), text)
     moment = datetime.fromisoformat(full)
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return moment if moment.tzinfo else moment.astimezone()
 
 
 _MINUTES = {"m": 1, "h": 60, "d": 1440, "w": 10080}

@@ -9,6 +9,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -295,8 +296,8 @@ def test_an_odd_older_folder_is_named_and_hides_nothing(cli: Cli, project: Path,
 def test_times_are_compared_as_moments(cli: Cli) -> None:
     one, _ = _begun(cli)
     started = cli("invocations", "list", "--json").json()[0]["started_at"]
-    second = started[:19] + "Z"
-    for since in (second, started, started[:10], started[:7], started[:4], second.replace("Z", "+00:00"), started[:19]):
+    second, here = started[:19] + "Z", datetime.fromisoformat(started).astimezone().isoformat()
+    for since in (second, started, here[:10], here[:7], here[:4], second.replace("Z", "+00:00"), here[:19]):
         assert len(cli("invocations", "list", "--since", since, "--json").json()) == 1, since
     assert cli("invocations", "list", "--since", f"{int(started[:4]) + 1}-01-01", "--json").json() == []
     for since in ("yesterday", "today", "2h", "7d", "1w", "90m"):
@@ -305,6 +306,22 @@ def test_times_are_compared_as_moments(cli: Cli) -> None:
     assert (ran.code, ran.error()["error_code"]) == (1, "INVALID_VALUE")
     assert "no invocation fits" in cli("invocations", "list", "--since", "2999").out
     assert one
+
+
+def test_a_date_begins_at_midnight_where_the_person_is_as_the_times_of_the_list_do(cli: Cli, process: Cli) -> None:
+    one, _ = _begun(cli)
+    started = datetime.fromisoformat(cli("invocations", "list", "--json").json()[0]["started_at"])
+    for zone, hours in (("AAA-14", 14), ("BBB12", -12)):
+        there = started + timedelta(hours=hours)
+        day, next_day = there.date().isoformat(), (there.date() + timedelta(days=1)).isoformat()
+        for words, found in (
+            (("--since", day, "--until", next_day), [one]),
+            (("--since", f"{there:%Y-%m-%dT%H:%M:%S}"), [one]),
+            (("--until", day), []),
+            (("--since", next_day), []),
+        ):
+            ran = process("invocations", "list", *words, "--json", env={"TZ": zone})
+            assert [row["invocation_id"] for row in ran.json()] == found, (zone, words)
 
 
 def test_a_zone_that_is_none_stops_nothing_that_asks_for_no_day(cli: Cli, process: Cli) -> None:
