@@ -17,20 +17,26 @@ _TEXTS = (
 
 
 def read_filters(values: Values) -> Filters:
-    """Return which rows a command line asks for.
+    """Return which rows a command line asks for. Raises CallerError INVALID_VALUE."""
+    texts = {name: None if values.get(name) is None else str(values[name]) for name in _TEXTS}
+    begin, end = read_times(values)
+    replays = bool(values["all"]) or texts["parent"] is not None
+    return Filters(**texts, since=begin, until=end, replays=replays)
+
+
+def read_times(values: Values) -> tuple[int | None, int | None]:
+    """Return from when on, and before when, in milliseconds since 1970; None where that is open.
 
     Times are read in the person's own zone (`parse_moment`). Raises CallerError INVALID_VALUE for a
     time that is none, or a beginning after the end.
     """
-    texts = {name: None if values.get(name) is None else str(values[name]) for name in _TEXTS}
     since, until = shell.get_text(values, "since"), shell.get_text(values, "until")
     begin = None if since is None else parse_moment(since)
     end = None if until is None else parse_moment(until, option="--until")
     if begin is not None and end is not None and begin > end:
         problem = f"--since {since} is later than --until {until}: nothing lies between them"
         raise CallerError("INVALID_VALUE", problem, f"for example --since {until} --until {since}")
-    replays = bool(values["all"]) or texts["parent"] is not None
-    return Filters(**texts, since=begin, until=end, replays=replays)
+    return begin, end
 
 
 def say_number(unread: int) -> str:

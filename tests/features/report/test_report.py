@@ -104,6 +104,20 @@ def test_text_markdown_and_json_tell_the_same_of_real_records_and_nothing_in_the
     assert project.is_dir()
 
 
+def test_a_report_ends_where_it_is_asked_to_end(cli: Cli, tmp_path: Path) -> None:
+    first = cli("do", TRICK, "--json").json()["invocation_id"]
+    begun = cli("invocations", "list", "--json").json()[0]["started_at"]
+    told = valid(cli("report", "--until", "2099-01-01", "--json").json(), "runs-report")
+    assert [run["invocation_id"] for run in told["report"]["runs"]] == [first] and told["until"] == "2099-01-01"
+    assert cli("report", "--until", "2099-01-01").out.startswith("1 run since 7d until 2099-01-01: 0 closed, 1 open")
+    assert cli("report", "--until", begun).out.startswith("0 runs")
+    refused = cli("report", "--since", "2h", "--until", "3h", "--json")
+    assert (refused.code, refused.error()["error_code"]) == (1, "INVALID_VALUE")
+    page = tmp_path / "report.html"
+    cli("report", "--until", "2099-01-01", "--html", str(page))
+    assert "since 7d until 2099-01-01" in page.read_text(encoding="utf-8")
+
+
 def test_the_page_is_one_file_whose_numbers_lead_to_the_records(cli: Cli, tmp_path: Path) -> None:
     first = cli("do", TRICK, "--json").json()["invocation_id"]
     patch = json.dumps({"event": "patch_apply", "path": "src/<b>.py", "kind": "create", "after": "one\n"})

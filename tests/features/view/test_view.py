@@ -138,6 +138,7 @@ def test_list_search_filters_and_pictures(client: httpx.Client, ids: list[str]) 
     )
     assert "lines found" in found and ids[0] in found and "tool_call" in found
     assert "No invocation fits" in none
+    assert "No invocation fits" in client.get("/", params={"until": "2000-01-01"}).text
     assert wrong.status_code == 400 and "INVALID_VALUE" in wrong.text
 
 

@@ -5,36 +5,42 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from specify_cli.cli import shell
+from specify_cli.cli.filters import read_times
 from specify_cli.cli.terminal.output import one_line, write_answer, write_note
 from specify_cli.features.report.reading import read_runs
 from specify_cli.features.report.rendering import render_markdown, render_report
 from specify_cli.features.report.summing import Report, add_up_runs
 from specify_cli.room import Values
-from specify_cli.storage.queries import parse_moment
 
 
 class RunsReport(NamedTuple):
-    """A report over the runs since a moment, and the records that could not be read."""
+    """A report over the runs of a time, and the records that could not be read. `since` and `until`
+    are as they were asked."""
 
     since: str
+    until: str | None
     report: Report
     unread: tuple[str, ...]
 
+    def say_time(self) -> str:
+        """Return which time it is about."""
+        return self.since if self.until is None else f"{self.since} until {self.until}"
+
 
 def report(values: Values) -> int:
-    """Tell of the runs since a moment; 1 where a record could not be read."""
+    """Tell of the runs of a time; 1 where a record could not be read."""
     runs_report = gather_runs(values)
     render = render_markdown if values["format"] == "markdown" else render_report
-    write_answer(values, runs_report, render(runs_report.report, runs_report.since))
+    write_answer(values, runs_report, render(runs_report.report, runs_report.say_time()))
     return name_unread(runs_report)
 
 
 def gather_runs(values: Values) -> RunsReport:
     """Return the report that a command asks for."""
-    project, since = shell.read_project(), str(values["since"])
+    project, (begin, end) = shell.read_project(), read_times(values)
     unread: list[str] = []
-    summary = add_up_runs(read_runs(project, parse_moment(since), unread))
-    return RunsReport(since, summary, tuple(unread))
+    summary = add_up_runs(read_runs(project, begin or 0, unread, end))
+    return RunsReport(str(values["since"]), shell.get_text(values, "until"), summary, tuple(unread))
 
 
 def name_unread(report: RunsReport) -> int:

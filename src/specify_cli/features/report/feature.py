@@ -17,6 +17,7 @@ FEATURE = Feature(
             "costs, open ends.",
             (
                 option("since", "Since when: 7d, yesterday, or a date.", "7d", metavar="TIME"),
+                option("until", "Before when, in the same forms.", metavar="TIME"),
                 option("format", "text or markdown.", "text", choices=("text", "markdown")),
             ),
             ("spec-kitty report", "spec-kitty report --since 30d --format markdown"),

@@ -18,7 +18,8 @@ def write_page(values: Values) -> int:
             "USAGE", "--html and --format markdown exclude each other", "spec-kitty report --help"
         )
     report, output = gather_runs(values), str(values["html"])
-    page = make_page(report.report, report.since, report.unread).encode("utf-8", "surrogateescape")
+    text = make_page(report.report, report.say_time(), report.unread)
+    page = text.encode("utf-8", "surrogateescape")
     create_file(output, page)
     said = f"{one_line(output)}: {count(len(report.report.runs), 'run')}, {len(page)} bytes"
     write_answer(values, report, [said])

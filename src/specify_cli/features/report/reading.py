@@ -15,13 +15,17 @@ from specify_cli.storage.queries import annex_events, read_record, read_spent, r
 from specify_cli.storage.store import Place, require_started
 
 
-def read_runs(project: Project, since: int, unread: list[str]) -> Iterator[Run]:
-    """Yield the runs that began at `since` (milliseconds since 1970) or later, newest first.
+def read_runs(
+    project: Project, since: int, unread: list[str], until: int | None = None
+) -> Iterator[Run]:
+    """Yield the runs that began at `since` (milliseconds since 1970) or later, and before `until`,
+    newest first.
 
     A record that cannot be read is added to `unread` by its id.
     """
     for place in Index(project.root).places():
-        if millis_of(place.invocation_id) < since:
+        begun = millis_of(place.invocation_id)
+        if begun < since or (until is not None and begun >= until):
             continue
         try:
             run = _read_run(project, place)

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
 
+from specify_cli.cli.filters import read_filters
 from specify_cli.errors import InvocationError
 from specify_cli.features.effect.page import lay_out_rules
 from specify_cli.features.effect.reading import judge_in_force, read_uses
@@ -28,7 +29,6 @@ from specify_cli.storage.queries import (
     Filters,
     annex_events,
     list_invocations,
-    parse_moment,
     show_invocation,
 )
 
@@ -36,22 +36,14 @@ _PAGES = build_environment(Path(__file__).parent / "templates", "spec-kitty view
 # How many of the newest records the list and its pictures are made of, and how many rules a picture
 # names.
 _ROWS, _COUNTED, _SHARES = 50, 1000, 12
-_FIELDS = ("profile", "action", "outcome", "actor", "since", "path", "tool", "rule")
+_FIELDS = ("profile", "action", "outcome", "actor", "since", "until", "path", "tool", "rule")
 
 
 def show_list(project: Project, params: Mapping[str, str], root: str = "") -> str:
     """Return the list, or what a search found, with the pictures of the newest records; `root` is
     the path in front of every link. Raises CallerError."""
     asked = {name: text for name in ("q", *_FIELDS) if (text := params.get(name, "").strip())}
-    since = parse_moment(asked["since"]) if "since" in asked else None
-    filters = Filters(
-        profile=asked.get("profile"),
-        action=asked.get("action"),
-        outcome=asked.get("outcome"),
-        actor=asked.get("actor"),
-        since=since,
-        replays=False,
-    )
+    filters = read_filters({"all": False, "since": None, "until": None, **asked})
     inside = {name: asked.get(name) for name in ("path", "tool", "rule")}
     counted = list_invocations(project, Filters(replays=False), _COUNTED).rows
     with SearchIndex(project) as index:
