@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from pyarrow import parquet  # type: ignore[import-untyped]
 
 from specify_cli.features.programs.run import open_invocation
+from specify_cli.record.reading.usage import find_model
 from support import Cli
 
 
@@ -19,6 +21,20 @@ def test_the_tables_hold_one_row_for_each_run_and_call(cli: Cli, chartered: Path
     assert [run.invocation_id] == [row["invocation_id"] for row in runs]
     assert [(run.invocation_id, "Bash")] == [(row["invocation_id"], row["tool"]) for row in calls]
     assert "INVALID_VALUE" in cli("invocations", "export", "--parquet", "tables").err  # never over another
+
+
+def test_the_model_of_a_run_is_the_one_its_own_agent_began_with(cli: Cli, chartered: Path) -> None:
+    one = cli("do", "fix the login test", "--json").json()["invocation_id"]
+    turns = ({"model": "small", "agent": "helper-1"}, {"model": "big"}, {"model": "other"})
+    lines = "".join(json.dumps({"event": "turn", "text": "done", **turn}) + "\n" for turn in turns)
+    assert cli("profile-invocation", "record", one, stdin=lines.encode()).code == 0
+    cli("invocations", "export", "--parquet", "tables")
+    cli("invocations", "export", one, "--format", "otlp", "-o", "run.json")
+    (row,) = parquet.read_table(chartered / "tables/runs.parquet").to_pylist()
+    told = (chartered / "run.json").read_text(encoding="utf-8")
+
+    assert find_model([{"event": "turn", **turn} for turn in turns]) == row["model"] == "big"
+    assert '{"key":"gen_ai.request.model","value":{"stringValue":"big"}}' in told
 
 
 def test_tables_are_not_written_where_a_safe_export_is_asked_for(cli: Cli, chartered: Path) -> None:

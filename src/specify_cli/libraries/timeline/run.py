@@ -12,10 +12,11 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
-from doctrine.text import say
+from doctrine.text import get_object, say
 from specify_cli.errors import CallerError
 from specify_cli.record.reading.coverage import list_unseen
 from specify_cli.record.reading.timeline import Entry, make_timeline, moment_of
+from specify_cli.record.reading.usage import find_model
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # The last nanosecond that a signed 64-bit integer counts, in the year 2262.
@@ -69,15 +70,9 @@ class Run(NamedTuple):
 
     @property
     def model(self) -> str | None:
-        """Return the model that worked: what the last turn said, else the last call of a model,
-        else what the caller said of itself."""
-        actor = self.started.get("actor")
-        names = [actor.get("model")] if isinstance(actor, dict) else []
-        for kind in ("model_call", "turn"):
-            names += [
-                span.entry.fields.get("model") for span in self.spans if span.entry.kind == kind
-            ]
-        return next((say(name) for name in reversed(names) if name), None)
+        """Return the model that the caller said it was, else the one that the run began with."""
+        named = get_object(self.started, "actor").get("model")
+        return say(named) if named else find_model(span.entry.fields for span in self.spans)
 
 
 def read_run(

@@ -35,10 +35,11 @@ _MILLION = Decimal(1_000_000)
 
 
 def find_model(lines: Iterable[Fields]) -> str | None:
-    """Return the first model that a line names, which is the one the run began with; None if no
-    line names one. `lines` are fields in order."""
-    models = (line.get("model") for line in lines if line.get("event") in ("turn", "model_call"))
-    return next((say(model) for model in models if model), None)
+    """Return the first model that a line of the main agent names, which is the one the run began
+    with, else the first of any; None if no line names one. `lines` are fields in order."""
+    told = [line for line in lines if line.get("event") in ("turn", "model_call")]
+    by_agent = sorted(told, key=lambda line: bool(line.get("agent")))
+    return next((say(line["model"]) for line in by_agent if line.get("model")), None)
 
 
 class Price(NamedTuple):
