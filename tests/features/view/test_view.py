@@ -142,6 +142,17 @@ def test_list_search_filters_and_pictures(client: httpx.Client, ids: list[str]) 
     assert wrong.status_code == 400 and "INVALID_VALUE" in wrong.text
 
 
+def test_the_list_names_records_that_cannot_be_read(client: httpx.Client, ids: list[str], chartered: Path) -> None:
+    folder = chartered / ".kittify/events/profile-invocations"
+    for number, one in enumerate(ids, 1):
+        (path,) = folder.glob(f"*{one}.jsonl")
+        path.write_bytes(b"gone\n")
+        for params in ({}, {"tool": "Bash"}, {"q": "pytest"}):
+            page = client.get("/", params=params).text
+            assert page.count("no started line can be read") == number, (number, params)
+    assert "There is no record yet" not in client.get("/").text
+
+
 def test_how_rules_fared_is_a_page_whose_numbers_lead_to_records(
     cli: Cli, client: httpx.Client, ids: list[str], chartered: Path
 ) -> None:

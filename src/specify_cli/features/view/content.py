@@ -45,7 +45,7 @@ def show_list(project: Project, params: Mapping[str, str], root: str = "") -> st
     asked = {name: text for name in ("q", *_FIELDS) if (text := params.get(name, "").strip())}
     filters = read_filters({"all": False, "since": None, "until": None, **asked})
     inside = {name: asked.get(name) for name in ("path", "tool", "rule")}
-    counted = list_invocations(project, Filters(replays=False), _COUNTED).rows
+    counted, problems, _ = list_invocations(project, Filters(replays=False), _COUNTED)
     with SearchIndex(project) as index:
         index.update()
         query = Query(asked.get("q", ""), **inside, rows=filters)
@@ -56,10 +56,12 @@ def show_list(project: Project, params: Mapping[str, str], root: str = "") -> st
         else:
             listing = list_invocations(project, filters, _ROWS)
         shares, given_rules = index.count_rules((row.invocation_id for row in counted), _SHARES)
+        unread = dict.fromkeys([*problems, *index.problems])
     return _PAGES.get_template("list.html").render(
         root=root, rows=listing.rows, hits=hits, unread=listing.unread, unread_hits=unread_hits,
         most=COUNTED, asked={**dict.fromkeys(("q", *_FIELDS), ""), **asked}, filtered=bool(asked),
         searched="q" in asked, erased=erased, counted=len(counted), state=read_state(project, None),
+        caveats=[f"Not read: {text}" for text in unread],
         pictures=draw_overview(
             ((row.started_at, row.profile_id, row.outcome) for row in counted), shares, given_rules,
                                datetime.now(UTC).date()),
