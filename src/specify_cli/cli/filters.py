@@ -5,6 +5,8 @@ list_invocations(project, read_filters(values), limit=50)
 
 from __future__ import annotations
 
+from datetime import tzinfo
+
 from specify_cli.cli import shell
 from specify_cli.errors import CallerError
 from specify_cli.room import Values
@@ -16,23 +18,23 @@ _TEXTS = (
 )
 
 
-def read_filters(values: Values) -> Filters:
+def read_filters(values: Values, zone: tzinfo | None = None) -> Filters:
     """Return which rows a command line asks for. Raises CallerError INVALID_VALUE."""
     texts = {name: None if values.get(name) is None else str(values[name]) for name in _TEXTS}
-    begin, end = read_times(values)
+    begin, end = read_times(values, zone)
     replays = bool(values["all"]) or texts["parent"] is not None
     return Filters(**texts, since=begin, until=end, replays=replays)
 
 
-def read_times(values: Values) -> tuple[int | None, int | None]:
+def read_times(values: Values, zone: tzinfo | None = None) -> tuple[int | None, int | None]:
     """Return from when on, and before when, in milliseconds since 1970; None where that is open.
 
-    Times are read in the person's own zone (`parse_moment`). Raises CallerError INVALID_VALUE for a
-    time that is none, or a beginning after the end.
+    Times are read in `zone`, else the person's own (`parse_moment`). Raises CallerError
+    INVALID_VALUE for a time that is none, or a beginning after the end.
     """
     since, until = shell.get_text(values, "since"), shell.get_text(values, "until")
-    begin = None if since is None else parse_moment(since)
-    end = None if until is None else parse_moment(until, option="--until")
+    begin = None if since is None else parse_moment(since, "--since", zone)
+    end = None if until is None else parse_moment(until, "--until", zone)
     if begin is not None and end is not None and begin > end:
         problem = f"--since {since} is later than --until {until}: nothing lies between them"
         raise CallerError("INVALID_VALUE", problem, f"for example --since {until} --until {since}")

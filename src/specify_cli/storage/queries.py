@@ -16,8 +16,7 @@ value), `tell_invocation` (the same as a story), `events_from` (what is new, for
 from __future__ import annotations
 
 import re
-import time
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 
 from doctrine import os
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple
@@ -255,19 +254,18 @@ def has_failed_tests(project: Project, row: Row) -> bool:
         return False
 
 
-def parse_moment(text: str, now: float | None = None, option: str = "--since") -> int:
+def parse_moment(text: str, option: str = "--since", zone: tzinfo | None = None) -> int:
     """Return the milliseconds since 1970 of a time that a person typed.
 
     It is RFC 3339, a date, a month or a year; `today` or `yesterday`; or a time ago: `30m`, `2h`,
-    `7d`, `3w`. What names no zone is local, as lists show times. `now` is in seconds since 1970.
+    `7d`, `3w`. What names no zone is of `zone`, else local, as lists show times.
     Raises CallerError INVALID_VALUE, which names `option`.
 
     `text` is what the person typed. The result of `2026` is the beginning of that year: it suits a
     lower bound.
     """
     try:
-        at = datetime.fromtimestamp(time.time() if now is None else now, UTC)
-        return int(_find_moment(text, at).timestamp() * 1000)
+        return int(_find_moment(text, datetime.now(UTC), zone).timestamp() * 1000)
     except (ValueError, OverflowError) as error:
         raise CallerError(
             "INVALID_VALUE",
@@ -277,7 +275,7 @@ def parse_moment(text: str, now: float | None = None, option: str = "--since") -
         ) from error
 
 
-def _find_moment(text: str, now: datetime) -> datetime:
+def _find_moment(text: str, now: datetime, zone: tzinfo | None) -> datetime:
     """Return the moment that a text names, relative to `now`. Raises ValueError, OverflowError.
 
     The local zone is read only where it is needed, because TZ may name no valid zone.
@@ -286,12 +284,13 @@ def _find_moment(text: str, now: datetime) -> datetime:
     if ago is not None:
         return now - timedelta(minutes=int(ago[1]) * _MINUTES[ago[2]])
     if text in ("today", "yesterday"):
-        midnight = now.astimezone().replace(hour=0, minute=0, second=0, microsecond=0, tzinfo=None)
-        # The zone is looked up again, because yesterday can have had another offset.
-        return (midnight - timedelta(days=text == "yesterday")).astimezone()
+        # The zone is looked up again below, because yesterday can have had another offset.
+        text = str(now.astimezone(zone).date() - timedelta(days=text == "yesterday"))
     full = {4: f"{text}-01-01", 7: f"{text}-01"}.get(len(text), text)
     moment = datetime.fromisoformat(full)
-    return moment if moment.tzinfo else moment.astimezone()
+    if moment.tzinfo:
+        return moment
+    return moment.replace(tzinfo=zone) if zone else moment.astimezone()
 
 
 _MINUTES = {"m": 1, "h": 60, "d": 1440, "w": 10080}

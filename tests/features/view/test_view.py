@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator
-from datetime import date
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from urllib.parse import quote, urlsplit
 
@@ -12,10 +13,11 @@ import httpx
 import pytest
 
 from specify_cli.features.programs.run import open_invocation
-from specify_cli.features.view.content import show_run
+from specify_cli.features.view.content import show_list, show_run
 from specify_cli.libraries.timeline.run import read_run
 from specify_cli.libraries.web.pictures import draw_days, draw_parts, draw_waterfall
 from specify_cli.project.config import load_project
+from specify_cli.record.ids import millis_of
 from support import Cli, record_run_held_later
 from viewing import Viewer, viewing
 
@@ -140,6 +142,20 @@ def test_list_search_filters_and_pictures(client: httpx.Client, ids: list[str]) 
     assert "No invocation fits" in none
     assert "No invocation fits" in client.get("/", params={"until": "2000-01-01"}).text
     assert wrong.status_code == 400 and "INVALID_VALUE" in wrong.text
+
+
+def test_dates_are_utc_as_the_times_on_the_page_are(
+    ids: list[str], chartered: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    today = datetime.fromtimestamp(millis_of(ids[0]) / 1000, UTC).date()
+    for zone in ("AAA-14", "BBB12", "UTC0"):
+        monkeypatch.setenv("TZ", zone)
+        time.tzset()
+        asked = {"since": str(today), "until": str(today + timedelta(days=1))}
+        page = show_list(load_project(str(chartered))[0], asked)
+        monkeypatch.delenv("TZ")
+        time.tzset()
+        assert ids[0] in page, zone
 
 
 def test_the_list_names_records_that_cannot_be_read(client: httpx.Client, ids: list[str], chartered: Path) -> None:

@@ -43,7 +43,7 @@ def show_list(project: Project, params: Mapping[str, str], root: str = "") -> st
     """Return the list, or what a search found, with the pictures of the newest records; `root` is
     the path in front of every link. Raises CallerError."""
     asked = {name: text for name in ("q", *_FIELDS) if (text := params.get(name, "").strip())}
-    filters = read_filters({"all": False, "since": None, "until": None, **asked})
+    filters = read_filters({"all": False, "since": None, "until": None, **asked}, UTC)
     inside = {name: asked.get(name) for name in ("path", "tool", "rule")}
     counted, problems, _ = list_invocations(project, Filters(replays=False), _COUNTED)
     with SearchIndex(project) as index:
