@@ -121,6 +121,25 @@ def test_words_that_look_like_options_are_words(chartered: Path, home: Path) -> 
     assert told[0]["invocation_id"] == told[1][0]["invocation_id"]
 
 
+def test_a_search_that_was_cut_goes_on_before_the_oldest_it_found(chartered: Path, home: Path) -> None:
+    """The answer's own note advises it."""
+    ids, told = [], []
+
+    async def session(client: Client) -> None:
+        for number in range(2):
+            ids.append(json.loads(await call(client, "do", request=f"fix the login test {number}"))["invocation_id"])
+        first = await call(client, "search", text="login", limit=1)
+        assert "--until" in first, first
+        ((hit,), _) = json.JSONDecoder().raw_decode(recorded(first))
+        told.append(hit["invocation_id"])
+        rest = recorded(await call(client, "search", text="login", until=hit["started_at"]))
+        told.extend({hit["invocation_id"] for hit in json.loads(rest)})
+
+    play_here(chartered, home, session)
+
+    assert told == ids[::-1]
+
+
 def test_an_answer_that_is_long_comes_in_parts_that_make_the_whole(chartered: Path, home: Path, cli: Cli) -> None:
     with open_invocation(chartered, "fix the login test") as run:
         calls = (

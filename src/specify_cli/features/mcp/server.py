@@ -129,13 +129,14 @@ async def search(
     tool: Plain = None,
     rule: Plain = None,
     since: Annotated[str | None, Field(description="2h, 7d, yesterday or a date.")] = None,
+    until: Annotated[str | None, Field(description="Before when, in the same forms.")] = None,
     limit: Annotated[int, Field(ge=1, le=100)] = 20,
     start: Start = 0,
 ) -> str:
     """Find lines in all records, newest first: by words, file, tool, rule and time."""
-    narrowing = _options(path=path, tool=tool, rule=rule, since=since)
+    narrowing = _options(path=path, tool=tool, rule=rule, since=since, until=until)
     if not text and not narrowing:
-        raise ToolError("search: expected `text`, `path`, `tool`, `rule` or `since`, found none")
+        raise ToolError("search: expected `text`, `path`, `tool`, `rule` or a time, found none")
     options = [*narrowing, *_options(limit=limit)]
     return await _read(
         ctx, start, "invocations", "search", *options, "--", *([text] if text else [])
