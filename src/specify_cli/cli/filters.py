@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from datetime import tzinfo
 
-from specify_cli.cli import shell
 from specify_cli.errors import CallerError
 from specify_cli.room import Values
 from specify_cli.storage.queries import COUNTED, Filters, parse_moment
@@ -32,9 +31,9 @@ def read_times(values: Values, zone: tzinfo | None = None) -> tuple[int | None, 
     Times are read in `zone`, else the person's own (`parse_moment`). Raises CallerError
     INVALID_VALUE for a time that is none, or a beginning after the end.
     """
-    since, until = shell.get_text(values, "since"), shell.get_text(values, "until")
-    begin = None if since is None else parse_moment(since, "--since", zone)
-    end = None if until is None else parse_moment(until, "--until", zone)
+    since, until = values.get("since"), values.get("until")
+    begin = None if since is None else parse_moment(str(since), "--since", zone)
+    end = None if until is None else parse_moment(str(until), "--until", zone)
     if begin is not None and end is not None and begin > end:
         problem = f"--since {since} is later than --until {until}: nothing lies between them"
         raise CallerError("INVALID_VALUE", problem, f"for example --since {until} --until {since}")

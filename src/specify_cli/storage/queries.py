@@ -42,9 +42,12 @@ from specify_cli.storage.objects import FileObjectStore
 from specify_cli.storage.store import FileRecordStore, Place, open_place, require_started
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from typing import TypeVar
 
     from specify_cli.record.story.story import Story
+
+    T = TypeVar("T")
 
 
 _HEAD = 32 * 1024
@@ -294,6 +297,31 @@ def _find_moment(text: str, now: datetime, zone: tzinfo | None) -> datetime:
 
 
 _MINUTES = {"m": 1, "h": 60, "d": 1440, "w": 10080}
+
+
+def read_live_runs(
+    project: Project,
+    times: tuple[int | None, int | None],
+    unread: list[str],
+    tell: Callable[[Place, Record, list[dict[str, object]]], T],
+) -> Iterator[T]:
+    """Yield what `tell` makes of each live record and its annexes, newest first.
+
+    `times` bound when a record began, in milliseconds since 1970: from the first on, before the
+    second; None is open. A record that cannot be read is added to `unread` by its id.
+    """
+    begin, end = times
+    for place in Index(project.root).places():
+        begun = millis_of(place.invocation_id)
+        if (begin is not None and begun < begin) or (end is not None and begun >= end):
+            continue
+        try:
+            record = require_started(read_record(project.root, place), place)
+            # A replay is a question about a run, as in a list, and no run.
+            if (record.started.get("run_kind") or "live") == "live":
+                yield tell(place, record, annex_events(project.root, place.invocation_id))
+        except (InvocationError, OSError) as error:
+            unread.append(f"{place.invocation_id}: {error}")
 
 
 def read_row(root: str, place: Place) -> Row | None:

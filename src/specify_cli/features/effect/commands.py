@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 from doctrine.text import count
 from specify_cli.cli import shell
+from specify_cli.cli.filters import read_times
 from specify_cli.cli.terminal.output import one_line, write_answer
 from specify_cli.features.effect.facts import Effect, Fate, Pair, RuleFacts
 from specify_cli.features.effect.reading import judge_in_force, read_uses
 from specify_cli.room import Values
-from specify_cli.storage.queries import parse_moment
 
 _MOST_ROWS = 20
 
@@ -26,9 +26,8 @@ class EffectReport(NamedTuple):
 def effect(values: Values) -> int:
     """Tell how rules fared; 1 where a record could not be read."""
     project, cache = shell.reading_project()
-    since = shell.get_text(values, "since")
     unread: list[str] = []
-    uses = list(read_uses(project, None if since is None else parse_moment(since), unread))
+    uses = list(read_uses(project, read_times(values), unread))
     report = EffectReport(judge_in_force(project, cache, uses), tuple(unread))
     write_answer(values, report, _render(report, every=bool(values["all"])))
     return 1 if unread else 0

@@ -21,10 +21,10 @@ from specify_cli.record.reading.done_note import judge_tests
 from specify_cli.record.reading.printed_context import read_printed_before
 from specify_cli.record.reading.timeline import make_timeline
 from specify_cli.record.reading.views import fields_of, join, list_objects
-from specify_cli.storage.index import Index
+from specify_cli.record.record import Record
 from specify_cli.storage.objects import FileObjectStore
-from specify_cli.storage.queries import annex_events, read_record
-from specify_cli.storage.store import require_started
+from specify_cli.storage.queries import read_live_runs
+from specify_cli.storage.store import Place
 
 # A rule in a context: whole under a heading with its uri below, or as a line that ends with it.
 _BLOCK = re.compile(r"^### .*\n`([a-z]+://[^`]+)`$", re.M)
@@ -33,25 +33,17 @@ _HEADING = re.compile(r"^##+ ", re.M)
 _LINE = re.compile(r"^- .*?: `([a-z]+://[^`]+)`.*$", re.M)
 
 
-def read_uses(project: Project, since: int | None, unread: list[str]) -> Iterator[Use]:
-    """Yield what each record that began at `since` (milliseconds) or later says, newest first.
-
-    A record that cannot be read is added to `unread` by its id.
-    """
+def read_uses(
+    project: Project, times: tuple[int | None, int | None], unread: list[str]
+) -> Iterator[Use]:
+    """Yield what each record of a time says (`read_live_runs`), newest first; one that cannot be
+    read is added to `unread` by its id."""
     objects = FileObjectStore(project.root)
-    for place in Index(project.root).places():
-        if since is not None and millis_of(place.invocation_id) < since:
-            continue
-        try:
-            record = require_started(read_record(project.root, place), place)
-            # A replay is a question about a run, and no work that a rule stood before.
-            if (record.started.get("run_kind") or "live") != "live":
-                continue
-            annexes = annex_events(project.root, place.invocation_id)
-            lines = join(fields_of(record), annexes)
-            yield read_use(place.invocation_id, lines, objects.get)
-        except (InvocationError, OSError) as error:
-            unread.append(f"{place.invocation_id}: {error}")
+
+    def tell(place: Place, record: Record, annexes: list[dict[str, object]]) -> Use:
+        return read_use(place.invocation_id, join(fields_of(record), annexes), objects.get)
+
+    return read_live_runs(project, times, unread, tell)
 
 
 def judge_in_force(project: Project, cache: ParseCache | None, uses: Sequence[Use]) -> Effect:

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
-from doctrine.text import say
+from doctrine.text import get_object, say
 from specify_cli import VERSION
 from specify_cli.libraries.timeline.run import LEFT_OUT, Run
+from specify_cli.record.ids import rfc3339
 
 SPEC = "0.1"
 NOT_CARRIED = (
@@ -27,7 +27,6 @@ NOT_CARRIED = (
     "sessions of a harness, which have no URL",
 )
 _MAX_MODEL = 250
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Attributed(NamedTuple):
@@ -78,9 +77,7 @@ def make_agent_trace(
     return {
         "version": SPEC,
         "id": str(uuid.uuid5(uuid.NAMESPACE_URL, f"inv://{run.invocation_id}")),
-        "timestamp": (_EPOCH + timedelta(microseconds=run.ended // 1000))
-        .isoformat()
-        .replace("+00:00", "Z"),
+        "timestamp": rfc3339(run.ended // 1_000_000),
         **({} if revision is None else {"vcs": {"type": "git", "revision": revision}}),
         "tool": {"name": "spec-kitty", "version": VERSION},
         "files": file_rows,
@@ -97,10 +94,8 @@ def list_patched(run: Run) -> list[str]:
 def _describe_contributor(run: Run) -> dict[str, object]:
     """Return who wrote the lines: an agent where one is on the record, else unknown, for a person
     may run a program."""
-    actor = run.started.get("actor")
-    provider = actor.get("provider") if isinstance(actor, dict) else None
-    is_agent = isinstance(actor, dict) and actor.get("actor_type") == "llm"
-    if run.model is None and not run.started.get("session") and not is_agent:
+    actor, named = get_object(run.started, "actor"), run.model
+    if named is None and not run.started.get("session") and actor.get("actor_type") != "llm":
         return {"type": "unknown"}
-    model = "/".join(say(part) for part in (provider, run.model) if part) if run.model else ""
+    model = "/".join(say(part) for part in (actor.get("provider"), named) if part) if named else ""
     return {"type": "ai", **({"model_id": model[:_MAX_MODEL]} if model else {})}

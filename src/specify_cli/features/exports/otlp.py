@@ -100,7 +100,7 @@ def _make_spans(run: Run) -> Iterator[Json]:
                 }
             )
     name, attributes = _describe_root(run)
-    failed = run.completed.get("outcome") in ("failed", "abandoned")
+    failure = _find_failure(run)
     yield {
         "traceId": trace,
         "spanId": root,
@@ -110,7 +110,7 @@ def _make_spans(run: Run) -> Iterator[Json]:
         "endTimeUnixNano": str(run.ended),
         "attributes": _list_attributes(attributes),
         "events": events.get(root, []),
-        "status": {"code": _ERROR, "message": say(run.completed["outcome"])} if failed else {},
+        "status": {"code": _ERROR, "message": failure} if failure else {},
     }
     for span_id, parent, span in spans:
         name, kind, attributes = _describe_span(run, span)
@@ -129,18 +129,15 @@ def _make_spans(run: Run) -> Iterator[Json]:
 
 
 def _describe_root(run: Run) -> tuple[str, Json]:
-    session = run.started.get("session")
     profile = say(run.started.get("profile_id") or "agent")
-    return f"invoke_agent {say(profile)}", {
+    return f"invoke_agent {profile}", {
         "gen_ai.operation.name": "invoke_agent",
         "gen_ai.agent.name": profile,
         "gen_ai.provider.name": _get_provider(run),
         "gen_ai.request.model": run.model,
-        "gen_ai.conversation.id": session.get("session_id") if isinstance(session, dict) else None,
+        "gen_ai.conversation.id": get_object(run.started, "session").get("session_id"),
         **_tell_tokens({"tokens": sum_tokens(run)}),
-        "error.type": run.completed.get("outcome")
-        if run.completed.get("outcome") in ("failed", "abandoned")
-        else None,
+        "error.type": _find_failure(run),
         "spec_kitty.tip": run.tip,
         "spec_kitty.open": None if run.completed else True,
         **_tell_rest(run.started),
@@ -179,6 +176,11 @@ def _describe_span(run: Run, span: Span) -> tuple[str, int, Json]:
             **_tell_rest(fields, {"model"}),
         }  # fmt: skip
     return f"step {name}", _INTERNAL, {**attributes, **_tell_rest(fields)}
+
+
+def _find_failure(run: Run) -> object:
+    outcome = run.completed.get("outcome")
+    return outcome if outcome in ("failed", "abandoned") else None
 
 
 def _get_provider(run: Run) -> object:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from doctrine.text import get_object
 from specify_cli.libraries.timeline.run import Run
+from specify_cli.record.reading.timeline import moment_of
 from specify_cli.record.reading.views import list_objects
 
 Fields = Mapping[str, object]
@@ -67,7 +68,7 @@ def make_tables(run: Run, lines: Iterable[Fields]) -> dict[str, list[Row]]:
         "events": [
             {
                 **line,
-                "at": line.get("at") or line.get("started_at") or line.get("completed_at"),
+                "at": moment_of(line),
                 "line": _write(line),
             }
             for line in all_lines
@@ -113,9 +114,8 @@ def _list_hits(lines: Iterable[Fields]) -> Iterator[Row]:
 
 def _list_tokens(lines: Iterable[Fields]) -> Iterator[Row]:
     for line in lines:
-        tokens = line.get("tokens")
-        if line.get("event") in ("turn", "model_call") and isinstance(tokens, dict):
-            for kind, number in tokens.items():
+        if line.get("event") in ("turn", "model_call"):
+            for kind, number in get_object(line, "tokens").items():
                 yield {**line, "kind": kind, "tokens": number}
 
 

@@ -1,7 +1,7 @@
 """Tell of many runs at once: who asked for what, what changed, what failed, what it cost.
 
     from specify_cli.features.report.reading import read_runs
-    runs = list(read_runs(project, since=0, unread=[]))
+    runs = list(read_runs(project, (None, None), unread=[]))
 
 Each number leads to the records behind it. What one run was is the record's story
 (`record/story`); this room adds stories up.

@@ -37,9 +37,9 @@ def report(values: Values) -> int:
 
 def gather_runs(values: Values) -> RunsReport:
     """Return the report that a command asks for."""
-    project, (begin, end) = shell.read_project(), read_times(values)
+    project, times = shell.read_project(), read_times(values)
     unread: list[str] = []
-    summary = add_up_runs(read_runs(project, begin or 0, unread, end))
+    summary = add_up_runs(read_runs(project, times, unread))
     return RunsReport(str(values["since"]), shell.get_text(values, "until"), summary, tuple(unread))
 
 

@@ -7,6 +7,7 @@ from collections import Counter
 
 from doctrine.text import count
 from specify_cli.cli import shell
+from specify_cli.cli.filters import read_times
 from specify_cli.cli.terminal.output import one_line, write_json, write_lines, write_note
 from specify_cli.cli.terminal.render import progress_at_terminal
 from specify_cli.errors import EnvironmentFault
@@ -20,7 +21,6 @@ from specify_cli.features.sessions.readers import find_transcripts
 from specify_cli.project.config import load_project
 from specify_cli.project.tracked import refuse_tracked_private
 from specify_cli.room import Values
-from specify_cli.storage.queries import parse_moment
 
 # state → what is said of that many transcripts, in the order of `HarnessCounts`.
 _SAID = {
@@ -46,9 +46,8 @@ def import_sessions(values: Values) -> int:
         )
     project, cache = load_project(shell.here(), home)
     refuse_tracked_private(project.root)
-    since = shell.get_text(values, "since")
-    begun = 0 if since is None else parse_moment(since)
-    importer = SessionImporter(project, cache, home=home, since=begun)
+    begun, _ = read_times(values)
+    importer = SessionImporter(project, cache, home=home, since=begun or 0)
     named = list(dict.fromkeys(shell.get_texts(values, "harness")))
     done: list[tuple[str, ImportResult]] = []
     with progress_at_terminal("importing sessions", quiet=bool(values["json"])) as progress:

@@ -43,7 +43,7 @@ def show_list(project: Project, params: Mapping[str, str], root: str = "") -> st
     """Return the list, or what a search found, with the pictures of the newest records; `root` is
     the path in front of every link. Raises CallerError."""
     asked = {name: text for name in ("q", *_FIELDS) if (text := params.get(name, "").strip())}
-    filters = read_filters({"all": False, "since": None, "until": None, **asked}, UTC)
+    filters = read_filters({"all": False, **asked}, UTC)
     inside = {name: asked.get(name) for name in ("path", "tool", "rule")}
     counted, problems, _ = list_invocations(project, Filters(replays=False), _COUNTED)
     with SearchIndex(project) as index:
@@ -71,7 +71,7 @@ def show_list(project: Project, params: Mapping[str, str], root: str = "") -> st
 def show_rules(project: Project, root: str = "") -> str:
     """Return how rules fared in the newest records."""
     unread: list[str] = []
-    uses = list(islice(read_uses(project, None, unread), _COUNTED))
+    uses = list(islice(read_uses(project, (None, None), unread), _COUNTED))
     rows = list_invocations(project, Filters(replays=False), _COUNTED).rows
     only = [f"Only the newest {_COUNTED:,} are counted."] if len(uses) == _COUNTED else []
     links = {use.invocation_id: f"{root}/invocations/{use.invocation_id}" for use in uses}

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from doctrine.text import count
 from specify_cli.cli import shell
+from specify_cli.cli.filters import read_times
 from specify_cli.cli.terminal.output import (
     one_line,
     paint,
@@ -29,7 +30,6 @@ from specify_cli.libraries.work.options import list_sources, open_engine
 from specify_cli.libraries.work.sharing import Engine
 from specify_cli.record.seal import is_digest
 from specify_cli.room import Values
-from specify_cli.storage.queries import parse_moment
 
 _MOST_ROWS = 10
 
@@ -37,9 +37,8 @@ _MOST_ROWS = 10
 def backtest(values: Values) -> int:
     """Print what would have come out otherwise; 1 where what was kept back would be shown, or not
     all was asked."""
-    since = shell.get_text(values, "since")
     candidate = read_candidate(str(values["charter"]), shell.get_text(values, "profiles"))
-    moment, rules = None if since is None else parse_moment(since), shell.get_text(values, "rules")
+    (moment, _), rules = read_times(values), shell.get_text(values, "rules")
     with open_engine(values, "asking records") as engine:
         if values["source"]:
             return _backtest_sources(values, candidate, moment, rules, engine)

@@ -57,16 +57,12 @@ class Run(NamedTuple):
         return min((span.begin for span in self.spans), default=0)
 
     @property
-    def end(self) -> int:
-        """Return the latest nanosecond of the run."""
-        return max((span.end for span in self.spans), default=0)
-
-    @property
     def ended(self) -> int:
         """Return the nanosecond of its close, which annexes come after; of an open run the
         latest."""
         closed = _read_nanos(moment_of(self.completed)) if self.completed else None
-        return self.end if closed is None else max(self.begin, closed)
+        latest = max((span.end for span in self.spans), default=0)
+        return latest if closed is None else max(self.begin, closed)
 
     @property
     def model(self) -> str | None:
@@ -162,8 +158,7 @@ def sum_tokens(run: Run) -> dict[str, int]:
     """Return the tokens of all turns by kind."""
     total: dict[str, int] = {}
     for span in run.spans:
-        tokens = span.entry.fields.get("tokens") if span.entry.kind == "turn" else None
-        for kind, number in tokens.items() if isinstance(tokens, dict) else ():
-            if type(number) is int:
+        for kind, number in get_object(span.entry.fields, "tokens").items():
+            if span.entry.kind == "turn" and type(number) is int:
                 total[kind] = total.get(kind, 0) + number
     return total

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator
+from datetime import UTC
 from itertools import chain, groupby
 
 from doctrine.text import count
@@ -79,7 +80,7 @@ def export_ledger(values: Values) -> int:
 
 def _find_first(since: str) -> str:
     """Return the least id of the day in which a moment lies."""
-    return new_ulid(parse_moment(since) // _DAY_MILLIS * _DAY_MILLIS, bytes(10))
+    return new_ulid(parse_moment(since, "--since", UTC) // _DAY_MILLIS * _DAY_MILLIS, bytes(10))
 
 
 def _get_day(item: LedgerRow | StoredRecord) -> str:
