@@ -391,9 +391,10 @@ def test_what_does_not_go_together_is_refused(worked: str, cli: Cli, argv: list[
 
 def test_a_run_whose_first_line_is_withheld_has_no_trace() -> None:
     with pytest.raises(InvocationError) as error:
-        read_run([{"seq": 0, "withheld": "redaction", "~": "0" * 64}])
+        read_run([{"seq": 0, "withheld": "redaction", "~": "0" * 64}, {"seq": 1, "invocation_id": "01JD"}])
 
-    assert error.value.code == "WITHHELD"
+    assert error.value.code == "WITHHELD" and "01JD" in error.value.message
+    assert "--safe" not in error.value.suggestion  # the archive it came in may have been one
 
 
 def test_what_came_behind_the_close_does_not_make_a_run_longer(cli: Cli, project: Path, home: Path) -> None:

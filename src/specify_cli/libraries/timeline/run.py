@@ -85,9 +85,9 @@ def read_run(
     present_annexes = [line for line in annexes if "withheld" not in line]
     started = next((line for line in present if line.get("event") == "started"), None)
     if started is None:
-        raise CallerError(
-            "WITHHELD", "the line that begins the record is withheld", "export it without --safe"
-        )
+        name = next((line.get("invocation_id") for line in present), None)
+        problem = f"the line that begins {say(name or 'the record')} is withheld"
+        raise CallerError("WITHHELD", problem, "leave it out, or get it from who has it whole")
     completed = next((line for line in reversed(present) if line.get("event") == "completed"), {})
     everything = [*present, *present_annexes]
     return Run(
