@@ -9,7 +9,7 @@ from datetime import tzinfo
 
 from specify_cli.errors import CallerError
 from specify_cli.room import Values
-from specify_cli.storage.queries import COUNTED, Filters, parse_moment
+from specify_cli.storage.queries import COUNTED, Filters, Times, parse_moment
 
 _TEXTS = (
     *("profile", "action", "status", "parent", "outcome", "actor", "session"),
@@ -25,7 +25,7 @@ def read_filters(values: Values, zone: tzinfo | None = None) -> Filters:
     return Filters(**texts, since=begin, until=end, replays=replays)
 
 
-def read_times(values: Values, zone: tzinfo | None = None) -> tuple[int | None, int | None]:
+def read_times(values: Values, zone: tzinfo | None = None) -> Times:
     """Return from when on, and before when, in milliseconds since 1970; None where that is open.
 
     Times are read in `zone`, else the person's own (`parse_moment`). Raises CallerError

@@ -50,6 +50,9 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 
+# From when on, and before when, in milliseconds since 1970; None is open.
+Times = tuple[int | None, int | None]
+Annexes = list[dict[str, object]]
 _HEAD = 32 * 1024
 _MAX_CLOSURES = 8 * 1024 * 1024
 
@@ -301,15 +304,12 @@ _MINUTES = {"m": 1, "h": 60, "d": 1440, "w": 10080}
 
 def read_live_runs(
     project: Project,
-    times: tuple[int | None, int | None],
+    times: Times,
     unread: list[str],
-    tell: Callable[[Place, Record, list[dict[str, object]]], T],
+    tell: Callable[[Place, Record, Annexes], T],
 ) -> Iterator[T]:
-    """Yield what `tell` makes of each live record and its annexes, newest first.
-
-    `times` bound when a record began, in milliseconds since 1970: from the first on, before the
-    second; None is open. A record that cannot be read is added to `unread` by its id.
-    """
+    """Yield what `tell` makes of each live record that began in a time and of its annexes, newest
+    first; a record that cannot be read is added to `unread` by its id."""
     begin, end = times
     for place in Index(project.root).places():
         begun = millis_of(place.invocation_id)

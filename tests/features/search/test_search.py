@@ -54,6 +54,21 @@ def test_words_lead_to_the_line_they_stand_in(cli: Cli, worked: tuple[str, str])
     assert find(cli, "test login", "absent") == []
 
 
+def test_a_search_says_which_values_it_reads_in_part(cli: Cli, project: Path) -> None:
+    (project / ".kittify").mkdir()
+    (project / ".kittify/config.yaml").write_text("audit: {capture_tool_io: full}\n")
+    cli("config", "accept", "--yes")
+    with open_invocation(project, "fix the login test") as run, run.tool("Bash", {"command": "make"}) as call:
+        call.result = "y z " * 10_000 + "zebra"
+    with open_invocation(project, "fix the other test"):
+        pass
+    found = cli("invocations", "search", "zebra")
+
+    assert "nothing was found" in found.out
+    said = f"values of 1 record ({run.invocation_id}) are longer than a line holds; only their beginning is searched"
+    assert found.err == f"note: {said}\n"
+
+
 @pytest.mark.parametrize("option", ["--path", "--tool", "--commit", "--rule"])
 def test_a_name_that_is_not_utf_8_is_looked_for_as_records_spell_it(cli: Cli, project: Path, option: str) -> None:
     with open_invocation(project, "fix the name") as run:

@@ -109,12 +109,12 @@ def _archive_one(
             os.unlink(path)
         done = export(project, [invocation_id], path, safe=safe, leaving=leaving)
     except InvocationError as error:
-        return Archived(source.name, invocation_id, None, None, 0, error.code, error.message)
+        why = error.code, error.message
     except OSError as error:
-        return Archived(
-            source.name, invocation_id, None, None, 0, "WRITE_FAILED", str(error.strerror)
-        )
-    return Archived(source.name, invocation_id, name, done.sha256, done.size)
+        why = "WRITE_FAILED", str(error.strerror)
+    else:
+        return Archived(source.name, invocation_id, name, done.sha256, done.size)
+    return Archived(source.name, invocation_id, None, None, 0, *why)
 
 
 def _find_whole(project: Project, invocation_id: str, path: str) -> tuple[str, int] | None:

@@ -23,7 +23,7 @@ from specify_cli.record.reading.timeline import make_timeline
 from specify_cli.record.reading.views import fields_of, join, list_objects
 from specify_cli.record.record import Record
 from specify_cli.storage.objects import FileObjectStore
-from specify_cli.storage.queries import read_live_runs
+from specify_cli.storage.queries import Annexes, Times, read_live_runs
 from specify_cli.storage.store import Place
 
 # A rule in a context: whole under a heading with its uri below, or as a line that ends with it.
@@ -33,14 +33,12 @@ _HEADING = re.compile(r"^##+ ", re.M)
 _LINE = re.compile(r"^- .*?: `([a-z]+://[^`]+)`.*$", re.M)
 
 
-def read_uses(
-    project: Project, times: tuple[int | None, int | None], unread: list[str]
-) -> Iterator[Use]:
+def read_uses(project: Project, times: Times, unread: list[str]) -> Iterator[Use]:
     """Yield what each record of a time says (`read_live_runs`), newest first; one that cannot be
     read is added to `unread` by its id."""
     objects = FileObjectStore(project.root)
 
-    def tell(place: Place, record: Record, annexes: list[dict[str, object]]) -> Use:
+    def tell(place: Place, record: Record, annexes: Annexes) -> Use:
         return read_use(place.invocation_id, join(fields_of(record), annexes), objects.get)
 
     return read_live_runs(project, times, unread, tell)

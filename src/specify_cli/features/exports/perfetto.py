@@ -110,12 +110,11 @@ class _Rows:
     def get_first(self, agent: str | None) -> int:
         """Return the first row of an agent."""
         named = agent or ""
-        free_row = next(
-            (row for row, (owner, _) in enumerate(self._open, 1) if owner == named), None
-        )
-        if free_row is None:
-            self._open.append((named, []))
-        return free_row or len(self._open)
+        for row, (owner, _) in enumerate(self._open, 1):
+            if owner == named:
+                return row
+        self._open.append((named, []))
+        return len(self._open)
 
     def titles(self) -> Iterator[tuple[int, str]]:
         """Yield each row with its title."""

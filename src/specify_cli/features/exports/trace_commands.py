@@ -129,10 +129,10 @@ def _make_agent_trace(project: Project, runs: Sequence[Run]) -> dict[str, object
     contents: dict[str, bytes] = {}
     with open_index(project) as index:
         for path in agent_trace.list_patched(run):
-            attributed[path] = []
+            attributed[path], whole = [], os.path.join(project.root, path)
             try:
-                explanation = explain_file(project, index, os.path.join(project.root, path))
-                with open(os.path.join(project.root, path), "rb") as file:
+                explanation = explain_file(project, index, whole)
+                with open(whole, "rb") as file:
                     contents[path] = file.read()
             except (InvocationError, OSError):
                 continue
@@ -150,11 +150,11 @@ def _find_revision(root: str, files: dict[str, bytes]) -> str | None:
     others."""
     top = find_worktree(root)
     try:
-        revision = None if top is None else ask_git(top, "rev-parse", "--verify", "HEAD")
+        revision = top and ask_git(top, "rev-parse", "--verify", "HEAD")
         listed = top and ask_git(top, "ls-tree", "-r", "-z", "--full-tree", "HEAD")
     except OSError:
         return None
-    if top is None or revision is None or listed is None:
+    if not (top and revision and listed):
         return None
     blobs = {
         name: head.split()[2]

@@ -29,6 +29,7 @@ def intake(values: Values) -> int:
     masked = redact(text, project.config.redaction)
     data = masked.text.encode("utf-8")
     name = f"{ULID.from_timestamp(read_clock(time.time_ns))}.md"
+    path = f"{layout.INTAKE}/{name}"
     try:
         private = project.config.trail != "committed"
         if private:
@@ -36,16 +37,14 @@ def intake(values: Values) -> int:
         with durable.folder(project.root, layout.INTAKE, create=True) as fd:
             durable.create_exclusive(fd, name, data, durable.PRIVATE if private else durable.SHARED)
     except OSError as error:
-        raise durable.write_failed(f"{layout.INTAKE}/{name}", error) from error
+        raise durable.write_failed(path, error) from error
     value = {
-        "path": f"{layout.INTAKE}/{name}",
+        "path": path,
         "bytes": len(data),
         "sha256": hashlib.sha256(data).hexdigest(),
     }
-    said = f"kept: {value['path']} ({value['bytes']} bytes)"
-    write_answer(
-        values, value, [said, shell.reach(f"start on it with: spec-kitty do - < {value['path']}")]
-    )
+    said = f"kept: {path} ({len(data)} bytes)"
+    write_answer(values, value, [said, shell.reach(f"start on it with: spec-kitty do - < {path}")])
     for rule, count in masked.counts.items():
         write_note(
             f"warning: {count} masked by rule {rule}; take the secret out of the brief itself too"

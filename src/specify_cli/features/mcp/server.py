@@ -188,16 +188,13 @@ async def _run(
 ) -> tuple[str, str]:
     """Run one command and return what it printed, and what it said beside it. Raises ToolError with
     its error and next step."""
-    before, dashes, after = list(words), [], []
-    if "--" in before:
-        place = before.index("--")
-        before, dashes, after = before[:place], ["--"], before[place + 1 :]
-    argv = [*_PROGRAM, *before, "--json" if as_json else "", *dashes, *after]
+    place = words.index("--") if "--" in words else len(words)
+    argv = [*_PROGRAM, *words[:place], *["--json"] * as_json, *words[place:]]
     environment = {**os.environ, "SPEC_KITTY_MCP_CLIENT": _name_client(ctx), "COLUMNS": "160"}
     with anyio.move_on_after(_SECONDS):
         try:
             done = await anyio.run_process(
-                [word for word in argv if word != ""],
+                argv,
                 input=said.encode("utf-8", "replace"),
                 env=environment,
                 check=False,

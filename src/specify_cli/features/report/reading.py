@@ -9,17 +9,21 @@ from specify_cli.project.config import Project
 from specify_cli.record.reading.views import fields_of, number_lines
 from specify_cli.record.record import Record
 from specify_cli.record.story.telling import tell_story
-from specify_cli.storage.queries import read_live_runs, read_spent, read_test_commands
+from specify_cli.storage.queries import (
+    Annexes,
+    Times,
+    read_live_runs,
+    read_spent,
+    read_test_commands,
+)
 from specify_cli.storage.store import Place
 
 
-def read_runs(
-    project: Project, times: tuple[int | None, int | None], unread: list[str]
-) -> Iterator[Run]:
+def read_runs(project: Project, times: Times, unread: list[str]) -> Iterator[Run]:
     """Yield the runs of a time (`read_live_runs`), newest first; a record that cannot be read is
     added to `unread` by its id."""
 
-    def tell(place: Place, record: Record, annexes: list[dict[str, object]]) -> Run:
+    def tell(place: Place, record: Record, annexes: Annexes) -> Run:
         lines = number_lines(list(fields_of(record)), annexes)
         commands = read_test_commands(project.root, record.started)
         story = tell_story(lines, commands, project.root)

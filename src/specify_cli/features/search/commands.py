@@ -57,9 +57,9 @@ def search(values: Values) -> int:
     limit = values["limit"]
     with open_index(project) as index:
         hits, unread = index.find(read_query(values), limit if isinstance(limit, int) else 20)
-        erased = index.describe_erased()
-    if erased:
-        write_note(f"note: values of {erased} were erased; no search finds them")
+        limits = index.describe_limits()
+    for said in limits:
+        write_note(f"note: {said}")
     if unread and limit != 0:
         write_note(
             f"note: the newest {count(len(hits), 'line')} that fit; {say_number(unread)} more "

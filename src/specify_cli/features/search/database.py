@@ -48,7 +48,7 @@ from specify_cli.storage.queries import (
 from specify_cli.storage.store import FileRecordStore, Place
 
 T = TypeVar("T")
-_VERSION = 9
+_VERSION = 10
 # How many bytes of records are indexed between two commits, each of which merges words on disk, and
 # after how many records a bar moves on.
 _BATCH_BYTES = 32 * 1024 * 1024
@@ -480,13 +480,23 @@ class SearchIndex:
             if fields is not None and fields.get("event") == "patch_apply":
                 yield place, fields
 
-    def describe_erased(self, event: str | None = None) -> str | None:
-        """Return of which records values were erased, or of which lines of this event lost some;
-        None if there is no such record."""
+    def describe_limits(self) -> list[str]:
+        """Return what no search finds, as sentences."""
+        said = (
+            ("erased", "were erased; no search finds them"),
+            ("cut", "are longer than a line holds; only their beginning is searched"),
+        )
+        return [
+            f"values of {named} {how}" for kind, how in said if (named := self.name_records(kind))
+        ]
+
+    def name_records(self, kind: str, event: str | None = None) -> str | None:
+        """Return of which records values were `erased` or are searched in part (`cut`), of all
+        lines or those of an event; None if there is no such record."""
         rows = self._base.execute(
             "SELECT DISTINCT invocation_id FROM mark JOIN record ON record.id = mark.record "
-            "WHERE kind = 'erased' AND value = ifnull(?, value) ORDER BY invocation_id DESC",
-            (event,),
+            "WHERE kind = ? AND value = ifnull(?, value) ORDER BY invocation_id DESC",
+            (kind, event),
         ).fetchall()
         named = [*(one for (one,) in rows[:_NAMED]), *["…"] * (len(rows) > _NAMED)]
         return f"{count(len(rows), 'record')} ({', '.join(named)})" if rows else None

@@ -93,7 +93,7 @@ def list_gaps(index: SearchIndex) -> Iterator[str]:
     """Yield why it may not be known who wrote a line: what a record said of it was erased, or the
     record lies in another worktree of the repository, which is not asked."""
     root = index.project.root
-    if erased := index.describe_erased("patch_apply"):
+    if erased := index.name_records("erased", "patch_apply"):
         yield f"what {erased} said of changed files before that was erased"
     if behind := find_left_behind(root):
         yield (

@@ -50,7 +50,7 @@ def show_list(project: Project, params: Mapping[str, str], root: str = "") -> st
         index.update()
         query = Query(asked.get("q", ""), **inside, rows=filters)
         hits, unread_hits = index.find(query, _ROWS) if "q" in asked else ([], 0)
-        erased = index.describe_erased()
+        limits = index.describe_limits() if "q" in asked else []
         if any(inside.values()):
             listing = index.list_rows(query, _ROWS)
         else:
@@ -60,8 +60,8 @@ def show_list(project: Project, params: Mapping[str, str], root: str = "") -> st
     return _PAGES.get_template("list.html").render(
         root=root, rows=listing.rows, hits=hits, unread=listing.unread, unread_hits=unread_hits,
         most=COUNTED, asked={**dict.fromkeys(("q", *_FIELDS), ""), **asked}, filtered=bool(asked),
-        searched="q" in asked, erased=erased, counted=len(counted), state=read_state(project, None),
-        caveats=[f"Not read: {text}" for text in unread],
+        searched="q" in asked, counted=len(counted), state=read_state(project, None),
+        caveats=[*(f"Not read: {text}" for text in unread), *(f"V{said[1:]}." for said in limits)],
         pictures=draw_overview(
             ((row.started_at, row.profile_id, row.outcome) for row in counted), shares, given_rules,
                                datetime.now(UTC).date()),

@@ -79,7 +79,7 @@ def _find_texts(fields: Mapping[str, object]) -> Iterator[str]:
 def marks_of(fields: Mapping[str, object]) -> Iterator[tuple[str, str]]:
     """Yield what a filter can ask for: paths, tools, commits and rules; which of the rules stood in
     front of the agent, not offered by their titles alone (`front`); and of which events values were
-    erased."""
+    erased, or stand whole in an object alone (`cut`)."""
     for key, kind in _MARKS.items():
         value = fields.get(key)
         if isinstance(value, str):
@@ -100,6 +100,8 @@ def marks_of(fields: Mapping[str, object]) -> Iterator[tuple[str, str]]:
         yield "commit", say(fields["sha"])
     if erased_members(fields):
         yield "erased", say(fields.get("event"))
+    if any(isinstance(value, dict) and "object" in value for value in fields.values()):
+        yield "cut", say(fields.get("event"))
 
 
 def match_query(text: str) -> str | None:
