@@ -148,8 +148,8 @@ def _describe(span: Span) -> dict[str, str]:
 def _tell(fields: Mapping[str, object]) -> dict[str, str]:
     """Return the members of a line as texts, captured values as far as the line holds them."""
     placed = {*ENVELOPE, "call_id"}
-    members = {
-        key: value for key, value in fields.items() if key not in placed and value is not None
+    return {
+        say(key): say(value if (captured := read_captured(value)) is None else captured)
+        for key, value in fields.items()
+        if key not in placed and value is not None
     }
-    return {say(key): say(captured if (captured := read_captured(value)) is not None else value)
-            for key, value in members.items()}  # fmt: skip
