@@ -102,7 +102,7 @@ def pay_in_a_thread(run: Run) -> None:
 def test_a_step_beside_others_that_is_given_another_input_is_refused_before_it_runs(
     chartered: Path, program: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("specify_cli.features.programs.work.course._OTHERS_COME_WITHIN", 0.05)
+    monkeypatch.setattr("specify_cli.features.programs.work.course.OTHERS_COME_WITHIN", 0.05)
     monkeypatch.setattr(threading, "excepthook", lambda _: None)  # the refusal is the thread's own error too
     invocation_id = begin(chartered, program)
     cut_before(chartered, invocation_id, is_last_step)

@@ -8,9 +8,9 @@ from specify_cli.room import Command, Feature, Fill, flag, option
 _API = {
     "run": ("open_invocation", "Run", "GateResult"),
     "work.calls": ("ToolCall",),
-    "work.refusals": ("LimitExceeded",),
+    "work.refusals": ("LimitExceeded", "RecordedError"),
     "work.course": ("EarlierRun",),
-    "resume": ("plan_resume", "resume", "run_program", "program_digest"),
+    "resume": ("plan_resume", "resume", "reexecute", "run_program", "program_digest"),
 }
 
 FEATURE = Feature(

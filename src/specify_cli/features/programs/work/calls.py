@@ -16,13 +16,16 @@ from typing import Any, TypeVar, cast
 from specify_cli.errors import CallerError
 from specify_cli.features.programs.event_places import TOP, Fields, place_of
 from specify_cli.features.programs.history import Recorded
-from specify_cli.features.programs.work.course import Course, Scope
+from specify_cli.features.programs.values import make_plain
+from specify_cli.features.programs.work.course import OTHERS_COME_WITHIN, Course, Scope
 from specify_cli.features.programs.work.refusals import (
+    RecordedError,
     describe_error,
     describe_failure,
     in_doubt_error,
     not_done,
     not_resumable,
+    read_error,
     recorded_error,
     refuse_async,
     refuse_unfinished,
@@ -129,7 +132,11 @@ class ModelCall(Scope):
         self, run: Course, model: str, prompt: object, tokens: Any, *, made: bool = False
     ) -> None:
         super().__init__(run, run.find_scope(), run.find_scope().place)
-        self._payload: dict[str, object] = {"model": model, "prompt": prompt}
+        # What is called may change the prompt, as by adding its answer to it.
+        self._payload: dict[str, object] = {
+            "model": model,
+            "prompt": make_plain(prompt, run.default),
+        }
         self._fields: dict[str, object] = {}
         self.tokens = tokens
         self.response: Any = None
@@ -141,14 +148,12 @@ class ModelCall(Scope):
             run.require_open()
             composed = run.compose("model_call", self._payload)
             recorded, past = run.find(composed.body), run.past
-            self.ordered_marks = composed.body.get("beside")
-            if recorded is not None and not run.again:
-                self.done = True
-                self.response = run.give_back(recorded.fields, "response")
-                if recorded.fields.get("ok") is False and not made:
-                    code, _, message = str(self.response).partition(": ")
-                    raise recorded_error(code, message)
-                return
+            if recorded is not None:
+                answer = run.give_back(recorded.fields, "response")
+                give = functools.partial(_give_answer, answer, recorded.fields.get("ok"))
+                if not run.again:
+                    self.done, self.response = True, answer if made else give(None)
+                    return
             run.require_open("model_calls")
             if not made and model in past.models:
                 self.stand_in = past.models[model]
@@ -156,8 +161,7 @@ class ModelCall(Scope):
                 name = getattr(self.stand_in, "__qualname__", type(self.stand_in).__name__)
                 self._fields["answered_by"] = f"{module}:{name}"
             elif not made and recorded is not None:
-                answer = run.give_back(recorded.fields, "response")
-                self.stand_in = lambda _: answer
+                self.stand_in = give
                 self._fields.update(past.locate(recorded.fields))
                 self.tokens = recorded.fields.get("tokens") if tokens is None else tokens
         self._started = time.monotonic()
@@ -192,6 +196,13 @@ class ModelCall(Scope):
             composed.body.update(self._fields)
             self.run.append(composed)
             self.run.check_tokens()
+
+
+def _give_answer(answer: object, ok: object, _: object) -> object:
+    """Return a recorded answer. Raises the error that the model ended in instead."""
+    if ok is False:
+        raise read_error(answer)
+    return answer
 
 
 class ToolCall(Scope):
@@ -234,18 +245,26 @@ class ToolCall(Scope):
         return self if self._begun else self._begin(sys._getframe(1).f_code.co_names)
 
     async def __aenter__(self) -> ToolCall:
-        names = sys._getframe(1).f_code.co_names
-        await self._let_others_come()
-        return self._begin(names)
+        return await self._begin_async(sys._getframe(1).f_code.co_names)
 
-    async def _let_others_come(self) -> ToolCall:
+    async def _begin_async(self, names: Sequence[str]) -> ToolCall:
+        """Begin the call. Where it was cancelled then, the program is given as long to cancel it
+        again."""
         called = {
             "tool": self._name,
             "side_effect": self._side_effect,
             **include_if_given("args", self._args),
         }
         await self.run.let_others_come("tool_call", called)
-        return self
+        try:
+            return self._begin(names)
+        except RecordedError as error:
+            result = self._recorded.result if self._recorded is not None else None
+            if type(error).__name__ == "CancelledError" and result is not None:
+                took = result.get("duration_ms")
+                seconds = OTHERS_COME_WITHIN + (took / 1000 if type(took) is int else 0)
+                await cast(Any, sys.modules["asyncio"]).sleep(seconds)
+            raise
 
     async def __aexit__(self, *raised: Any) -> None:
         self.__exit__(*raised)
@@ -263,7 +282,9 @@ class ToolCall(Scope):
             was, source = str(recorded.get("status")), self.run.past.locate(recorded)
             status = "replayed" if was == "ok" else was
         if self._denied is not None:
+            # given back, the call gives this too
             status, output = "denied", self._denied
+            self.result = output
         elif error is not None:
             status, output = "error", f"{type(error).__name__}: {describe_error(error)}"
         unfinished: CallerError | None = None
@@ -306,8 +327,7 @@ class ToolCall(Scope):
             if recorded is not None and recorded.result is not None and not past.live_tools:
                 self.done = not run.again or looks
                 if self.done and recorded.result.get("status") == "error":
-                    code, _, message = str(run.give_back(recorded.result, "output")).partition(": ")
-                    error = recorded_error(code, message)
+                    error = read_error(run.give_back(recorded.result, "output"))
             if run.history is not None and recorded is not None:
                 self.call_id = self.known_id = recorded.call_id
                 self._silent = self.done
@@ -351,8 +371,7 @@ class ToolCall(Scope):
 
             @functools.wraps(function)
             async def awaited(*args: Any, **kwargs: Any) -> Any:
-                begun = await make_call(args, kwargs)._let_others_come()
-                with begun._begin(("done",)) as call:
+                with await make_call(args, kwargs)._begin_async(("done",)) as call:
                     if not call.done:
                         call.result = await cast(Any, function(*args, **kwargs))
                 return call.result

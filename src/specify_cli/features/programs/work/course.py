@@ -45,7 +45,7 @@ from specify_cli.storage.store import Body
 
 # Seconds that a thread of a resumed run waits for the others to come to their recorded work, before
 # its own is refused. It is waited only where the program differs from its record.
-_OTHERS_COME_WITHIN = 5.0
+OTHERS_COME_WITHIN = 5.0
 _HERE: ContextVar[Scope | None] = ContextVar("specify_cli.scope", default=None)
 
 
@@ -355,7 +355,7 @@ class Course:
             return
         with self.lock:
             body = self.compose(event, payload).body
-        key, end = _make_key(body, self.find_scope(event)), time.monotonic() + _OTHERS_COME_WITHIN
+        key, end = _make_key(body, self.find_scope(event)), time.monotonic() + OTHERS_COME_WITHIN
         while (
             body.get("beside")
             and self.history.waits_for_others(key, body)
@@ -378,7 +378,7 @@ class Course:
                 )
             return
         in_thread = not _find_lane()[1]
-        end = time.monotonic() + (_OTHERS_COME_WITHIN if in_thread else 0)
+        end = time.monotonic() + (OTHERS_COME_WITHIN if in_thread else 0)
         while (due := history.find_outstanding(key, any_call=in_thread or not marks)) is not None:
             self.require_open()
             if not self._came.wait(max(0.0, end - time.monotonic())) and time.monotonic() >= end:
@@ -397,6 +397,7 @@ class Course:
         begins."""
         with self.lock:
             self.refused_with = self.refused_with or error
+            self._watched = None
             scope: Scope | None = self.find_scope()
             while scope is not None:
                 scope.refused = True
@@ -446,7 +447,6 @@ class Course:
         if self._watched is not None:
             violation = self._watched.check(body)
             if violation is not None:
-                self._watched = None
                 self.refuse(violation)
 
     @property
@@ -460,7 +460,6 @@ class Course:
         self.check_refused()
         violation = None if self._watched is None else self._watched.finish()
         if violation is not None:
-            self._watched = None
             self.refuse(violation)
 
     # --- writing

@@ -14,6 +14,7 @@ from collections.abc import (
     Generator,
     Sequence,
 )
+from typing import cast
 
 from doctrine.text import say
 from specify_cli.errors import CallerError, InvocationError, StoredDataError
@@ -43,21 +44,33 @@ def divergence(where: str, expected: object, found: object, *, appended: bool) -
     )
 
 
-def recorded_error(code: str, message: str) -> Exception:
-    """Return the error a step or tool ended in, as the built-in exception of its name, else as a
-    RecordedError."""
+class RecordedError(Exception):
+    """An error that a step or call ended in when it ran: its name and its text are the recorded
+    ones."""
 
+    def __init__(self, message: str) -> None:
+        self.message = message
+
+    def __str__(self) -> str:
+        return self.message
+
+
+def recorded_error(code: str, message: str) -> RecordedError:
+    """Return the error a step or call ended in, named as it was; it is also the built-in exception
+    of this name."""
     kind = getattr(builtins, code, None)
     if isinstance(kind, type) and issubclass(kind, Exception):
         try:
-            return kind(message)
+            return cast(RecordedError, type(code, (RecordedError, kind), {})(message))
         except TypeError:
             pass  # this one is not made of a message alone
-    return RecordedError(f"{code}: {message}")
+    return cast(RecordedError, type(code, (RecordedError,), {})(message))
 
 
-class RecordedError(Exception):
-    """An error a step or tool ended in when it ran; its text is the recorded one."""
+def read_error(text: object) -> RecordedError:
+    """Return the error that a call's line states as `ValueError: no such file`."""
+    code, _, message = str(text).partition(": ")
+    return recorded_error(code, message)
 
 
 def in_doubt_error(calls: Sequence[Recorded], invocation_id: str) -> CallerError:

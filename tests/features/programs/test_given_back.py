@@ -1,0 +1,132 @@
+"""What a call ended in is given back as it was: errors, refusals, what was broken off, prompts that grew."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from replaying import lines_of, record_path
+from specify_cli.errors import InvocationError
+from specify_cli.features.programs.resume import reexecute, resume, run_program
+from specify_cli.features.programs.run import Run
+
+Program = Callable[[Run], Any]
+
+
+class Unlucky(Exception):
+    """An error of the program's own."""
+
+
+def run_again(root: Path, program: Program) -> str:
+    """Run a program, once more from its beginning, and on from before its last line; its id."""
+    invocation_id = run_program(root, "implement WP03", program, capture={"tool": "full", "llm": "full"})
+    reexecution = reexecute(root, invocation_id, program, allow_external=True)
+    path = record_path(root, invocation_id)
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-1]))
+    resume(root, invocation_id, program)
+
+    assert reexecution.comparison.match is True
+    return invocation_id
+
+
+def raise_key_error() -> Any:
+    raise KeyError("x")
+
+
+def raise_own_error() -> Any:
+    raise Unlucky("a: b")
+
+
+@pytest.mark.parametrize("work", [raise_key_error, raise_own_error])
+def test_a_program_that_tells_its_model_of_an_error_is_told_the_same_again(
+    project: Path, work: Callable[[], Any]
+) -> None:
+    def program(run: Run) -> None:
+        told: list[str] = []
+        for call in (run.tool("fails")(work), lambda: run.step("fails", work), lambda: ask(run, work)):
+            try:
+                call()
+            except Exception as error:
+                told.append(f"{type(error).__name__}: {error}")
+        run.model_call("m", told, call=len)
+
+    def ask(run: Run, work: Callable[[], Any]) -> None:
+        run.model_call("m", "what fails", call=lambda _: work())
+
+    run_again(project, program)
+
+
+def test_an_error_of_a_programs_own_fails_its_step_again(project: Path) -> None:
+    def program(run: Run) -> None:
+        fails = run.tool("fails")(raise_own_error)
+        with pytest.raises(Exception, match="a: b"):
+            run.step("outer", lambda: run.step("inner", fails))
+        run.step("end", lambda: None)
+
+    run_again(project, program)
+
+
+def test_a_denied_call_gives_its_reason_each_time(project: Path) -> None:
+    def program(run: Run) -> None:
+        @run.tool("write")
+        def write() -> str:
+            run.call.deny("not here")
+            return "denied"
+
+        with run.tool("delete", {}) as call:
+            if not call.done:
+                call.deny("never")
+        run.step("tell", lambda _: None, [write(), call.result])
+
+    last = lines_of(project, run_again(project, program))[-3]
+    assert last["input"] == '{"args":[["not here","never"]],"kwargs":{}}'
+
+
+def test_a_call_that_its_program_cancelled_is_cancelled_again(project: Path) -> None:
+    paid = []
+
+    def program(run: Run) -> Any:
+        @run.tool("wait")
+        async def wait() -> None:
+            await asyncio.sleep(60)
+
+        async def work() -> None:
+            with pytest.raises(asyncio.TimeoutError):
+                await asyncio.wait_for(wait(), 0.01)
+            async with run.tool("pay", {}) as call:
+                if not call.done:
+                    paid.append(1)
+
+        return work()
+
+    run_again(project, program)
+
+    assert paid == [1]
+
+
+def test_a_prompt_is_recorded_as_the_model_was_given_it(project: Path) -> None:
+    def program(run: Run) -> None:
+        prompt = ["question"]
+
+        def ask(messages: list[str]) -> str:
+            messages.append("answer")
+            return messages[-1]
+
+        run.model_call("m", prompt, call=ask)
+
+    asked = lines_of(project, run_again(project, program))[-2]
+    assert asked["prompt"] == '["question"]'
+
+
+def test_a_result_that_was_not_kept_is_the_cause_that_a_reexecution_names(project: Path) -> None:
+    def program(run: Run) -> None:
+        run.tool("divide", side_effect="none")(lambda: float("nan"))()
+
+    with pytest.raises(InvocationError) as caught:
+        run_again(project, program)
+
+    assert caught.value.code == "RESULT_NOT_KEPT"
