@@ -135,8 +135,8 @@ _DURATION = {"duration_ms": _optional("integer")}
 _AGENT = {"agent": _optional("name")}
 _REDACTIONS = {"redactions": Member("counts")}
 # `beside` marks an event of a thread or task that ran beside other work: the order of the lines
-# says nothing about it. `within` is the step (`name ordinal`) of such an event, where no `step`
-# says so.
+# says nothing about it. `within` is the call (its id) that such an event was made by, or its step
+# (`name ordinal`) where no `step` says so.
 _BESIDE = {"beside": Member("true"), "within": _MAYBE}
 _CITED = {
     "after": Member("seals", note="(§11)"),

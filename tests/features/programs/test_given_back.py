@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import datetime
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic_ai import Agent, ModelRetry
+from pydantic_ai.messages import ModelMessage, TextPart, ToolCallPart
+from pydantic_ai.messages import ModelResponse as Answer
+from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from replaying import lines_of, record_path
 from specify_cli.errors import InvocationError
+from specify_cli.features.adapters.pydantic_ai import RecordAgent
 from specify_cli.features.programs.resume import reexecute, resume, run_program
 from specify_cli.features.programs.run import Run
 
@@ -63,7 +69,7 @@ def test_a_program_that_tells_its_model_of_an_error_is_told_the_same_again(
 def test_an_error_of_a_programs_own_fails_its_step_again(project: Path) -> None:
     def program(run: Run) -> None:
         fails = run.tool("fails")(raise_own_error)
-        with pytest.raises(Exception, match="a: b"):
+        with pytest.raises(Unlucky, match="a: b"):
             run.step("outer", lambda: run.step("inner", fails))
         run.step("end", lambda: None)
 
@@ -130,3 +136,55 @@ def test_a_result_that_was_not_kept_is_the_cause_that_a_reexecution_names(projec
         run_again(project, program)
 
     assert caught.value.code == "RESULT_NOT_KEPT"
+
+
+def make_agent(run: Run, tool: Callable[..., Any], calls: int) -> Agent[None, str]:
+    """Return an agent of pydantic-ai that calls a tool this many times, one after the other."""
+
+    def answer(messages: list[ModelMessage], _: AgentInfo) -> Answer:
+        made = len(messages) // 2
+        if made == calls:
+            return Answer([TextPart("done")])
+        return Answer([ToolCallPart(tool.__name__, {"count": made})])
+
+    return Agent(FunctionModel(answer), tools=[tool], retries=3, capabilities=[RecordAgent(run)])
+
+
+def test_a_tool_that_asked_its_model_to_try_again_asks_again(project: Path) -> None:
+    def program(run: Run) -> Any:
+        def pay(count: int) -> str:
+            if count == 0:
+                raise ModelRetry("not yet")
+            return "paid"
+
+        return make_agent(run, pay, 2).run("pay")
+
+    run_again(project, program)
+
+
+def test_an_agent_that_a_tool_ran_is_not_missed_where_the_tool_has_its_result(project: Path) -> None:
+    def program(run: Run) -> Any:
+        async def pay(count: int) -> str:
+            await run.astep("book", asyncio.sleep, 0)
+            return f"paid {count}"
+
+        async def delegate(count: int) -> str:
+            return (await make_agent(run, pay, 1).run(f"pay {count}")).output
+
+        return make_agent(run, delegate, 2).run("delegate")
+
+    lines = lines_of(project, run_again(project, program))
+
+    calls = {line["call_id"]: line["tool"] for line in lines if line["event"] == "tool_call"}
+    inner = [line for line in lines if line["event"] in ("tool_call", "step_started") and "within" in line]
+    assert [calls[line["within"]] for line in inner] == ["delegate", "pay"] * 2
+
+
+def test_what_a_tool_gave_comes_to_the_model_as_before(project: Path) -> None:
+    def program(run: Run) -> Any:
+        def look(count: int) -> datetime.datetime:
+            return datetime.datetime(2024, 11, 20 + count)
+
+        return make_agent(run, look, 1).run("look")
+
+    run_again(project, program)

@@ -15,10 +15,11 @@ from pydantic import TypeAdapter
 
 from specify_cli.features.adapters.observer import count_kinds
 from specify_cli.features.programs.run import Run
+from specify_cli.features.programs.work.refusals import RecordedError
 from specify_cli.installation import name_extra
 
 with name_extra("pydantic-ai"):
-    from pydantic_ai import RunContext
+    from pydantic_ai import RunContext, exceptions
     from pydantic_ai.capabilities import AbstractCapability
     from pydantic_ai.messages import ModelMessagesTypeAdapter, ModelResponse, ToolCallPart
     from pydantic_ai.models import ModelRequestContext
@@ -26,7 +27,9 @@ with name_extra("pydantic-ai"):
 
 _RESPONSE = TypeAdapter(ModelResponse)
 # What differs when the same is asked again.
-_VOLATILE = frozenset(("timestamp", "run_id", "conversation_id"))
+_VOLATILE = frozenset(("timestamp", "run_id", "conversation_id", "content_file_digests"))
+# What the framework makes of an error of a tool: the error that a tool raises for it.
+_TOLD = {"ToolRetryError": "ModelRetry", "ToolFailedError": "ToolFailed"}
 
 
 class RecordAgent(AbstractCapability[Any]):
@@ -75,9 +78,14 @@ class RecordAgent(AbstractCapability[Any]):
     ) -> Any:
         """Make the call, and record it with its result."""
         effect = self._effects.get(call.tool_name, "external")
-        async with self._run.tool(call.tool_name, dict(args), side_effect=effect) as tool_call:
-            if not tool_call.done:
-                tool_call.result = await handler(args)
+        try:
+            async with self._run.tool(call.tool_name, dict(args), side_effect=effect) as tool_call:
+                if not tool_call.done:
+                    tool_call.result = await handler(args)
+        except RecordedError as error:
+            # What a tool told the framework by an error, it is told again.
+            told = getattr(exceptions, _TOLD.get(type(error).__name__, ""), None)
+            raise error if told is None else told(str(error)) from error
         return tool_call.result
 
 

@@ -38,6 +38,9 @@ class ExpectedEvents:
         self._in_order, self._called = array("I"), bytearray()
         self._next = 0
         self._parallel: dict[Signature, list[int]] = {}
+        # Of what came in parallel what calls made, found by the calls, and the steps in them.
+        self._called_beside: set[int] = set()
+        callers: set[object] = set()
         self.left = 0
         # What a tool called whose result was given back instead.
         self.passed_over: set[object] = set()
@@ -50,14 +53,23 @@ class ExpectedEvents:
             if signed is not None:
                 self.left += 1
                 if self._is_parallel(fields):
+                    named = f"{place[0]} {place[1]}"
+                    if callers.intersection((fields.get("within"), named)):
+                        self._called_beside.add(at)
+                        if fields.get("event") == "step_started":
+                            callers.add(named)
                     self._parallel.setdefault(signed, []).append(at)
                 else:
                     self._in_order.append(at)
                     self._called.append(bool(calls))
-            if fields.get("event") == "tool_call" and not fields.get("beside"):
-                calls.append(fields.get("call_id"))
+            if fields.get("event") == "tool_call":
+                callers.add(fields.get("call_id"))
+                if not fields.get("beside"):
+                    calls.append(fields.get("call_id"))
             if not calls:
                 del calling[place]
+        for alike in self._parallel.values():  # taken from the end
+            alike.sort(key=lambda at: at not in self._called_beside)
 
     def _is_parallel(self, fields: Fields) -> bool:
         place = place_of(fields)
@@ -117,6 +129,11 @@ class ExpectedEvents:
         """Return the violation of a program that has ended before it came to everything."""
         while self._is_called_next():
             self._pass_over()
+        for alike in self._parallel.values():
+            for at in self._called_beside.intersection(alike):
+                alike.remove(at)
+                self.passed_over.add(self._lines[at].get("seq"))
+                self.left -= 1
         if self.left <= 0:
             return None
         return determinism_violation(

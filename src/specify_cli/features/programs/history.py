@@ -260,9 +260,14 @@ class History:
             name, _, ordinal = str(fields.get("within", "")).rpartition(" ")
             step = (name, int(ordinal)) if parallel and ordinal.isdecimal() else TOP
             step = self._running[-1] if ordered and self._running else step
-        where = self._number_of(step)
+        called_by = None
+        if parallel and "within" in fields:
+            called_by = self._find_call({"call_id": fields["within"]})
+        where = self._number_of(step) if called_by is None else self._steps[called_by]
         open_calls = self._calling.get(where, [])
-        caller = self._recorded(open_calls[-1]).call_id if open_calls and not parallel else ""
+        if open_calls and not parallel:
+            called_by = open_calls[-1]
+        caller = "" if called_by is None else self._recorded(called_by).call_id
         key = (event, step, caller, str(fields.get(ASKS[event], "")))
         number = len(self.asked)
         self.asked.append(at)
@@ -275,7 +280,7 @@ class History:
         self._marks.append(_ORDERED * ordered | _PARALLEL * parallel | _UNANSWERED * unanswered)
         self._keys.append(hash(key))
         self._steps.append(where)
-        self._callers.append(open_calls[-1] + 1 if caller else 0)
+        self._callers.append(0 if called_by is None else called_by + 1)
         if event == "tool_call" and not parallel:
             self._calling.setdefault(where, []).append(number)
         if not self._whole and event != "step_started" and step != TOP:
@@ -318,9 +323,9 @@ class History:
         """
         places = self._alike.find(hash(shape_of(key[0], key[1], key[3], body)))
         for one in map(self._alike.numbers.__getitem__, places):
-            if not self._has(one, _USED) and (
-                not marked or self._recorded(one).fields.get("beside")
-            ):
+            fields, caller = self._recorded(one).fields, self._callers[one]
+            is_other = caller > 0 and self._recorded(caller - 1).call_id != key[2]
+            if not self._has(one, _USED) and not is_other and (not marked or fields.get("beside")):
                 return one
         return None
 

@@ -320,7 +320,7 @@ class ToolCall(Scope):
             composed = run.compose("tool_call", {**called, **include_if_given("args", self._args)})
             self._recorded = recorded = run.find(composed.body)
             body = composed.body
-            self._marks = {"beside": body["beside"]} if "beside" in body else {}
+            self._marks = {name: body[name] for name in ("beside", "within") if name in body}
             self._at = {name: body[name] for name in ("step", "ordinal") if name in body}
             self.idempotency_key = run.make_key(body, self._given_key, recorded)
             error: Exception | None = None

@@ -68,6 +68,8 @@ class Scope:
     """
 
     is_step = False
+    # The call that this is, as its line names it.
+    call_id = ""
 
     def __init__(self, run: Course, above: Scope | None, place: Place) -> None:
         self.run = run
@@ -297,13 +299,13 @@ class Course:
         """Return the members that say of an event that it came in parallel, so its line says
         nothing of its order."""
         scope, lane = self.find_scope(str(body["event"])), _find_lane()
-        if body["event"] not in OF_THE_RUN:
-            return {} if scope.in_step and scope.lane == lane else {"beside": True}
-        if scope.holds(lane):
+        is_of_the_run = body["event"] in OF_THE_RUN
+        if scope.holds(lane) if is_of_the_run else scope.in_step and scope.lane == lane:
             return {}
-        return {"beside": True} | (
-            {} if scope.place == TOP else {"within": f"{scope.place[0]} {scope.place[1]}"}
-        )
+        within = scope.call_id
+        if is_of_the_run and not within and scope.place != TOP:
+            within = f"{scope.place[0]} {scope.place[1]}"
+        return {"beside": True} | ({"within": within} if within else {})
 
     def count(self, *key: object, first: int = 0) -> int:
         """Return how often this key was counted now; the first count is one more than `first`."""

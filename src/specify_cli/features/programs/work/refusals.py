@@ -7,11 +7,11 @@ Pure: each function makes an error or raises one.
 
 from __future__ import annotations
 
-import builtins
 from collections.abc import (
     AsyncGenerator,
     Coroutine,
     Generator,
+    Iterator,
     Sequence,
 )
 from typing import cast
@@ -56,15 +56,21 @@ class RecordedError(Exception):
 
 
 def recorded_error(code: str, message: str) -> RecordedError:
-    """Return the error a step or call ended in, named as it was; it is also the built-in exception
-    of this name."""
-    kind = getattr(builtins, code, None)
-    if isinstance(kind, type) and issubclass(kind, Exception):
-        try:
-            return cast(RecordedError, type(code, (RecordedError, kind), {})(message))
-        except TypeError:
-            pass  # this one is not made of a message alone
-    return cast(RecordedError, type(code, (RecordedError,), {})(message))
+    """Return the error a step or call ended in, named as it was: an `except` that caught it then
+    catches it."""
+    kinds = dict.fromkeys(kind for kind in _iter_kinds(Exception) if kind.__name__ == code)
+    try:
+        return cast(RecordedError, type(code, (RecordedError, *kinds), {})(message))
+    except TypeError:  # one of this name is not made of a message alone
+        return cast(RecordedError, type(code, (RecordedError,), {})(message))
+
+
+def _iter_kinds(kind: type[Exception]) -> Iterator[type[Exception]]:
+    """Yield the kinds of error that this process knows below one."""
+    for below in kind.__subclasses__():
+        if not issubclass(below, RecordedError):
+            yield below
+            yield from _iter_kinds(below)
 
 
 def read_error(text: object) -> RecordedError:
