@@ -115,7 +115,8 @@ def test_an_agent_that_is_asked_twice_at_once_as_a_tool_loses_no_answer(chartere
     assert found.count(("model_call", "inner", "Scripted")) == 2
 
 
-def test_runs_at_once_whose_model_numbers_their_calls_alike_lose_no_result(chartered: Path) -> None:
+@pytest.mark.parametrize("shared", [True, False], ids=["hooks of both", "hooks of each"])
+def test_runs_at_once_whose_model_numbers_their_calls_alike_lose_no_result(chartered: Path, shared: bool) -> None:
     waiting: list[str] = []
 
     @function_tool
@@ -131,11 +132,12 @@ def test_runs_at_once_whose_model_numbers_their_calls_alike_lose_no_result(chart
         agent = Agent(name="mender", model=model, tools=[read])
         await Runner.run(agent, REQUEST, hooks=hooks, run_config=RunConfig(tracing_disabled=True))
 
-    async def work_twice(hooks: RecordHooks) -> None:
-        await asyncio.gather(work(hooks, "a.py"), work(hooks, "b.py"))
+    async def work_twice(one: RecordHooks, two: RecordHooks) -> None:
+        await asyncio.gather(work(one, "a.py"), work(two, "b.py"))
 
     with open_invocation(chartered, REQUEST, capture=FULL) as run:
-        asyncio.run(work_twice(RecordHooks(run)))
+        hooks = RecordHooks(run)
+        asyncio.run(work_twice(hooks, hooks if shared else RecordHooks(run)))
     found = events(chartered, run)
     asked = {item["call_id"]: json.loads(item["args"])["path"] for item in found if item["event"] == "tool_call"}
     given = {item["call_id"]: json.loads(item["output"]) for item in found if item["event"] == "tool_result"}

@@ -275,3 +275,33 @@ def test_a_program_that_does_the_same_is_executed_again_without_an_alarm(charter
     invocation_id = begin(chartered, program)
 
     assert reexecute(chartered, invocation_id, program, allow_external=True).comparison.match
+
+
+def test_a_program_whose_framework_decides_what_it_does_again_is_refused_untouched(chartered: Path) -> None:
+    invocation_id = begin(chartered, graph_of_langchain)
+    cut(chartered, invocation_id, len(lines_of(chartered, invocation_id)) - 1)
+    before = record_path(chartered, invocation_id).read_bytes()
+    with pytest.raises(InvocationError) as caught:
+        resume(chartered, invocation_id, graph_of_langchain)
+
+    assert caught.value.code == "NOT_RESUMABLE"
+    assert record_path(chartered, invocation_id).read_bytes() == before
+
+
+def test_a_task_is_not_taken_for_one_that_has_ended(chartered: Path) -> None:
+    """A framework begins a step in one task and asks in the next, which may get the id of the first."""
+
+    async def begin_step(run: Run, name: str) -> None:
+        run.begin_step(name)
+
+    async def ask(run: Run, prompt: str) -> None:
+        run.model_call("m", prompt, call=len)
+
+    async def work(run: Run) -> None:
+        context = contextvars.copy_context()
+        await asyncio.create_task(begin_step(run, "step"), context=context)
+        for number in range(20):
+            await asyncio.create_task(ask(run, f"question {number}"), context=context)
+
+    lines = lines_of(chartered, begin(chartered, work))
+    assert [line.get("beside") for line in lines if line["event"] == "model_call"] == [True] * 20

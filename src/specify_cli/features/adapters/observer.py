@@ -33,12 +33,13 @@ class Observer:
 
     def __init__(self, run: Run) -> None:
         if run.history is not None:
-            raise CallerError(
+            refusal = CallerError(
                 "NOT_RESUMABLE",
                 f"{run.invocation_id} goes on from its record, and this framework decides "
                 "itself what it does again",
                 "continue by the framework's own checkpoint, in a new invocation",
             )
+            run.refuse(refusal)  # it stays open, and nothing is appended
         self._run = run
         self._steps: dict[Hashable, Step] = {}
         self._begun: dict[Hashable, _Begun] = {}
@@ -70,11 +71,11 @@ class Observer:
     ) -> None:
         """Record a tool call. What it does outside nobody says, so it is external.
 
-        A `call_id` that an open call has is left out: results are paired by it.
+        A `call_id` that a call of the run has is left out: results are paired by it.
         """
         payload: dict[str, object] = {"tool": tool, "args": args, "side_effect": "external"}
         with self._run.lock:
-            if any(begun.payload.get("call_id") == call_id for begun in self._begun.values()):
+            if self._run.count("call_id", call_id) > 1:
                 call_id = ""
             body = self._run.record(
                 "tool_call", payload | ({"call_id": call_id} if call_id else {}), step=step

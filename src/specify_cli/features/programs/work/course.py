@@ -49,14 +49,14 @@ OTHERS_COME_WITHIN = 5.0
 _HERE: ContextVar[Scope | None] = ContextVar("specify_cli.scope", default=None)
 
 
-def _find_lane() -> tuple[int, int]:
+def _find_lane() -> tuple[object, object]:
     """Return what runs this: a thread and, in it, a task. Within one lane the program itself says
-    what comes first."""
+    what comes first. Ids would not do: one that has ended leaves its id to another."""
     loops = sys.modules.get("asyncio")
     try:
-        return threading.get_ident(), 0 if loops is None else id(loops.current_task())
+        return threading.current_thread(), loops and loops.current_task()
     except RuntimeError:  # no loop runs in this thread
-        return threading.get_ident(), 0
+        return threading.current_thread(), None
 
 
 class Scope:
@@ -87,7 +87,7 @@ class Scope:
         # The call as the record knows it; of the run and of a step none.
         self.known_id = ""
 
-    def holds(self, lane: tuple[int, int]) -> bool:
+    def holds(self, lane: tuple[object, object]) -> bool:
         """Return whether what this lane does now has its place in the order of the program."""
         return self.ordered and self.lane == lane
 
