@@ -105,6 +105,24 @@ def test_one_thing_done_differently_is_named_with_its_step_and_a_diff(chartered:
     assert not wrong
 
 
+def test_a_call_that_was_made_in_a_step_is_another_than_one_before_it(chartered: Path) -> None:
+    def program_with(*, inside: bool) -> Callable[[Run], None]:
+        def work(run: Run) -> None:
+            look = run.tool("look", side_effect="none")(lambda: "done")
+            if not inside:
+                look()
+            run.step("check", lambda: look() if inside else "done")
+
+        return work
+
+    one, two = (ran(chartered, program_with(inside=inside)) for inside in (False, True))
+
+    mismatches = compare(chartered, one, two).details["mismatches"]
+    assert [(item["code"], item["expected"], item["actual"]) for item in mismatches] == [
+        ("STEP_NAME_MISMATCH", None, "check")
+    ]
+
+
 def test_what_was_not_captured_is_no_match(chartered: Path) -> None:
     one, two = (ran(chartered, program_of(chartered, TWIN), capture={"tool": "off"}) for _ in range(2))
 

@@ -56,8 +56,13 @@ NOT_COMPARED = (
 _MEMBERS: Mapping[str, Mapping[str, str]] = {
     "prompt": {"text": "prompts"},
     "turn": {"text": "answers"},
-    "model_call": {"prompt": "prompts"},
-    "tool_call": {"args": "arguments", "side_effect": "side effects", "cwd": "paths"},
+    "model_call": {"prompt": "prompts", "step": "step names"},
+    "tool_call": {
+        "step": "step names",
+        "args": "arguments",
+        "side_effect": "side effects",
+        "cwd": "paths",
+    },
     "step_started": {"step": "step names", "input": "inputs"},
     "step_failed": {"error_code": "errors", "message": "errors"},
     "patch_apply": {
