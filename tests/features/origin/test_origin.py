@@ -100,6 +100,26 @@ def test_what_a_formatter_rewrote_is_said_as_such(repository: Path, tmp_path: Pa
     assert told == [(1, 1, (run.invocation_id,), False), (2, 4, (run.invocation_id,), True)]
 
 
+def test_a_person_s_line_at_the_top_is_no_agent_s_and_an_agent_s_is(repository: Path, tmp_path: Path) -> None:
+    root, history = begin_history(repository, tmp_path / "top")
+    path, start = root / "src/top.py", "import os\n\nx = 1\n"
+    path.write_text(start)
+    history.commit("start")
+    before = git(root, "rev-parse", "HEAD").strip()
+    with open_invocation(root, "name the encoding") as run:
+        path.write_text(f"# 1\n{start}")
+        run.patch("src/top.py", "modify", before=start, after=path.read_text())
+    history.commit("work")
+    path.write_text(f"# 2\n# 1\n{start}")
+    history.commit("by hand")
+
+    (file,) = trace(root, tmp_path, f"{before}..HEAD").files
+    assert [(part.first, part.last, part.invocation_ids) for part in file.stretches] == [
+        (1, 1, ()),
+        (2, 2, (run.invocation_id,)),
+    ]
+
+
 def test_a_line_that_only_its_text_tells_is_in_another_form_only_where_it_is() -> None:
     """Short lines of a short file that grew are told by the text that a record keeps."""
     texts = ("def helper():", "    return 9")

@@ -1,7 +1,7 @@
 """Tell where the lines of a range of commits came from (docs/gate.md).
 
-    from specify_cli.features.origin.git_range import split_text
-    lines = split_text(b"one\\n")      # read_range reads them, trace_range tells who wrote them
+    from specify_cli.features.origin.report import count_lines
+    count_lines(())      # read_range reads a range, trace_range tells who wrote its lines
 
 Reading order: `report.py` (the values), `git_range.py` (which lines changed, in which commit),
 `attributing.py` (which invocation wrote each), `writers.py` (what is known of an invocation),

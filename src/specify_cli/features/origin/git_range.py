@@ -19,7 +19,8 @@ from typing import NamedTuple
 from doctrine.git import read_contents, read_git
 from specify_cli.errors import CallerError
 from specify_cli.features.origin.report import ChangedFile, ChangeRange, Commit
-from specify_cli.features.search.blame import Came, list_times
+from specify_cli.features.search.blame import BLAMED, Came, list_times
+from specify_cli.features.search.chains import split_text
 from specify_cli.invocation.ends.activity import read_moment
 from specify_cli.record.ids import rfc3339
 
@@ -35,10 +36,6 @@ _HUNK = re.compile(rb"^@@ -([0-9]+)(?:,([0-9]+))? \+([0-9]+)(?:,([0-9]+))? @@", 
 _NO_END = b"\n\\ No newline at end of file"
 # Where lines went and how many, where lines came and how many.
 _Hunks = Sequence[tuple[int, int, int, int]]
-# Of a line its commit, its number there and at the end, and its path there.
-_BLAMED = re.compile(
-    rb"^([0-9a-f]{40,64}) ([0-9]+) ([0-9]+)(?: [0-9]+)?$.*?^filename (.+?)$", re.M | re.S
-)
 _LOG = ("log", "--format=format:%x1e%H", "--raw", "-c", "-z", "--no-abbrev", "--no-renames")
 _SHA = re.compile(r"[0-9a-f]{7,64}")
 _HEX = "[0-9a-f]"
@@ -181,12 +178,6 @@ def list_paths(top: str, commit: str) -> frozenset[str]:
     """Return the paths of all files of a commit."""
     listed = _ask(top, "ls-tree", "-r", "-z", "--name-only", "--full-tree", commit)
     return frozenset(os.fsdecode(name) for name in listed.split(b"\0") if name)
-
-
-def split_text(data: bytes) -> tuple[str, ...]:
-    """Return the lines of a file's bytes."""
-    text = data.decode("utf-8", "surrogateescape")
-    return tuple(text.removesuffix("\n").split("\n")) if text else ()
 
 
 def _ask(top: str, *words: str, given: bytes = b"") -> bytes:
@@ -468,7 +459,7 @@ class RangeCommits(NamedTuple):
         changed = set(file.changed)
         commits: dict[int, str] = {}
         stood: dict[int, tuple[str, int]] = {}
-        for sha, then, now, path in _BLAMED.findall(output):
+        for sha, then, now, path in BLAMED.findall(output):
             at = int(now) - 1
             if at in changed and sha.decode() in self.known:
                 commits[at] = sha.decode()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
-from itertools import compress
+from itertools import compress, islice
 from typing import NamedTuple
 
 from doctrine.text import count, make_encodable, say
@@ -23,7 +23,12 @@ from specify_cli.features.origin.attributing import (
     join_lines,
     list_unknown,
 )
-from specify_cli.features.origin.git_range import read_log, read_version, read_versions
+from specify_cli.features.origin.git_range import (
+    read_blobs,
+    read_log,
+    read_version,
+    read_versions,
+)
 from specify_cli.features.origin.report import (
     ChangedFile,
     ChangeRange,
@@ -35,8 +40,9 @@ from specify_cli.features.origin.report import (
 from specify_cli.features.origin.session import find_tests
 from specify_cli.features.origin.writers import ApprovedBy, Writer, describe_writer
 from specify_cli.features.search.blame import Edit, Names, list_digests
+from specify_cli.features.search.chains import find_in_versions
 from specify_cli.features.search.database import SearchIndex
-from specify_cli.features.search.why import find_edits, list_gaps
+from specify_cli.features.search.why import find_edits, list_gaps, list_patches
 from specify_cli.libraries.ssh.signatures import Signers
 from specify_cli.project.config import Project
 from specify_cli.project.root import place_below
@@ -197,10 +203,12 @@ def _trace_file(
             known[key] = {} if same is None else attribute(same, paths)
         found[at] = known.get(key, {}).get(number, ())
     writers |= drop_given(file, writers, found, edits)
+    patches = list(list_patches(index, own))
+    writers |= _find_by_versions(file, writers, patches, top)
     stretches = join_lines(file, writers)
     is_open = [not part.invocation_ids and not part.blank for part in stretches]
     if any(is_open):
-        copies = list(_find_copies(index, own, lambda: read_versions(top, changes, names)))
+        copies = list(_find_copies(patches, lambda: read_versions(top, changes, names)))
         stretches = tuple(
             part._replace(copied_by=_name_copiers(file, part, copies)) if part_is_open else part
             for part, part_is_open in zip(stretches, is_open, strict=True)
@@ -215,17 +223,33 @@ def _trace_file(
     )
 
 
+def _find_by_versions(
+    file: ChangedFile, writers: Mapping[int, tuple[Edit, ...]], patches: Sequence[Edit], top: str
+) -> dict[int, tuple[Edit, ...]]:
+    """Return who wrote lines that have no writer, or several: who made all that their commit made
+    of the file."""
+    groups: dict[tuple[str, str], list[int]] = {}
+    for at in file.changed if patches else ():
+        if len(writers[at]) != 1 and at in file.commits:
+            path, _ = file.stood.get(at, (file.path, at))
+            groups.setdefault((file.commits[at], path), []).append(at)
+    chosen = dict(islice(groups.items(), _MAX_VERSIONS))
+    blobs = read_blobs(top, (f"{sha}{up}:{path}" for sha, path in chosen for up in ("", "^")))
+    texts = {(sha, path): (blobs[f"{sha}^:{path}"], blobs[f"{sha}:{path}"]) for sha, path in chosen}
+    return find_in_versions(chosen, texts, file.came, patches)
+
+
 def _find_copies(
-    index: SearchIndex, paths: Sequence[str], read: Callable[[], Iterable[Sequence[str]]]
+    patches: Iterable[Edit], read: Callable[[], Iterable[Sequence[str]]]
 ) -> Iterator[tuple[str, Set[str]]]:
-    """Yield the invocations whose records tell that they made the file as one of its versions is
+    """Yield the invocations whose records tell that they left the file as one of its versions is
     and keep no line of it, since it may be a copy; and the lines of that version. `read` gives the
     versions."""
-    made: dict[object, str] = {}
-    for place, fields in index.find_patches((), paths):
-        is_told = fields.get("kind") == "create" and fields.get("lines") is None
-        if is_told and fields.get("ok") is not False:
-            made[fields.get("after_hash")] = place.invocation_id
+    made = {
+        edit.fields.get("after_hash"): edit.invocation_id
+        for edit in patches
+        if not edit.hunks and edit.fields.get("kind") != "delete"
+    }
     for lines in read() if made else ():
         for digest in list_digests(lines) & made.keys():
             yield made[digest], {*lines}

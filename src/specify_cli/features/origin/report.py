@@ -70,7 +70,7 @@ class Stretch(NamedTuple):
 
     `uris` name the lines of the records that tell it: none where no record does, several where
     each of them could have written it. `reformatted`: they were found in another form. `blank`: no
-    word stands in them. `copied_by` are invocations whose records tell that they made the file with
+    word stands in them. `copied_by` are invocations whose records tell that they left the file with
     these lines, which anybody may have written elsewhere.
     """
 

@@ -36,6 +36,11 @@ _MAX_VIEWS = 400
 _AROUND = 8
 _WORD = re.compile(r"\w")
 _TIMES = re.compile(rb"^(?:author|committer)-time ([0-9]+)$", re.M)
+# What `git blame --line-porcelain` tells of a line: its commit, its number there and at the end,
+# and its path there.
+BLAMED = re.compile(
+    rb"^([0-9a-f]{40,64}) ([0-9]+) ([0-9]+)(?: [0-9]+)?$.*?^filename (.+?)$", re.M | re.S
+)
 # Lines without a word, whose text is not known any more.
 _BARE = frozenset(
     digest_line(blank * depth + sign)

@@ -14,11 +14,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from shlex import quote
 from typing import NamedTuple
 
-from doctrine.git import find_worktree, read_git
+from doctrine.git import find_worktree, read_contents, read_git
 from doctrine.text import count, make_encodable
 from specify_cli import durable
 from specify_cli.errors import CallerError
-from specify_cli.features.search.blame import Came, Edit, Names, find_writers, list_times
+from specify_cli.features.search.blame import BLAMED, Edit, Names, find_writers, list_times
+from specify_cli.features.search.chains import VersionName, find_in_versions, split_text
 from specify_cli.features.search.database import SearchIndex
 from specify_cli.project.config import Project
 from specify_cli.record.reading.checks import Runs, name_change
@@ -112,7 +113,8 @@ def explain_file(
     """Return where the lines of a file come from, or one of them. Raises CallerError for a file
     that cannot be read."""
     place = _place_below(project, path)
-    lines, name = _read_lines(project, place), make_encodable(place)
+    data, name = _read_text(project, place), make_encodable(place)
+    lines = split_text(data)
     if line is not None and not 1 <= line <= len(lines):
         raise CallerError(
             "INVALID_VALUE",
@@ -128,10 +130,14 @@ def explain_file(
         if not os.path.lexists(os.path.join(project.root, edit.path))
         or (os.path.isabs(edit.path) and edit.path.endswith(f"/{name}"))
     }
-    came = _read_times(project.root, place) if edits else {}
-    pairs = list(enumerate(find_writers(lines, Names({name}, gone), edits, came), 1))
-    if line is not None:
-        pairs = pairs[line - 1 : line]
+    patches = list(list_patches(index, [name]))
+    blamed = _read_blame(project.root, place) if edits or patches else b""
+    came = dict(enumerate(list_times(blamed)))
+    found = find_writers(lines, Names({name}, gone), edits, came)
+    asked = range(len(lines)) if line is None else (line - 1,)
+    unsure = [at for at in asked if len(found[at]) != 1] if patches else []
+    sure = _find_by_versions(project.root, data, blamed, unsure, patches)
+    pairs = [(at + 1, sure.get(at, found[at])) for at in asked]
     ranges: list[Range] = []
     last_seq: dict[str, int] = {}
     for number, writers in pairs:
@@ -184,7 +190,7 @@ def _place_below(project: Project, path: str) -> str:
     return name
 
 
-def _read_lines(project: Project, name: str) -> list[str]:
+def _read_text(project: Project, name: str) -> bytes:
     whole = os.path.join(project.root, name)
     try:
         if not os.path.isfile(whole):
@@ -204,16 +210,39 @@ def _read_lines(project: Project, name: str) -> list[str]:
             f"{name}: expected a text of at most {_MAX_FILE} bytes, found {found}",
             f"spec-kitty invocations search --path {quote(name)}",
         )
-    text = data.decode("utf-8", "surrogateescape")
-    return text.removesuffix("\n").split("\n") if text else []
+    return data
 
 
-def _read_times(root: str, place: str) -> Mapping[int, Came]:
-    """Return when each line of a file came, as far as git tells."""
+def _read_blame(root: str, place: str) -> bytes:
+    """Return what git tells of when each line of a file came, and where it stood."""
     top = find_worktree(root)
     words = ("blame", "--line-porcelain", "--no-textconv", "--", os.path.join(root, place))
-    output = read_git(top, *words) if top else None
-    return dict(enumerate(list_times(output or b"")))
+    return (read_git(top, *words) if top else None) or b""
+
+
+def _find_by_versions(
+    root: str, data: bytes, blamed: bytes, unsure: Sequence[int], patches: Sequence[Edit]
+) -> dict[int, tuple[Edit, ...]]:
+    """Return who wrote lines that nobody alone is known of, where all that came with them is
+    theirs: in the work tree, whose text is `data`, or in a commit."""
+    groups: dict[VersionName, list[int]] = {}
+    for sha, _, now, path in BLAMED.findall(blamed) if unsure else ():
+        if int(now) - 1 in unsure:
+            commit = sha.decode() if sha.strip(b"0") else ""
+            groups.setdefault((commit, os.fsdecode(path)), []).append(int(now) - 1)
+    names = [f"{sha or 'HEAD'}{up}:{path}" for sha, path in groups for up in ("^", "")]
+    top = find_worktree(root)
+    contents = read_contents(top, names) if top else None
+    blobs = dict(zip(names, contents or [], strict=False))
+    texts = {
+        (sha, path): (blobs.get(f"{sha}^:{path}"), blobs.get(f"{sha}:{path}"))
+        if sha
+        else (blobs.get(f"HEAD:{path}"), data)
+        for sha, path in groups
+    }
+    if unsure and not blamed:  # git does not know the file
+        groups, texts = {("", ""): list(unsure)}, {("", ""): (None, data)}
+    return find_in_versions(groups, texts, dict(enumerate(list_times(blamed))), patches)
 
 
 def find_edits(index: SearchIndex, lines: Sequence[str], paths: Sequence[str]) -> Iterator[Edit]:
@@ -222,15 +251,27 @@ def find_edits(index: SearchIndex, lines: Sequence[str], paths: Sequence[str]) -
     One that a record keeps in part is whole where it left these lines.
     """
     for place, fields in index.find_patches({digest_line(line) for line in lines}, paths):
-        seq = fields.get("seq")
-        hunks = read_lines_member(fields.get("lines"))
-        if fields.get("ok") is not False and type(seq) is int and hunks:
-            # The id tells when the invocation began; the line when the patch was made, or seen.
-            moment = str(fields.get("claimed_at") or fields.get("at") or "")
-            path = str(fields.get("path"))
-            is_cut = sum(map(len, hunks)) >= MAX_LINES
-            edit = Edit(place.invocation_id, seq, (moment, seq), path, hunks, fields, is_cut)
+        edit = _make_edit(place.invocation_id, fields)
+        if fields.get("ok") is not False and edit.hunks:
             yield edit.restore([lines])
+
+
+def list_patches(index: SearchIndex, paths: Sequence[str]) -> Iterator[Edit]:
+    """Yield the patches of files of these paths, also those that tell no line."""
+    for place, fields in index.find_patches((), paths):
+        if fields.get("ok") is not False:
+            yield _make_edit(place.invocation_id, fields)
+
+
+def _make_edit(invocation_id: str, fields: Mapping[str, object]) -> Edit:
+    """Return a patch of a record, by the members of its line."""
+    # The id tells when the invocation began; the line when the patch was made, or seen.
+    moment = str(fields.get("claimed_at") or fields.get("at") or "")
+    seq, hunks = fields.get("seq"), read_lines_member(fields.get("lines"))
+    number = seq if isinstance(seq, int) else 0
+    is_cut = sum(map(len, hunks)) >= MAX_LINES
+    path = str(fields.get("path"))
+    return Edit(invocation_id, number, (moment, number), path, hunks, fields, is_cut)
 
 
 def _describe_origin(project: Project, invocation_id: str, seq: int) -> Origin:

@@ -1,0 +1,83 @@
+"""Who made one version of a file of another, told by whole versions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from hashlib import sha256
+from random import Random
+
+import pytest
+
+from specify_cli.features.search.blame import Edit
+from specify_cli.features.search.chains import find_makers
+from specify_cli.record.reading.patch_lines import lines_of_patch, read_lines_member
+
+
+def spell(lines: Sequence[str]) -> str:
+    return "".join(f"{line}\n" for line in lines)
+
+
+def patch(name: str, number: int, before: Sequence[str], after: Sequence[str]) -> Edit:
+    """Return the edit that a record has of a change."""
+    member = lines_of_patch(before=spell(before), after=spell(after))
+    fields = {"after_hash": sha256(spell(after).encode()).hexdigest(), "kind": "modify"}
+    return Edit(name, number, (f"2026-01-{number:02}", number), "a.py", read_lines_member(member), fields)
+
+
+def name(edits: Sequence[Edit]) -> list[tuple[str, int]]:
+    return [(edit.invocation_id, edit.seq) for edit in edits]
+
+
+ZEROS = ["0"] * 9
+START = ["import os", "", "x = 1", "", "y = 2", ""]
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        ["# head", *START],
+        START[::-1],
+        [*START, *START],
+        ["import os", *START],
+        [line + "   " for line in START],
+        [*START[:2], "}", *START[2:]],
+        [],
+        ZEROS,
+    ],
+)
+def test_all_that_one_patch_made_of_a_file_is_told_whatever_its_lines_say(after: list[str]) -> None:
+    assert name(find_makers(START, after, [patch("I", 1, START, after)])) == [("I", 1)]
+
+
+def test_patches_of_one_invocation_are_taken_back_one_by_one_and_later_ones_count_for_nothing() -> None:
+    random = Random(7)
+    for _ in range(200):
+        states = [[random.choice("abc}") for _ in range(random.randint(0, 9))]]
+        for _ in range(random.randint(1, 5)):
+            lines = list(states[-1])
+            at = random.randint(0, len(lines))
+            lines[at : at + random.randint(0, 3)] = random.choices("abc}", k=random.randint(1, 3))
+            states.append(lines)
+        edits = [patch("I", number, *states[number - 1 : number + 1]) for number in range(1, len(states))]
+        until = random.randint(1, len(edits))
+        if states[0] != states[until]:
+            assert [edit.invocation_id for edit in find_makers(states[0], states[until], edits)] == ["I"]
+
+
+def test_what_a_hand_or_another_invocation_changed_with_it_is_told_of_nobody() -> None:
+    middle = [*START, "z = 3"]
+    own, other = patch("I", 1, START, middle), patch("J", 2, middle, [*middle, "w = 4"])
+
+    assert find_makers(START, ["by hand", *middle], [own]) == ()
+    assert find_makers(START, [*middle, "w = 4"], [own, other]) == ()
+    assert name(find_makers(middle, [*middle, "w = 4"], [own, other])) == [("J", 2)]
+    assert find_makers(START, START[:1], []) == ()
+
+
+def test_two_that_did_the_same_are_both_told() -> None:
+    after = ["# head", *START]
+
+    assert name(find_makers(START, after, [patch("I", 1, START, after), patch("J", 2, START, after)])) == [
+        ("I", 1),
+        ("J", 2),
+    ]
