@@ -74,6 +74,12 @@ def test_what_a_hand_or_another_invocation_changed_with_it_is_told_of_nobody() -
     assert find_makers(START, START[:1], []) == ()
 
 
+def test_blanks_that_somebody_else_took_away_again_are_not_told_of_who_wrote_another_line_before() -> None:
+    after = [*START, "z = 3"]
+
+    assert find_makers([line + " " for line in after], after, [patch("I", 1, START, after)]) == ()
+
+
 def test_two_that_did_the_same_are_both_told() -> None:
     after = ["# head", *START]
 

@@ -10,11 +10,12 @@ by one from the version of a commit, give the version before, nobody else change
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
 from specify_cli.features.search.blame import Came, Edit, list_digests
-from specify_cli.record.reading.patch_lines import ADDED, REMOVED, LineMark, digest_line
+from specify_cli.record.reading.patch_lines import ADDED, KEPT, REMOVED, LineMark, digest_line
 
 # So many patches of one invocation are taken back, of so many the last can have come after the
 # commit, and so many states of a file are looked at.
@@ -69,11 +70,21 @@ def find_makers(
     old, new = (tuple(map(digest_line, lines)) for lines in (before, after))
     if old == new:  # blanks at the ends of lines alone
         left = list_digests(after)
-        groups = by_invocation.values()
-        made = [[one for one in group if one.fields.get("after_hash") in left] for group in groups]
+        made = [
+            [e for e in group if e.fields.get("after_hash") in left and _keeps_words(e)]
+            for group in by_invocation.values()
+        ]
         return tuple(group[-1] for group in made if group)
     makers = (_find_last(old, new, group[-_MAX_EDITS:]) for group in by_invocation.values())
     return tuple(edit for edit in makers if edit is not None)
+
+
+def _keeps_words(edit: Edit) -> bool:
+    """Return whether a patch changed blanks at the ends of lines alone."""
+    marks = Counter(mark for hunk in edit.hunks for mark in hunk if mark.mark != KEPT)
+    return all(
+        marks[LineMark(ADDED, one.digest)] == marks[LineMark(REMOVED, one.digest)] for one in marks
+    )
 
 
 def _find_last(old: _Digests, new: _Digests, edits: Sequence[Edit]) -> Edit | None:
