@@ -1108,7 +1108,7 @@ def test_of_two_that_may_have_written_the_same_lines_one_whose_tests_ran_is_enou
 
 
 def test_a_file_that_a_command_copied_has_a_record(tmp_path: Path) -> None:
-    shop = Shop(tmp_path, f"  records: fail\n{KEYS}")
+    shop = Shop(tmp_path, f"  records: fail\n  ended: fail\n{KEYS}")
 
     def tell(event: str, **members: object) -> None:
         told = {"session_id": "s1", "cwd": str(shop.root), "hook_event_name": event, **members}
@@ -1126,7 +1126,12 @@ def test_a_file_that_a_command_copied_has_a_record(tmp_path: Path) -> None:
     judged = shop.judge()
     files = {file["path"]: file["stretches"] for file in judged["origin"]["files"]}
 
-    assert [(item["code"], item["path"]) for item in judged["findings"]] == [("LINES_UNRECORDED", "src/third.py")]
+    # Who copied is judged as who wrote.
+    assert [(item["code"], item["path"]) for item in judged["findings"]] == [
+        ("INVOCATION_OPEN", None),
+        ("LINES_UNRECORDED", "src/third.py"),
+        ("TESTS_NOT_GREEN", None),
+    ]
     assert [(part["invocation_ids"], len(part["copied_by"])) for part in files["src/second.py"]] == [([], 1)]
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from specify_cli.features.search.blame import Edit
 from specify_cli.features.search.chains import find_makers
-from specify_cli.record.reading.patch_lines import lines_of_patch, read_lines_member
+from specify_cli.record.reading.patch_lines import LineMark, digest_line, lines_of_patch, read_lines_member
 
 
 def spell(lines: Sequence[str]) -> str:
@@ -78,6 +78,14 @@ def test_blanks_that_somebody_else_took_away_again_are_not_told_of_who_wrote_ano
     after = [*START, "z = 3"]
 
     assert find_makers([line + " " for line in after], after, [patch("I", 1, START, after)]) == ()
+
+
+def test_many_equal_lines_and_places_that_do_not_fit_take_no_time_to_speak_of() -> None:
+    many = ["0"] * 5000
+    hunks = [[LineMark("+", digest_line("0"))]] * 50
+
+    assert find_makers(["1"], many, [Edit("I", 1, ("2026", 1), "a.py", [*hunks, [LineMark("+", "x" * 10)]])]) == ()
+    assert name(find_makers(many[50:], many, [Edit("I", 1, ("2026", 1), "a.py", hunks)])) == [("I", 1)]
 
 
 def test_two_that_did_the_same_are_both_told() -> None:

@@ -150,7 +150,7 @@ def _list_writers(origin: Origin) -> list[str]:
     """Return the invocations that wrote lines or took some away, also those whose record cannot be
     read."""
     parts = (part for file in origin.files for part in file.stretches)
-    named = {name for part in parts for name in part.invocation_ids}
+    named = {name for part in parts for name in part.answered_by}
     return sorted(named.union(*(file.removed_by for file in origin.files)))
 
 
@@ -182,7 +182,7 @@ class _Finder:
         self.paths: dict[str, list[str]] = {}
         self.authors: dict[str, set[str]] = {}
         for file, part in self.iter_stretches():
-            for name in part.invocation_ids:
+            for name in part.answered_by:
                 self.paths.setdefault(name, []).append(file.path)
                 if part.commit in self.commits:
                     names = self.commits[part.commit].author_names
@@ -207,17 +207,18 @@ class _Finder:
         """Yield the faults of invocations that wrote a file which a rule is about.
 
         Where several may have written the same lines, as where a first try was undone, one without
-        a fault is enough.
+        a fault is enough that is proven no less.
         """
         faults = {writer.invocation_id: find_fault(writer) for writer in self.list_writers(rule)}
         good = {name for name, fault in faults.items() if fault is None}
-        groups = [
-            set(part.invocation_ids)
-            for file, part in self.iter_stretches()
-            if rule.covers(file.path) and good.isdisjoint(part.invocation_ids)
-        ]
-        groups += [set(file.removed_by) for file in self.origin.files if rule.covers(file.path)]
-        judged = set[str]().union(*groups)
+        judged: set[str] = set()
+        for file, part in self.iter_stretches():
+            for name in part.answered_by if rule.covers(file.path) else ():
+                others = good.intersection(part.answered_by)
+                if all(self.is_proven_less(other, name) for other in others):
+                    judged.add(name)
+        for file in self.origin.files:
+            judged.update(file.removed_by if rule.covers(file.path) else ())
         for name, fault in faults.items():
             if fault and name in judged:
                 yield from _find_of(fault[0], rule, name, fault[1])
@@ -266,8 +267,7 @@ def _judge_records(finder: _Finder) -> Findings:
         if file.problem is not None and rule.covers(file.path):
             yield from finder.find_in_lines("LINES_NOT_KNOWN", rule, file, None, file.problem)
     for file, part in finder.iter_stretches():
-        told = part.invocation_ids or part.copied_by or part.blank
-        if told or not rule.covers(file.path):
+        if part.answered_by or part.blank or not rule.covers(file.path):
             continue
         commit = finder.commits.get(part.commit or "")
         if commit is not None and commit.agents:
@@ -289,6 +289,7 @@ def _judge_tests(finder: _Finder) -> Findings:
 
 
 def _find_untested(finder: _Finder, writer: Writer) -> _Fault | None:
+    """Return why it is not known that the tests passed behind an invocation's last edit."""
     state, command = writer.tests.state, writer.tests.command
     if writer.invocation_id in finder.evidence.older:
         said = "its record is older than this range, so its tests ran on another state"
@@ -309,6 +310,7 @@ def _judge_ends(finder: _Finder) -> Findings:
 
 
 def _find_bad_end(writer: Writer) -> _Fault | None:
+    """Return how an invocation ended that is not closed as done."""
     if writer.outcome == "open":
         return "INVOCATION_OPEN", writer.request or ""
     if writer.outcome != "done":
@@ -325,7 +327,7 @@ def _judge_approvals(finder: _Finder) -> Findings:
             if said is not None:
                 yield from _find_of("APPROVAL_MISSING", rule, writer.invocation_id, said)
         for file, part in finder.iter_stretches():
-            if not part.invocation_ids and not part.blank and rule.covers(file.path):
+            if not part.answered_by and not part.blank and rule.covers(file.path):
                 yield from finder.find_in_lines("APPROVAL_NOT_KNOWN", rule, file, part)
         for file in finder.origin.files:
             said = _say_untold(file, finder.evidence.older, rule)

@@ -184,7 +184,7 @@ def _has_asked(judged: Judged, subject: str, by: frozenset[str], authors: set[st
         part.commit
         for file in judged.origin.files
         for part in file.stretches
-        if subject in part.invocation_ids or file.path == subject.rpartition("@")[0]
+        if subject in part.answered_by or file.path == subject.rpartition("@")[0]
     }
     for commit in judged.origin.commits:
         names |= commit.author_names if commit.sha in shas else set()

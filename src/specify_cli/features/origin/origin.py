@@ -97,11 +97,11 @@ def trace_range(
     files: list[TracedFile] = []
     traces = [_trace_file(index, changes, file, prefix, top) for file in changes.files]
     every = [part for stretches, _ in traces for part in stretches]
-    named = {name for part in every for name in part.invocation_ids}
+    named = {name for part in every for name in part.answered_by}
     for file, (stretches, problem) in zip(changes.files, traces, strict=True):
         if problem is not None:
             problems.append(f"{file.path}: {problem}")
-        own = {name for part in stretches for name in part.invocation_ids}
+        own = {name for part in stretches for name in part.answered_by}
         traced = TracedFile(
             make_encodable(file.path),
             None if file.old_path is None else make_encodable(file.old_path),
@@ -236,7 +236,7 @@ def _find_by_versions(
     chosen = dict(islice(groups.items(), _MAX_VERSIONS))
     blobs = read_blobs(top, (f"{sha}{up}:{path}" for sha, path in chosen for up in ("", "^")))
     texts = {(sha, path): (blobs[f"{sha}^:{path}"], blobs[f"{sha}:{path}"]) for sha, path in chosen}
-    return find_in_versions(chosen, texts, file.came, patches)
+    return find_in_versions(chosen, texts, file.came, patches, writers.__getitem__)
 
 
 def _find_copies(

@@ -84,6 +84,11 @@ class Stretch(NamedTuple):
     copied_by: tuple[str, ...] = ()
 
     @property
+    def answered_by(self) -> tuple[str, ...]:
+        """The invocations that are judged for the lines: who wrote them, otherwise who copied."""
+        return self.invocation_ids or self.copied_by
+
+    @property
     def size(self) -> int:
         return self.last - self.first + 1
 

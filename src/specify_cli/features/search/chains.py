@@ -11,17 +11,18 @@ by one from the version of a commit, give the version before, nobody else change
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
 from specify_cli.features.search.blame import Came, Edit, list_digests
 from specify_cli.record.reading.patch_lines import ADDED, KEPT, REMOVED, LineMark, digest_line
 
 # So many patches of one invocation are taken back, of so many the last can have come after the
-# commit, and so many states of a file are looked at.
+# commit; a patch has at most so many hunks, and so many places of them are looked at.
 _MAX_EDITS = 40
 _MAX_LATER = 8
-_MAX_STATES = 16
+_MAX_HUNKS = 60
+_MAX_STATES = 8
 
 _Digests = tuple[str, ...]
 # A commit and the path that a file had in it; no commit stands for the work tree.
@@ -33,9 +34,10 @@ def find_in_versions(
     texts: Mapping[VersionName, tuple[bytes | None, bytes | None]],
     came: Mapping[int, Came],
     patches: Sequence[Edit],
+    known: Callable[[int], Sequence[Edit]],
 ) -> dict[int, tuple[Edit, ...]]:
     """Return by their numbers who wrote lines that came with a version of a file: who made all that
-    is new in it.
+    is new in it. Where several are `known` to have written a line, it is one of these.
 
     `texts` are the version before and the version itself, None for one that is not there or cannot
     be read.
@@ -47,7 +49,10 @@ def find_in_versions(
         edits = [edit for edit in patches if edit.order[0] <= until]
         if after is not None:
             makers = find_makers(split_text(before or b""), split_text(after), edits)
-            found |= dict.fromkeys(numbers, makers) if makers else {}
+            for at in numbers if makers else ():
+                several = {edit.invocation_id for edit in known(at)}
+                named = [edit for edit in makers if edit.invocation_id in several]
+                found[at] = tuple(named or known(at)) if several else makers
     return found
 
 
@@ -89,35 +94,69 @@ def _keeps_words(edit: Edit) -> bool:
 
 def _find_last(old: _Digests, new: _Digests, edits: Sequence[Edit]) -> Edit | None:
     """Return the last of the edits with which the old lines became the new ones."""
-    for count in range(len(edits), max(0, len(edits) - _MAX_LATER), -1):
-        states = {new}
-        for edit in reversed(edits[:count]):
-            taken = (state for one in states for state in _take_back(one, edit.hunks))
-            states = set(islice(taken, _MAX_STATES))
-            if old in states:
-                return edits[count - 1]
+    # What the lines can have been before the edits that were taken back, and the last of these.
+    states: dict[_Digests, Edit] = {}
+    for number, edit in enumerate(reversed(edits)):
+        if number < _MAX_LATER:
+            states.setdefault(new, edit)
+        before: dict[_Digests, Edit] = {}
+        for state, last in states.items():
+            for taken in _take_back(state, edit.hunks):
+                before.setdefault(taken, last)
+        if old in before:
+            return before[old]
+        states = dict(islice(before.items(), _MAX_STATES))
     return None
 
 
 def _take_back(lines: _Digests, hunks: Sequence[Sequence[LineMark]]) -> Iterator[_Digests]:
-    """Yield what the lines can have been before a patch, by the places where its hunks fit."""
-    if not hunks:
-        yield lines
+    """Yield what the lines can have been before a patch, by the first places where its hunks
+    fit."""
+    if len(hunks) > _MAX_HUNKS:
         return
-    came = tuple(line.digest for line in hunks[0] if line.mark != REMOVED)
-    went = tuple(line.digest for line in hunks[0] if line.mark != ADDED)
-    for at in _find_places(lines, came):
-        for rest in _take_back(lines[at + len(came) :], hunks[1:]):
-            yield lines[:at] + went + rest
+    came = [tuple(line.digest for line in hunk if line.mark != REMOVED) for hunk in hunks]
+    went = [tuple(line.digest for line in hunk if line.mark != ADDED) for hunk in hunks]
+    for places in islice(_list_places(lines, came, 0), _MAX_STATES):
+        taken, end = _Digests(), 0
+        for at, row, old in zip(places, came, went, strict=True):
+            taken += lines[end:at] + old
+            end = at + len(row)
+        yield taken + lines[end:]
 
 
-def _find_places(lines: _Digests, row: _Digests) -> Iterator[int]:
-    """Yield where a row of lines stands; an empty one stands where there is no line."""
+def _list_places(lines: _Digests, rows: Sequence[_Digests], start: int) -> Iterator[list[int]]:
+    """Yield where rows of lines stand behind each other, from `start` on."""
+    if not rows:
+        yield []
+        return
+    at = _find_row(lines, rows[0], start)
+    # Where the others do not fit behind the first place, they fit behind no later one.
+    while at >= 0 and _fit(lines, rows[1:], at + len(rows[0])):
+        for rest in _list_places(lines, rows[1:], at + len(rows[0])):
+            yield [at, *rest]
+        at = _find_row(lines, rows[0], at + 1)
+
+
+def _fit(lines: _Digests, rows: Sequence[_Digests], start: int) -> bool:
+    """Return whether rows of lines stand behind each other, from `start` on."""
+    for row in rows:
+        at = _find_row(lines, row, start)
+        if at < 0:
+            return False
+        start = at + len(row)
+    return True
+
+
+def _find_row(lines: _Digests, row: _Digests, start: int) -> int:
+    """Return where a row of lines stands first, from `start` on, or -1; an empty one stands where
+    there is no line."""
     if not row:
-        yield from (() if lines else (0,))
-        return
-    at = -1
-    for _ in range(lines.count(row[0])):
-        at = lines.index(row[0], at + 1)
-        if lines[at : at + len(row)] == row:
-            yield at
+        return -1 if lines or start else 0
+    try:
+        while True:
+            start = lines.index(row[0], start)
+            if lines[start : start + len(row)] == row:
+                return start
+            start += 1
+    except ValueError:
+        return -1

@@ -10,7 +10,7 @@ Told by content alone (`blame`). What no record tells is unknown, never a guess.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from shlex import quote
 from typing import NamedTuple
 
@@ -135,8 +135,8 @@ def explain_file(
     came = dict(enumerate(list_times(blamed)))
     found = find_writers(lines, Names({name}, gone), edits, came)
     asked = range(len(lines)) if line is None else (line - 1,)
-    unsure = [at for at in asked if len(found[at]) != 1] if patches else []
-    sure = _find_by_versions(project.root, data, blamed, unsure, patches)
+    unsure = {at for at in asked if len(found[at]) != 1} if patches else set[int]()
+    sure = _find_by_versions(project.root, data, blamed, unsure, patches, found)
     pairs = [(at + 1, sure.get(at, found[at])) for at in asked]
     ranges: list[Range] = []
     last_seq: dict[str, int] = {}
@@ -221,7 +221,12 @@ def _read_blame(root: str, place: str) -> bytes:
 
 
 def _find_by_versions(
-    root: str, data: bytes, blamed: bytes, unsure: Sequence[int], patches: Sequence[Edit]
+    root: str,
+    data: bytes,
+    blamed: bytes,
+    unsure: Set[int],
+    patches: Sequence[Edit],
+    known: Sequence[tuple[Edit, ...]],
 ) -> dict[int, tuple[Edit, ...]]:
     """Return who wrote lines that nobody alone is known of, where all that came with them is
     theirs: in the work tree, whose text is `data`, or in a commit."""
@@ -242,7 +247,8 @@ def _find_by_versions(
     }
     if unsure and not blamed:  # git does not know the file
         groups, texts = {("", ""): list(unsure)}, {("", ""): (None, data)}
-    return find_in_versions(groups, texts, dict(enumerate(list_times(blamed))), patches)
+    came = dict(enumerate(list_times(blamed)))
+    return find_in_versions(groups, texts, came, patches, known.__getitem__)
 
 
 def find_edits(index: SearchIndex, lines: Sequence[str], paths: Sequence[str]) -> Iterator[Edit]:
