@@ -7,7 +7,13 @@ from array import array
 from collections.abc import Iterator, Mapping, Sequence
 
 from specify_cli.errors import StoredDataError
-from specify_cli.features.programs.event_places import Fields, Place, place_of
+from specify_cli.features.programs.event_places import (
+    OF_THE_RUN,
+    TOP,
+    Fields,
+    Place,
+    place_of,
+)
 from specify_cli.record.event_table import EVENTS
 
 
@@ -33,43 +39,51 @@ class ExpectedEvents:
     def __init__(self, lines: Sequence[Fields]) -> None:
         self._lines = lines
         self._places: set[Place] = set()
-        # The places of their lines, and which of them are made by a call; those before `_next` have
-        # come.
-        self._in_order, self._called = array("I"), bytearray()
+        # The places of their lines; those before `_next` have come.
+        self._in_order = array("I")
         self._next = 0
         self._parallel: dict[Signature, list[int]] = {}
-        # Of what came in parallel what calls made, found by the calls, and the steps in them.
-        self._called_beside: set[int] = set()
-        callers: set[object] = set()
+        # What the lines that calls made were made by, and what that was made by: a call, or a
+        # step in one.
+        self._made_by: dict[int, object] = {}
+        self._callers: dict[object, object] = {}
         self.left = 0
-        # What a tool called whose result was given back instead.
+        # The seqs of the results that were given back, and of what such a call did then.
+        self._given_back: set[object] = set()
         self.passed_over: set[object] = set()
         calling: dict[Place, list[object]] = {}
+        running = [TOP]
         for at, fields in enumerate(lines):
-            signed, place = signature(fields), place_of(fields)
-            calls = calling.setdefault(place, [])
+            event, signed, place = fields.get("event"), signature(fields), place_of(fields)
+            around = running[-1] if event in (*OF_THE_RUN, "retrieval_response") else place
+            calls = calling.setdefault(around, [])
             if fields.get("call_id") in calls:
                 calls.remove(fields["call_id"])
+            named, parallel = f"{place[0]} {place[1]}", self._is_parallel(fields)
+            above = (fields.get("within"), *([] if fields.get("beside") else calls[-1:]), named)
+            caller = next((name for name in above if name in self._callers), None)
             if signed is not None:
                 self.left += 1
-                if self._is_parallel(fields):
-                    named = f"{place[0]} {place[1]}"
-                    if callers.intersection((fields.get("within"), named)):
-                        self._called_beside.add(at)
-                        if fields.get("event") == "step_started":
-                            callers.add(named)
+                if caller is not None:
+                    self._made_by[at] = caller
+                if parallel:
                     self._parallel.setdefault(signed, []).append(at)
                 else:
                     self._in_order.append(at)
-                    self._called.append(bool(calls))
-            if fields.get("event") == "tool_call":
-                callers.add(fields.get("call_id"))
+            if event == "tool_call":
+                self._callers[fields.get("call_id")] = caller
                 if not fields.get("beside"):
                     calls.append(fields.get("call_id"))
+            elif event == "step_started" and caller is not None:
+                self._callers[named] = caller
+            if event == "step_started" and not parallel:
+                running.append(place)
+            elif place in running[1:] and event in ("step_completed", "step_failed"):
+                running.remove(place)
             if not calls:
-                del calling[place]
+                del calling[around]
         for alike in self._parallel.values():  # taken from the end
-            alike.sort(key=lambda at: at not in self._called_beside)
+            alike.sort(key=lambda at: at not in self._made_by)
 
     def _is_parallel(self, fields: Fields) -> bool:
         place = place_of(fields)
@@ -83,10 +97,14 @@ class ExpectedEvents:
         if actual is None:
             return None
         self.left -= 1
+        is_given_back = body["event"] == "tool_result" and "source" in body
+        if is_given_back:
+            self._given_back.add(str(body["source"]).rpartition("/")[2])
         if self._is_parallel(body):
             return self._check_parallel(body, actual)
-        while self._is_called_next() and self._sign(self._next) != actual:
-            self._pass_over()
+        while is_given_back and self._is_called_next() and self._sign(self._next) != actual:
+            self._pass_over(self._in_order[self._next])
+            self._next += 1
         if self._next == len(self._in_order):
             return determinism_violation(
                 f"the run had ended there, and now comes {body['event']}", body
@@ -105,7 +123,7 @@ class ExpectedEvents:
         # An older writer did not mark what ran in parallel.
         for at in range(self._next, len(self._in_order)):
             if self._sign(at) == actual:
-                del self._in_order[at], self._called[at]
+                del self._in_order[at]
                 return None
         what = "the run had none like it"
         for item in self._iter_rest():
@@ -118,22 +136,27 @@ class ExpectedEvents:
         return signature(self._lines[self._in_order[at]])
 
     def _is_called_next(self) -> bool:
-        return self._next < len(self._in_order) and bool(self._called[self._next])
+        return self._next < len(self._in_order) and self._in_order[self._next] in self._made_by
 
-    def _pass_over(self) -> None:
-        self.passed_over.add(self._lines[self._in_order[self._next]].get("seq"))
-        self._next += 1
+    def _pass_over(self, at: int) -> None:
+        self.passed_over.add(self._lines[at].get("seq"))
         self.left -= 1
 
     def finish(self) -> StoredDataError | None:
         """Return the violation of a program that has ended before it came to everything."""
-        while self._is_called_next():
-            self._pass_over()
+        calls = {
+            fields.get("call_id")
+            for fields in self._lines
+            if fields.get("event") == "tool_result" and str(fields.get("seq")) in self._given_back
+        }
         for alike in self._parallel.values():
-            for at in self._called_beside.intersection(alike):
-                alike.remove(at)
-                self.passed_over.add(self._lines[at].get("seq"))
-                self.left -= 1
+            for at in [at for at in alike if at in self._made_by]:
+                caller: object = self._made_by[at]
+                while caller is not None and caller not in calls:
+                    caller = self._callers[caller]
+                if caller is not None:
+                    alike.remove(at)
+                    self._pass_over(at)
         if self.left <= 0:
             return None
         return determinism_violation(

@@ -600,11 +600,10 @@ def _run_again(run: Run, program: Program, *, failed_then: bool) -> None:
         with run:
             drive(program, run)
             run.finished()
-    except Exception as error:
-        refused = isinstance(error, InvocationError) and error.code != "LIMIT_EXCEEDED"
-        # It is the same run if every event was the same up to its end.
-        if refused or not failed_then or run.outstanding:
+    except Exception:
+        if not failed_then:
             raise
+        run.finished()  # it is the same run if every event was the same up to its end
 
 
 def chain_of_run(lines: Sequence[Fields], completed: Fields | None) -> Chain:

@@ -184,18 +184,24 @@ class Run(Course):
     # --- opening and closing
 
     def __enter__(self) -> Run:
+        self._top.enter()
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        self._top.leave()
         if self.closed:
             return
+        self._end(self.refused_with or error)
+        if self.refused_with is not error:
+            self.check_refused()  # whatever the program made of the refusal
+
+    def _end(self, error: BaseException | None) -> None:
         if self.refused_with is not None and not self.again:
             # The run could not go on here; it stays open for a resume that can.
             self.closed = True
             self.recorder.close()
             self.release()
             return
-        error = self.refused_with or error
         if error is None or (isinstance(error, SystemExit) and error.code in (None, 0)):
             self.close("done" if self.violated is None else "failed")
             return
@@ -208,7 +214,7 @@ class Run(Course):
 
     async def __aenter__(self) -> Run:
         self.adopt_lane()
-        return self
+        return self.__enter__()
 
     async def __aexit__(self, *raised: Any) -> None:
         self.__exit__(*raised)
@@ -505,7 +511,8 @@ class Run(Course):
         return None if past is None else past.fields
 
     def artifact(self, path: str) -> None:
-        """Link a file of the project, by its path and digest."""
+        """Link a file of the project, by its path below it and its digest."""
+        path = os.path.join(self.recorder.project.root, path)
         self.ask("artifact_link", {"path": path})
 
 

@@ -148,12 +148,12 @@ class ModelCall(Scope):
             run.require_open()
             composed = run.compose("model_call", self._payload)
             recorded, past = run.find(composed.body), run.past
-            if recorded is not None:
+            if recorded is not None and not run.again:
                 answer = run.give_back(recorded.fields, "response")
-                give = functools.partial(_give_answer, answer, recorded.fields.get("ok"))
-                if not run.again:
-                    self.done, self.response = True, answer if made else give(None)
-                    return
+                if not made:
+                    _give_answer(answer, recorded.fields.get("ok"))
+                self.done, self.response = True, answer
+                return
             run.require_open("model_calls")
             if not made and model in past.models:
                 self.stand_in = past.models[model]
@@ -161,7 +161,8 @@ class ModelCall(Scope):
                 name = getattr(self.stand_in, "__qualname__", type(self.stand_in).__name__)
                 self._fields["answered_by"] = f"{module}:{name}"
             elif not made and recorded is not None:
-                self.stand_in = give
+                answer = run.give_back(recorded.fields, "response")
+                self.stand_in = functools.partial(_give_answer, answer, recorded.fields.get("ok"))
                 self._fields.update(past.locate(recorded.fields))
                 self.tokens = recorded.fields.get("tokens") if tokens is None else tokens
         self._started = time.monotonic()
@@ -198,7 +199,7 @@ class ModelCall(Scope):
             self.run.check_tokens()
 
 
-def _give_answer(answer: object, ok: object, _: object) -> object:
+def _give_answer(answer: object, ok: object, _: object = None) -> object:
     """Return a recorded answer. Raises the error that the model ended in instead."""
     if ok is False:
         raise read_error(answer)

@@ -49,10 +49,12 @@ class RecordedError(Exception):
     ones."""
 
     def __init__(self, message: str) -> None:
-        self.message = message
+        vars(self)["message"] = (
+            message  # also where the program's own class has a property so named
+        )
 
     def __str__(self) -> str:
-        return self.message
+        return str(vars(self)["message"])
 
 
 def recorded_error(code: str, message: str) -> RecordedError:
@@ -61,7 +63,7 @@ def recorded_error(code: str, message: str) -> RecordedError:
     kinds = dict.fromkeys(kind for kind in _iter_kinds(Exception) if kind.__name__ == code)
     try:
         return cast(RecordedError, type(code, (RecordedError, *kinds), {})(message))
-    except TypeError:  # one of this name is not made of a message alone
+    except Exception:  # the program's own class: one of this name is not made of a message alone
         return cast(RecordedError, type(code, (RecordedError,), {})(message))
 
 

@@ -1,0 +1,196 @@
+"""A re-execution or a resume says that a run is the same only where it is, and where it is."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from replaying import lines_of, record_path
+from specify_cli.errors import InvocationError
+from specify_cli.features.programs.resume import reexecute, resume, run_program
+from specify_cli.features.programs.run import Run
+
+Program = Callable[[Run], Any]
+FULL = {"tool": "full", "llm": "full"}
+
+
+def run_whole(root: Path, program: Program, **given: Any) -> str:
+    return run_program(root, "implement WP03", program, capture=FULL, **given)
+
+
+def cut_to(root: Path, invocation_id: str, count: int) -> None:
+    path = record_path(root, invocation_id)
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:count]))
+
+
+async def echo(value: Any) -> Any:
+    await asyncio.sleep(0)
+    return value
+
+
+def ask_in_a_call(run: Run, asked: list[str]) -> None:
+    with run.tool("look", {}, side_effect="none") as call:
+        for question in asked:
+            run.model_call("m", question, call=str.upper)
+        call.result = 1
+
+
+async def ask_in_calls(run: Run, asked: list[str]) -> None:
+    async def look(number: int) -> None:
+        async with run.tool("look", {"number": number}, side_effect="none") as call:
+            for question in asked:
+                await run.amodel_call("m", question, echo)
+            call.result = 1
+
+    await asyncio.gather(look(1), look(2))
+
+
+@pytest.mark.parametrize("work", [ask_in_a_call, ask_in_calls])
+def test_what_the_body_of_a_call_leaves_out_is_a_violation(
+    project: Path, work: Callable[[Run, list[str]], Any]
+) -> None:
+    asked = ["why"]
+    invocation_id = run_whole(project, lambda run: work(run, asked))
+    asked.clear()
+
+    with pytest.raises(InvocationError) as caught:
+        reexecute(project, invocation_id, lambda run: work(run, asked))
+
+    assert caught.value.code == "DETERMINISM_VIOLATION"
+
+
+def look_in_order(run: Run) -> None:
+    def look() -> object:
+        with run.tool("look", {}, side_effect="none") as call:
+            if not call.done:
+                call.result = run.step("inner", lambda: run.model_call("m", "why", call=str.upper))
+                run.stage("seen")
+                run.retrieve("tests", 1)
+        return call.result
+
+    run.step("outer", look)
+    look()
+
+
+async def look_in_parallel(run: Run) -> None:
+    async def look(number: int) -> object:
+        async with run.tool("look", {"number": number}, side_effect="none") as call:
+            if not call.done:
+                call.result = await run.amodel_call("m", f"why {number}", echo)
+        return call.result
+
+    await asyncio.gather(run.astep("one", look, 1), run.astep("two", look, 2))
+
+
+@pytest.mark.parametrize("program", [look_in_order, look_in_parallel])
+def test_what_a_call_did_is_not_missed_where_its_result_is_given_back(project: Path, program: Program) -> None:
+    invocation_id = run_whole(project, program)
+
+    assert reexecute(project, invocation_id, program).comparison.match is True
+
+
+def test_a_refusal_is_raised_whatever_the_program_makes_of_it(project: Path) -> None:
+    prompts = ["one"]
+
+    def program(run: Run) -> None:
+        try:
+            run.model_call("m", prompts[-1], call=str.upper)
+            raise KeyError("then")
+        except Exception:
+            raise RuntimeError("the agent failed") from None
+
+    with pytest.raises(RuntimeError):
+        run_whole(project, program)
+    (path,) = (project / ".kittify/events/profile-invocations").glob("*.jsonl")
+    invocation_id = path.stem[-26:]
+    prompts.append("two")
+
+    codes = []
+    for go_on in (reexecute, resume):
+        with pytest.raises(InvocationError) as caught:
+            go_on(project, invocation_id, program)
+        codes.append(caught.value.code)
+        cut_to(project, invocation_id, 5)
+
+    assert codes == ["DETERMINISM_VIOLATION", "STATE_DIVERGENCE"]
+
+
+class Told(Exception):
+    """An error of a program's own whose message is a property."""
+
+    @property
+    def message(self) -> str:
+        return str(self)
+
+
+def test_an_error_whose_message_is_a_property_is_given_back(project: Path) -> None:
+    def fail() -> None:
+        raise Told("no")
+
+    def program(run: Run) -> None:
+        with pytest.raises(Told, match="no") as caught:
+            run.step("fails", fail)
+        run.step("tell", lambda _: None, caught.value.message)
+
+    invocation_id = run_whole(project, program)
+    cut_to(project, invocation_id, 6)
+
+    assert resume(project, invocation_id, program) == invocation_id
+
+
+@pytest.mark.parametrize("given", [{}, {"models": {"m": str.upper}}])
+def test_an_answer_that_nobody_asks_for_need_not_be_kept(project: Path, given: dict[str, Any]) -> None:
+    def program(run: Run) -> None:
+        if given:
+            run.model_call("m", "why", call=lambda _: "x" * 50_000)
+        else:
+            run.model_call("m", "why", "x" * 50_000)
+
+    invocation_id = run_program(project, "implement WP03", program)
+
+    assert reexecute(project, invocation_id, program, **given).comparison is not None
+
+
+@pytest.mark.parametrize("inputs", [[(), (5,)], [(5,), ()]])
+def test_an_input_that_came_or_went_is_a_divergence(project: Path, inputs: list[tuple[int, ...]]) -> None:
+    left = list(inputs)
+
+    def program(run: Run) -> None:
+        run.step("a", lambda *_: 1, *left.pop(0))
+        run.step("b", lambda: 2)
+
+    invocation_id = run_whole(project, program)
+    cut_to(project, invocation_id, 6)
+
+    with pytest.raises(InvocationError) as caught:
+        resume(project, invocation_id, program)
+
+    assert caught.value.code == "STATE_DIVERGENCE"
+    assert "nothing was appended" in caught.value.message
+
+
+def test_a_task_in_no_step_is_not_taken_into_the_one_that_is_open(project: Path) -> None:
+    async def program(run: Run) -> None:
+        async def call() -> None:
+            async with run.tool("look", {}, side_effect="none") as call:
+                call.result = 1
+
+        await asyncio.gather(run.astep("a", asyncio.sleep, 0), call(), asyncio.to_thread(run.error, "slow"))
+
+    placed = [line for line in lines_of(project, run_whole(project, program)) if "step" in line]
+    assert {line["event"] for line in placed} == {"step_started", "step_completed"}
+
+
+def test_an_artifact_is_named_by_its_path_below_the_project(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project / "out.txt").write_text("done", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+
+    invocation_id = run_whole(project, lambda run: run.artifact("out.txt"))
+
+    assert lines_of(project, invocation_id)[-2]["ref"] == "out.txt"
