@@ -9,7 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic_ai import Agent, ModelRetry
+from pydantic_ai import (
+    Agent,
+    ApprovalRequired,
+    BinaryContent,
+    BinaryImage,
+    CallDeferred,
+    DeferredToolRequests,
+    ModelRetry,
+    ToolReturn,
+)
 from pydantic_ai.messages import ModelMessage, TextPart, ToolCallPart
 from pydantic_ai.messages import ModelResponse as Answer
 from pydantic_ai.models.function import AgentInfo, FunctionModel
@@ -180,11 +189,40 @@ def test_an_agent_that_a_tool_ran_is_not_missed_where_the_tool_has_its_result(pr
     assert [calls[line["within"]] for line in inner] == ["delegate", "pay"] * 2
 
 
-def test_what_a_tool_gave_comes_to_the_model_as_before(project: Path) -> None:
+PICTURE = BinaryContent(b"\x89PNG\xff", media_type="image/png")
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        datetime.datetime(2024, 11, 20, tzinfo=datetime.UTC),
+        b"\xff\xfe",
+        {"pictures": [PICTURE]},
+        ToolReturn("one", content=["see", PICTURE], metadata={"size": 1}),
+        {"return_value": 1},
+    ],
+)
+def test_what_a_tool_gave_comes_to_the_model_as_before(project: Path, given: object) -> None:
     def program(run: Run) -> Any:
-        def look(count: int) -> datetime.datetime:
-            return datetime.datetime(2024, 11, 20 + count)
+        def look(count: int) -> object:
+            return given if count == 0 else None
 
         return make_agent(run, look, 1).run("look")
+
+    run_again(project, program)
+
+
+@pytest.mark.parametrize("left", [CallDeferred(metadata={"size": 1}, kind="question"), ApprovalRequired()])
+def test_a_call_that_a_tool_deferred_is_deferred_again(project: Path, left: Exception) -> None:
+    def program(run: Run) -> Any:
+        def pay(count: int) -> object:
+            raise left if count == 0 else ValueError
+
+        async def work() -> None:
+            output_type: Any = [str, DeferredToolRequests]
+            output: Any = (await make_agent(run, pay, 1).run("pay", output_type=output_type)).output
+            run.step("defer", lambda *_: None, output.metadata, len(output.calls), len(output.approvals))
+
+        return work()
 
     run_again(project, program)

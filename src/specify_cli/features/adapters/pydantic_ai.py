@@ -8,10 +8,11 @@ async with open_invocation(project, request) as run:
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from pydantic import TypeAdapter
+from pydantic import ConfigDict, TypeAdapter
 
 from specify_cli.features.adapters.observer import count_kinds
 from specify_cli.features.programs.run import Run
@@ -21,15 +22,31 @@ from specify_cli.installation import name_extra
 with name_extra("pydantic-ai"):
     from pydantic_ai import RunContext, exceptions
     from pydantic_ai.capabilities import AbstractCapability
-    from pydantic_ai.messages import ModelMessagesTypeAdapter, ModelResponse, ToolCallPart
+    from pydantic_ai.messages import (
+        ModelMessagesTypeAdapter,
+        ModelResponse,
+        ToolCallPart,
+        ToolReturn,
+        ToolReturnContent,
+    )
     from pydantic_ai.models import ModelRequestContext
     from pydantic_ai.tools import ToolDefinition
 
 _RESPONSE = TypeAdapter(ModelResponse)
+# What a tool gives, as the framework's messages have it, and back: pictures and returns of its own.
+_TO_JSON: TypeAdapter[Any] = TypeAdapter(Any, config=ConfigDict(ser_json_bytes="base64"))
+_GIVEN: Mapping[bool, TypeAdapter[Any]] = {
+    False: TypeAdapter(ToolReturnContent),
+    True: TypeAdapter(ToolReturn),
+}
+# What a tool raises where its call is decided, or made, elsewhere.
+_DEFERRALS = {
+    kind.__name__: kind for kind in (exceptions.CallDeferred, exceptions.ApprovalRequired)
+}
 # What differs when the same is asked again.
 _VOLATILE = frozenset(("timestamp", "run_id", "conversation_id", "content_file_digests"))
 # What the framework makes of an error of a tool: the error that a tool raises for it.
-_TOLD = {"ToolRetryError": "ModelRetry", "ToolFailedError": "ToolFailed"}
+_TOLD = {"ToolRetryError": exceptions.ModelRetry, "ToolFailedError": exceptions.ToolFailed}
 
 
 class RecordAgent(AbstractCapability[Any]):
@@ -81,12 +98,34 @@ class RecordAgent(AbstractCapability[Any]):
         try:
             async with self._run.tool(call.tool_name, dict(args), side_effect=effect) as tool_call:
                 if not tool_call.done:
-                    tool_call.result = await handler(args)
+                    try:
+                        given = await handler(args)
+                        tool_call.result = _dump_given(given)
+                        return given
+                    except tuple(_DEFERRALS.values()) as left:
+                        tool_call.result = {"raised": type(left).__name__, "with": vars(left)}
         except RecordedError as error:
             # What a tool told the framework by an error, it is told again.
-            told = getattr(exceptions, _TOLD.get(type(error).__name__, ""), None)
-            raise error if told is None else told(str(error)) from error
-        return tool_call.result
+            told = _TOLD.get(type(error).__name__)
+            if told is None:
+                raise
+            raise told(str(error)) from error
+        return _read_given(tool_call.result)
+
+
+def _dump_given(value: Any) -> Any:
+    try:
+        return _TO_JSON.dump_python(value, mode="json")
+    except ValueError:  # the framework cannot say it either
+        return value
+
+
+def _read_given(value: Any) -> Any:
+    """Return what a tool gave, as the framework had it. Raises what the tool left its call by."""
+    named = value if isinstance(value, dict) else {}
+    if named.get("raised") in _DEFERRALS:
+        raise _DEFERRALS[named["raised"]](**named["with"])
+    return _GIVEN[named.get("kind") == "tool-return"].validate_json(json.dumps(value))
 
 
 def _count_tokens(answer: Any) -> dict[str, int]:
