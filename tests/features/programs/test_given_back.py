@@ -13,7 +13,6 @@ from pydantic_ai import (
     Agent,
     ApprovalRequired,
     BinaryContent,
-    BinaryImage,
     CallDeferred,
     DeferredToolRequests,
     ModelRetry,
