@@ -72,3 +72,15 @@ def test_a_span_that_ends_after_its_run_stops_no_program_and_is_said_to_be_lost(
         tracer.start_span("invoke_agent", attributes=agent).end()
 
     assert shown(events(chartered, run)) == [("completed",)]
+
+
+def test_spans_that_number_their_calls_alike_are_two_calls(chartered: Path) -> None:
+    act = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "read", "gen_ai.tool.call.id": "c1"}
+    with open_invocation(chartered, REQUEST) as run:
+        provider = TracerProvider()
+        provider.add_span_processor(RecordSpans(run))
+        for _ in range(2):
+            provider.get_tracer("test").start_span("execute_tool read", attributes=act).end()
+    calls = [line["call_id"] for line in events(chartered, run) if line["event"] in ("tool_call", "tool_result")]
+
+    assert calls[0] == calls[1] == "c1" != calls[2] == calls[3]

@@ -65,22 +65,11 @@ class RecordCallbacks(BaseCallbackHandler):
             self._observer.end_step(run_id, None, decision=left)
 
     def on_chat_model_start(
-        self,
-        serialized: dict[str, Any] | None,
-        messages: list[list[BaseMessage]],
-        *,
-        run_id: UUID,
-        parent_run_id: UUID | None = None,
-        **given: Any,
+        self, serialized: dict[str, Any] | None, messages: list[list[BaseMessage]], **given: Any
     ) -> None:
         """Keep the messages a model is asked with."""
-        prompt = [_dump_messages(batch) for batch in messages]
-        self._ask(
-            run_id,
-            parent_run_id,
-            prompt[0] if len(prompt) == 1 else prompt,
-            {**given, "model": serialized},
-        )
+        prompts: list[Any] = [_dump_messages(batch) for batch in messages]
+        self.on_llm_start(serialized, prompts, **given)
 
     def on_llm_start(
         self,
@@ -92,12 +81,17 @@ class RecordCallbacks(BaseCallbackHandler):
         **given: Any,
     ) -> None:
         """Keep the texts a model is asked with."""
-        self._ask(
-            run_id,
-            parent_run_id,
-            prompts[0] if len(prompts) == 1 else prompts,
-            {**given, "model": serialized},
+        asked, metadata = given.get("invocation_params") or {}, given.get("metadata") or {}
+        program = ((serialized or {}).get("id") or [None])[-1]
+        names = (
+            asked.get("model"),
+            asked.get("model_name"),
+            metadata.get("ls_model_name"),
+            program,
         )
+        model = next((name for name in names if isinstance(name, str) and name), "unknown")
+        prompt = prompts[0] if len(prompts) == 1 else prompts
+        self._observer.begin_model(run_id, model, prompt, self._find_step(parent_run_id))
 
     def on_llm_end(self, response: Any, *, run_id: UUID, **_: Any) -> None:
         """Record the model's answer, or all of them where it gave several, and what it used."""
@@ -176,20 +170,6 @@ class RecordCallbacks(BaseCallbackHandler):
         self._observer.end(run_id, _make_plain(documents))
 
     on_retriever_error = on_llm_error
-
-    def _ask(
-        self, run_id: UUID, parent: UUID | None, prompt: object, options: Mapping[str, Any]
-    ) -> None:
-        asked, metadata = options.get("invocation_params") or {}, options.get("metadata") or {}
-        program = ((options.get("model") or {}).get("id") or [None])[-1]
-        names = (
-            asked.get("model"),
-            asked.get("model_name"),
-            metadata.get("ls_model_name"),
-            program,
-        )
-        model = next((name for name in names if isinstance(name, str) and name), "unknown")
-        self._observer.begin_model(run_id, model, prompt, self._find_step(parent))
 
     def _find_step(self, parent: UUID | None) -> Step | None:
         """Return the step of the node a call is made in, however deep."""

@@ -15,7 +15,12 @@ from typing import NamedTuple
 
 from specify_cli.errors import CallerError
 from specify_cli.features.programs.run import Run
-from specify_cli.features.programs.work.calls import Step
+from specify_cli.features.programs.work.calls import (
+    NOTHING,
+    Step,
+    include_if_given,
+    measure_since,
+)
 
 
 class _Begun(NamedTuple):
@@ -67,13 +72,19 @@ class Observer:
         return self._steps.get(key)
 
     def begin_tool(
-        self, key: Hashable, tool: str, args: object, *, call_id: str = "", step: Step | None = None
+        self,
+        key: Hashable,
+        tool: str,
+        args: object = NOTHING,
+        *,
+        call_id: str = "",
+        step: Step | None = None,
     ) -> None:
         """Record a tool call. What it does outside nobody says, so it is external.
 
         A `call_id` that a call of the run has is left out: results are paired by it.
         """
-        payload: dict[str, object] = {"tool": tool, "args": args, "side_effect": "external"}
+        payload = {"tool": tool, "side_effect": "external", **include_if_given("args", args)}
         with self._run.lock:
             if self._run.count("call_id", call_id) > 1:
                 call_id = ""
@@ -101,23 +112,26 @@ class Observer:
         model: str | None = None,
         tokens: Mapping[str, int] | None = None,
         status: str | None = None,
+        took: int | None = None,
     ) -> None:
         """Record the result of a tool or the answer of a model; nothing for a key that was never
-        begun. `status` is how a tool ended where the error does not say it."""
+        begun. `status` is how a tool ended where the error does not say it, `took` the milliseconds
+        where they are known otherwise."""
         begun = self._begun.get(key)
         if begun is None:
             return
         if error is not None:
             answer = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
-        took = max(0, round(1000 * (time.monotonic() - begun.at)))
+        if took is None:
+            took = measure_since(begun.at)
         if begun.event == "tool_result":
             outcome: dict[str, object] = {
                 "status": status or ("ok" if error is None else "error"),
-                "output": answer,
+                **include_if_given("output", answer),
             }
         else:
             outcome = {
-                "response": answer,
+                **include_if_given("response", answer),
                 "ok": error is None,
                 "model": model or begun.payload["model"],
             }
@@ -140,7 +154,9 @@ def count_kinds(
         "cache_write": cache_write or None,
         "thinking": thought or None,
     }
-    kinds = {kind: count for kind, count in counts.items() if type(count) is int and count >= 0}
+    kinds = {
+        kind: count for kind, count in counts.items() if type(count) is int and 0 <= count < 2**53
+    }
     if "input" in kinds:
         cached = kinds.get("cache_read", 0) + kinds.get("cache_write", 0)
         kinds["input"] = max(0, kinds["input"] - cached)

@@ -72,15 +72,12 @@ class RecordHooks(RunHooks[Any]):
 
     async def on_tool_start(self, context: RunContextWrapper[Any], agent: Any, tool: Tool) -> None:
         """Record a tool call before it is made."""
-        step, key = (
-            self._observer.find_step(_name_agent(context, agent)),
-            _name_call(context, agent, tool),
-        )
+        args, call_id = None, ""  # of a tool of the service they stand in the model's answer
         if isinstance(context, ToolContext):
             args, call_id = parse_text(context.tool_arguments), context.tool_call_id
-            self._observer.begin_tool(key, tool.name, args, call_id=call_id, step=step)
-        else:  # a tool of the service: what it was given stands in the model's answer
-            self._observer.begin_tool(key, tool.name, None, step=step)
+        step = self._observer.find_step(_name_agent(context, agent))
+        key = _name_call(context, agent, tool)
+        self._observer.begin_tool(key, tool.name, args, call_id=call_id, step=step)
 
     async def on_tool_end(
         self, context: RunContextWrapper[Any], agent: Any, tool: Tool, result: object

@@ -13,7 +13,7 @@ from typing import Any
 
 from specify_cli.features.adapters.observer import Observer, count_kinds, parse_text
 from specify_cli.features.programs.run import Run
-from specify_cli.features.programs.work.calls import Step
+from specify_cli.features.programs.work.calls import NOTHING, Step
 from specify_cli.installation import name_extra
 
 with name_extra("opentelemetry"):
@@ -22,6 +22,10 @@ with name_extra("opentelemetry"):
     from opentelemetry.trace import StatusCode
 
 _ASKS = frozenset(("chat", "text_completion", "generate_content"))
+_USED = tuple(
+    f"{name}_tokens"
+    for name in ("input", "output", "cache_read.input", "cache_creation.input", "reasoning.output")
+)
 _AGENTS = frozenset(("invoke_agent", "invoke_workflow"))
 
 
@@ -68,64 +72,33 @@ class RecordSpans(SpanProcessor):
             self._observer.end_step(
                 span.context.span_id, parse_text(attributes.get("gen_ai.output.messages")), failure
             )
-        elif operation in _ASKS:
-            self._record_model(span, attributes, error, step)
-        elif operation == "execute_tool":
-            self._record_tool(span, attributes, error, step)
-
-    def _record_model(
-        self,
-        span: ReadableSpan,
-        attributes: Mapping[str, Any],
-        error: str | None,
-        step: Step | None,
-    ) -> None:
-        names = ("input", "output", "cache_read.input", "cache_creation.input", "reasoning.output")
-        tokens = count_kinds(*(attributes.get(f"gen_ai.usage.{name}_tokens") for name in names))
-        payload: dict[str, object] = {
-            "model": str(
-                attributes.get("gen_ai.response.model")
-                or attributes.get("gen_ai.request.model")
-                or "unknown"
-            ),
-            "prompt": parse_text(attributes.get("gen_ai.input.messages")),
-            "response": error
-            if error is not None
-            else parse_text(attributes.get("gen_ai.output.messages")),
-            "ok": error is None,
-            "duration_ms": _measure(span),
-        }
-        self._run.record("model_call", payload | ({"tokens": tokens} if tokens else {}), step=step)
-
-    def _record_tool(
-        self,
-        span: ReadableSpan,
-        attributes: Mapping[str, Any],
-        error: str | None,
-        step: Step | None,
-    ) -> None:
-        tool, call_id = (
-            str(attributes.get("gen_ai.tool.name") or span.name),
-            attributes.get("gen_ai.tool.call.id"),
-        )
-        payload: dict[str, object] = {"tool": tool, "side_effect": "external"}
-        if call_id:
-            payload["call_id"] = str(call_id)
-        if "gen_ai.tool.call.arguments" in attributes:
-            payload["args"] = parse_text(attributes["gen_ai.tool.call.arguments"])
-        body = self._run.record("tool_call", payload, step=step)
-        result: dict[str, object] = {
-            "tool": tool,
-            "call_id": body["call_id"],
-            "duration_ms": _measure(span),
-        }
-        if error is not None or "gen_ai.tool.call.result" in attributes:
-            result["output"] = (
-                error if error is not None else parse_text(attributes["gen_ai.tool.call.result"])
+        elif operation in _ASKS | {"execute_tool"}:
+            self._begin(span, attributes, step)
+            answer = "output.messages" if operation in _ASKS else "tool.call.result"
+            self._observer.end(
+                span.context.span_id,
+                parse_text(attributes.get(f"gen_ai.{answer}", NOTHING)),
+                error=error,
+                tokens=count_kinds(*(attributes.get(f"gen_ai.usage.{name}") for name in _USED)),
+                took=_measure(span),
             )
-        self._run.record(
-            "tool_result", {**result, "status": "ok" if error is None else "error"}, step=step
-        )
+
+    def _begin(self, span: ReadableSpan, attributes: Mapping[str, Any], step: Step | None) -> None:
+        """Record what a model or a tool was asked."""
+        key = span.context.span_id if span.context else 0
+        if attributes.get("gen_ai.operation.name") == "execute_tool":
+            self._observer.begin_tool(
+                key,
+                str(attributes.get("gen_ai.tool.name") or span.name),
+                parse_text(attributes.get("gen_ai.tool.call.arguments", NOTHING)),
+                call_id=str(attributes.get("gen_ai.tool.call.id") or ""),
+                step=step,
+            )
+            return
+        names = (attributes.get(f"gen_ai.{side}.model") for side in ("response", "request"))
+        model = next(filter(None, names), "unknown")
+        prompt = parse_text(attributes.get("gen_ai.input.messages"))
+        self._observer.begin_model(key, str(model), prompt, step)
 
 
 def _measure(span: ReadableSpan) -> int:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from doctrine.text import count
 from specify_cli.cli import shell
-from specify_cli.cli.terminal.output import one_line, write_json, write_text
+from specify_cli.cli.terminal.output import one_line, write_answer
 from specify_cli.errors import CallerError
 from specify_cli.features.compare.parting import part_stories
 from specify_cli.libraries.archive.archive import create_file
@@ -39,12 +39,10 @@ def write_page(values: Values) -> int:
         style=STYLE.decode(),
     ).encode("utf-8", "surrogateescape")  # fmt: skip
     create_file(output, page)
-    if values["json"]:
-        write_json(result.as_value())
-    else:
-        alike = f"{count(len(parted.alike), 'group')} alike"
-        if parted.one or parted.two:
-            one_side, other = len(parted.one), len(parted.two)
-            alike += f", then {one_side} in the first run and {other} in the second"
-        write_text(f"{one_line(output)}: {one_line(result.message)}; {alike}")
+    alike = f"{count(len(parted.alike), 'group')} alike"
+    if parted.one or parted.two:
+        one_side, other = len(parted.one), len(parted.two)
+        alike += f", then {one_side} in the first run and {other} in the second"
+    said = f"{one_line(output)}: {one_line(result.message)}; {alike}"
+    write_answer(values, result.as_value(), [said])
     return shell.judge_exit(result.match, values)

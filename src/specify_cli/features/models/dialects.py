@@ -288,7 +288,9 @@ def _read_tokens(value: object) -> dict[str, int]:
         "cache_write": used.get("cache_creation_input_tokens") or None,
         "thinking": get_object(used, "completion_tokens_details").get("reasoning_tokens") or None,
     }
-    counts = {name: count for name, count in by_kind.items() if type(count) is int and count >= 0}
+    counts = {
+        name: count for name, count in by_kind.items() if type(count) is int and 0 <= count < 2**53
+    }
     if "prompt_tokens" in used and "input" in counts:
         counts["input"] = max(0, counts["input"] - counts.get("cache_read", 0))
     return counts

@@ -407,14 +407,12 @@ class History:
         """Return what a program that has ended did not come to, though the record has it."""
         if self.due is not None:
             return self.due
-        for place, begun in enumerate(self._begun):
-            is_used = not begun or self._has(begun - 1, _USED)
-            if not is_used and self._is_ended(place) and not self._is_given_back(begun - 1):
-                return self._recorded(begun - 1)
-        calls = tuple(_EVENTS[event] for event in _CALLS)
+        kinds = {_EVENTS[event] for event in ("step_started", *_CALLS)}
         for number in self._iter_present():
-            if self._events[number] in calls and self._is_outstanding(number):
-                return self._recorded(number)
+            if self._events[number] in kinds and self._is_outstanding(number):
+                fields = self._recorded(number).fields
+                if fields["event"] != "step_started" or self.is_ended(place_of(fields)):
+                    return self._recorded(number)
         return None
 
     def is_ended(self, place: Place) -> bool:

@@ -287,7 +287,6 @@ def _check_consent(rerun: Sequence[str], opened: _Opened) -> None:
 def _run_program(run: Run, program: Program) -> str:
     with run:
         drive(program, run)
-        run.all_asked()
     if run.violated is not None:
         raise run.violated
     return run.invocation_id
@@ -304,6 +303,7 @@ def drive(program: Program, run: Run) -> None:
             await work
 
         asyncio.run(finish())
+    run.finish()
 
 
 def _open(
@@ -599,11 +599,10 @@ def _run_again(run: Run, program: Program, *, failed_then: bool) -> None:
     try:
         with run:
             drive(program, run)
-            run.finished()
     except Exception:
         if not failed_then:
             raise
-        run.finished()  # it is the same run if every event was the same up to its end
+        run.finish()  # it is the same run if every event was the same up to its end
 
 
 def chain_of_run(lines: Sequence[Fields], completed: Fields | None) -> Chain:

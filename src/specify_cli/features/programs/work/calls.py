@@ -218,8 +218,8 @@ class ToolCall(Scope):
     ) -> None:
         self.run = run
         self._name = name
-        self._args = args
         self._side_effect = side_effect
+        self._called = {"tool": name, "side_effect": side_effect, **include_if_given("args", args)}
         self._given_key = key
         self._denied: str | None = None
         self._started = 0.0
@@ -251,12 +251,7 @@ class ToolCall(Scope):
     async def _begin_async(self, names: Sequence[str]) -> ToolCall:
         """Begin the call. Where it was cancelled then, the program is given as long to cancel it
         again."""
-        called = {
-            "tool": self._name,
-            "side_effect": self._side_effect,
-            **include_if_given("args", self._args),
-        }
-        await self.run.let_others_come("tool_call", called)
+        await self.run.let_others_come("tool_call", self._called)
         try:
             return self._begin(names)
         except RecordedError as error:
@@ -301,8 +296,8 @@ class ToolCall(Scope):
             "output": output,
             "duration_ms": measure_since(self._started),
         }
-        composed = self.run.compose_unplaced("tool_result", payload | self._at)
-        composed.body.update(self._marks | source)
+        composed = self.run.compose_unplaced("tool_result", payload)
+        composed.body.update(self._placed | source)
         self.run.append(composed)
         if unfinished is not None:
             raise unfinished
@@ -317,12 +312,11 @@ class ToolCall(Scope):
         looks = "done" in names
         with run.lock:
             run.require_open()
-            called = {"tool": self._name, "side_effect": self._side_effect}
-            composed = run.compose("tool_call", {**called, **include_if_given("args", self._args)})
+            composed = run.compose("tool_call", self._called)
             self._recorded = recorded = run.find(composed.body)
             body = composed.body
-            self._marks = {name: body[name] for name in ("beside", "within") if name in body}
-            self._at = {name: body[name] for name in ("step", "ordinal") if name in body}
+            members = ("step", "ordinal", "beside", "within")
+            self._placed = {name: body[name] for name in members if name in body}
             self.idempotency_key = run.make_key(body, self._given_key, recorded)
             error: Exception | None = None
             if recorded is not None and recorded.result is not None and not past.live_tools:

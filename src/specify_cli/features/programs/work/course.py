@@ -411,16 +411,6 @@ class Course:
         appended = not self._is_fresh and self._continuation is None
         self.refuse(divergence(where, expected, found, appended=appended))
 
-    def all_asked(self) -> None:
-        """Hold a resumed program that has ended against what the record has of it. Raises
-        STATE_DIVERGENCE."""
-        self.check_refused()
-        missing = None if self.history is None else self.history.unasked
-        if missing is not None:
-            self.refuse_deviation(
-                "at the end", _describe_asked(missing.fields), "nothing of the kind"
-            )
-
     def check_refused(self) -> None:
         """Raise what the run was refused with, if it was."""
         if self.refused_with is not None:
@@ -451,13 +441,16 @@ class Course:
             if violation is not None:
                 self.refuse(violation)
 
-    def finished(self) -> None:
-        """Say that the program has ended. Raises DETERMINISM_VIOLATION where its original went
-        on."""
+    def finish(self) -> None:
+        """Hold a program that has ended against what the record has of it. Raises STATE_DIVERGENCE,
+        of a re-execution DETERMINISM_VIOLATION."""
         self.check_refused()
-        violation = None if self._watched is None else self._watched.finish()
-        if violation is not None:
+        if self._watched is not None and (violation := self._watched.finish()) is not None:
             self.refuse(violation)
+        if self.history is not None and (missing := self.history.unasked) is not None:
+            self.refuse_deviation(
+                "at the end", _describe_asked(missing.fields), "nothing of the kind"
+            )
 
     # --- writing
 

@@ -85,14 +85,11 @@ def in_doubt_error(calls: Sequence[Recorded], invocation_id: str) -> CallerError
     """Return the refusal to run again what may have had its effect already; it names every such
     call."""
     named = ", ".join(f"{call.call_id} of {say(call.fields.get('tool'))}" for call in calls)
-    is_one = len(calls) == 1
-    has, it = ("has", "it") if is_one else ("have", "them")
     consent = " ".join(f"--rerun {call.attempt}" for call in calls)
     return CallerError(
         "IN_DOUBT",
-        f"{'call' if is_one else 'calls'} {named} began and {has} no result: "
-        f"{'it' if is_one else 'each'} may have "
-        f"taken effect, and running {it} again may do so twice",
+        f"{named} began and has no result: it may have taken effect, and running it again may do "
+        "so twice",
         f"where it did not: spec-kitty resume {invocation_id} --program module:function {consent}; "
         "where it did, record its tool_result",
     )
