@@ -388,3 +388,17 @@ def test_files_of_the_work_tree_that_hold_a_text_are_named_and_stay_as_they_are(
     assert {name: (site / name).read_bytes() for name in before} == before
     said = run("forget", "--subject", NAME, "--reason", "asked", cwd=site).out
     assert f"  file of the work tree: {site / 'run.tar'}" in said
+
+
+def test_what_was_erased_of_one_run_is_not_compared_and_no_mismatch(site: Path) -> None:
+    ids = [begin(site), begin(site)]
+    for one in ids:
+        record(site, one, "prompt", text=NAME)
+        record(site, one, "tool_call", call_id="c", tool="Bash", args={"to": NAME})
+        record(site, one, "tool_result", call_id="c", status="ok", output=NAME)
+        assert run("profile-invocation", "complete", "--invocation-id", one, cwd=site).code == 0
+    assert run("forget", "--invocation-id", ids[0], "--yes", cwd=site).code == 0
+    compared = run("invocations", "compare", *ids, "--json", cwd=site).json()
+
+    assert (compared["match"], compared["details"]["mismatches"]) == (None, [])
+    assert {item["code"] for item in compared["warnings"]} >= {"NOT_COMPARABLE"}

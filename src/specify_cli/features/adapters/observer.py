@@ -21,6 +21,7 @@ from specify_cli.features.programs.work.calls import (
     include_if_given,
     measure_since,
 )
+from specify_cli.features.programs.work.refusals import name_error
 
 
 class _Begun(NamedTuple):
@@ -121,7 +122,7 @@ class Observer:
         if begun is None:
             return
         if error is not None:
-            answer = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
+            answer = error if isinstance(error, str) else name_error(error)
         if took is None:
             took = measure_since(begun.at)
         if begun.event == "tool_result":

@@ -146,7 +146,6 @@ class Run(Course):
         rules: gates.RuleRegistry | None = None,
         *,
         past: EarlierRun | None = None,
-        claim: int | None = None,
         caller: Caller | None = None,
         default: Default | None = None,
     ) -> None:
@@ -154,7 +153,7 @@ class Run(Course):
         self._caller = caller
         self.payload = payload
         self._rules = gates.RULES if rules is None else rules
-        super().__init__(recorder, past, claim, default)
+        super().__init__(recorder, past, default)
 
     # --- what it is
 

@@ -45,7 +45,7 @@ class Candidate(NamedTuple):
     project's, or None.
 
     With `bundle`, the doctrine that ships is that one; with `settings`, these decide how much of it
-    is shown.
+    is shown. `unreadable` says of its files that cannot be read why.
     """
 
     files: Mapping[str, bytes]
@@ -53,6 +53,7 @@ class Candidate(NamedTuple):
     profiles: tuple[AgentProfile, ...] | None
     bundle: ShippedBundle | None = None
     settings: Mapping[str, object] | None = None
+    unreadable: Mapping[str, tuple[str, str]] = {}
 
 
 class Sights:
@@ -68,7 +69,17 @@ class Sights:
     def show_change(self, opened: Opened, corpus: str, uri: str) -> tuple[str, ...]:
         """Return the lines by which a rule differs under the candidate, as agents are shown it."""
         if (corpus, uri) not in self._diffs:
-            self._diffs[corpus, uri] = show_rule_change(*self.of(opened, corpus), uri)
+            before, after = (
+                fetch_artifact(inputs, uri).artifact for inputs in self.of(opened, corpus)
+            )
+            self._diffs[corpus, uri] = (
+                ()
+                if before is None or after is None
+                else (
+                    show_difference(before.body, after.body)
+                    or show_difference(before.title, after.title)
+                )
+            )
         return self._diffs[corpus, uri]
 
     def of(self, opened: Opened, corpus: str) -> tuple[ContextInputs, ContextInputs]:
@@ -89,17 +100,9 @@ class Sights:
             {**files, **self.candidate.files},
             settings={"governance": then.settings},
             bundle=self.candidate.bundle or then.bundle,
-            unreadable=unreadable,
+            unreadable={**unreadable, **self.candidate.unreadable},
             cache=self.cache,
         )
-
-
-def show_rule_change(then: ContextInputs, now: ContextInputs, uri: str) -> tuple[str, ...]:
-    """Return the lines by which a rule differs between two inputs, as agents are shown it."""
-    before, after = (fetch_artifact(inputs, uri).artifact for inputs in (then, now))
-    if before is None or after is None:
-        return ()
-    return show_difference(before.body, after.body) or show_difference(before.title, after.title)
 
 
 def read_candidate(charter: str, profiles: str | None) -> Candidate:

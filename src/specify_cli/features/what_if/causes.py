@@ -12,6 +12,7 @@ from doctrine.text import get_object
 from specify_cli.features.replay.opening import Opened
 from specify_cli.features.replay.outcomes import Fields, Outcome
 from specify_cli.features.replay.replay import routing_of
+from specify_cli.features.what_if.candidates import Sights
 from specify_cli.invocation.ends.opening import Routed
 from specify_cli.project.config import Project
 from specify_cli.record import snapshot
@@ -25,14 +26,14 @@ _APPLIED = "the {} is another one today; the recorded one was applied"
 
 
 class Today(NamedTuple):
-    """R2: what the request comes to now under the recorded policy and config; `inputs` are what it
-    saw."""
+    """R2: what the request comes to now under the recorded policy and config; `sights` are what it
+    sees."""
 
     routed: Routed
     context: CharterContextResult
     outcome: Outcome
     live: ContextInputs
-    inputs: ContextInputs
+    sights: Sights
 
 
 def read_config_then(opened: Opened) -> Fields:

@@ -11,10 +11,10 @@ and one answer, whoever asks and however often (docs/replay.md).
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
-from charter.inputs import POLICY_PATH, ContextInputs, load_inputs
+from charter.inputs import POLICY_PATH, load_inputs
 from doctrine.load import ParseCache
 from doctrine.text import get_object
 from specify_cli.errors import CallerError, InvocationError
@@ -30,13 +30,12 @@ from specify_cli.features.replay.replay import (
     route_as_asked,
 )
 from specify_cli.features.what_if.backtest import Answer, judge_gates, judge_retrievals
-from specify_cli.features.what_if.candidates import Candidate, Sights, show_rule_change
+from specify_cli.features.what_if.candidates import Candidate, Sights
 from specify_cli.features.what_if.causes import (
     Change,
     Today,
     find_causes,
     read_config_then,
-    read_settings_then,
 )
 from specify_cli.features.what_if.claims import Child, Envelope, claim, claimed
 from specify_cli.invocation import gates
@@ -212,16 +211,21 @@ def _run_today(project: Project, cache: ParseCache, opened: Opened, retrieval: R
             candidates=[dict(item) for item in decision.candidates],
         )
     live = load_inputs(project.root, cache, settings=project.config.document)
-    inputs = under_policy(
-        live, inputs_of_corpus(opened.objects, opened.corpus), read_settings_then(opened), cache
-    )
+    then = inputs_of_corpus(opened.objects, opened.corpus)
+    kept = {*then.files, *then.unreadable} - {POLICY_PATH}
+    files, unreadable = live.contents, {**live.unreadable}
+    for held in (files, unreadable):
+        held.pop(POLICY_PATH, None)
+    candidate = Candidate(files, tuple(kept), tuple(profiles), live.bundle, unreadable=unreadable)
+    sights = Sights(candidate, cache)
+    inputs = sights.of(opened, opened.corpus)[1]
     profile = next(item for item in profiles if item.profile_id == decision.profile_id)
     context = assembled(opened, inputs, retrieval, profile=profile, action=decision.action)
     if isinstance(context, str):
         raise refusal("invalid_snapshot", f"the recorded config cannot be used: {context}")
     redacted = Redacted(opened.request, get_object(started, "redactions"))
     routed = Routed(project, cache, registry, profiles, table, facts, redacted, decision)
-    return Today(routed, context, outcome_of(context, retrieval), live, inputs)
+    return Today(routed, context, outcome_of(context, retrieval), live, sights)
 
 
 def _ask_others(opened: Opened, today: Today) -> Answer:
@@ -231,32 +235,7 @@ def _ask_others(opened: Opened, today: Today) -> Answer:
     others = [item for item in opened.past.retrievals if not item.is_context]
     if not others:
         return decided
-    files = today.live.contents
-    files.pop(POLICY_PATH, None)
-    then = inputs_of_corpus(opened.objects, opened.corpus)
-    replaced = tuple({path for path in (*then.files, *then.unreadable) if path != POLICY_PATH})
-    live = Candidate(files, replaced, today.routed.profiles, today.live.bundle)
-    return judge_retrievals(opened, Sights(live), others) | decided
-
-
-def under_policy(
-    live: ContextInputs, then: ContextInputs, settings: Mapping[str, object], cache: ParseCache
-) -> ContextInputs:
-    """Return these inputs with the policy, and the retrieval settings, of others."""
-    files, unreadable = live.contents, {**live.unreadable}
-    files.pop(POLICY_PATH, None)
-    unreadable.pop(POLICY_PATH, None)
-    if then.policy_bytes is not None:
-        files[POLICY_PATH] = then.policy_bytes
-    elif POLICY_PATH in then.unreadable:
-        unreadable[POLICY_PATH] = then.unreadable[POLICY_PATH]
-    return ContextInputs.from_bytes(
-        files,
-        settings={"governance": dict(settings)},
-        bundle=live.bundle,
-        unreadable=unreadable,
-        cache=cache,
-    )
+    return judge_retrievals(opened, today.sights, others) | decided
 
 
 # --- the answer
@@ -309,7 +288,6 @@ def _compose_envelope(
     others: Answer,
 ) -> Envelope:
     """Return the answer as it is before a child was recorded."""
-    then = inputs_of_corpus(opened.objects, opened.corpus)
     uris = [entry["uri"] for entry in diff["selected_entries"]["changed"]]
     return {
         "original_invocation_id": opened.past.invocation_id,
@@ -319,7 +297,8 @@ def _compose_envelope(
         "diff": diff,
         "causes": causes,
         "changed_rules": [
-            {"uri": uri, "diff": list(show_rule_change(then, today.inputs, uri))} for uri in uris
+            {"uri": uri, "diff": list(today.sights.show_change(opened, opened.corpus, uri))}
+            for uri in uris
         ],
         "transitions": [item._asdict() for item in others.found],
         "not_evaluated": [item._asdict() for item in others.skipped],

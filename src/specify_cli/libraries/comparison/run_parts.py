@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from typing import Any, NamedTuple
 
-from doctrine.text import say
+from doctrine.text import get_object, say
 from specify_cli.libraries.comparison.readable_diff import show_difference
 from specify_cli.record.event_table import EVENTS
 from specify_cli.record.record import is_stand_in
@@ -227,6 +227,8 @@ def _compare_member(
 ) -> bool | None:
     """Return whether a member is equal in two lines; None where it cannot be compared."""
     about = EVENTS[event].members[member]
+    if any(member in get_object(line, "erased").get("members", ()) for line in (was, now)):
+        return None
     if about.kind != "captured":
         if about.side and was.get(member) is None and now.get(member) is None:
             has_text = all(mode.get(about.side) in ("summary", "full") for mode in modes)

@@ -20,9 +20,9 @@ from specify_cli.features.programs.values import make_plain
 from specify_cli.features.programs.work.course import OTHERS_COME_WITHIN, Course, Scope
 from specify_cli.features.programs.work.refusals import (
     RecordedError,
-    describe_error,
     describe_failure,
     in_doubt_error,
+    name_error,
     not_done,
     not_resumable,
     read_error,
@@ -178,7 +178,7 @@ class ModelCall(Scope):
             self.run.check_refused()
         response = self.response
         if error is not None:
-            self.ok, response = False, f"{type(error).__name__}: {describe_error(error)}"
+            self.ok, response = False, name_error(error)
         if not self._made:
             self.duration_ms = measure_since(self._started)
         spent = self.tokens(response) if callable(self.tokens) and error is None else self.tokens
@@ -282,7 +282,7 @@ class ToolCall(Scope):
             status, output = "denied", self._denied
             self.result = output
         elif error is not None:
-            status, output = "error", f"{type(error).__name__}: {describe_error(error)}"
+            status, output = "error", name_error(error)
         unfinished: CallerError | None = None
         if status == "ok":
             try:

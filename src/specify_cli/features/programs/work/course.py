@@ -142,18 +142,13 @@ class EarlierRun(NamedTuple):
 class Course:
     """What stands under a run: its scopes, its limits, its past, and the writing of its lines.
 
-    `past` is what an earlier process did, or None; `claim` the descriptor by which this process
-    holds the run, locked where None is given; `default` says of a value that is no JSON what stands
-    for it. Safe to use from several threads: `lock` is locked from a check until its event is
-    written.
+    `past` is what an earlier process did, or None; `default` says of a value that is no JSON what
+    stands for it. Safe to use from several threads: `lock` is locked from a check until its event
+    is written.
     """
 
     def __init__(
-        self,
-        recorder: Recorder,
-        past: EarlierRun | None,
-        claim: int | None,
-        default: Default | None,
+        self, recorder: Recorder, past: EarlierRun | None, default: Default | None
     ) -> None:
         self.default = default
         self.recorder = recorder
@@ -167,9 +162,7 @@ class Course:
         self._keys = self.past.history.keys
         self._began = time.monotonic()
         self._continuation, self._watched = self.past.seam, self.past.watch
-        if claim is None:
-            claim = take_claim(recorder.project.root, recorder.invocation_id)
-        self._claim = claim
+        self._claim = take_claim(recorder.project.root, recorder.invocation_id)
         # The limit that was spent.
         self.violated: LimitExceeded | None = None
         self.refused_with: InvocationError | None = None
@@ -372,11 +365,9 @@ class Course:
         """
         history = self.past.history
         if not marks and scope.ordered:
-            due = history.due
-            if due is not None:
-                name = str(body.get(ASKS[key[0]]) or body.get("to", ""))
+            if (due := history.due) is not None:
                 self.refuse_deviation(
-                    f"{key[0]} {name}".strip(), _describe_asked(due.fields), "something new"
+                    _describe_asked(body), _describe_asked(due.fields), "something new"
                 )
             return
         in_thread = not _find_lane()[1]

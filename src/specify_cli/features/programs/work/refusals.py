@@ -156,6 +156,11 @@ def describe_failure(error: BaseException) -> dict[str, object]:
     return {"error_code": code, "message": describe_error(error)}
 
 
+def name_error(error: BaseException) -> str:
+    """Return an error with its name before it, as the line of a call states it."""
+    return f"{type(error).__name__}: {describe_error(error)}"
+
+
 def describe_error(error: BaseException) -> str:
     """Return an error's text, also of one that cannot say it."""
     try:
