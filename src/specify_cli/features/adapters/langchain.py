@@ -59,10 +59,8 @@ class RecordCallbacks(BaseCallbackHandler):
     def on_chain_error(self, error: BaseException, *, run_id: UUID, **_: Any) -> None:
         """Fail the step of a node, unless it waits for a person or hands over."""
         self._above.pop(run_id, None)
-        if (left := _read_leave(error)) is None:
-            self._observer.end_step(run_id, None, error)
-        else:
-            self._observer.end_step(run_id, None, decision=left)
+        left = _read_leave(error)
+        self._observer.end_step(run_id, None, None if left else error, left or "PASS")
 
     def on_chat_model_start(
         self, serialized: dict[str, Any] | None, messages: list[list[BaseMessage]], **given: Any
@@ -154,16 +152,12 @@ class RecordCallbacks(BaseCallbackHandler):
         serialized: dict[str, Any] | None,
         query: str,
         *,
-        run_id: UUID,
-        parent_run_id: UUID | None = None,
         name: str | None = None,
-        **_: Any,
+        **given: Any,
     ) -> None:
         """Record a search in the program's own documents as a tool call."""
         tool = name or (serialized or {}).get("name") or "retriever"
-        self._observer.begin_tool(
-            run_id, tool, {"query": query}, step=self._find_step(parent_run_id)
-        )
+        self.on_tool_start(serialized, query, inputs={"query": query}, name=tool, **given)
 
     def on_retriever_end(self, documents: Any, *, run_id: UUID, **_: Any) -> None:
         """Record what was found."""

@@ -8,8 +8,6 @@ record of the run
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
-from typing import Any
 
 from specify_cli.features.adapters.observer import Observer, count_kinds, parse_text
 from specify_cli.features.programs.run import Run
@@ -54,7 +52,7 @@ class RecordSpans(SpanProcessor):
         """Record what a span of generative AI tells."""
         if span.context is None:
             return
-        attributes: Mapping[str, Any] = span.attributes or {}
+        key, attributes = span.context.span_id, span.attributes or {}
         operation = attributes.get("gen_ai.operation.name")
         if self._run.closed:
             if operation in _AGENTS | _ASKS | {"execute_tool"}:
@@ -69,23 +67,22 @@ class RecordSpans(SpanProcessor):
         step = None if span.parent is None else self._observer.find_step(span.parent.span_id)
         if operation in _AGENTS:
             failure = None if error is None else RuntimeError(error)
-            self._observer.end_step(
-                span.context.span_id, parse_text(attributes.get("gen_ai.output.messages")), failure
-            )
+            answer = parse_text(attributes.get("gen_ai.output.messages"))
+            self._observer.end_step(key, answer, failure)
         elif operation in _ASKS | {"execute_tool"}:
-            self._begin(span, attributes, step)
-            answer = "output.messages" if operation in _ASKS else "tool.call.result"
+            self._begin(key, span, step)
+            told = "output.messages" if operation in _ASKS else "tool.call.result"
             self._observer.end(
-                span.context.span_id,
-                parse_text(attributes.get(f"gen_ai.{answer}", NOTHING)),
+                key,
+                parse_text(attributes.get(f"gen_ai.{told}", NOTHING)),
                 error=error,
                 tokens=count_kinds(*(attributes.get(f"gen_ai.usage.{name}") for name in _USED)),
                 took=_measure(span),
             )
 
-    def _begin(self, span: ReadableSpan, attributes: Mapping[str, Any], step: Step | None) -> None:
+    def _begin(self, key: int, span: ReadableSpan, step: Step | None) -> None:
         """Record what a model or a tool was asked."""
-        key = span.context.span_id if span.context else 0
+        attributes = span.attributes or {}
         if attributes.get("gen_ai.operation.name") == "execute_tool":
             self._observer.begin_tool(
                 key,
