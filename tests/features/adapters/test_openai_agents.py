@@ -144,3 +144,19 @@ def test_runs_at_once_whose_model_numbers_their_calls_alike_lose_no_result(chart
 
     assert len(asked) == 2
     assert given == {call_id: f"text of {path}" for call_id, path in asked.items()}
+
+
+def test_what_a_tool_of_the_program_records_belongs_to_the_turn_of_its_agent(chartered: Path) -> None:
+    @function_tool
+    def read(path: str) -> str:
+        """Read a file."""
+        run.patch(path, "modify", after="x")
+        return "changed"
+
+    model = make_model([ask("read", "c1", path="a.py")], [answer("Done.")])
+    agent = Agent(name="mender", instructions="Mend it.", model=model, tools=[read])
+    with open_invocation(chartered, REQUEST, capture=FULL) as run:
+        config = RunConfig(tracing_disabled=True)
+        asyncio.run(Runner.run(agent, REQUEST, hooks=RecordHooks(run), run_config=config))
+
+    assert ("patch_apply", "mender") in shown(events(chartered, run))

@@ -53,6 +53,7 @@ class Observer:
     def begin_step(self, key: Hashable, name: str, step_input: object) -> None:
         """Record that a unit of work begins."""
         self._steps[key] = self._run.begin_step(name, step_input)
+        self._steps[key].is_told = True
 
     def end_step(
         self,

@@ -68,6 +68,8 @@ class Scope:
     """
 
     is_step = False
+    # Whether a framework tells of this step by callbacks, which need not run where its work does.
+    is_told = False
     # The call that this is, as its line names it.
     call_id = ""
 
@@ -270,16 +272,21 @@ class Course:
     def find_scope(self, event: str = "") -> Scope:
         """Return what the caller is in the middle of.
 
-        What a thread without a context asks for in no step belongs to the only step that is open.
+        What a thread without a context asks for in no step belongs to the only step that is open;
+        what a task or another thread of the run asks for, to such a step of a framework.
         """
         scope = _HERE.get()
         while scope is not None and scope.run is not self:
             scope = scope.outer
-        if scope is not None or event in OF_THE_RUN:
+        if scope not in (None, self._top) or event in OF_THE_RUN:
             return scope or self._top
         with self.lock:
             above = {id(step.above) for step in self.open_steps}
-            open_steps = [step for step in self.open_steps if id(step) not in above]
+            open_steps = [
+                step
+                for step in self.open_steps
+                if id(step) not in above and (scope is None or step.is_told)
+            ]
         return (
             open_steps[0] if len(open_steps) == 1 and _find_lane() != self._top.lane else self._top
         )
