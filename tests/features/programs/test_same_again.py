@@ -194,3 +194,15 @@ def test_an_artifact_is_named_by_its_path_below_the_project(
     invocation_id = run_whole(project, lambda run: run.artifact("out.txt"))
 
     assert lines_of(project, invocation_id)[-2]["ref"] == "out.txt"
+
+
+def test_a_run_goes_on_where_less_is_captured_by_now(project: Path) -> None:
+    def program(run: Run) -> None:
+        run.step("a", lambda given: given, 1)
+        run.step("b", lambda: 2)
+
+    invocation_id = run_whole(project, program)
+    cut_to(project, invocation_id, 6)
+    (project / ".kittify/config.yaml").write_text("audit: {capture_tool_io: 'off'}\n", encoding="utf-8")
+
+    assert resume(project, invocation_id, program) == invocation_id

@@ -33,9 +33,9 @@ def resume(values: Values) -> int:
     """Say what a resume would do; with a program, do it."""
     invocation_id = str(values["invocation_id"])
     name = values["program"]
-    if name is None and values["rerun"]:
-        raise CallerError("USAGE", "--rerun needs --program", "spec-kitty resume --help")
     if name is None:
+        if values["rerun"]:
+            raise CallerError("USAGE", "--rerun needs --program", "spec-kitty resume --help")
         plan = resuming.plan_resume(shell.here(), invocation_id, home=shell.home())
         write_answer(values, plan.as_value(), _render_plan(plan))
         return 0 if plan.resumable else 1

@@ -102,8 +102,14 @@ class ExpectedEvents:
             self._given_back.add(str(body["source"]).rpartition("/")[2])
         if self._is_parallel(body):
             return self._check_parallel(body, actual)
-        while is_given_back and self._is_called_next() and self._sign(self._next) != actual:
-            self._pass_over(self._in_order[self._next])
+        # what the call did then comes before its result
+        while (
+            is_given_back and self._next < len(self._in_order) and self._sign(self._next) != actual
+        ):
+            at = self._in_order[self._next]
+            if at not in self._made_by:
+                break
+            self._pass_over(at)
             self._next += 1
         if self._next == len(self._in_order):
             return determinism_violation(
@@ -134,9 +140,6 @@ class ExpectedEvents:
 
     def _sign(self, at: int) -> Signature | None:
         return signature(self._lines[self._in_order[at]])
-
-    def _is_called_next(self) -> bool:
-        return self._next < len(self._in_order) and self._in_order[self._next] in self._made_by
 
     def _pass_over(self, at: int) -> None:
         self.passed_over.add(self._lines[at].get("seq"))

@@ -476,11 +476,9 @@ class History:
                 continue
             entry = self._recorded(number)
             line, name = entry.result, "output"
-            if self._events[number] == _EVENTS["step_started"]:
-                line = self.completed(place_of(entry.fields))
-            elif self._events[number] == _EVENTS["model_call"]:
+            if self._events[number] == _EVENTS["model_call"]:
                 line, name = entry.fields, "response"
-            if line is None:
+            if line is None or line["event"] == "step_failed":
                 continue
             try:
                 self.value(line, name)
