@@ -55,7 +55,7 @@ def _read(root: str) -> dict[str, object] | Problem:
         source = read_source(root, STATE_PATH, max_bytes=_MAX_BYTES)
         state = json.loads(source.data) if source else {"actions": {}}
     except SourceError as error:
-        return Problem(STATE_PATH, None, error.problem.reason, forget)
+        return error.problem
     except (ValueError, RecursionError):
         return Problem(STATE_PATH, None, "not JSON", forget)
     actions = state.get("actions") if isinstance(state, dict) else None

@@ -25,6 +25,7 @@ from doctrine import os
 from doctrine.artifact import Artifact, parse_artifact
 from doctrine.git import find_worktree, git_directory
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple, sha256
+from doctrine.text import advise_aside
 from doctrine.yaml_reader import MAX_BYTES, PARSER_VERSION, YamlError, read_yaml
 
 if TYPE_CHECKING:
@@ -381,11 +382,8 @@ def _read_bytes(folder: int, name: str, path: str, max_bytes: int) -> bytes | No
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
-            raise SourceError(
-                Problem(
-                    _escape_path(path), None, "not a plain file", "replace it with a plain file"
-                )
-            )
+            escaped = _escape_path(path)
+            raise SourceError(Problem(escaped, None, "not a plain file", advise_aside(escaped)))
         # One byte more than there should be: a read that comes back short has met the end, so most
         # files take one. The size may be outdated by the time it is read; then reading goes on, to
         # one byte past the limit.
@@ -439,7 +437,7 @@ def _unreadable(path: str, error: OSError) -> SourceError:
     escaped = _escape_path(path)
     if error.errno in (errno.ELOOP, errno.ENOTDIR, errno.EMLINK):
         reason = "a symbolic link, or not the folder it should be; links are never followed"
-        return SourceError(Problem(escaped, None, reason, "replace it with a plain file or folder"))
+        return SourceError(Problem(escaped, None, reason, advise_aside(escaped)))
     reason = f"cannot be read: {os.strerror(error.errno or 0)}"
     return SourceError(Problem(escaped, None, reason, f"make it readable: chmod u+r {escaped}"))
 

@@ -92,6 +92,15 @@ def count(number: int, noun: str, nouns: str = "") -> str:
     return f"{number} {noun if number == 1 else nouns or noun + 's'}"
 
 
+def advise_aside(path: str) -> str:
+    """Return the command that moves away what stands in the place of a file or a folder, and loses
+    nothing; for a link also the one that puts what it leads to in its place."""
+    from shlex import quote  # for a mistake only
+
+    place, aside = quote(path), quote(f"{path}.old")
+    return f"mv {place} {aside}; if it was a link: cp -RL {aside} {place}"
+
+
 def match_glob(pattern: str, text: str) -> bool:
     """Return whether a pattern, in which each `*` stands for any characters, describes the whole
     text.

@@ -28,6 +28,7 @@ import time
 
 from doctrine import os
 from doctrine.light_imports import TYPE_CHECKING
+from doctrine.text import advise_aside
 from specify_cli.errors import EnvironmentFault, InvocationError, StoredDataError
 from specify_cli.record import layout
 
@@ -117,7 +118,7 @@ def open_folder(root: str, parts: Sequence[str], *, create: bool = False) -> int
                     "UNSAFE_PATH",
                     f"{path} is a symbolic link or not a folder; spec-kitty follows no link below "
                     "a project's folder",
-                    f"remove {path} (or move what it points to in its place), then try again",
+                    advise_aside(path),
                 ) from error
             raise
         finally:
@@ -229,7 +230,7 @@ def _not_regular(label: str) -> InvocationError:
     return StoredDataError(
         "NOT_A_REGULAR_FILE",
         f"{label} is a symbolic link, FIFO, device or folder; only a regular file is read as one",
-        f"look at it with `ls -l {label}` and remove it if it does not belong there",
+        advise_aside(label),
     )
 
 

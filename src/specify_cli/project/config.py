@@ -255,7 +255,9 @@ def _load_config(root: str, cache: ParseCache) -> Config:
     except FileNotFoundError:
         return parse_config({}, None)
     except SourceError as error:
-        raise _invalid("the file", "a readable plain file", error.problem.reason) from error
+        invalid = _invalid("the file", "a readable plain file", error.problem.reason)
+        invalid.suggestion = error.problem.repair
+        raise invalid from error
     except YamlError as error:
         raise _invalid(
             f"line {error.line}" if error.line else "the file", "readable YAML", error.reason

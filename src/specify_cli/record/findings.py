@@ -231,9 +231,9 @@ FINDINGS: Mapping[str, FindingKind] = {
     "NOT_A_REGULAR_FILE": (
         ERROR,
         "a link, FIFO or folder stands where a record is expected",
-        "remove it",
+        "move it away, and where it is a link, put the file it leads to in its place",
     ),
-    "UNREADABLE_FILE": (ERROR, "the file cannot be opened", "make it readable"),
+    "UNREADABLE_FILE": (ERROR, "the file cannot be opened", "make it readable (chmod u+r)"),
     "NOT_CHECKED": (
         ERROR,
         "nothing was checked of this record",

@@ -115,7 +115,7 @@ def verify_place(
         lambda seal: seal.encode() in list_seals(),
     )
     extra: list[Finding] = [
-        finding("NOT_A_REGULAR_FILE", path, None, 0, str(data))
+        _find_unread("NOT_A_REGULAR_FILE", path, data)
         for path, data in annexes
         if not isinstance(data, bytes)
     ]
@@ -276,16 +276,20 @@ def verify_file(
             os.close(fd)
     except InvocationError as error:
         code = "UNREADABLE_FILE" if layout.is_cold(place.folder) else "NOT_A_REGULAR_FILE"
-        return _report_unread(place.path, code, str(error))
+        return _report_unread(place.path, code, error)
     except OSError as error:
-        return _report_unread(place.path, "UNREADABLE_FILE", str(error))
+        return _report_unread(place.path, "UNREADABLE_FILE", error)
 
 
-def _report_unread(path: str, code: str, detail: str) -> RecordReport:
+def _find_unread(code: str, path: str, why: Exception | str) -> Finding:
+    """Return the finding for a file that could not be read; what to do is what the error says."""
+    found = finding(code, path, None, 0, str(why))
+    return found._replace(repair=getattr(why, "suggestion", found.repair))
+
+
+def _report_unread(path: str, code: str, why: Exception | str) -> RecordReport:
     """Return the report of a file that could not be read: one finding, and nothing proven."""
-    return RecordReport(
-        path, None, False, "open", 0, None, (finding(code, path, None, 0, detail),), ()
-    )
+    return RecordReport(path, None, False, "open", 0, None, (_find_unread(code, path, why),), ())
 
 
 def _check_objects(reach: Reach, report: RecordReport) -> Iterator[Finding]:
@@ -393,13 +397,13 @@ def verify_path(path: str, anchors: Iterable[str] = ()) -> RecordReport:
     try:
         folder_fd = os.open(place.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError as error:
-        return _report_unread(path, "UNREADABLE_FILE", str(error))
+        return _report_unread(path, "UNREADABLE_FILE", error)
     try:
         fd = durable.open_regular(folder_fd, place.name, os.O_RDONLY, path)
     except InvocationError as error:
-        return _report_unread(path, "NOT_A_REGULAR_FILE", str(error))
+        return _report_unread(path, "NOT_A_REGULAR_FILE", error)
     except OSError as error:
-        return _report_unread(path, "UNREADABLE_FILE", str(error))
+        return _report_unread(path, "UNREADABLE_FILE", error)
     finally:
         os.close(folder_fd)
     try:
@@ -445,7 +449,7 @@ def strays(project: Project) -> Iterator[Finding]:
             yield finding("RECORD_NOT_HERE", f"{layout.ANNEXES}/{name}", None, 0)
             for path, data in annex_files(project.root, name):
                 if isinstance(data, InvocationError):
-                    yield finding("NOT_A_REGULAR_FILE", path, None, 0, str(data))
+                    yield _find_unread("NOT_A_REGULAR_FILE", path, data)
                     continue
                 previous = (open_line(data.rstrip(b"\n")).fields or {}).get("prev")
                 problems, _ = verify_annex(data, file=path, invocation_id=name, tip=str(previous))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -288,3 +290,43 @@ def test_what_nobody_accepted_outside_git_has_no_next_step(cli: Cli, tmp_path: P
 
     assert "CONFIG_WEAKENED .kittify/config.yaml: trail: committed" in told
     assert not any(line.strip() == "next:" for line in told.splitlines())
+
+
+def _break(path: Path, kind: str, aside: Path) -> None:
+    """Let something else stand where a file is expected; what the file held lies at `aside`."""
+    aside.write_bytes(path.read_bytes())
+    path.unlink()
+    if kind == "folder":
+        path.mkdir()
+        (path / "mine").write_text("kept")
+    elif kind == "FIFO":
+        os.mkfifo(path)
+    else:
+        path.symlink_to(aside if kind == "link" else "/nowhere")
+
+
+def test_what_is_no_plain_file_is_moved_away_by_the_command_named_and_nothing_is_lost(
+    cli: Cli, chartered: Path, tmp_path: Path
+) -> None:
+    record = cli("do", "implement WP03", "--json").json()["record_path"]
+    (chartered / ".kittify/charter/context-state.json").write_text('{"actions":{}}')
+    (chartered / ".kittify/config.yaml").write_text("")
+    for path in (record, ".kittify/charter/charter.md", ".kittify/charter/context-state.json", ".kittify/config.yaml"):
+        for kind in ("folder", "FIFO", "dangling", "link"):
+            target, aside = chartered / path, tmp_path / "aside"
+            _break(target, kind, aside)
+            before, place = aside.read_bytes(), (path, kind)
+            repairs = {item["repair"] for item in cli("doctor", "--json").json()["findings"] if item["path"] == path}
+            assert len(repairs) == 1, (place, repairs)
+            move, _, copy = repairs.pop().partition("; if it was a link: ")
+            assert move == f"mv {path} {path}.old", place
+            subprocess.run(move.split(), cwd=chartered, check=True)
+            if kind == "link":
+                subprocess.run(copy.split(), cwd=chartered, check=True)
+                assert target.read_bytes() == before and not target.is_symlink(), place
+            moved = chartered / f"{path}.old"
+            assert (moved / "mine").read_text() == "kept" if kind == "folder" else moved.lstat(), place
+            assert not target.exists() or path not in cli("doctor").out, place
+            shutil.rmtree(moved) if kind == "folder" else moved.unlink()
+            target.unlink(missing_ok=True)
+            target.write_bytes(before)
