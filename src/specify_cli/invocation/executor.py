@@ -427,11 +427,11 @@ def _freeze_inputs(routed: Routed, context: CharterContextResult, request: Reque
 def _read_settled(records: FileRecordStore, place: Place) -> Record:
     """Return a record; if it has a closing line, that line is durable. Raises StoredDataError
     RECORD_DAMAGED."""
-    record = require_started(_read_held(records.hold(place)), place)
+    record = require_started(records.root, _read_held(records.hold(place)), place)
     if record.completed is not None and place.folder == layout.RECORDS:
         # The writer of the closing line may have died before it was durable, or may still remove
         # it after a failed sync.
-        record = require_started(_read_held(records.hold_durably(place)), place)
+        record = require_started(records.root, _read_held(records.hold_durably(place)), place)
     return record
 
 

@@ -39,7 +39,13 @@ from specify_cli.record.seal import open_line
 from specify_cli.storage.checking import read_annex_files, read_lines, verify_place
 from specify_cli.storage.index import Index
 from specify_cli.storage.objects import FileObjectStore
-from specify_cli.storage.store import FileRecordStore, Place, open_place, require_started
+from specify_cli.storage.store import (
+    FileRecordStore,
+    Place,
+    describe_unstarted,
+    open_place,
+    require_started,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -145,7 +151,6 @@ def fits_mission(mission: str | None, name: str) -> bool:
 
 
 COUNTED = 1_000
-NOT_STARTED = "no started line can be read; run `spec-kitty invocations verify --all`"
 
 
 class Listing(NamedTuple):
@@ -194,10 +199,16 @@ def list_invocations(project: Project, filters: Filters, limit: int) -> Listing:
             problems.append(f"{place.path}: {error}")
             continue
         if row is None:
-            problems.append(f"{place.path}: {NOT_STARTED}")
+            problems.append(tell_unstarted(project.root, place))
         elif filters.accept(row):
             rows.append(row)
     return Listing(tuple(rows), tuple(dict.fromkeys([*problems, *index.problems])), unread)
+
+
+def tell_unstarted(root: str, place: Place) -> str:
+    """Return why a record's first line cannot be read, and what to do, as a sentence for people."""
+    error = describe_unstarted(root, place)
+    return f"{error.message}; {error.suggestion}"
 
 
 def read_spent(root: str, place: Place) -> Spent | None:
@@ -316,7 +327,7 @@ def read_live_runs(
         if (begin is not None and begun < begin) or (end is not None and begun >= end):
             continue
         try:
-            record = require_started(read_record(project.root, place), place)
+            record = require_record(project.root, place)
             # A replay is a question about a run, as in a list, and no run.
             if (record.started.get("run_kind") or "live") == "live":
                 yield tell(place, record, annex_events(project.root, place.invocation_id))
@@ -365,6 +376,12 @@ def read_record(root: str, place: Place) -> Record | None:
     if place.profile_id is None:
         return _read_older(root, place)
     return read_file(FileRecordStore(root).hold(place))
+
+
+def require_record(root: str, place: Place) -> Record:
+    """Return what `read_record` returns. Without a started line it raises as `describe_unstarted`
+    says."""
+    return require_started(root, read_record(root, place), place)
 
 
 def _read_older(root: str, place: Place) -> Record | None:
@@ -526,7 +543,7 @@ def view_invocation(project: Project, invocation_id: str) -> dict[str, object]:
     the look. Raises InvocationError.
     """
     place = Index(project.root).resolve(invocation_id)
-    record = require_started(read_record(project.root, place), place)
+    record = require_record(project.root, place)
     row = _make_row(record, place)
     report = verify_place(project, place)
     started, completed, entries = record.started, record.completed or {}, record.entries

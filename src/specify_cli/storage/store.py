@@ -40,6 +40,7 @@ from specify_cli.record.record import (
     Refusal,
     Tip,
     chain,
+    is_stand_in,
     plan_after_power_cut,
     plan_append,
 )
@@ -254,15 +255,27 @@ def keep(root: str, paths: Sequence[str]) -> None:
         link_second_names(root, paths)
 
 
-def require_started(record: Record | None, place: Place) -> Record:
-    """Return a record whose first line can be read. Raises StoredDataError RECORD_DAMAGED."""
+def require_started(root: str, record: Record | None, place: Place) -> Record:
+    """Return a record whose first line can be read. Raises as `describe_unstarted` says."""
     if record is None:
-        raise StoredDataError(
-            "RECORD_DAMAGED",
-            f"{place.path}: no started line can be read",
-            f"spec-kitty invocations verify {place.invocation_id}",
-        )
+        raise describe_unstarted(root, place)
     return record
+
+
+def describe_unstarted(root: str, place: Place) -> StoredDataError:
+    """Return the error for a record without its first line: WITHHELD where a safe export left it
+    out, else RECORD_DAMAGED."""
+    if is_stand_in(open_line(FileRecordStore(root).head(place)).fields or {}):
+        return StoredDataError(
+            "WITHHELD",
+            f"{place.path}: the safe export that it came in left its first line out",
+            "ask its owner for an export without --safe",
+        )
+    return StoredDataError(
+        "RECORD_DAMAGED",
+        f"{place.path}: no started line can be read",
+        f"spec-kitty invocations verify {place.invocation_id}",
+    )
 
 
 def open_place(root: str, place: Place) -> int:

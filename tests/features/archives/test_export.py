@@ -648,6 +648,35 @@ def test_a_replay_says_what_it_needs_was_withheld(cli: Cli, chartered: Path, els
     assert "withheld: redaction: code-name" in told[1]["message"]
 
 
+def test_a_record_without_its_first_line_is_said_to_be_withheld_by_every_reader(
+    cli: Cli, chartered: Path, elsewhere: Path
+) -> None:
+    """It is no damage, and verify has nothing against it."""
+    one = named_run(chartered, "implement the ORCHID-17 thing")
+    later_rule(chartered)
+    cli("invocations", "export", one, "--safe", "-o", "safe.tar")
+    cli("invocations", "import", str(chartered / "safe.tar"), cwd=elsewhere)
+    shown = cli("invocations", "show", one, "--json", cwd=elsewhere).error()
+    listed = cli("invocations", "list", cwd=elsewhere).err
+    told = cli("invocations", "list", cwd=elsewhere).err + cli("report", cwd=elsewhere).err  # room: report
+
+    assert cli("invocations", "verify", "--all", cwd=elsewhere).code == 0
+    assert shown["error_code"] == "WITHHELD" and "without --safe" in shown["suggestion"]
+    assert f"{shown['message']}; {shown['suggestion']}" in listed
+    assert "left its first line out" in told and "can be read" not in told
+
+
+def test_a_page_that_is_to_be_safe_is_refused_with_what_can_be_had(cli: Cli, chartered: Path) -> None:
+    one, two = named_run(chartered), named_run(chartered)
+    refused = cli("invocations", "export", one, "--html", "run.html", "--safe", "--json").error()  # room: view
+    command = refused["suggestion"].partition(": ")[2].replace("FILE", "safe.tar").split()
+    several = cli("invocations", "export", one, two, "--html", "run.html", "--json").error()
+
+    assert "takes no --safe" in refused["message"]
+    assert cli(*command[1:]).code == 0 and (chartered / "safe.tar").exists()
+    assert several["message"].endswith("found 2") and several["suggestion"] == "give one ID"
+
+
 def test_runs_are_compared_as_far_as_nothing_is_withheld(cli: Cli, chartered: Path, elsewhere: Path) -> None:
     run = named_run(chartered)
     whole = str(next((chartered / layout.RECORDS).glob("*.jsonl")))

@@ -24,9 +24,8 @@ from specify_cli.invocation.recorder import Batch, Recorder
 from specify_cli.libraries.ssh.signatures import sign_text
 from specify_cli.project.config import Project
 from specify_cli.record.ids import rfc3339
-from specify_cli.record.reading.views import read_file
 from specify_cli.storage.index import Index
-from specify_cli.storage.store import FileRecordStore, require_started
+from specify_cli.storage.queries import require_record
 
 
 class Wish(NamedTuple):
@@ -59,7 +58,7 @@ def approve(
             "let a person run the command in a terminal of their own",
         )
     place = Index(project.root).resolve(invocation_id)
-    record = require_started(read_file(FileRecordStore(project.root).hold(place)), place)
+    record = require_record(project.root, place)
     if record.completed is not None:
         raise CallerError(
             "ALREADY_COMPLETED", f"{place.invocation_id} is closed", "approve before the work ends"

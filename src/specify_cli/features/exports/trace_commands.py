@@ -19,7 +19,7 @@ from specify_cli.features.exports import agent_trace, otlp, perfetto
 from specify_cli.features.search.commands import open_index
 from specify_cli.features.search.why import explain_file
 from specify_cli.libraries.archive import archive
-from specify_cli.libraries.archive.options import open_export
+from specify_cli.libraries.archive.options import open_export, require_one
 from specify_cli.libraries.archive.withholding import Search, Withheld, stand_ins, withhold_lines
 from specify_cli.libraries.timeline.run import Run, encode_document, read_run
 from specify_cli.project.config import Project
@@ -52,8 +52,8 @@ def export_trace(values: Values) -> int:
     project, ids = open_export(values, target, in_clear=True)
     if values.get("proofs"):
         raise CallerError("USAGE", f"--format {form} takes no --proofs", "leave it out")
-    if chosen.of_one and len(ids) != 1:
-        raise CallerError("USAGE", f"--format {form} takes one record", "give one ID")
+    if chosen.of_one:
+        require_one(values, f"--format {form}")
     index = Index(project.root)
     places = sorted({index.resolve(text) for text in ids}, key=lambda place: place.invocation_id)
     runs = [_read(project, place, safe=bool(values["safe"])) for place in places]

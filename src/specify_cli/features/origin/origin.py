@@ -62,8 +62,8 @@ from specify_cli.record.story.summary import summarize_story
 from specify_cli.record.story.telling import tell_story
 from specify_cli.storage.checking import verify_place
 from specify_cli.storage.index import Index
-from specify_cli.storage.queries import annex_events, read_record, read_test_commands
-from specify_cli.storage.store import Place, require_started
+from specify_cli.storage.queries import annex_events, read_test_commands, require_record
+from specify_cli.storage.store import Place
 
 # What an approval is worth whose signature was checked, as a timeline's status says it.
 _CHECKED = "(signed by a trusted key)"
@@ -321,7 +321,7 @@ def _read_pieces(value: object) -> Iterator[str]:
 
 def read_writer(project: Project, place: Place, reading: Reading = Reading()) -> Writer:
     """Return what the record at a place says of its invocation. Raises InvocationError."""
-    record = require_started(read_record(project.root, place), place)
+    record = require_record(project.root, place)
     commands = reading.commands
     if commands is None:
         commands = read_test_commands(project.root, record.started)

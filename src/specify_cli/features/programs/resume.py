@@ -44,8 +44,8 @@ from specify_cli.routing.registry import ProfileRegistry
 from specify_cli.storage.checking import read_record_lines, verify_lines, verify_place
 from specify_cli.storage.index import Index
 from specify_cli.storage.objects import FileObjectStore
-from specify_cli.storage.queries import read_record, read_whole
-from specify_cli.storage.store import Place, place_of, require_started
+from specify_cli.storage.queries import read_record, read_whole, require_record
+from specify_cli.storage.store import Place, place_of
 
 _MOST_NAMES = 5
 
@@ -366,7 +366,7 @@ def _read_intact(project: Project, place: Place) -> Record:
     Raises StoredDataError RECORD_DAMAGED. A torn tail is the next append's to fix.
     """
     _require_sound(place, verify_place(project, place))
-    return require_started(read_record(project.root, place), place)
+    return require_record(project.root, place)
 
 
 def _require_sound(place: Place, report: RecordReport) -> None:

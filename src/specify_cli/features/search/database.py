@@ -37,13 +37,13 @@ from specify_cli.storage.checking import list_annexed
 from specify_cli.storage.index import Index, Key
 from specify_cli.storage.queries import (
     COUNTED,
-    NOT_STARTED,
     Filters,
     Listing,
     Row,
     annex_events,
     read_row,
     read_spent,
+    tell_unstarted,
 )
 from specify_cli.storage.store import FileRecordStore, Place
 
@@ -321,7 +321,7 @@ class SearchIndex:
         first = _read_fields(data[: data.find(b"\n") + 1]) or {}
         is_started = first.get("event") == "started"
         if not is_started:
-            self.problems.append(f"{place.path}: {NOT_STARTED}")
+            self.problems.append(tell_unstarted(self.project.root, place))
         closed, is_unread = not was_open, False
         start = min(start, end)
         marks: set[tuple[str, str]] = set()
@@ -586,7 +586,7 @@ class SearchIndex:
         except (OSError, InvocationError):
             return None  # it is gone since
         if row is None:
-            self.problems.append(f"{place.path}: {NOT_STARTED}")
+            self.problems.append(tell_unstarted(self.project.root, place))
         return row
 
     def _make_hits(self, row: Row, place: Place, lines: _Lines, text: str) -> Iterator[Hit]:

@@ -5,19 +5,19 @@ from __future__ import annotations
 from specify_cli.cli.terminal.output import one_line, write_answer
 from specify_cli.errors import CallerError
 from specify_cli.features.view.page import write_page
-from specify_cli.libraries.archive.options import open_export
+from specify_cli.libraries.archive.options import open_export, require_one
 from specify_cli.room import Values
 from specify_cli.storage.index import Index
 
 
 def export_page(values: Values) -> int:
     """Write the page of one record."""
-    project, ids = open_export(values, "html", in_clear=True)
-    if len(ids) != 1 or values["safe"] or values["format"] != "archive":
+    project, _ = open_export(values, "html", in_clear=True)
+    if values["format"] != "archive":
         raise CallerError(
-            "USAGE", "--html takes one record, no --safe and no --format", "give one ID"
+            "USAGE", "--html and --format exclude each other", "leave one of them out"
         )
-    place = Index(project.root).resolve(ids[0])
+    place = Index(project.root).resolve(require_one(values, "--html", "safe"))
     page = write_page(project, place, str(values["html"]), proofs=bool(values.get("proofs")))
     lines = [
         f"{one_line(page.path)}: the page of {page.invocation_id}, {page.size} bytes",

@@ -10,6 +10,23 @@ from specify_cli.room import Values
 _HELP = "spec-kitty invocations export --help"
 
 
+def require_one(values: Values, form: str, *without: str) -> str:
+    """Return the one id that is exported in a form of one record, which does not take these
+    options. Raises CallerError USAGE."""
+    ids = shell.get_texts(values, "ids")
+    extra = " and ".join(f"--{name}" for name in without if values[name])
+    if extra:
+        raise CallerError(
+            "USAGE",
+            f"{form} holds a record as it is and takes no {extra}",
+            f"without it, or as an archive: spec-kitty invocations export {' '.join(ids)} {extra} "
+            "--output FILE",
+        )
+    if len(ids) != 1:
+        raise CallerError("USAGE", f"{form} takes one record, found {len(ids)}", "give one ID")
+    return ids[0]
+
+
 def open_export(
     values: Values, target: str, *, of_all: bool = False, in_clear: bool = False
 ) -> tuple[Project, list[str]]:

@@ -4,12 +4,12 @@ of others."""
 from __future__ import annotations
 
 from doctrine.text import count
-from specify_cli.cli.terminal.output import one_line, write_json, write_note, write_text
+from specify_cli.cli.terminal.output import one_line, write_answer, write_note
 from specify_cli.errors import CallerError, StoredDataError
 from specify_cli.features.approvals.approvals import judge_approvals
 from specify_cli.features.witness.testimony import make_testimony
 from specify_cli.libraries.archive import archive
-from specify_cli.libraries.archive.options import open_export
+from specify_cli.libraries.archive.options import open_export, require_one
 from specify_cli.libraries.ssh.options import read_signers
 from specify_cli.record.reading.views import read_file
 from specify_cli.room import Values
@@ -24,12 +24,9 @@ def export_testimony(values: Values) -> int:
     if values["format"] != "testimony":
         what = "--allowed-signers and --revoked go with --format testimony"
         raise CallerError("USAGE", what, "spec-kitty invocations export --help")
-    project, ids = open_export(values, "output")
-    if len(ids) != 1 or values["safe"] or values["proofs"]:
-        raise CallerError(
-            "USAGE", "--format testimony takes one record, no --safe and no --proofs", "give one ID"
-        )
-    place = Index(project.root).resolve(ids[0])
+    project, _ = open_export(values, "output")
+    one = require_one(values, "--format testimony", "safe", "proofs")
+    place = Index(project.root).resolve(one)
     archive.require_whole(verify_place(project, place), place)
     record = read_file(FileRecordStore(project.root).hold(place))
     if record is None or not record.sealed:
@@ -44,19 +41,14 @@ def export_testimony(values: Values) -> int:
     output = str(values["output"])
     archive.create_file(output, data)
     valid = sum(item.problem is None and item.signed for item in judged)
-    if values["json"]:
-        write_json(
-            {
-                "path": output,
-                "invocation_id": place.invocation_id,
-                "approvals": valid,
-                "sha256": digest(data),
-            }
-        )
-    else:
-        write_text(
-            f"{one_line(output)}: {place.invocation_id} with {count(valid, 'signed approval')}"
-        )
+    value = {
+        "path": output,
+        "invocation_id": place.invocation_id,
+        "approvals": valid,
+        "sha256": digest(data),
+    }
+    line = f"{one_line(output)}: {place.invocation_id} with {count(valid, 'signed approval')}"
+    write_answer(values, value, [line])
     if signers is None:
         write_note("no approval counts without --allowed-signers FILE: it says whose keys do")
     return 0
