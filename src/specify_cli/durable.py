@@ -106,24 +106,25 @@ def open_folder(root: str, parts: Sequence[str], *, create: bool = False) -> int
     Raises FileNotFoundError if it is absent and not to be made, StoredDataError UNSAFE_PATH if a
     component below root is a symbolic link or not a folder.
     """
-    here = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     path = root
-    for part in parts:
-        path = f"{path}/{part}"
-        try:
-            below = _open_below(here, part, create)
-        except OSError as error:
-            if error.errno in (errno.ELOOP, errno.ENOTDIR, errno.EMLINK):
-                raise StoredDataError(
-                    "UNSAFE_PATH",
-                    f"{path} is a symbolic link or not a folder; spec-kitty follows no link below "
-                    "a project's folder",
-                    advise_aside(path),
-                ) from error
-            raise
-        finally:
-            os.close(here)
-        here = below
+    try:
+        here = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        for part in parts:
+            path = f"{path}/{part}"
+            try:
+                below = _open_below(here, part, create)
+            finally:
+                os.close(here)
+            here = below
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENOTDIR, errno.EMLINK):
+            raise StoredDataError(
+                "UNSAFE_PATH",
+                f"{path} is a symbolic link or not a folder; spec-kitty follows no link below "
+                "a project's folder",
+                advise_aside(path),
+            ) from error
+        raise
     return here
 
 

@@ -13,6 +13,7 @@ import errno
 from doctrine import os
 from doctrine.git import GitNotStarted
 from doctrine.light_imports import TYPE_CHECKING
+from doctrine.text import advise_aside
 from specify_cli.cli.tables.command_table import Command, choose_run
 from specify_cli.cli.tables.points import is_own, load
 from specify_cli.cli.terminal.output import write_error
@@ -60,7 +61,7 @@ def run(command: Command, values: Values) -> int:
         if os.environ.get("SPEC_KITTY_DEBUG"):
             raise
         if isinstance(error, OSError):
-            return fail(_access_failed(error), 1)
+            return fail(explain_access(error), 1)
         missing = find_extra(error, command.path[0]) if isinstance(error, ImportError) else None
         if missing is not None:
             return fail(missing, 1)
@@ -150,7 +151,7 @@ def call_for(kind: type, run: str, *arguments: object) -> Any:
     return value
 
 
-def _access_failed(error: OSError) -> EnvironmentFault:
+def explain_access(error: OSError) -> EnvironmentFault:
     """Return the error for what the file system refuses on the reading side, naming what it
     refused."""
     if isinstance(error, GitNotStarted):
@@ -162,9 +163,10 @@ def _access_failed(error: OSError) -> EnvironmentFault:
         from specify_cli.durable import write_failed  # for a disk that is full
 
         return write_failed(what, error)
-    return EnvironmentFault(
-        "ACCESS_FAILED",
-        f"cannot read or write {what}: {error.strerror or error}",
-        "check that it is there and that you may read and write it (`ls -ld`), then run the "
-        "command again",
-    )
+    repair = f"check that it is there and that you may read and write it (`ls -ld {what}`)"
+    if error.errno in (errno.ENOTDIR, errno.EISDIR) and os.path.isabs(what):
+        while not os.path.lexists(what):
+            what = os.path.dirname(what)
+        repair = advise_aside(what)
+    why = f"cannot read or write {what}: {error.strerror or error}"
+    return EnvironmentFault("ACCESS_FAILED", why, f"{repair}, then run the command again")

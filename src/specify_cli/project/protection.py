@@ -296,7 +296,9 @@ def _read_all(git_dir: str | None) -> tuple[dict[str, object], bool]:
     try:
         data = durable.read_own(f"{git_dir}/kittify", ACCEPTED, _MAX_ACCEPTED)
     except (OSError, InvocationError) as error:
-        raise _damaged(git_dir, str(error)) from error
+        damaged = _damaged(git_dir, str(error))
+        damaged.suggestion = getattr(error, "suggestion", damaged.suggestion)
+        raise damaged from error
     if data is None:
         return {}, True
     try:

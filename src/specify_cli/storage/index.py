@@ -151,7 +151,10 @@ class Index:
 
     def _note_unwritten(self, path: str, error: OSError | InvocationError) -> None:
         """Note that a derived file could not be written, as a sentence for people."""
-        reason = error.strerror if isinstance(error, OSError) else error
+        reason: object = error
+        if isinstance(error, OSError):
+            reason, name = error.strerror, error.filename2
+            path = f"{layout.EVENTS}/{name}" if name else path
         self.problems.append(f"{path}: {reason}; it stays as it was: lists are whole, but slower")
 
     def _lock_folder(self, wait: float) -> durable.folder:
@@ -593,7 +596,8 @@ class Index:
         durable.replace(folder_fd, "invocation-index.jsonl", data, durable.PRIVATE, sync=False)
 
     def forget(self) -> None:
-        """Remove index and stamp; the next list makes them again.
+        """Remove index and stamp; the next list makes them again. A folder in their place is moved
+        away.
 
         Raises OSError, StoredDataError, EnvironmentFault LOCK_TIMEOUT.
         """
@@ -603,6 +607,9 @@ class Index:
                     os.unlink(name, dir_fd=folder_fd)
                 except FileNotFoundError:
                     continue
+                except OSError:  # a folder, whatever it holds
+                    old = f"{name}.old"
+                    os.rename(name, old, src_dir_fd=folder_fd, dst_dir_fd=folder_fd)
 
     def rows_recorded(self) -> int:
         """Return how many rows the index holds, whether or not they are right.

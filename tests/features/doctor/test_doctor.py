@@ -14,7 +14,7 @@ import pytest
 from specify_cli.features.doctor.doctor import Rooms, examine
 from specify_cli.invocation.executor import ProfileInvocationExecutor
 from specify_cli.project.config import load_project
-from support import Cli, git, run_obeying_modes, valid
+from support import Cli, git, run_obeying_modes, valid, wait_until
 
 RECORDS = ".kittify/events/profile-invocations"
 DAY = 86_400_000_000_000
@@ -296,6 +296,11 @@ def _break(path: Path, kind: str, aside: Path) -> None:
     """Let something else stand where a file is expected; what the file held lies at `aside`."""
     aside.write_bytes(path.read_bytes())
     path.unlink()
+    _stand_in(path, kind, aside)
+
+
+def _stand_in(path: Path, kind: str, aside: Path) -> None:
+    """Put something else where a file is expected."""
     if kind == "folder":
         path.mkdir()
         (path / "mine").write_text("kept")
@@ -330,3 +335,81 @@ def test_what_is_no_plain_file_is_moved_away_by_the_command_named_and_nothing_is
             shutil.rmtree(moved) if kind == "folder" else moved.unlink()
             target.unlink(missing_ok=True)
             target.write_bytes(before)
+
+
+def _find(cli: Cli, code: str) -> list[tuple[str, str]]:
+    found = cli("doctor", "--json").json()["findings"]
+    return [(item["path"], item["repair"]) for item in found if item["code"] == code]
+
+
+def test_a_folder_in_the_place_of_the_index_is_moved_away_by_the_command_named(cli: Cli, chartered: Path) -> None:
+    one = cli("do", "implement WP03", "--json").json()["invocation_id"]
+    for name in ("invocation-index.jsonl", "invocation-index.stamp"):
+        path = chartered / ".kittify/events" / name
+        path.unlink(missing_ok=True)
+        path.mkdir()
+        (path / "mine").write_text("kept")
+        (found,) = wait_until(lambda: _find(cli, "STALE_INDEX"))  # what changed just now is not relied on
+        done = cli(*found[1].split()[1:])
+
+        assert (done.code, _find(cli, "STALE_INDEX")) == (0, []), name
+        assert one in cli("invocations", "list").out
+        assert (chartered / ".kittify/events" / f"{name}.old/mine").read_text() == "kept"
+
+
+def test_a_torn_end_is_closed_as_what_it_says_that_the_run_ended_in(cli: Cli, chartered: Path) -> None:
+    answer = cli("do", "implement WP03", "--json").json()
+    cli("profile-invocation", "complete", answer["invocation_id"], "--outcome", "failed")
+    record = chartered / answer["record_path"]
+    whole = record.read_bytes()
+    for cut, outcome in ((1, "failed"), (40, "failed"), (len(whole.split(b"\n")[-2]) - 40, "abandoned")):
+        record.write_bytes(whole[:-cut])
+        (found,) = _find(cli, "TORN_TAIL")
+        command, _, why = found[1].partition("  (")
+        cli(*command.split()[1:])
+
+        assert command.endswith(f"--outcome {outcome}") and "done" in why, cut
+        assert _find(cli, "TORN_TAIL") == [] and f'"outcome":"{outcome}"'.encode() in record.read_bytes(), cut
+
+
+def test_a_record_of_which_no_line_is_whole_is_not_to_be_closed(cli: Cli, chartered: Path) -> None:
+    record = chartered / cli("do", "implement WP03", "--json").json()["record_path"]
+    record.write_bytes(record.read_bytes()[:100])
+
+    assert [repair for _, repair in _find(cli, "TORN_TAIL")] == ["restore the record from another clone"]
+
+
+def test_gitattributes_that_are_no_file_are_named_and_stop_nobody(process: Cli, chartered: Path) -> None:
+    """A FIFO is not waited for, and git reads no link."""
+    process("do", "implement WP03")
+    path = chartered / ".kittify/events/.gitattributes"
+    kept = path.read_bytes()
+    (chartered / "elsewhere").write_bytes(kept)
+    for kind in ("folder", "FIFO", "link"):
+        path.unlink()
+        _stand_in(path, kind, chartered / "elsewhere")
+        (found,) = [item for item in process("doctor", "--json").json()["findings"] if "gitattributes" in item["path"]]
+        subprocess.run(found["repair"].partition(";")[0].split(), cwd=chartered, check=True)
+        assert process("init").code == 0, kind
+        assert path.read_bytes() == kept, kind
+        moved = path.with_name(".gitattributes.old")
+        shutil.rmtree(moved) if kind == "folder" else moved.unlink()
+
+
+def test_folders_that_are_none_are_named_with_the_command_that_moves_them(cli: Cli, chartered: Path) -> None:
+    """Their files were called altered, or a check failed and was to be reported as a defect."""
+    cli("do", "implement WP03")
+    for name in (".kittify/events/objects", ".kittify/local", ".kittify/trail", ".git/kittify"):
+        path = chartered / name
+        path.mkdir(exist_ok=True)
+        path.rename(chartered / "kept")
+        path.write_text("mine")
+        found = cli("doctor", "--json").json()["findings"]
+        named = [item for item in found if str(path) in item["message"]]
+        advice = {item["repair"].partition(";")[0] for item in named}
+        assert advice == {f"mv {path} {path}.old"}, (name, found)
+        assert all("report it" not in item["repair"] for item in found), (name, found)
+        subprocess.run(["mv", str(path), f"{path}.old"], check=True)
+        (chartered / "kept").rename(path)
+        found = cli("doctor", "--json").json()["findings"]
+        assert not [item for item in found if str(path) in item["message"]], name

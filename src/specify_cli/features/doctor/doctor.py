@@ -19,6 +19,8 @@ from ulid import ULID
 from charter.inputs import exposures, files_of, load_inputs
 from charter.state import state_problem
 from doctrine.text import count
+from specify_cli import durable
+from specify_cli.cli.run import explain_access
 from specify_cli.errors import InvocationError, say_failure
 from specify_cli.invocation.executor import ProfileInvocationExecutor
 from specify_cli.project.checks import Finding, list_names
@@ -26,7 +28,7 @@ from specify_cli.project.config import Project
 from specify_cli.project.decisions import read_decisions
 from specify_cli.project.tracked import tracked_private
 from specify_cli.record import layout
-from specify_cli.record.findings import ERROR, INFO, WARNING, RecordReport
+from specify_cli.record.findings import ERROR, FINDINGS, INFO, WARNING, RecordReport
 from specify_cli.record.reading.done_note import judge_end
 from specify_cli.record.reading.views import fields_of, read_file
 from specify_cli.record.record import is_invocation_id
@@ -53,6 +55,8 @@ _HOOK_SECONDS = 60
 _DIGEST = re.compile(r"\b[0-9a-f]{64}\b")
 
 _MOST_NAMED = 10
+# Folders whose absence is no problem, and whose place nothing else may take.
+_FOLDERS = (layout.OBJECTS, layout.ANNEXES, layout.LOCAL, layout.LOCAL_OBJECTS, layout.IMPORTED)
 # What verify mentions and nobody has to fix.
 _NOT_REPORTED = {"UNSEALED_RECORD", "RECOVERED"}
 
@@ -134,6 +138,7 @@ def examine(
     yield from _check_sources(project, cache)
     yield from _check_shields(project)
     yield from _check_ignored_objects(project)
+    yield from _check_folders(project)
     yield from _check_index(project)
     yield from _check_worktrees(project)
     yield from _check_records(project, clock() // 1_000_000, rooms)
@@ -160,8 +165,11 @@ def _guard(
         raise
     # what a room does wrong must not hide what the others find
     except BaseException as error:
-        what = f"a check failed, so what it looks for is not known: {type(error).__name__}: {error}"
-        repair = "report it to whoever wrote the room"
+        why, repair = f"{type(error).__name__}: {error}", "report it to whoever wrote the room"
+        if isinstance(error, OSError):
+            fault = explain_access(error)
+            why, repair = fault.message, fault.suggestion
+        what = f"a check failed, so what it looks for is not known: {why}"
         findings.append(Finding("CHECK_FAILED", WARNING, name, what, repair))
     yield from findings
 
@@ -212,8 +220,10 @@ def _check_shields(project: Project) -> Iterator[Finding]:
         if not os.path.isdir(f"{project.root}/{folder}"):
             continue
         try:
-            with open(f"{project.root}/{path}", "rb") as file:
-                unchanged = file.read(4096) == GITATTRIBUTES
+            unchanged = durable.read_below(project.root, path, 4096) == GITATTRIBUTES
+        except InvocationError as error:
+            yield Finding(error.code, WARNING, path, error.message, error.suggestion)
+            continue
         except OSError:
             unchanged = False
         if not unchanged:
@@ -240,6 +250,18 @@ def _check_ignored_objects(project: Project) -> Iterator[Finding]:
         )
 
 
+def _check_folders(project: Project) -> Iterator[Finding]:
+    """Yield a finding for each folder below that of the records' that is none."""
+    for path in (*_FOLDERS, layout.TRAIL, layout.COLD):
+        try:
+            with durable.folder(project.root, path):
+                pass
+        except FileNotFoundError:
+            pass
+        except InvocationError as error:
+            yield Finding(error.code, ERROR, path, error.message, error.suggestion)
+
+
 def _check_index(project: Project) -> Iterator[Finding]:
     if not os.path.isdir(f"{project.root}/{layout.EVENTS}"):
         return
@@ -250,7 +272,8 @@ def _check_index(project: Project) -> Iterator[Finding]:
     except InvocationError as error:
         yield Finding(error.code, ERROR, layout.RECORDS, error.message, error.suggestion)
         return
-    if before != rows:
+    unwritten = (layout.INDEX, layout.INDEX_STAMP)
+    if before != rows or any(item.startswith(unwritten) for item in index.problems):
         end = "; ".join(index.problems) or "looking at it made it right"
         what = f"it held {before} rows for {rows} records; {end}"
         yield Finding("STALE_INDEX", INFO, layout.INDEX, what, "spec-kitty invocations reindex")
@@ -372,10 +395,19 @@ def _check_unpublished(project: Project) -> Iterator[Finding]:
 
 def _suggest_next(project: Project, report: RecordReport, finding: findings.Finding) -> str:
     """Return what to do about a finding here, where that is more than it can say of itself."""
-    if finding.code == "TORN_TAIL" and report.sealed and report.invocation_id is not None:
+    if finding.code == "TORN_TAIL":
+        if report.tip is None:
+            return FINDINGS["UNREADABLE_LINE"][2]
         if report.status != "open":
             return f"truncate -s {finding.offset} {finding.file}"
-        return f"spec-kitty profile-invocation complete --invocation-id {report.invocation_id}"
+        tail = durable.read_below(project.root, finding.file)[finding.offset :]
+        said = re.search(rb'"outcome":"(done|failed|abandoned)"', tail)
+        outcome = said[1].decode() if said else "abandoned"
+        return (
+            f"spec-kitty profile-invocation complete --invocation-id {report.invocation_id} "
+            f"--outcome {outcome}  (or done, failed or abandoned, as it ended; if it is still at "
+            "work, its next event does it)"
+        )
     named = _DIGEST.search(finding.message)
     if (
         finding.code in ("OBJECT_MISSING", "OBJECT_ALTERED", "SNAPSHOT_INVALID")
