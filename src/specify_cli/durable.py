@@ -77,6 +77,8 @@ def write_failed(what: str, error: OSError) -> EnvironmentFault:
     own: then the lines may be there, and to run the command again would write them twice.
     """
     reason = os.strerror(error.errno) if error.errno else str(error)
+    named = os.fsdecode(error.filename2 or error.filename or what)
+    what = named if os.path.isabs(named) else what
     if isinstance(error, NotTakenBack):
         return EnvironmentFault(
             "WRITE_FAILED",
@@ -124,6 +126,7 @@ def open_folder(root: str, parts: Sequence[str], *, create: bool = False) -> int
                 "a project's folder",
                 advise_aside(path),
             ) from error
+        error.filename = path
         raise
     return here
 
@@ -219,6 +222,7 @@ def open_regular(folder_fd: int, name: str, flags: int, label: str) -> int:
     except OSError as error:
         if error.errno in _NOT_A_FILE:
             raise _not_regular(label) from error
+        error.filename = label
         raise
     if not stat.S_ISREG(os.fstat(fd).st_mode):
         os.close(fd)
@@ -384,7 +388,7 @@ def read_own(path: str, name: str, limit: int, *, closed: int = 0o022) -> bytes 
                     "NOT_OURS",
                     f"{path}/{name} belongs to another user or is open to others (mode "
                     f"{stat.S_IMODE(state.st_mode):04o})",
-                    f"remove {path}/{name}, or make it yours alone: chmod 600 {path}/{name}",
+                    f"if it is yours: chmod 600 {path}/{name}; else move it away",
                 )
             return os.pread(fd, limit, 0)
     except FileNotFoundError:

@@ -18,7 +18,7 @@ import re
 from doctrine import os
 from doctrine.light_imports import TYPE_CHECKING
 from specify_cli import durable
-from specify_cli.errors import EnvironmentFault, InvocationError
+from specify_cli.errors import EnvironmentFault, InvocationError, say_failure
 from specify_cli.project.config import Project, parse_config
 from specify_cli.record import layout
 from specify_cli.record.findings import Finding, RecordReport, finding
@@ -281,13 +281,13 @@ def verify_file(
         return _report_unread(place.path, "UNREADABLE_FILE", error)
 
 
-def _find_unread(code: str, path: str, why: Exception | str) -> Finding:
+def _find_unread(code: str, path: str, why: Exception) -> Finding:
     """Return the finding for a file that could not be read; what to do is what the error says."""
-    found = finding(code, path, None, 0, str(why))
+    found = finding(code, path, None, 0, say_failure(why))
     return found._replace(repair=getattr(why, "suggestion", found.repair))
 
 
-def _report_unread(path: str, code: str, why: Exception | str) -> RecordReport:
+def _report_unread(path: str, code: str, why: Exception) -> RecordReport:
     """Return the report of a file that could not be read: one finding, and nothing proven."""
     return RecordReport(path, None, False, "open", 0, None, (_find_unread(code, path, why),), ())
 
@@ -366,7 +366,7 @@ def report_lost(group: Iterable[Place], why: str) -> list[RecordReport]:
 
     `why` says what stopped the worker. The verdict is an error: what was not checked is not intact.
     """
-    return [_report_unread(place.path, "NOT_CHECKED", why) for place in group]
+    return [_report_unread(place.path, "NOT_CHECKED", Exception(why)) for place in group]
 
 
 def require_here(root: str) -> None:

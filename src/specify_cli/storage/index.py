@@ -330,7 +330,7 @@ class Index:
             try:
                 if place is None or is_replay(FileRecordStore(self.root).head(place)):
                     continue
-            except InvocationError:
+            except (OSError, InvocationError):
                 continue  # the list names it on stderr and has no row of it
             number -= 1
             if number == 0:

@@ -22,7 +22,7 @@ from doctrine import os
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 from doctrine.text import say, say_member
 from specify_cli import durable
-from specify_cli.errors import CallerError, InvocationError
+from specify_cli.errors import CallerError, InvocationError, say_failure
 from specify_cli.project.config import Project
 from specify_cli.project.missions import find_older_work
 from specify_cli.project.prices import read_prices
@@ -196,7 +196,7 @@ def list_invocations(project: Project, filters: Filters, limit: int) -> Listing:
         try:
             row = read_row(project.root, place)
         except (OSError, InvocationError) as error:
-            problems.append(f"{place.path}: {error}")
+            problems.append(f"{place.path}: {say_failure(error)}")
             continue
         if row is None:
             problems.append(tell_unstarted(project.root, place))

@@ -350,7 +350,7 @@ def test_a_folder_in_the_place_of_the_index_is_moved_away_by_the_command_named(c
         path.mkdir()
         (path / "mine").write_text("kept")
         (found,) = wait_until(lambda: _find(cli, "STALE_INDEX"))  # what changed just now is not relied on
-        done = cli(*found[1].split()[1:])
+        done = cli(*found[1].partition(";")[0].split()[1:])
 
         assert (done.code, _find(cli, "STALE_INDEX")) == (0, []), name
         assert one in cli("invocations", "list").out
@@ -388,7 +388,9 @@ def test_gitattributes_that_are_no_file_are_named_and_stop_nobody(process: Cli, 
     for kind in ("folder", "FIFO", "link"):
         path.unlink()
         _stand_in(path, kind, chartered / "elsewhere")
-        (found,) = [item for item in process("doctor", "--json").json()["findings"] if "gitattributes" in item["path"]]
+        (found,) = [
+            item for item in process("doctor", "--json").json()["findings"] if "gitattributes" in item["message"]
+        ]
         subprocess.run(found["repair"].partition(";")[0].split(), cwd=chartered, check=True)
         assert process("init").code == 0, kind
         assert path.read_bytes() == kept, kind
@@ -413,3 +415,34 @@ def test_folders_that_are_none_are_named_with_the_command_that_moves_them(cli: C
         (chartered / "kept").rename(path)
         found = cli("doctor", "--json").json()["findings"]
         assert not [item for item in found if str(path) in item["message"]], name
+
+
+def test_what_may_not_be_read_is_named_by_its_path_and_stops_no_other_check(
+    cli: Cli, chartered: Path, home: Path
+) -> None:
+    """Doctor ended at the first folder, and said `objects` where it meant `.kittify/events/objects`."""
+    record = chartered / cli("do", "implement WP03", "--json").json()["record_path"]
+    (chartered / ".kittify/profiles").mkdir()
+    (chartered / ".kittify/profiles/broken.agent.yaml").write_text("profile-id: [")
+    for path in (record.parent, chartered / ".kittify/events/objects", chartered / ".git/kittify"):
+        path.chmod(0)
+        done = run_obeying_modes(["doctor", "--json"], chartered, home)
+        path.chmod(0o755)
+        found = json.loads(done.stdout)["findings"]
+
+        assert (done.returncode, "PROFILE_INVALID" in {item["code"] for item in found}) == (1, True), path
+        assert any(f"ls -ld {path}" in item["repair"] for item in found), (path, found)
+
+
+def test_a_record_that_may_not_be_read_is_named_by_its_path_and_is_not_the_last(
+    cli: Cli, chartered: Path, home: Path
+) -> None:
+    first, second = (cli("do", "implement WP03", "--json").json() for _ in range(2))
+    (chartered / second["record_path"]).chmod(0)
+    listed = run_obeying_modes(["invocations", "list"], chartered, home)
+    shown = run_obeying_modes(["invocations", "show", "last", "--json"], chartered, home)
+    refused = run_obeying_modes(["invocations", "show", second["invocation_id"], "--json"], chartered, home)
+
+    assert f"{second['record_path']}: Permission denied" in listed.stderr
+    assert json.loads(shown.stdout)["invocation_id"] == first["invocation_id"]
+    assert second["record_path"] in json.loads(refused.stderr)["message"]

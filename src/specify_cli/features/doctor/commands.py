@@ -5,11 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from functools import partial
+from typing import Any
 
 from specify_cli.cli import shell
 from specify_cli.cli.tables.points import call_fill, list_fills, load
 from specify_cli.cli.tables.strangers import read_strangers
 from specify_cli.cli.terminal.output import one_line, write_json, write_lines
+from specify_cli.errors import InvocationError
 from specify_cli.features.doctor.doctor import DoctorReport, Rooms, examine, sweep
 from specify_cli.project.checks import Finding
 from specify_cli.project.config import Project, load_project
@@ -20,21 +22,28 @@ _LISTED = 5
 
 
 def _read_rooms(project: Project) -> Rooms:
-    """Return the checks that rooms bring."""
-    of_records = [
-        (fill.run, call_fill(fill, project, shell.home())) for fill in list_fills("record_checks")
-    ]
+    """Return the checks that rooms bring. What cannot begin is a check that fails."""
     of_project = [
         (fill.run, partial(call_check, fill.run, shell.home())) for fill in list_fills("checks")
     ]
-    streams = [
-        stream
-        for fill in list_fills("record_streams")
-        if (stream := call_fill(fill, project)) is not None
-    ]
-    return Rooms(
-        [(name, check) for name, check in of_records if check is not None], of_project, streams
-    )
+
+    def list_begun(point: str, *arguments: object) -> Iterator[tuple[str, Any]]:
+        for fill in list_fills(point):
+            try:
+                begun = call_fill(fill, project, *arguments)
+            except (OSError, InvocationError) as error:
+                of_project.append((fill.run, partial(_fail, error)))
+                continue
+            if begun is not None:
+                yield fill.run, begun
+
+    of_records = list(list_begun("record_checks", shell.home()))
+    streams = [stream for _, stream in list_begun("record_streams")]
+    return Rooms(of_records, of_project, streams)
+
+
+def _fail(error: Exception, _: Project) -> Iterator[Finding]:
+    raise error
 
 
 def call_check(run: str, home: str | None, project: Project) -> Iterator[Finding]:

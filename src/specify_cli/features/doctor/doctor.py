@@ -11,17 +11,19 @@ import re
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import redirect_stdout
+from contextlib import redirect_stdout, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ulid import ULID
 
 from charter.inputs import exposures, files_of, load_inputs
 from charter.state import state_problem
+from doctrine.git import GitNotStarted
 from doctrine.text import count
 from specify_cli import durable
 from specify_cli.cli.run import explain_access
-from specify_cli.errors import InvocationError, say_failure
+from specify_cli.errors import InvocationError
 from specify_cli.invocation.executor import ProfileInvocationExecutor
 from specify_cli.project.checks import Finding, list_names
 from specify_cli.project.config import Project
@@ -55,8 +57,12 @@ _HOOK_SECONDS = 60
 _DIGEST = re.compile(r"\b[0-9a-f]{64}\b")
 
 _MOST_NAMED = 10
+_UNKNOWN = "a check failed, so what it looks for is not known: "
 # Folders whose absence is no problem, and whose place nothing else may take.
-_FOLDERS = (layout.OBJECTS, layout.ANNEXES, layout.LOCAL, layout.LOCAL_OBJECTS, layout.IMPORTED)
+_FOLDERS = (
+    *(layout.OBJECTS, layout.ANNEXES, layout.IMPORTED, layout.COLD),
+    *(layout.LOCAL, layout.LOCAL_OBJECTS, layout.TRAIL),
+)
 # What verify mentions and nobody has to fix.
 _NOT_REPORTED = {"UNSEALED_RECORD", "RECOVERED"}
 
@@ -135,23 +141,28 @@ def examine(
 
     A check that fails is named and costs only itself.
     """
-    yield from _check_sources(project, cache)
-    yield from _check_shields(project)
-    yield from _check_ignored_objects(project)
-    yield from _check_folders(project)
-    yield from _check_index(project)
-    yield from _check_worktrees(project)
-    yield from _check_records(project, clock() // 1_000_000, rooms)
-    yield from _check_unpublished(project)
-    for name, check in rooms.of_project:
+    now = clock() // 1_000_000
+    checks: list[tuple[str, Callable[[Project], Iterator[Finding]]]] = [
+        (layout.CONFIG, partial(_check_sources, cache=cache)),
+        (layout.EVENTS, _check_shields),
+        (layout.OBJECTS, _check_ignored_objects),
+        *((path, partial(_check_folder, path=path)) for path in _FOLDERS),
+        (layout.RECORDS, _check_index),
+        (layout.RECORDS, _check_worktrees),
+        (layout.RECORDS, partial(_check_records, now=now, rooms=rooms)),
+        (layout.TRAIL, _check_unpublished),
+        *rooms.of_project,
+        (layout.CONFIG, _check_decisions),
+    ]
+    for name, check in checks:
         yield from _guard(name, check, project)
-    yield from _check_decisions(project)
 
 
 def _guard(
     name: str, check: Callable[[Any], Iterator[Finding]], subject: object
 ) -> Iterator[Finding]:
-    """Yield what a room's check finds; where it fails, that it did."""
+    """Yield what a check finds; where it fails, that it did. `name` is the room's function, or
+    the file or folder that a check of ours looks at."""
     findings: list[Finding] = []
     try:
         with redirect_stdout(sys.stderr):  # what a check prints stands in no answer of ours
@@ -161,15 +172,17 @@ def _guard(
                 findings.append(item)
     except InvocationError as error:
         findings.append(Finding(error.code, ERROR, name, error.message, error.suggestion))
+    except OSError as error:
+        fault = explain_access(error)
+        what = _UNKNOWN + fault.message
+        failed = Finding("CHECK_FAILED", ERROR, name, what, fault.suggestion)
+        is_missing = isinstance(error, GitNotStarted)
+        findings.append(failed._replace(severity=WARNING) if is_missing else failed)
     except KeyboardInterrupt:
         raise
-    # what a room does wrong must not hide what the others find
+    # what one does wrong must not hide what the others find
     except BaseException as error:
-        why, repair = f"{type(error).__name__}: {error}", "report it to whoever wrote the room"
-        if isinstance(error, OSError):
-            fault = explain_access(error)
-            why, repair = fault.message, fault.suggestion
-        what = f"a check failed, so what it looks for is not known: {why}"
+        what, repair = f"{_UNKNOWN}{type(error).__name__}: {error}", "report it to whoever wrote it"
         findings.append(Finding("CHECK_FAILED", WARNING, name, what, repair))
     yield from findings
 
@@ -221,9 +234,6 @@ def _check_shields(project: Project) -> Iterator[Finding]:
             continue
         try:
             unchanged = durable.read_below(project.root, path, 4096) == GITATTRIBUTES
-        except InvocationError as error:
-            yield Finding(error.code, WARNING, path, error.message, error.suggestion)
-            continue
         except OSError:
             unchanged = False
         if not unchanged:
@@ -232,13 +242,7 @@ def _check_shields(project: Project) -> Iterator[Finding]:
 
 
 def _check_ignored_objects(project: Project) -> Iterator[Finding]:
-    try:
-        ignored = find_ignored_objects(project.root) if project.config.trail != "committed" else []
-    except OSError as error:
-        unknown = f"git cannot be run, so what it ignores is not known: {say_failure(error)}"
-        repair = "install git, or put it on PATH"
-        yield Finding("CHECK_FAILED", WARNING, layout.OBJECTS, unknown, repair)
-        return
+    ignored = find_ignored_objects(project.root) if project.config.trail != "committed" else []
     if ignored:
         what = (
             f"git ignores {count(len(ignored), 'object')} of published records since the trail "
@@ -250,33 +254,24 @@ def _check_ignored_objects(project: Project) -> Iterator[Finding]:
         )
 
 
-def _check_folders(project: Project) -> Iterator[Finding]:
-    """Yield a finding for each folder below that of the records' that is none."""
-    for path in (*_FOLDERS, layout.TRAIL, layout.COLD):
-        try:
-            with durable.folder(project.root, path):
-                pass
-        except FileNotFoundError:
-            pass
-        except InvocationError as error:
-            yield Finding(error.code, ERROR, path, error.message, error.suggestion)
+def _check_folder(project: Project, path: str) -> Iterator[Finding]:
+    """Yield nothing. Raises where something else than a folder stands there."""
+    with suppress(FileNotFoundError), durable.folder(project.root, path):
+        yield from ()
 
 
 def _check_index(project: Project) -> Iterator[Finding]:
     if not os.path.isdir(f"{project.root}/{layout.EVENTS}"):
         return
     index = Index(project.root)
-    try:
-        before = index.rows_recorded()
-        rows = len(index.reconcile())
-    except InvocationError as error:
-        yield Finding(error.code, ERROR, layout.RECORDS, error.message, error.suggestion)
-        return
+    before = index.rows_recorded()
+    rows = len(index.reconcile())
     unwritten = (layout.INDEX, layout.INDEX_STAMP)
     if before != rows or any(item.startswith(unwritten) for item in index.problems):
         end = "; ".join(index.problems) or "looking at it made it right"
         what = f"it held {before} rows for {rows} records; {end}"
-        yield Finding("STALE_INDEX", INFO, layout.INDEX, what, "spec-kitty invocations reindex")
+        repair = "spec-kitty invocations reindex; if it cannot write there: chmod u+w "
+        yield Finding("STALE_INDEX", INFO, layout.INDEX, what, repair + layout.EVENTS)
 
 
 def _check_worktrees(project: Project) -> Iterator[Finding]:
