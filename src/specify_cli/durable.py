@@ -231,11 +231,12 @@ def open_regular(folder_fd: int, name: str, flags: int, label: str) -> int:
 
 
 def _not_regular(label: str) -> InvocationError:
-    """Return the error for something else than a file under a file's name."""
+    """Return the error for something else than a file under a file's name. Only what is ours is to
+    be moved away: another path is what the caller named."""
     return StoredDataError(
         "NOT_A_REGULAR_FILE",
         f"{label} is a symbolic link, FIFO, device or folder; only a regular file is read as one",
-        advise_aside(label),
+        advise_aside(label) if "kittify/" in label else "name the file itself",
     )
 
 

@@ -446,3 +446,30 @@ def test_a_record_that_may_not_be_read_is_named_by_its_path_and_is_not_the_last(
     assert f"{second['record_path']}: Permission denied" in listed.stderr
     assert json.loads(shown.stdout)["invocation_id"] == first["invocation_id"]
     assert second["record_path"] in json.loads(refused.stderr)["message"]
+
+
+def test_what_a_caller_names_is_never_to_be_moved_away(cli: Cli, chartered: Path) -> None:
+    (chartered / "link.jsonl").symlink_to(chartered / "elsewhere")
+    refused = cli("intake", ".git", "--json").error()
+    verified = cli("invocations", "verify", "link.jsonl", "--json").json()["findings"]
+
+    assert [refused["suggestion"], verified[0]["repair"]] == ["name the file itself"] * 2
+
+
+def test_a_private_file_of_any_name_is_taken_out_of_git_by_the_command_named(cli: Cli, chartered: Path) -> None:
+    cli("do", "implement WP03")
+    (chartered / ".kittify/local/a b'c").write_text("x")
+    git(chartered, "add", "-f", ".kittify/local/a b'c")
+    (found,) = _find(cli, "TRACKED_PRIVATE")
+    subprocess.run(found[1], shell=True, cwd=chartered, check=True)
+
+    assert _find(cli, "TRACKED_PRIVATE") == []
+
+
+def test_a_record_under_another_name_gets_its_own_back_by_the_command_named(cli: Cli, chartered: Path) -> None:
+    record = chartered / cli("do", "implement WP03", "--json").json()["record_path"]
+    record.rename(record.with_name(f"other-{record.name[-32:]}"))
+    (found,) = _find(cli, "NAME_MISMATCH")
+    subprocess.run(found[1].split(), cwd=chartered, check=True)
+
+    assert record.exists() and _find(cli, "NAME_MISMATCH") == []

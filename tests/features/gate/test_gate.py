@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import re
+import shlex
 import shutil
 import subprocess
 import time
@@ -1203,3 +1204,15 @@ def test_a_comment_fits_however_long_the_places_are() -> None:
     comment = make_comment(judged)
 
     assert len(comment) <= 60_000 and all(code in comment for code in KINDS) and "| 9 places |" in comment
+
+
+def test_a_range_that_is_typed_as_git_takes_it_is_judged_by_the_command_named(tmp_path: Path) -> None:
+    git(tmp_path, "init", "-q", "-b", "main")
+    for _ in range(2):
+        git(tmp_path, "commit", "-q", "--allow-empty", "-m", "x")
+    refused = run_main(["gate", "HEAD~1..HEAD", "--json"], cwd=tmp_path, home=tmp_path).error()
+    argv = shlex.split(refused["suggestion"])
+    told = run_main(argv[1:], cwd=tmp_path, home=tmp_path)
+
+    assert argv[1:3] == ["gate", "--base"] and told.code == 0, told
+    assert told.json()["origin"]["base"] == git(tmp_path, "rev-parse", "HEAD~1").strip()

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import redirect_stdout, suppress
 from functools import partial
+from shlex import quote
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ulid import ULID
@@ -199,7 +200,8 @@ def _check_sources(project: Project, cache: ParseCache) -> Iterator[Finding]:
         what = (
             "git tracks this private file, so the next commit would publish what is written to it"
         )
-        yield Finding("TRACKED_PRIVATE", ERROR, path, what, f"git rm -f --cached {path}")
+        repair = f"git rm -f --cached {quote(path)}"
+        yield Finding("TRACKED_PRIVATE", ERROR, path, what, repair)
     registry = ProfileRegistry(project.root, cache)
     for problem in registry.problems:
         yield _convert_problem("PROFILE_INVALID", problem)
@@ -403,6 +405,9 @@ def _suggest_next(project: Project, report: RecordReport, finding: findings.Find
             f"--outcome {outcome}  (or done, failed or abandoned, as it ended; if it is still at "
             "work, its next event does it)"
         )
+    own_name = re.search(r"its lines say (\S+\.jsonl)", finding.message)
+    if finding.code == "NAME_MISMATCH" and own_name:
+        return f"mv -n {finding.file} {os.path.dirname(finding.file)}/{own_name[1]}"
     named = _DIGEST.search(finding.message)
     if (
         finding.code in ("OBJECT_MISSING", "OBJECT_ALTERED", "SNAPSHOT_INVALID")

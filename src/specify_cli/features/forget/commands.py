@@ -81,7 +81,7 @@ def _read_query(project: Project, values: Values) -> Query | None:
             "USAGE",
             "forget takes one of --text-file, --subject, --path, --invocation-id and --resume, "
             "and --member with --invocation-id alone",
-            "spec-kitty forget --subject ada@example.org --reason TEXT",
+            "spec-kitty forget --help",
         )
     if values["resume"]:
         return None

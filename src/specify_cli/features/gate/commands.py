@@ -47,9 +47,9 @@ def gate(values: Values) -> int:
     """Judge a range; 1 where a rule fails, 3 where a record of it is damaged."""
     project = shell.read_project()
     top = find_top(project)
-    base = shell.get_text(values, "base") or _find_base(top)
+    base, _, head = (shell.get_text(values, "base") or _find_base(top)).partition("..")
     _refuse_other_project(top, find_commit(top, base), project.root)
-    asked = GateRange(top, base, str(values["head"]))
+    asked = GateRange(top, base, head.lstrip(".") or str(values["head"]))
     today = rfc3339(read_clock(time.time_ns))[:10]
     with open_index(project) as index:
         judged = judge_project(project, index, asked, today)

@@ -67,7 +67,7 @@ def _judge_exit(judged: SetReport, required: str | None, source: str = "") -> in
     if judged.count(ERROR):
         return 3
     if required is not None and LEVELS.index(judged.level) < LEVELS.index(required):
-        what = f"the level {required} is required, and {judged.level} is reached"
+        what = f"the level {required} is required, and {judged.level} is reached: see not proven"
         write_note(f"{one_line(source)}: {what}" if source else what)
         return 4
     return 0
