@@ -13,7 +13,6 @@ import errno
 from doctrine import os
 from doctrine.git import GitNotStarted
 from doctrine.light_imports import TYPE_CHECKING
-from doctrine.text import advise_aside
 from specify_cli.cli.tables.command_table import Command, choose_run
 from specify_cli.cli.tables.points import is_own, load
 from specify_cli.cli.terminal.output import write_error
@@ -163,10 +162,9 @@ def explain_access(error: OSError) -> EnvironmentFault:
         from specify_cli.durable import write_failed  # for a disk that is full
 
         return write_failed(what, error)
-    repair = f"check that it is there and that you may read and write it (`ls -ld {what}`)"
-    if error.errno in (errno.ENOTDIR, errno.EISDIR) and os.path.isabs(what):
-        while not os.path.lexists(what):
-            what = os.path.dirname(what)
-        repair = advise_aside(what)
-    why = f"cannot read or write {what}: {error.strerror or error}"
-    return EnvironmentFault("ACCESS_FAILED", why, f"{repair}, then run the command again")
+    return EnvironmentFault(
+        "ACCESS_FAILED",
+        f"cannot read or write {what}: {error.strerror or error}",
+        f"check that it is there and that you may read and write it (`ls -ld {what}`), then run "
+        "the command again",
+    )

@@ -284,15 +284,12 @@ class ProfileInvocationExecutor:
         changes.
         """
         project, _ = load_project(self._start, self._home)
-        index, records = Index(project.root), FileRecordStore(project.root)
-        for key in list(index.newest()):
-            place = index.place(key)
-            record = (
-                None
-                if place is None or place.folder != layout.RECORDS
-                else _read_held(records.hold(place))
-            )
-            if place is None or record is None or record.completed is not None or not record.sealed:
+        records = FileRecordStore(project.root)
+        for place in list(Index(project.root).places()):
+            if place.folder != layout.RECORDS:
+                continue
+            record = _read_held(records.hold(place))
+            if record is None or record.completed is not None or not record.sealed:
                 continue
             actor = record.started.get("actor")
             if isinstance(actor, dict) and actor.get("tool") == harness:

@@ -297,7 +297,8 @@ def _read_all(git_dir: str | None) -> tuple[dict[str, object], bool]:
         data = durable.read_own(f"{git_dir}/kittify", ACCEPTED, _MAX_ACCEPTED)
     except (OSError, InvocationError) as error:
         damaged = _damaged(git_dir, str(error))
-        damaged.suggestion = getattr(error, "suggestion", damaged.suggestion)
+        look = f"make it yours to read, after a look: ls -ld {git_dir}/kittify"
+        damaged.suggestion = getattr(error, "suggestion", look)
         raise damaged from error
     if data is None:
         return {}, True

@@ -41,7 +41,7 @@ from specify_cli.storage.store import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 
 def read_lines(fd: int) -> Iterator[bytes]:
@@ -260,25 +260,44 @@ def verify_file(
 
     `anchors` and `list_withheld` are as for `verify_place`. One line is in memory at a time.
     """
+    return _verify_opened(
+        lambda: open_place(root, place),
+        place.path,
+        place.name,
+        anchors,
+        withheld=layout.is_imported(place.folder),
+        list_withheld=list_withheld,
+    )
+
+
+def _verify_opened(
+    open_file: Callable[[], int],
+    file: str,
+    name: str,
+    anchors: Iterable[str],
+    *,
+    withheld: bool = False,
+    list_withheld: bool = True,
+) -> RecordReport:
+    """Return the report of the lines of a file that is opened here; errors name it as `file`."""
     try:
-        fd = open_place(root, place)
+        fd = open_file()
         try:
-            ids = layout.parse_record_name(place.name)
             return verify_record(
                 read_lines(fd),
-                file=place.path,
-                name_ids=ids,
+                file=file,
+                name_ids=layout.parse_record_name(name),
                 anchors=anchors,
-                withheld=layout.is_imported(place.folder),
+                withheld=withheld,
                 list_withheld=list_withheld,
             )
         finally:
             os.close(fd)
     except InvocationError as error:
-        code = "UNREADABLE_FILE" if layout.is_cold(place.folder) else "NOT_A_REGULAR_FILE"
-        return _report_unread(place.path, code, error)
+        code = "UNREADABLE_FILE" if layout.is_cold(file) else "NOT_A_REGULAR_FILE"
+        return _report_unread(file, code, error)
     except OSError as error:
-        return _report_unread(place.path, "UNREADABLE_FILE", error)
+        return _report_unread(file, "UNREADABLE_FILE", error)
 
 
 def _find_unread(code: str, path: str, why: Exception) -> Finding:
@@ -392,25 +411,14 @@ def verify_path(path: str, anchors: Iterable[str] = ()) -> RecordReport:
     The ids of the lines are compared with those of the file's name, if it has the form of a
     record's. Nothing is raised: a file that cannot be opened is a finding.
     """
-    full = os.path.abspath(path)
-    place = Place(os.path.dirname(full), os.path.basename(full), "", None)
-    try:
-        folder_fd = os.open(place.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    except OSError as error:
-        return _report_unread(path, "UNREADABLE_FILE", error)
-    try:
-        fd = durable.open_regular(folder_fd, place.name, os.O_RDONLY, path)
-    except InvocationError as error:
-        return _report_unread(path, "NOT_A_REGULAR_FILE", error)
-    except OSError as error:
-        return _report_unread(path, "UNREADABLE_FILE", error)
-    finally:
-        os.close(folder_fd)
-    try:
-        ids = layout.parse_record_name(place.name)
-        return verify_record(read_lines(fd), file=path, name_ids=ids, anchors=anchors)
-    finally:
-        os.close(fd)
+    folder, name = os.path.split(os.path.abspath(path))
+    return _verify_opened(lambda: _open_anywhere(folder, name, path), path, name, anchors)
+
+
+def _open_anywhere(folder: str, name: str, path: str) -> int:
+    """Return a descriptor of a plain file of a folder, which links may lead to."""
+    with durable.folder(folder) as folder_fd:
+        return durable.open_regular(folder_fd, name, os.O_RDONLY, path)
 
 
 def strays(project: Project) -> Iterator[Finding]:
@@ -471,15 +479,10 @@ def unexpected_names(project: Project) -> Iterable[str]:
     """
     for folder in (layout.RECORDS, layout.OLDER_RECORDS):
         record_names = {place.name for place in places(project.root, [folder])}
-        try:
-            names = os.listdir(f"{project.root}/{folder}")
-        except (FileNotFoundError, NotADirectoryError):
-            continue
-        yield from sorted(
+        yield from (
             f"{folder}/{name}"
-            for name in names
+            for name in _list_folder(project.root, folder)
             if name not in record_names
-            and not name.startswith(".")
             and not name.endswith(".jsonl")
             and f"{folder}/{name}" != layout.COLD
         )

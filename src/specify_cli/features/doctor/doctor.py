@@ -33,7 +33,7 @@ from specify_cli.project.tracked import tracked_private
 from specify_cli.record import layout
 from specify_cli.record.findings import ERROR, FINDINGS, INFO, WARNING, RecordReport
 from specify_cli.record.reading.done_note import judge_end
-from specify_cli.record.reading.views import fields_of, read_file
+from specify_cli.record.reading.views import fields_of
 from specify_cli.record.record import is_invocation_id
 from specify_cli.routing.registry import ProfileRegistry
 from specify_cli.storage.checking import verify_all
@@ -43,8 +43,9 @@ from specify_cli.storage.publishing import (
     find_ignored_objects,
     find_unpublished,
 )
+from specify_cli.storage.queries import read_record
 from specify_cli.storage.reachability import Reach
-from specify_cli.storage.store import GITATTRIBUTES, FileRecordStore
+from specify_cli.storage.store import GITATTRIBUTES
 from specify_cli.storage.worktrees import find_left_behind, find_unkept
 
 if TYPE_CHECKING:
@@ -115,13 +116,12 @@ def sweep(project: Project, home: str | None, caller: Caller, now: int) -> Itera
     What a hook began ends by what was told of it last; what an agent asked for, and did not close,
     is abandoned.
     """
-    index, store = Index(project.root), FileRecordStore(project.root)
-    for key in list(index.newest()):
-        place = index.place(key)
-        if place is None or place.folder != layout.RECORDS:
+    for place in list(Index(project.root).places()):
+        if place.folder != layout.RECORDS:
             continue
         idle = now - os.stat(f"{project.root}/{place.path}").st_mtime_ns // 1_000_000
-        record = read_file(store.hold(place)) if idle >= STALE_OPEN_HOURS * 3_600_000 else None
+        is_stale = idle >= STALE_OPEN_HOURS * 3_600_000
+        record = read_record(project.root, place) if is_stale else None
         if record is None or record.completed is not None or not record.sealed:
             continue
         actor = record.started.get("actor")
@@ -299,10 +299,8 @@ def _check_worktrees(project: Project) -> Iterator[Finding]:
         )
         repair = "spec-kitty invocations reindex"
         if why:
-            what, repair = (
-                f"{what}: {why}",
-                "before you remove the worktree: spec-kitty invocations export ID -o FILE",
-            )
+            what += f": {why}"
+            repair = "before you remove the worktree: spec-kitty invocations export ID -o FILE"
         yield Finding("GOES_WITH_WORKTREE", WARNING, layout.RECORDS, what, repair)
 
 
@@ -439,22 +437,20 @@ def _check_decisions(project: Project) -> Iterator[Finding]:
 
 
 def _check_leftovers(project: Project, reached: set[str] | None) -> Iterator[Finding]:
-    for folder in (layout.OBJECTS, layout.LOCAL_OBJECTS):
-        for shard in list_names(project.root, folder):
-            for name in list_names(project.root, f"{folder}/{shard}"):
-                path = f"{folder}/{shard}/{name}"
-                if name.startswith(".tmp-"):
-                    yield Finding("LEFTOVER", INFO, path, "a writer was stopped here", f"rm {path}")
-                elif (
-                    reached is not None
-                    and (shard + name).removesuffix(layout.WITHHELD) not in reached
-                ):
-                    what = (
-                        "no record leads to this object; a writer was stopped, or the record "
-                        "is elsewhere"
-                    )
-                    yield Finding("DANGLING_OBJECT", INFO, path, what, f"rm {path}")
-    for name in list_names(project.root, layout.RECORDS):
-        if name.startswith(".tmp-"):
-            path = f"{layout.RECORDS}/{name}"
-            yield Finding("LEFTOVER", INFO, path, "a writer was stopped here", f"rm {path}")
+    shards = [
+        f"{folder}/{shard}"
+        for folder in (layout.OBJECTS, layout.LOCAL_OBJECTS)
+        for shard in list_names(project.root, folder)
+    ]
+    for folder in (*shards, layout.RECORDS):
+        for name in list_names(project.root, folder):
+            path = f"{folder}/{name}"
+            digest = (os.path.basename(folder) + name).removesuffix(layout.WITHHELD)
+            if name.startswith(".tmp-"):
+                yield Finding("LEFTOVER", INFO, path, "a writer was stopped here", f"rm {path}")
+            elif reached is not None and folder in shards and digest not in reached:
+                what = (
+                    "no record leads to this object; a writer was stopped, or the record "
+                    "is elsewhere"
+                )
+                yield Finding("DANGLING_OBJECT", INFO, path, what, f"rm {path}")

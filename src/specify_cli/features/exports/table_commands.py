@@ -20,12 +20,11 @@ from specify_cli.libraries.archive.archive import require_whole
 from specify_cli.libraries.archive.options import open_export
 from specify_cli.libraries.timeline.run import read_run
 from specify_cli.project.config import Project
-from specify_cli.record.reading.views import read_file
 from specify_cli.room import Values
 from specify_cli.storage.checking import verify_place
 from specify_cli.storage.index import Index
-from specify_cli.storage.queries import annex_events
-from specify_cli.storage.store import FileRecordStore, Place
+from specify_cli.storage.queries import annex_events, read_record
+from specify_cli.storage.store import Place
 
 _AT_ONCE = 20_000
 
@@ -134,7 +133,7 @@ def export_tables(values: Values) -> int:
 def _read_tables(project: Project, place: Place) -> dict[str, list[Row]]:
     """Return the rows of a record that verifies. Raises InvocationError for another."""
     require_whole(verify_place(project, place), place)
-    record = read_file(FileRecordStore(project.root).hold(place))
+    record = read_record(project.root, place)
     entries = [] if record is None else record.entries
     lines = [entry.fields for entry in entries]
     annexes = annex_events(project.root, place.invocation_id)

@@ -197,7 +197,8 @@ def list_journals(project: Project) -> list[Journal]:
         return []
     path = f"{root}/{folder}"
     try:
-        names = sorted(name for name in os.listdir(path) if name.endswith(".json"))
+        with durable.folder(root, folder) as fd:
+            names = sorted(name for name in os.listdir(fd) if name.endswith(".json"))
     except FileNotFoundError:
         return []
     sizes = {name: os.stat(f"{path}/{name}").st_size for name in names}

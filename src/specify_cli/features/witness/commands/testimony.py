@@ -11,11 +11,11 @@ from specify_cli.features.witness.testimony import make_testimony
 from specify_cli.libraries.archive import archive
 from specify_cli.libraries.archive.options import open_export, require_one
 from specify_cli.libraries.ssh.options import read_signers
-from specify_cli.record.reading.views import read_file
 from specify_cli.room import Values
 from specify_cli.storage.checking import verify_place
 from specify_cli.storage.index import Index
-from specify_cli.storage.store import FileRecordStore, digest
+from specify_cli.storage.queries import read_record
+from specify_cli.storage.store import digest
 
 
 def export_testimony(values: Values) -> int:
@@ -28,7 +28,7 @@ def export_testimony(values: Values) -> int:
     one = require_one(values, "--format testimony", "safe", "proofs")
     place = Index(project.root).resolve(one)
     archive.require_whole(verify_place(project, place), place)
-    record = read_file(FileRecordStore(project.root).hold(place))
+    record = read_record(project.root, place)
     if record is None or not record.sealed:
         raise StoredDataError(
             "RECORD_UNSEALED",
