@@ -120,6 +120,28 @@ def test_a_person_s_line_at_the_top_is_no_agent_s_and_an_agent_s_is(repository: 
     ]
 
 
+@pytest.mark.parametrize("end", ["\r\n", "\n"])
+def test_blanks_at_the_ends_that_a_hand_changed_with_it_make_no_line_an_agent_s(
+    repository: Path, tmp_path: Path, end: str
+) -> None:
+    root, history = begin_history(repository, tmp_path / "ends")
+    path, start = root / "src/top.py", "import os  \n\nx = 1  \n"
+    path.write_text(start)
+    history.commit("start")
+    before = git(root, "rev-parse", "HEAD").strip()
+    with open_invocation(root, "name the encoding") as run:
+        run.patch("src/top.py", "modify", before=start, after=f"# 1\n{start}")
+    path.write_bytes(f"# 1\n{start}".replace("  \n", end).encode())
+    history.commit("work, and the ends of lines by hand")
+
+    (file,) = trace(root, tmp_path, f"{before}..HEAD").files
+    assert {(part.first, part.invocation_ids) for part in file.stretches if not part.blank} == {
+        (1, (run.invocation_id,)),
+        (2, ()),
+        (4, ()),
+    }
+
+
 def test_a_line_that_only_its_text_tells_is_in_another_form_only_where_it_is() -> None:
     """Short lines of a short file that grew are told by the text that a record keeps."""
     texts = ("def helper():", "    return 9")

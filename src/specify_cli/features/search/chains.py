@@ -30,6 +30,7 @@ VersionName = tuple[str, str]
 
 
 def find_in_versions(
+    rows: Sequence[str],
     lines: Mapping[VersionName, Sequence[int]],
     texts: Mapping[VersionName, tuple[bytes | None, bytes | None]],
     came: Mapping[int, Came],
@@ -39,8 +40,9 @@ def find_in_versions(
     """Return by their numbers who wrote lines that came with a version of a file: who made all that
     is new in it. Where several are `known` to have written a line, it is one of these.
 
-    `texts` are the version before and the version itself, None for one that is not there or cannot
-    be read.
+    A line that came only by blanks at its end, as where line ends were converted, is of who made
+    these: no other patch added it. `rows` are the lines of the file, and `texts` are the version
+    before and the version itself, None for one that is not there or cannot be read.
     """
     found: dict[int, tuple[Edit, ...]] = {}
     for name, numbers in lines.items():
@@ -49,10 +51,16 @@ def find_in_versions(
         edits = [edit for edit in patches if edit.order[0] <= until]
         if after is not None:
             makers = find_makers(split_text(before or b""), split_text(after), edits)
+            added = {maker.invocation_id: set[str]() for maker in makers}
+            for edit in edits if makers else ():
+                came_with = (one.digest for hunk in edit.hunks for one in hunk if one.mark == ADDED)
+                added.get(edit.invocation_id, set()).update(came_with)
             for at in numbers if makers else ():
+                digest = digest_line(rows[at])
+                own = tuple(edit for edit in makers if digest in added[edit.invocation_id])
                 several = {edit.invocation_id for edit in known(at)}
-                named = [edit for edit in makers if edit.invocation_id in several]
-                found[at] = tuple(named or known(at)) if several else makers
+                named = tuple(edit for edit in own if edit.invocation_id in several)
+                found[at] = (named or tuple(known(at))) if several else own
     return found
 
 

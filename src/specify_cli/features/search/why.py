@@ -248,7 +248,7 @@ def _find_by_versions(
     if unsure and not blamed:  # git does not know the file
         groups, texts = {("", ""): list(unsure)}, {("", ""): (None, data)}
     came = dict(enumerate(list_times(blamed)))
-    return find_in_versions(groups, texts, came, patches, known.__getitem__)
+    return find_in_versions(split_text(data), groups, texts, came, patches, known.__getitem__)
 
 
 def find_edits(index: SearchIndex, lines: Sequence[str], paths: Sequence[str]) -> Iterator[Edit]:
