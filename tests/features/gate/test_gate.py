@@ -1081,6 +1081,39 @@ def test_who_took_away_the_same_lines_before_and_was_undone_is_not_judged(tmp_pa
     assert [file["removed_by"] for file in judged["origin"]["files"] if file["removed"]] == [[run]]
 
 
+def test_who_took_away_again_what_another_had_put_back_is_judged(tmp_path: Path) -> None:
+    shop = Shop(tmp_path, f"  ended: fail\n  tests: fail\n{KEYS}")
+    start = (shop.root / "src/login.py").read_text()
+    tried = shop.begin("take it out")
+    shop.cut(tried, "src/login.py", 1)
+    shop.write("src/login.py", start)
+    shop.edit(tried, "src/new.py")
+    shop.test(tried)
+    shop.end(tried)
+    shop.commit("something else")
+    run = shop.begin("take it out after all")
+    shop.cut(run, "src/login.py", 1)
+    shop.end(run, "failed")
+    shop.commit("take it out")
+
+    assert shop.codes() == ["INVOCATION_FAILED", "TESTS_NOT_GREEN"]
+
+
+def test_all_who_copied_the_same_file_are_judged(tmp_path: Path) -> None:
+    shop = Shop(tmp_path, f"  ended: fail\n{KEYS}")
+    text = (shop.root / "src/login.py").read_text()
+    shop.write("src/second.py", text)
+    runs = [shop.begin("copy the login"), shop.begin("copy the login")]
+    patch = {"path": "src/second.py", "kind": "modify", "ok": True, "after": text}
+    for run in runs:
+        shop.record(run, ("patch_apply", patch))
+        shop.end(run)
+    shop.commit("copy it")
+    (file,) = (file for file in shop.judge()["origin"]["files"] if file["path"] == "src/second.py")
+
+    assert [part["copied_by"] for part in file["stretches"]] == [sorted(runs)]
+
+
 def test_of_two_that_may_have_written_the_same_lines_one_whose_tests_ran_is_enough(tmp_path: Path) -> None:
     shop = Shop(tmp_path, f"  ended: fail\n  tests: fail\n{KEYS}")
     tried = shop.begin("add the steps")

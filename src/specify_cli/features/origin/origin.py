@@ -39,10 +39,10 @@ from specify_cli.features.origin.report import (
 )
 from specify_cli.features.origin.session import find_tests
 from specify_cli.features.origin.writers import ApprovedBy, Writer, describe_writer
-from specify_cli.features.search.blame import Edit, Names, list_digests
+from specify_cli.features.search.blame import Edit, Names, Order, list_digests
 from specify_cli.features.search.chains import find_in_versions
 from specify_cli.features.search.database import SearchIndex
-from specify_cli.features.search.why import find_edits, list_gaps, list_patches
+from specify_cli.features.search.why import find_edits, list_gaps, list_patches, read_order
 from specify_cli.libraries.ssh.signatures import Signers
 from specify_cli.project.config import Project
 from specify_cli.project.root import place_below
@@ -245,14 +245,13 @@ def _find_copies(
     """Yield the invocations whose records tell that they left the file as one of its versions is
     and keep no line of it, since it may be a copy; and the lines of that version. `read` gives the
     versions."""
-    made = {
-        edit.fields.get("after_hash"): edit.invocation_id
-        for edit in patches
-        if not edit.hunks and edit.fields.get("kind") != "delete"
-    }
+    made: dict[str, set[str]] = {}
+    for edit in patches:
+        if not edit.hunks and edit.fields.get("kind") != "delete":
+            made.setdefault(str(edit.fields.get("after_hash")), set()).add(edit.invocation_id)
     for lines in read() if made else ():
         for digest in list_digests(lines) & made.keys():
-            yield made[digest], {*lines}
+            yield from ((name, {*lines}) for name in made[digest])
 
 
 def _name_copiers(
@@ -274,14 +273,16 @@ def _trace_removal(
     """Return whose records tell of all that went from a file and came nowhere else in it, and in
     which commits it did; nothing where something of it is not told.
 
-    Others may have taken away the same lines on another branch, so the first of the groups `known`
-    whose records tell of all are named alone: who wrote lines of the file, or of the range.
+    Others may have taken away the same lines before, so the first of the groups `known` whose
+    records tell of all are named, who wrote lines of the file, or of the range; and who took some
+    away after these.
     """
     if not file.gone or not file.path.startswith(prefix):
         return (), ()
     gone = Counter(digest_line(line) for line in file.gone if line.strip())
     sought = gone - Counter(digest_line(file.lines[at]) for at in file.changed)
     removers: dict[str, Counter[str]] = {}
+    last: dict[str, Order] = {}
     path = make_encodable(file.path.removeprefix(prefix))
     for place, fields in index.find_patches((), [path]):
         hunks = read_lines_member(fields.get("lines"))
@@ -289,14 +290,17 @@ def _trace_removal(
         if file.kind == "deleted" and fields.get("kind") == "delete":
             went = sought
         if fields.get("ok") is not False and went.keys() & sought.keys():
-            removers.setdefault(place.invocation_id, Counter()).update(went)
+            name = place.invocation_id
+            removers.setdefault(name, Counter()).update(went)
+            last[name] = max(read_order(fields), last.get(name, ("", 0)))
     names = {*removers}
     if not sought.keys() <= set().union(*removers.values()):
         return (), ()
     for group in known:
         told = sum((removers[name] for name in group & names), Counter[str]())
         if sought <= told:
-            names &= group
+            end = max(last[name] for name in group & names) if group & names else ("", 0)
+            names = {name for name in names if name in group or last[name] > end}
             break
     return tuple(sorted(names)), tuple(read_log(top, changes, file.path, "%H"))
 

@@ -18,7 +18,7 @@ from doctrine.git import find_worktree, read_contents, read_git
 from doctrine.text import count, make_encodable
 from specify_cli import durable
 from specify_cli.errors import CallerError
-from specify_cli.features.search.blame import BLAMED, Edit, Names, find_writers, list_times
+from specify_cli.features.search.blame import BLAMED, Edit, Names, Order, find_writers, list_times
 from specify_cli.features.search.chains import VersionName, find_in_versions, split_text
 from specify_cli.features.search.database import SearchIndex
 from specify_cli.project.config import Project
@@ -271,13 +271,17 @@ def list_patches(index: SearchIndex, paths: Sequence[str]) -> Iterator[Edit]:
 
 def _make_edit(invocation_id: str, fields: Mapping[str, object]) -> Edit:
     """Return a patch of a record, by the members of its line."""
-    # The id tells when the invocation began; the line when the patch was made, or seen.
-    moment = str(fields.get("claimed_at") or fields.get("at") or "")
-    seq, hunks = fields.get("seq"), read_lines_member(fields.get("lines"))
-    number = seq if isinstance(seq, int) else 0
+    hunks, order = read_lines_member(fields.get("lines")), read_order(fields)
     is_cut = sum(map(len, hunks)) >= MAX_LINES
-    path = str(fields.get("path"))
-    return Edit(invocation_id, number, (moment, number), path, hunks, fields, is_cut)
+    return Edit(invocation_id, order[1], order, str(fields.get("path")), hunks, fields, is_cut)
+
+
+def read_order(fields: Mapping[str, object]) -> Order:
+    """Return when a patch was made, by the members of its line."""
+    # The id tells when the invocation began; the line when the patch was made, or seen.
+    seq = fields.get("seq")
+    moment = str(fields.get("claimed_at") or fields.get("at") or "")
+    return moment, seq if isinstance(seq, int) else 0
 
 
 def _describe_origin(project: Project, invocation_id: str, seq: int) -> Origin:
