@@ -1114,6 +1114,27 @@ def test_all_who_copied_the_same_file_are_judged(tmp_path: Path) -> None:
     assert [part["copied_by"] for part in file["stretches"]] == [sorted(runs)]
 
 
+def test_what_the_base_has_of_the_same_lines_excuses_nobody(tmp_path: Path) -> None:
+    shop = Shop(tmp_path, f"  ended: fail\n{KEYS}")
+    start = (shop.root / "src/login.py").read_text()
+
+    def add_and_revert() -> None:
+        run = shop.begin("add the steps")
+        shop.edit(run, "src/login.py")
+        shop.end(run)
+        shop.commit("add the steps")
+        shop.write("src/login.py", start)
+
+    shop.on_base(add_and_revert)
+    shop.number -= 1
+    run = shop.begin("add the steps again")
+    shop.edit(run, "src/login.py")
+    shop.end(run, "failed")
+    shop.commit("add the steps again")
+
+    assert "INVOCATION_FAILED" in shop.codes()
+
+
 def test_of_two_that_may_have_written_the_same_lines_one_whose_tests_ran_is_enough(tmp_path: Path) -> None:
     shop = Shop(tmp_path, f"  ended: fail\n  tests: fail\n{KEYS}")
     tried = shop.begin("add the steps")

@@ -207,10 +207,10 @@ class _Finder:
         """Yield the faults of invocations that wrote a file which a rule is about.
 
         Where several may have written the same lines, as where a first try was undone, one without
-        a fault is enough that is proven no less.
+        a fault is enough that is proven no less and that the base does not have already.
         """
         faults = {writer.invocation_id: find_fault(writer) for writer in self.list_writers(rule)}
-        good = {name for name, fault in faults.items() if fault is None}
+        good = {name for name, fault in faults.items() if fault is None} - self.evidence.older
         judged: set[str] = set()
         for file, part in self.iter_stretches():
             for name in part.answered_by if rule.covers(file.path) else ():
