@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from hashlib import sha256
 from random import Random
+from unittest.mock import Mock
 
 import pytest
 
+from specify_cli.features.search import chains
 from specify_cli.features.search.blame import Edit
 from specify_cli.features.search.chains import find_makers
 from specify_cli.record.reading.patch_lines import LineMark, digest_line, lines_of_patch, read_lines_member
@@ -86,6 +88,17 @@ def test_many_equal_lines_and_places_that_do_not_fit_take_no_time_to_speak_of() 
 
     assert find_makers(["1"], many, [Edit("I", 1, ("2026", 1), "a.py", [*hunks, [LineMark("+", "x" * 10)]])]) == ()
     assert name(find_makers(many[50:], many, [Edit("I", 1, ("2026", 1), "a.py", hunks)])) == [("I", 1)]
+
+
+def test_of_thousands_who_changed_other_lines_of_a_large_file_none_takes_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = [f"line {number}" for number in range(20_000)]
+    hunk = [LineMark("=", digest_line("line 19998")), LineMark("+", digest_line("line 19999"))]
+    edits = [Edit(f"I{number}", 1, ("2026", number), "a.py", [hunk]) for number in range(3000)]
+    taken_back = Mock()
+    monkeypatch.setattr(chains, "_take_back", taken_back)
+
+    assert find_makers(lines, [*lines, "x"], edits) == ()
+    assert not taken_back.called
 
 
 def test_two_that_did_the_same_are_both_told() -> None:

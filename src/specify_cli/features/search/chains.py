@@ -11,7 +11,7 @@ by one from the version of a commit, give the version before, nobody else change
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from itertools import islice
 
 from specify_cli.features.search.blame import Came, Edit, list_digests
@@ -53,7 +53,7 @@ def find_in_versions(
             makers = find_makers(split_text(before or b""), split_text(after), edits)
             added = {maker.invocation_id: set[str]() for maker in makers}
             for edit in edits if makers else ():
-                came_with = (one.digest for hunk in edit.hunks for one in hunk if one.mark == ADDED)
+                came_with = (one.digest for one in _list_marks([edit]) if one.mark == ADDED)
                 added.get(edit.invocation_id, set()).update(came_with)
             for at in numbers if makers else ():
                 digest = digest_line(rows[at])
@@ -88,8 +88,17 @@ def find_makers(
             for group in by_invocation.values()
         ]
         return tuple(group[-1] for group in made if group)
-    makers = (_find_last(old, new, group[-_MAX_EDITS:]) for group in by_invocation.values())
+    # Of lines that are new in the file, or gone from it, each has to be told: most tell of none.
+    told = {LineMark(ADDED, digest) for digest in {*new} - {*old}}
+    told |= {LineMark(REMOVED, digest) for digest in {*old} - {*new}}
+    groups = (group[-_MAX_EDITS:] for group in by_invocation.values())
+    makers = (_find_last(old, new, group) for group in groups if told <= _list_marks(group))
     return tuple(edit for edit in makers if edit is not None)
+
+
+def _list_marks(edits: Iterable[Edit]) -> Set[LineMark]:
+    """Return the lines that patches added, lost and kept."""
+    return {mark for edit in edits for hunk in edit.hunks for mark in hunk}
 
 
 def _keeps_words(edit: Edit) -> bool:
