@@ -142,6 +142,30 @@ def test_blanks_at_the_ends_that_a_hand_changed_with_it_make_no_line_an_agent_s(
     }
 
 
+@pytest.mark.parametrize("between", ["", "# by hand\n"])
+def test_an_equal_line_that_a_person_put_beside_an_agent_s_is_no_agent_s(
+    repository: Path, tmp_path: Path, between: str
+) -> None:
+    root, history = begin_history(repository, tmp_path / "equal")
+    path, start = root / "src/top.py", "import os\n\nx = 1\n"
+    path.write_text(start)
+    history.commit("start")
+    before = git(root, "rev-parse", "HEAD").strip()
+    with open_invocation(root, "close it") as run:
+        path.write_text(f"{start}}}\n")
+        run.patch("src/top.py", "modify", before=start, after=path.read_text())
+    history.commit("work")
+    path.write_text(f"{between}{start}}}\n")
+    history.commit("by hand, on top")
+    path.write_text(f"{between}{start}}}\n}}\n")
+    history.commit("by hand, beside")
+
+    (file,) = trace(root, tmp_path, f"{before}..HEAD").files
+    last = 4 + bool(between)
+    told = [(part.first, part.invocation_ids) for part in file.stretches]
+    assert told[-2:] == [(last, (run.invocation_id,)), (last + 1, ())]
+
+
 def test_a_line_that_only_its_text_tells_is_in_another_form_only_where_it_is() -> None:
     """Short lines of a short file that grew are told by the text that a record keeps."""
     texts = ("def helper():", "    return 9")

@@ -76,6 +76,12 @@ def test_what_a_hand_or_another_invocation_changed_with_it_is_told_of_nobody() -
     assert find_makers(START, START[:1], []) == ()
 
 
+def test_a_line_more_like_those_that_a_patch_before_the_commit_added_is_told_of_nobody() -> None:
+    middle = [*START, "}"]
+
+    assert find_makers(middle, [*middle, "}"], [patch("I", 1, START, middle)]) == ()
+
+
 def test_blanks_that_somebody_else_took_away_again_are_not_told_of_who_wrote_another_line_before() -> None:
     after = [*START, "z = 3"]
 

@@ -236,7 +236,9 @@ def _find_by_versions(
     chosen = dict(islice(groups.items(), _MAX_VERSIONS))
     blobs = read_blobs(top, (f"{sha}{up}:{path}" for sha, path in chosen for up in ("", "^")))
     texts = {(sha, path): (blobs[f"{sha}^:{path}"], blobs[f"{sha}:{path}"]) for sha, path in chosen}
-    return find_in_versions(file.lines, chosen, texts, file.came, patches, writers.__getitem__)
+    return find_in_versions(
+        file.lines, chosen, texts, file.came, patches, lambda at: writers.get(at, ())
+    )
 
 
 def _find_copies(

@@ -41,27 +41,51 @@ def find_in_versions(
     is new in it. Where several are `known` to have written a line, it is one of these.
 
     A line that came only by blanks at its end, as where line ends were converted, is of who made
-    these: no other patch added it. `rows` are the lines of the file, and `texts` are the version
-    before and the version itself, None for one that is not there or cannot be read.
+    these: no other patch added it. Nor did patches write more of a line than they added. `rows` are
+    the lines of the file, and `texts` are the version before and the version itself, None for one
+    that is not there or cannot be read.
     """
     found: dict[int, tuple[Edit, ...]] = {}
-    for name, numbers in lines.items():
-        before, after = texts[name]
-        until = max((came[at].committed for at in numbers if at in came), default="~")
-        edits = [edit for edit in patches if edit.order[0] <= until]
-        if after is not None:
-            makers = find_makers(split_text(before or b""), split_text(after), edits)
-            added = {maker.invocation_id: set[str]() for maker in makers}
-            for edit in edits if makers else ():
-                came_with = (one.digest for one in _list_marks([edit]) if one.mark == ADDED)
-                added.get(edit.invocation_id, set()).update(came_with)
-            for at in numbers if makers else ():
-                digest = digest_line(rows[at])
-                own = tuple(edit for edit in makers if digest in added[edit.invocation_id])
-                several = {edit.invocation_id for edit in known(at)}
+    unsure = {at for numbers in lines.values() for at in numbers}
+    sure = (at for at in range(len(rows) if lines else 0) if at not in unsure)
+    given = Counter((e.invocation_id, digest_line(rows[at])) for at in sure for e in known(at))
+    times = {
+        name: max((came[at].committed for at in numbers if at in came), default="~")
+        for name, numbers in lines.items()
+    }
+    for name in sorted(lines, key=times.__getitem__):
+        (before, after), numbers = texts[name], lines[name]
+        edits = [edit for edit in patches if edit.order[0] <= times[name]]
+        if after is None:
+            continue
+        makers = find_makers(split_text(before or b""), split_text(after), edits)
+        added = _count_added(makers, edits)
+        for at in numbers if makers else ():
+            digest = digest_line(rows[at])
+            several = {edit.invocation_id for edit in known(at)}
+            own = [edit for edit in makers if added[edit.invocation_id, digest]]
+            if several:
                 named = tuple(edit for edit in own if edit.invocation_id in several)
-                found[at] = (named or tuple(known(at))) if several else own
+                found[at] = named or tuple(known(at))
+                continue
+            keys = [(edit.invocation_id, digest) for edit in own]
+            # An earlier commit has what they added: this is one line more.
+            found[at] = () if any(given[key] >= added[key] for key in keys) else tuple(own)
+            given.update(keys)
     return found
+
+
+def _count_added(makers: Iterable[Edit], edits: Iterable[Edit]) -> Counter[tuple[str, str]]:
+    """Return how often the patches of those who made a version added a line, by its digest."""
+    names = {maker.invocation_id for maker in makers}
+    return Counter(
+        (edit.invocation_id, one.digest)
+        for edit in edits
+        if edit.invocation_id in names
+        for hunk in edit.hunks
+        for one in hunk
+        if one.mark == ADDED
+    )
 
 
 def split_text(data: bytes) -> tuple[str, ...]:
@@ -91,9 +115,17 @@ def find_makers(
     # Of lines that are new in the file, or gone from it, each has to be told: most tell of none.
     told = {LineMark(ADDED, digest) for digest in {*new} - {*old}}
     told |= {LineMark(REMOVED, digest) for digest in {*old} - {*new}}
-    groups = (group[-_MAX_EDITS:] for group in by_invocation.values())
+    left = list_digests(before)
+    groups = (_drop_made(group[-_MAX_EDITS:], left) for group in by_invocation.values())
     makers = (_find_last(old, new, group) for group in groups if told <= _list_marks(group))
     return tuple(edit for edit in makers if edit is not None)
+
+
+def _drop_made(edits: Sequence[Edit], left: Set[str]) -> Sequence[Edit]:
+    """Return the edits behind the last that left the file as it was before a commit: what went
+    before is in it."""
+    made = [at for at, edit in enumerate(edits, 1) if edit.fields.get("after_hash") in left]
+    return edits[made[-1] :] if made else edits
 
 
 def _list_marks(edits: Iterable[Edit]) -> Set[LineMark]:
