@@ -1135,6 +1135,22 @@ def test_what_the_base_has_of_the_same_lines_excuses_nobody(tmp_path: Path) -> N
     assert "INVOCATION_FAILED" in shop.codes()
 
 
+def test_of_two_that_may_have_written_the_same_lines_each_with_a_fault_none_excuses_the_other(tmp_path: Path) -> None:
+    shop = Shop(tmp_path, f"  ended: fail\n  tests: fail\n{KEYS}")
+    tested = shop.begin("add the steps")
+    shop.edit(tested, "src/login.py")
+    shop.number -= 1
+    shop.test(tested)
+    git(shop.root, "checkout", "-q", "--", "src/login.py")
+    ended = shop.begin("add the steps again")
+    shop.number -= 1
+    shop.edit(ended, "src/login.py")
+    shop.end(ended)
+    shop.commit("add the steps")
+
+    assert shop.codes() == ["INVOCATION_OPEN", "TESTS_NOT_GREEN"]
+
+
 def test_of_two_that_may_have_written_the_same_lines_one_whose_tests_ran_is_enough(tmp_path: Path) -> None:
     shop = Shop(tmp_path, f"  ended: fail\n  tests: fail\n{KEYS}")
     tried = shop.begin("add the steps")

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from doctrine.text import count, make_encodable
 from specify_cli.features.gate.findings import KINDS, GateFinding
-from specify_cli.features.gate.rules import GateFile, Rule, place_rules
+from specify_cli.features.gate.rules import LEVELS, GateFile, Level, Rule, place_rules
 from specify_cli.features.origin.report import ChangedFile, Origin, Stretch, TracedFile
 from specify_cli.features.origin.writers import Writer
 from specify_cli.redaction.redact import RuleSet, find_spans, redact
@@ -206,11 +206,13 @@ class _Finder:
     def find_unmet(self, rule: Rule, find_fault: Callable[[Writer], _Fault | None]) -> Findings:
         """Yield the faults of invocations that wrote a file which a rule is about.
 
-        Where several may have written the same lines, as where a first try was undone, one without
-        a fault is enough that is proven no less and that the base does not have already.
+        Where several may have written the same lines, as where a first try was undone, one is
+        enough that is proven no less, that the base does not have already, and that no rule of
+        these which counts as much finds a fault of: whoever of them wrote, nothing is wrong.
         """
         faults = {writer.invocation_id: find_fault(writer) for writer in self.list_writers(rule)}
         good = {name for name, fault in faults.items() if fault is None} - self.evidence.older
+        good = {name for name in good if not self._is_at_fault(self.writers[name], rule.level)}
         judged: set[str] = set()
         for file, part in self.iter_stretches():
             for name in part.answered_by if rule.covers(file.path) else ():
@@ -222,6 +224,19 @@ class _Finder:
         for name, fault in faults.items():
             if fault and name in judged:
                 yield from _find_of(fault[0], rule, name, fault[1])
+
+    def _is_at_fault(self, writer: Writer, level: Level) -> bool:
+        """Return whether tests or end of an invocation are a finding of this level or more."""
+        faults = (
+            (self.rules.tests, _find_untested(self, writer)),
+            (self.rules.ended, _find_bad_end(writer)),
+        )
+        return any(
+            fault is not None
+            and LEVELS.index(rule.get_level(known=KINDS[fault[0]].known)) >= LEVELS.index(level)
+            and any(map(rule.covers, self.paths.get(writer.invocation_id, ())))
+            for rule, fault in faults
+        )
 
     def is_proven_less(self, name: str | None, than: str) -> bool:
         """Return whether one record is proven less than another; False without a name."""

@@ -26,7 +26,7 @@ from specify_cli.errors import StoredDataError
 
 GATE = ".kittify/gate.yaml"
 Level = Literal["off", "warn", "fail"]
-_ORDER = ("off", "warn", "fail")
+LEVELS = ("off", "warn", "fail")
 MAX_GATE = 256 * 1024
 # Changes of these mean that past decisions are made again.
 DECIDING = ("charter/", "doctrine/", "profiles/", "config.yaml", "packs.lock", "packs/")
@@ -48,7 +48,7 @@ class Rule(BaseModel):
         """Return how much a finding counts. What is not known never counts more than what is."""
         if known or self.not_known is None:
             return self.level
-        return min(self.level, self.not_known, key=_ORDER.index)
+        return min(self.level, self.not_known, key=LEVELS.index)
 
     def covers(self, path: str) -> bool:
         """Return whether the rule is about a file."""
@@ -202,7 +202,7 @@ def list_weaker(base: GateFile, branch: GateFile) -> list[str]:
 
 def _is_weaker(old: Rule, new: Rule) -> bool:
     lower = any(
-        _ORDER.index(new.get_level(known=known)) < _ORDER.index(old.get_level(known=known))
+        LEVELS.index(new.get_level(known=known)) < LEVELS.index(old.get_level(known=known))
         for known in (True, False)
     )
     others = {"level", "not_known"}
