@@ -107,6 +107,13 @@ def test_of_thousands_who_changed_other_lines_of_a_large_file_none_takes_time(mo
     assert not taken_back.called
 
 
+@pytest.mark.parametrize("after", [["# head", *START], [line + " " for line in START]])
+def test_a_digest_that_is_no_text_is_none(after: list[str]) -> None:
+    edit = patch("I", 1, START, after)._replace(fields={"after_hash": {"sha256": []}})
+
+    assert name(find_makers(START, after, [edit])) == ([("I", 1)] if after[0] == "# head" else [])
+
+
 def test_two_that_did_the_same_are_both_told() -> None:
     after = ["# head", *START]
 

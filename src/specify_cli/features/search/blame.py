@@ -81,7 +81,7 @@ class Edit(NamedTuple):
         versions of it: the digest of the text it left is kept."""
         if self.is_cut and self.fields.get("kind") == "create":
             for lines in versions:
-                if self.fields.get("after_hash") in list_digests(lines):
+                if str(self.fields.get("after_hash")) in list_digests(lines):
                     hunks = [[LineMark(ADDED, digest_line(line)) for line in lines]]
                     return self._replace(hunks=hunks, is_cut=False)
         return self

@@ -108,7 +108,7 @@ def find_makers(
     if old == new:  # blanks at the ends of lines alone
         left = list_digests(after)
         made = [
-            [e for e in group if e.fields.get("after_hash") in left and _keeps_words(e)]
+            [e for e in group if str(e.fields.get("after_hash")) in left and _keeps_words(e)]
             for group in by_invocation.values()
         ]
         return tuple(group[-1] for group in made if group)
@@ -124,7 +124,7 @@ def find_makers(
 def _drop_made(edits: Sequence[Edit], left: Set[str]) -> Sequence[Edit]:
     """Return the edits behind the last that left the file as it was before a commit: what went
     before is in it."""
-    made = [at for at, edit in enumerate(edits, 1) if edit.fields.get("after_hash") in left]
+    made = [at for at, edit in enumerate(edits, 1) if str(edit.fields.get("after_hash")) in left]
     return edits[made[-1] :] if made else edits
 
 
