@@ -36,7 +36,7 @@ from specify_cli.features.what_if.backtest import Answer, Skipped
 from specify_cli.invocation.caller import Actor, Caller
 from specify_cli.project.config import load_project
 from specify_cli.storage.store import Place
-from support import FULL, git, run_main, valid
+from support import FULL, environment, git, run_main, valid
 
 CLEAN = 2000 if FULL else 3
 KEYS = "keys:\n  allowed_signers: .kittify/allowed_signers\n"
@@ -1204,6 +1204,27 @@ def test_a_file_that_a_command_copied_has_a_record(tmp_path: Path) -> None:
         ("TESTS_NOT_GREEN", None),
     ]
     assert [(part["invocation_ids"], len(part["copied_by"])) for part in files["src/second.py"]] == [([], 1)]
+
+
+def test_what_was_committed_before_a_command_fetched_it_is_not_copied_by_it(tmp_path: Path) -> None:
+    shop = Shop(tmp_path, f"  records: {{level: fail, of: all}}\n{KEYS}")
+    shop.write("src/theirs.py", (shop.root / "src/login.py").read_text() + "# by a person\n")
+    shop.commit("by a person")
+    before = environment(shop.root) | {"GIT_COMMITTER_DATE": "2026-01-01T00:00:00Z"}
+    subprocess.run(["git", "commit", "-q", "--amend", "--no-edit"], cwd=shop.root, env=before, check=True)
+    run_main(["do", "look at it"], cwd=shop.root, home=shop.home, env={"CLAUDE_CODE_SESSION_ID": "s1"})
+    for number, command in enumerate(["rm src/theirs.py", "git checkout -- src/theirs.py"]):
+        call = {"tool_name": "Bash", "tool_use_id": f"t{number}", "tool_input": {"command": command}}
+        for event in ("PreToolUse", "PostToolUse"):
+            told = {"session_id": "s1", "cwd": str(shop.root), "hook_event_name": event, **call}
+            if event == "PostToolUse":
+                subprocess.run(command, shell=True, cwd=shop.root, check=True)
+                told["tool_response"] = {"stdout": "", "stderr": "", "interrupted": False}
+            run_hook("claude-code", json.dumps(told).encode(), str(shop.root), str(shop.home))
+    (file,) = shop.judge()["origin"]["files"]
+
+    assert shop.codes() == ["LINES_UNRECORDED"]
+    assert [(part["invocation_ids"], part["copied_by"]) for part in file["stretches"]] == [([], [])]
 
 
 def test_a_binary_file_in_a_guarded_folder_is_not_known_to_be_approved_until_somebody_signs(tmp_path: Path) -> None:

@@ -370,10 +370,20 @@ def read_log(top: str, changes: ChangeRange, path: str, form: str) -> list[str]:
     return list(filter(None, os.fsdecode(read_git(top, *words) or b"").split("\n")))
 
 
-def read_versions(top: str, changes: ChangeRange, paths: Iterable[str]) -> list[tuple[str, ...]]:
-    """Return the lines of the versions that a file of these paths had in a range."""
-    names = (f"{sha}:{path}" for path in paths for sha in read_log(top, changes, path, "%H"))
-    return [split_text(data) for data in read_blobs(top, names).values() if data is not None]
+def read_versions(
+    top: str, changes: ChangeRange, paths: Iterable[str]
+) -> list[tuple[str, tuple[str, ...]]]:
+    """Return when the versions that a file of these paths had in a range were committed, up to the
+    end of the second, and their lines."""
+    times = {
+        f"{sha}:{path}": rfc3339(int(seconds) * 1000 + 999)
+        for path in paths
+        for sha, _, seconds in (
+            one.partition(" ") for one in read_log(top, changes, path, "%H %ct")
+        )
+    }
+    blobs = read_blobs(top, times)
+    return [(times[name], split_text(data)) for name, data in blobs.items() if data is not None]
 
 
 def read_version(top: str, changes: ChangeRange, sha: str, path: str) -> ChangedFile | None:

@@ -11,6 +11,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from itertools import compress, islice
+from operator import itemgetter
 from typing import NamedTuple
 
 from doctrine.text import count, make_encodable, say
@@ -181,7 +182,7 @@ def _trace_file(
         return join_lines(file, dict.fromkeys(file.changed, ())), None
     edits = list(find_edits(index, file.lines, own))
     if any(edit.is_cut for edit in edits):
-        versions = read_versions(top, changes, names)
+        versions = [lines for _, lines in read_versions(top, changes, names)]
         edits = [edit.restore(versions) for edit in edits]
 
     def attribute(version: ChangedFile, paths: Collection[str]) -> dict[int, tuple[Edit, ...]]:
@@ -242,18 +243,20 @@ def _find_by_versions(
 
 
 def _find_copies(
-    patches: Iterable[Edit], read: Callable[[], Iterable[Sequence[str]]]
+    patches: Iterable[Edit], read: Callable[[], Iterable[tuple[str, Sequence[str]]]]
 ) -> Iterator[tuple[str, Set[str]]]:
     """Yield the invocations whose records tell that they left the file as one of its versions is
-    and keep no line of it, since it may be a copy; and the lines of that version. `read` gives the
-    versions."""
-    made: dict[str, set[str]] = {}
+    and keep no line of it, since it may be a copy; and the lines of that version. `read` gives when
+    the versions were committed: what was committed before is of somebody else, and was fetched."""
+    made: dict[str, list[Edit]] = {}
     for edit in patches:
         if not edit.hunks and edit.fields.get("kind") != "delete":
-            made.setdefault(str(edit.fields.get("after_hash")), set()).add(edit.invocation_id)
-    for lines in read() if made else ():
+            made.setdefault(str(edit.fields.get("after_hash")), []).append(edit)
+    for committed, lines in sorted(read(), key=itemgetter(0)) if made else ():
         for digest in list_digests(lines) & made.keys():
-            yield from ((name, {*lines}) for name in made[digest])
+            for edit in made.pop(digest):
+                if edit.order[0] <= committed:
+                    yield edit.invocation_id, {*lines}
 
 
 def _name_copiers(
