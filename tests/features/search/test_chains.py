@@ -11,7 +11,7 @@ import pytest
 
 from specify_cli.features.search import chains
 from specify_cli.features.search.blame import Edit
-from specify_cli.features.search.chains import find_makers
+from specify_cli.features.search.chains import find_in_versions, find_makers
 from specify_cli.record.reading.patch_lines import LineMark, digest_line, lines_of_patch, read_lines_member
 
 
@@ -28,6 +28,10 @@ def patch(name: str, number: int, before: Sequence[str], after: Sequence[str]) -
 
 def name(edits: Sequence[Edit]) -> list[tuple[str, int]]:
     return [(edit.invocation_id, edit.seq) for edit in edits]
+
+
+def list_nobody(_: int) -> tuple[Edit, ...]:
+    return ()
 
 
 ZEROS = ["0"] * 9
@@ -112,6 +116,22 @@ def test_a_digest_that_is_no_text_is_none(after: list[str]) -> None:
     edit = patch("I", 1, START, after)._replace(fields={"after_hash": {"sha256": []}})
 
     assert name(find_makers(START, after, [edit])) == ([("I", 1)] if after[0] == "# head" else [])
+
+
+def test_a_version_that_patches_left_is_theirs_where_git_sees_more_lines_come_than_they_say() -> None:
+    """git and a patch differ in which of equal lines came, and no patch tells blanks at the ends of lines."""
+    before = ["a", "x", "b", "x"]
+    after = ["x", "b", "x", "a"]
+    edit, version = patch("I", 1, before, after), ("c1", "a.py")
+    texts = {version: (spell(before).encode(), spell(after).encode())}
+    stripped = patch("J", 2, before, before)._replace(hunks=[])
+    blanks = {version: (spell([f"{line} " for line in before]).encode(), spell(before).encode())}
+
+    assert name(find_makers(before, after, [edit])) == [("I", 1)]
+    found = find_in_versions(after, {version: [0, 2, 3]}, texts, {}, [edit], list_nobody)
+    assert {at: name(by) for at, by in found.items()}[3] == [("I", 1)]
+    found = find_in_versions(before, {version: [0, 1, 2, 3]}, blanks, {}, [stripped], list_nobody)
+    assert {at: name(by) for at, by in found.items()} == {at: [("J", 2)] for at in range(4)}
 
 
 def test_two_that_did_the_same_are_both_told() -> None:

@@ -41,7 +41,8 @@ def find_in_versions(
     is new in it. Where several are `known` to have written a line, it is one of these.
 
     A line that came only by blanks at its end, as where line ends were converted, is of who made
-    these: no other patch added it. Nor did patches write more of a line than they added. `rows` are
+    these: no other patch added it. Nor did patches write more of a line than they added, unless
+    they left this very version: git and a patch can differ in which of equal lines came. `rows` are
     the lines of the file, and `texts` are the version before and the version itself, None for one
     that is not there or cannot be read.
     """
@@ -59,16 +60,22 @@ def find_in_versions(
         if after is None:
             continue
         makers = find_makers(split_text(before or b""), split_text(after), edits)
-        added = _count_added(makers, edits)
+        added, left = _count_added(makers, edits), list_digests(split_text(after))
+        exact = {e.invocation_id for e in makers if str(e.fields.get("after_hash")) in left}
         for at in numbers if makers else ():
             digest = digest_line(rows[at])
             several = {edit.invocation_id for edit in known(at)}
-            own = [edit for edit in makers if added[edit.invocation_id, digest]]
+            own = [
+                edit
+                for edit in makers
+                if added[edit.invocation_id, digest]
+                or (edit.invocation_id in exact and not edit.hunks)
+            ]
             if several:
                 named = tuple(edit for edit in own if edit.invocation_id in several)
                 found[at] = named or tuple(known(at))
                 continue
-            keys = [(edit.invocation_id, digest) for edit in own]
+            keys = [(edit.invocation_id, digest) for edit in own if edit.invocation_id not in exact]
             # An earlier commit has what they added: this is one line more.
             found[at] = () if any(given[key] >= added[key] for key in keys) else tuple(own)
             given.update(keys)
