@@ -369,16 +369,19 @@ class Clauses(Questions):
             if word in row:
                 return verb._replace(action=row[word])
         change = last - (self.word(last) == "request")  # "pull request", "merge request"
-        # "Have a look at my branch", and at a pull request
-        is_own = self.word(i) == "my" and self.word(last) in OWN_WORK - {"code"}
-        seen = places if after == i + 1 else (change,)
-        looks = is_own or any(self.is_in(j, "review_objects") for j in seen)
-        # "Look at what I changed", "I rewrote it, please take a look"
-        is_bare = i >= end or self.word(i) == "and"
-        looks = looks or self.tells_change(*((0, i) if is_bare else (i, end)))
-        looks = looks and "look" in verb.lemma.split()
-        tells = verb.lemma.startswith(("tell", "let", "check")) and self.asks_about_change(i, end)
-        if verb.action == "analyze" and (looks or tells):
+        is_review = False
+        if verb.action == "analyze" and "look" in verb.lemma.split():
+            # "Have a look at my branch", and at a pull request
+            is_own = self.word(i) == "my" and self.word(last) in OWN_WORK - {"code"}
+            seen = places if after == i + 1 else (change,)
+            is_review = is_own or any(self.is_in(j, "review_objects") for j in seen)
+            # "Look at what I changed", "I rewrote it, please take a look"
+            is_bare = i >= end or self.word(i) == "and"
+            begin, stop = (0, i) if is_bare else (i, end)
+            is_review = is_review or self.tells_change(begin, stop)
+        elif verb.action == "analyze" and verb.lemma.startswith(("tell", "let", "check")):
+            is_review = self.asks_about_change(i, end)
+        if is_review:
             return verb._replace(action="review")
         # "Make the specification a page" makes no specification.
         turns = verb.lemma == "make" and self.word(after) in ("a", "an")
