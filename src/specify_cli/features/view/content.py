@@ -61,7 +61,8 @@ def show_list(project: Project, params: Mapping[str, str], root: str = "") -> st
         root=root, rows=listing.rows, hits=hits, unread=listing.unread, unread_hits=unread_hits,
         most=COUNTED, asked={**dict.fromkeys(("q", *_FIELDS), ""), **asked}, filtered=bool(asked),
         searched="q" in asked, counted=len(counted), state=read_state(project, None),
-        caveats=[*(f"Not read: {text}" for text in unread), *(f"V{said[1:]}." for said in limits)],
+        caveats=[*(f"Not read: {text}" for text in unread),
+                 *(f"{said[0].upper()}{said[1:]}." for said in limits)],
         pictures=draw_overview(
             ((row.started_at, row.profile_id, row.outcome) for row in counted), shares, given_rules,
                                datetime.now(UTC).date()),

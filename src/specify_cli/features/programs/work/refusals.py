@@ -88,8 +88,8 @@ def in_doubt_error(calls: Sequence[Recorded], invocation_id: str) -> CallerError
     consent = " ".join(f"--rerun {call.attempt}" for call in calls)
     return CallerError(
         "IN_DOUBT",
-        f"{named} began and has no result: it may have taken effect, and running it again may do "
-        "so twice",
+        f"no result is known of {named}: what began may have taken effect, and running it again "
+        "may do so twice",
         f"where it did not: spec-kitty resume {invocation_id} --program module:function {consent}; "
         "where it did, record its tool_result",
     )
