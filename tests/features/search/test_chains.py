@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from random import Random
 from unittest.mock import Mock
@@ -30,8 +30,7 @@ def name(edits: Sequence[Edit]) -> list[tuple[str, int]]:
     return [(edit.invocation_id, edit.seq) for edit in edits]
 
 
-def list_nobody(_: int) -> tuple[Edit, ...]:
-    return ()
+NOBODY: Mapping[int, Sequence[Edit]] = dict.fromkeys(range(4), ())
 
 
 ZEROS = ["0"] * 9
@@ -128,9 +127,9 @@ def test_a_version_that_patches_left_is_theirs_where_git_sees_more_lines_come_th
     blanks = {version: (spell([f"{line} " for line in before]).encode(), spell(before).encode())}
 
     assert name(find_makers(before, after, [edit])) == [("I", 1)]
-    found = find_in_versions(after, {version: [0, 2, 3]}, texts, {}, [edit], list_nobody)
+    found = find_in_versions(after, {version: [0, 2, 3]}, texts, {}, [edit], NOBODY)
     assert {at: name(by) for at, by in found.items()}[3] == [("I", 1)]
-    found = find_in_versions(before, {version: [0, 1, 2, 3]}, blanks, {}, [stripped], list_nobody)
+    found = find_in_versions(before, {version: [0, 1, 2, 3]}, blanks, {}, [stripped], NOBODY)
     assert {at: name(by) for at, by in found.items()} == {at: [("J", 2)] for at in range(4)}
 
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
-from itertools import compress, islice
+from functools import cache
+from itertools import islice
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -43,7 +44,7 @@ from specify_cli.features.origin.writers import ApprovedBy, Writer, describe_wri
 from specify_cli.features.search.blame import Edit, Names, Order, list_digests
 from specify_cli.features.search.chains import find_in_versions
 from specify_cli.features.search.database import SearchIndex
-from specify_cli.features.search.why import find_edits, list_gaps, list_patches, read_order
+from specify_cli.features.search.why import find_edits, list_gaps
 from specify_cli.libraries.ssh.signatures import Signers
 from specify_cli.project.config import Project
 from specify_cli.project.root import place_below
@@ -53,7 +54,6 @@ from specify_cli.record.reading.patch_lines import (
     MAX_LINES,
     REMOVED,
     digest_line,
-    read_lines_member,
 )
 from specify_cli.record.reading.timeline import make_timeline
 from specify_cli.record.reading.views import fields_of, number_lines
@@ -113,7 +113,7 @@ def trace_range(
             *_trace_removal(index, changes, file, prefix, top, (own, named)),
         )
         files.append(traced)
-    if any(not part.invocation_ids and not part.blank for part in every):
+    if any(part.is_unknown for part in every):
         problems += list_gaps(index)
     writers: list[Writer] = []
     for invocation_id in sorted(named.union(*(file.removed_by for file in files))):
@@ -180,10 +180,13 @@ def _trace_file(
     own = [make_encodable(name.removeprefix(prefix)) for name in names if name.startswith(prefix)]
     if not file.changed or not own:
         return join_lines(file, dict.fromkeys(file.changed, ())), None
-    edits = list(find_edits(index, file.lines, own))
-    if any(edit.is_cut for edit in edits):
-        versions = [lines for _, lines in read_versions(top, changes, names)]
-        edits = [edit.restore(versions) for edit in edits]
+    read = cache(lambda: read_versions(top, changes, names))
+    patches = list(find_edits(index, file.lines, own))
+    if any(edit.is_cut for edit in patches):
+        versions = [lines for _, lines in read()]
+        patches = [edit.restore(versions) for edit in patches]
+    edits = [edit for edit in patches if edit.hunks]
+    patches = [edit for edit in patches if edit.path in own]
 
     def attribute(version: ChangedFile, paths: Collection[str]) -> dict[int, tuple[Edit, ...]]:
         gone = {edit.path for edit in edits if f"{prefix}{edit.path}" not in changes.paths}
@@ -204,17 +207,15 @@ def _trace_file(
             known[key] = {} if same is None else attribute(same, paths)
         found[at] = known.get(key, {}).get(number, ())
     writers |= drop_given(file, writers, found, edits)
-    patches = list(list_patches(index, own))
     writers |= _find_by_versions(file, writers, patches, top)
     stretches = join_lines(file, writers)
-    is_open = [not part.invocation_ids and not part.blank for part in stretches]
-    if any(is_open):
-        copies = list(_find_copies(patches, lambda: read_versions(top, changes, names)))
+    open_lines = sum(part.size for part in stretches if part.is_unknown)
+    if open_lines:
+        copies = list(_find_copies(patches, read))
         stretches = tuple(
-            part._replace(copied_by=_name_copiers(file, part, copies)) if part_is_open else part
-            for part, part_is_open in zip(stretches, is_open, strict=True)
+            part._replace(copied_by=_name_copiers(file, part, copies)) if part.is_unknown else part
+            for part in stretches
         )
-    open_lines = sum(part.size for part in compress(stretches, is_open))
     cut = sorted({edit.invocation_id for edit in edits if edit.path in own and edit.is_cut})
     if not open_lines or not cut:
         return stretches, None
@@ -237,9 +238,7 @@ def _find_by_versions(
     chosen = dict(islice(groups.items(), _MAX_VERSIONS))
     blobs = read_blobs(top, (f"{sha}{up}:{path}" for sha, path in chosen for up in ("", "^")))
     texts = {(sha, path): (blobs[f"{sha}^:{path}"], blobs[f"{sha}:{path}"]) for sha, path in chosen}
-    return find_in_versions(
-        file.lines, chosen, texts, file.came, patches, lambda at: writers.get(at, ())
-    )
+    return find_in_versions(file.lines, chosen, texts, file.came, patches, writers)
 
 
 def _find_copies(
@@ -251,7 +250,7 @@ def _find_copies(
     made: dict[str, list[Edit]] = {}
     for edit in patches:
         if not edit.hunks and edit.fields.get("kind") != "delete":
-            made.setdefault(str(edit.fields.get("after_hash")), []).append(edit)
+            made.setdefault(edit.after_hash, []).append(edit)
     for committed, lines in sorted(read(), key=itemgetter(0)) if made else ():
         for digest in list_digests(lines) & made.keys():
             for edit in made.pop(digest):
@@ -289,15 +288,14 @@ def _trace_removal(
     removers: dict[str, Counter[str]] = {}
     last: dict[str, Order] = {}
     path = make_encodable(file.path.removeprefix(prefix))
-    for place, fields in index.find_patches((), [path]):
-        hunks = read_lines_member(fields.get("lines"))
-        went = Counter(line.digest for hunk in hunks for line in hunk if line.mark == REMOVED)
-        if file.kind == "deleted" and fields.get("kind") == "delete":
+    for edit in find_edits(index, (), [path]):
+        went = Counter(line.digest for hunk in edit.hunks for line in hunk if line.mark == REMOVED)
+        if file.kind == "deleted" and edit.fields.get("kind") == "delete":
             went = sought
-        if fields.get("ok") is not False and went.keys() & sought.keys():
-            name = place.invocation_id
+        if went.keys() & sought.keys():
+            name = edit.invocation_id
             removers.setdefault(name, Counter()).update(went)
-            last[name] = max(read_order(fields), last.get(name, ("", 0)))
+            last[name] = max(edit.order, last.get(name, edit.order))
     names = {*removers}
     if not sought.keys() <= set().union(*removers.values()):
         return (), ()

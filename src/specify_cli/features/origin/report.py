@@ -84,6 +84,11 @@ class Stretch(NamedTuple):
     copied_by: tuple[str, ...] = ()
 
     @property
+    def is_unknown(self) -> bool:
+        """Whether words stand in the lines, and no record tells who wrote them."""
+        return not self.invocation_ids and not self.blank
+
+    @property
     def answered_by(self) -> tuple[str, ...]:
         """The invocations that are judged for the lines: who wrote them, otherwise who copied."""
         return self.invocation_ids or self.copied_by

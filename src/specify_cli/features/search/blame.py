@@ -76,12 +76,18 @@ class Edit(NamedTuple):
     fields: Mapping[str, object] = {}
     is_cut: bool = False
 
+    @property
+    def after_hash(self) -> str:
+        """The digest of the text that it left, as `list_digests` returns them; the empty text where
+        the record keeps none."""
+        return str(self.fields.get("after_hash") or "")
+
     def restore(self, versions: Iterable[Sequence[str]]) -> Edit:
         """Return the edit with all its lines, where it was cut, made a file, and left one of these
         versions of it: the digest of the text it left is kept."""
         if self.is_cut and self.fields.get("kind") == "create":
             for lines in versions:
-                if str(self.fields.get("after_hash")) in list_digests(lines):
+                if self.after_hash in list_digests(lines):
                     hunks = [[LineMark(ADDED, digest_line(line)) for line in lines]]
                     return self._replace(hunks=hunks, is_cut=False)
         return self

@@ -11,7 +11,7 @@ by one from the version of a commit, give the version before, nobody else change
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from itertools import islice
 
 from specify_cli.features.search.blame import Came, Edit, list_digests
@@ -35,7 +35,7 @@ def find_in_versions(
     texts: Mapping[VersionName, tuple[bytes | None, bytes | None]],
     came: Mapping[int, Came],
     patches: Sequence[Edit],
-    known: Callable[[int], Sequence[Edit]],
+    known: Mapping[int, Sequence[Edit]],
 ) -> dict[int, tuple[Edit, ...]]:
     """Return by their numbers who wrote lines that came with a version of a file: who made all that
     is new in it. Where several are `known` to have written a line, it is one of these.
@@ -48,23 +48,25 @@ def find_in_versions(
     """
     found: dict[int, tuple[Edit, ...]] = {}
     unsure = {at for numbers in lines.values() for at in numbers}
-    sure = (at for at in range(len(rows) if lines else 0) if at not in unsure)
-    given = Counter((e.invocation_id, digest_line(rows[at])) for at in sure for e in known(at))
+    sure = known.keys() - unsure if lines else set[int]()
+    given = Counter((e.invocation_id, digest_line(rows[at])) for at in sure for e in known[at])
     times = {
         name: max((came[at].committed for at in numbers if at in came), default="~")
         for name, numbers in lines.items()
     }
     for name in sorted(lines, key=times.__getitem__):
-        (before, after), numbers = texts[name], lines[name]
-        edits = [edit for edit in patches if edit.order[0] <= times[name]]
+        before, after = texts[name]
         if after is None:
             continue
-        makers = find_makers(split_text(before or b""), split_text(after), edits)
-        added, left = _count_added(makers, edits), list_digests(split_text(after))
-        exact = {e.invocation_id for e in makers if str(e.fields.get("after_hash")) in left}
-        for at in numbers if makers else ():
-            digest = digest_line(rows[at])
-            several = {edit.invocation_id for edit in known(at)}
+        version = split_text(after)
+        edits = [edit for edit in patches if edit.order[0] <= times[name]]
+        makers = find_makers(split_text(before or b""), version, edits)
+        if not makers:
+            continue
+        added, left = _count_added(makers, edits), list_digests(version)
+        exact = {edit.invocation_id for edit in makers if edit.after_hash in left}
+        for at in lines[name]:
+            digest, several = digest_line(rows[at]), {edit.invocation_id for edit in known[at]}
             own = [
                 edit
                 for edit in makers
@@ -73,7 +75,7 @@ def find_in_versions(
             ]
             if several:
                 named = tuple(edit for edit in own if edit.invocation_id in several)
-                found[at] = named or tuple(known(at))
+                found[at] = named or tuple(known[at])
                 continue
             keys = [(edit.invocation_id, digest) for edit in own if edit.invocation_id not in exact]
             # An earlier commit has what they added: this is one line more.
@@ -115,7 +117,7 @@ def find_makers(
     if old == new:  # blanks at the ends of lines alone
         left = list_digests(after)
         made = [
-            [e for e in group if str(e.fields.get("after_hash")) in left and _keeps_words(e)]
+            [edit for edit in group if edit.after_hash in left and _keeps_words(edit)]
             for group in by_invocation.values()
         ]
         return tuple(group[-1] for group in made if group)
@@ -131,7 +133,7 @@ def find_makers(
 def _drop_made(edits: Sequence[Edit], left: Set[str]) -> Sequence[Edit]:
     """Return the edits behind the last that left the file as it was before a commit: what went
     before is in it."""
-    made = [at for at, edit in enumerate(edits, 1) if str(edit.fields.get("after_hash")) in left]
+    made = [at for at, edit in enumerate(edits, 1) if edit.after_hash in left]
     return edits[made[-1] :] if made else edits
 
 

@@ -18,7 +18,7 @@ from doctrine.git import find_worktree, read_contents, read_git
 from doctrine.text import count, make_encodable
 from specify_cli import durable
 from specify_cli.errors import CallerError
-from specify_cli.features.search.blame import BLAMED, Edit, Names, Order, find_writers, list_times
+from specify_cli.features.search.blame import BLAMED, Edit, Names, find_writers, list_times
 from specify_cli.features.search.chains import VersionName, find_in_versions, split_text
 from specify_cli.features.search.database import SearchIndex
 from specify_cli.project.config import Project
@@ -121,7 +121,9 @@ def explain_file(
             f"{name} has {count(len(lines), 'line')}, and no line {line}",
             f"spec-kitty why {quote(path)}",
         )
-    edits = list(find_edits(index, lines, [name]))
+    patches = list(find_edits(index, lines, [name]))
+    edits = [edit for edit in patches if edit.hunks]
+    own = [edit for edit in patches if edit.path == name]
     # A file that is gone may be this one before it was moved; one of its whole name elsewhere, this
     # one in another worktree.
     gone = {
@@ -130,13 +132,12 @@ def explain_file(
         if not os.path.lexists(os.path.join(project.root, edit.path))
         or (os.path.isabs(edit.path) and edit.path.endswith(f"/{name}"))
     }
-    patches = list(list_patches(index, [name]))
-    blamed = _read_blame(project.root, place) if edits or patches else b""
+    blamed = _read_blame(project.root, place) if patches else b""
     came = dict(enumerate(list_times(blamed)))
     found = find_writers(lines, Names({name}, gone), edits, came)
     asked = range(len(lines)) if line is None else (line - 1,)
-    unsure = {at for at in asked if len(found[at]) != 1} if patches else set[int]()
-    sure = _find_by_versions(project.root, data, blamed, unsure, patches, found)
+    unsure = {at for at in asked if len(found[at]) != 1} if own else set[int]()
+    sure = _find_by_versions(project.root, data, blamed, unsure, own, dict(enumerate(found)))
     pairs = [(at + 1, sure.get(at, found[at])) for at in asked]
     ranges: list[Range] = []
     last_seq: dict[str, int] = {}
@@ -226,7 +227,7 @@ def _find_by_versions(
     blamed: bytes,
     unsure: Set[int],
     patches: Sequence[Edit],
-    known: Sequence[tuple[Edit, ...]],
+    known: Mapping[int, tuple[Edit, ...]],
 ) -> dict[int, tuple[Edit, ...]]:
     """Return who wrote lines that nobody alone is known of, where all that came with them is
     theirs: in the work tree, whose text is `data`, or in a commit."""
@@ -248,40 +249,25 @@ def _find_by_versions(
     if unsure and not blamed:  # git does not know the file
         groups, texts = {("", ""): list(unsure)}, {("", ""): (None, data)}
     came = dict(enumerate(list_times(blamed)))
-    return find_in_versions(split_text(data), groups, texts, came, patches, known.__getitem__)
+    return find_in_versions(split_text(data), groups, texts, came, patches, known)
 
 
 def find_edits(index: SearchIndex, lines: Sequence[str], paths: Sequence[str]) -> Iterator[Edit]:
-    """Yield the edits of files of these paths, and of any file to which one of these lines came.
+    """Yield the edits of files of these paths, and of any file to which one of these lines came,
+    also those that tell no line.
 
     One that a record keeps in part is whole where it left these lines.
     """
     for place, fields in index.find_patches({digest_line(line) for line in lines}, paths):
-        edit = _make_edit(place.invocation_id, fields)
-        if fields.get("ok") is not False and edit.hunks:
-            yield edit.restore([lines])
-
-
-def list_patches(index: SearchIndex, paths: Sequence[str]) -> Iterator[Edit]:
-    """Yield the patches of files of these paths, also those that tell no line."""
-    for place, fields in index.find_patches((), paths):
         if fields.get("ok") is not False:
-            yield _make_edit(place.invocation_id, fields)
-
-
-def _make_edit(invocation_id: str, fields: Mapping[str, object]) -> Edit:
-    """Return a patch of a record, by the members of its line."""
-    hunks, order = read_lines_member(fields.get("lines")), read_order(fields)
-    is_cut = sum(map(len, hunks)) >= MAX_LINES
-    return Edit(invocation_id, order[1], order, str(fields.get("path")), hunks, fields, is_cut)
-
-
-def read_order(fields: Mapping[str, object]) -> Order:
-    """Return when a patch was made, by the members of its line."""
-    # The id tells when the invocation began; the line when the patch was made, or seen.
-    seq = fields.get("seq")
-    moment = str(fields.get("claimed_at") or fields.get("at") or "")
-    return moment, seq if isinstance(seq, int) else 0
+            # The id tells when the invocation began; the line when the patch was made, or seen.
+            moment = str(fields.get("claimed_at") or fields.get("at") or "")
+            seq, hunks = fields.get("seq"), read_lines_member(fields.get("lines"))
+            number = seq if isinstance(seq, int) else 0
+            is_cut, path = sum(map(len, hunks)) >= MAX_LINES, str(fields.get("path"))
+            order = moment, number
+            edit = Edit(place.invocation_id, number, order, path, hunks, fields, is_cut)
+            yield edit.restore([lines])
 
 
 def _describe_origin(project: Project, invocation_id: str, seq: int) -> Origin:
