@@ -211,7 +211,7 @@ def _run_today(project: Project, cache: ParseCache, opened: Opened, retrieval: R
             candidates=[dict(item) for item in decision.candidates],
         )
     live = load_inputs(project.root, cache, settings=project.config.document)
-    then = inputs_of_corpus(opened.objects, opened.corpus)
+    then = inputs_of_corpus(opened.objects, opened.corpus, cache=cache)
     kept = {*then.files, *then.unreadable} - {POLICY_PATH}
     files, unreadable = live.contents, {**live.unreadable}
     for held in (files, unreadable):
