@@ -16,22 +16,18 @@ from __future__ import annotations
 
 from specify_cli.routing.questions import OWN_WORK, Questions
 from specify_cli.routing.request_text import PEOPLE, SUBJECTS, THINGS, Reading
-from specify_cli.routing.words import Phrase, Verb, read_cell
+from specify_cli.routing.tokens import Phrase, Verb, read_cell
 
 _NEEDED = read_cell("needed required missing due overdue pending wanted requested")
 _KNOWN = read_cell("the this that my our your")
-_OTHERS = read_cell("i'll we'll they he she it is are was has had")
 _ASKS = read_cell("please you me us we users")
 _OUGHT = read_cell("should must shall")
 _PLACES = read_cell("on for in to")
-_PARTICLES = read_cell("up of off out down into")
 _TALKS = read_cell("meeting call chat talk look minute moment word break sync demo retro standup")
 _PHASES = read_cell("start begin continue finish resume")
 _MOVED = read_cell("into onto from")
 # "Do the frontend" is an order, whatever it names; "do a demo" names no work.
 _SOME_DOING = ("do a", "do an", "do another")
-# These ask for a cause: "why it fails".
-_CAUSES = read_cell("why what where which how")
 # What somebody sees or has done is no order: "we're seeing timeouts", "I'm done with it".
 _SEES = read_cell("done finished seeing noticing observing experiencing facing hitting")
 _SAYS = read_cell("reports found noticed said says wants complained asked asks")
@@ -41,8 +37,8 @@ class Clauses(Questions):
     """A request that is read clause by clause: its questions, its orders, and its other actions.
 
     Reading order: `read_clause` decides by how a clause begins and calls the others;
-    `read_question`, `read_order` and `read_head` are its three answers; `find_others` looks for
-    further actions in the sentence. Private functions answer one question about a position each.
+    `read_question`, `read_order` and `read_head` are its three answers. Private functions answer
+    one question about a position each.
     """
 
     __slots__ = ()
@@ -389,83 +385,3 @@ class Clauses(Questions):
         # "Update the spec" is no order to specify anew.
         is_assembled = action in ("specify", "review") and verb.lemma in table.words("assembling")
         return verb._replace(action=action) if action and not is_assembled else verb
-
-    # --- several actions
-
-    def find_others(self, first: Reading, at: int, end: int) -> list[Reading]:
-        """Return the other actions that a sentence asks for: "review … and then fix …".
-
-        `first` is the leading reading, and `at` the position where its beginning ends. Words after
-        a colon or in brackets only explain the words before them. A verb that says how the first
-        action ends ("fix it and run the tests") is no other action.
-        """
-        readings: list[Reading] = []
-        # Whether an explanation is open, the word that opened it, and the number of open brackets.
-        region, opened_by, depth = False, "", 0
-        for i in range(at, end):
-            token = self.tokens[i]
-            depth += (token.word in ("(", "[")) - (token.word in (")", "]"))
-            if not region and (self.is_in(i, "regions") or token.word == ":"):
-                region, opened_by = True, token.word
-            then = self.is_in(i, "then_words")
-            joins = token.kind == "," or self.is_in(i, "conjunctions") or token.word == "but"
-            if depth > 0 or not (then or joins):
-                continue
-            k = i + 1
-            while k < end and self.is_in(k, "leadins", "then_words"):
-                then = then or self.is_in(k, "then_words")
-                # "and we'll merge it": somebody else does that.
-                k = end if self.word(k) in _OTHERS else k + 1
-            fixes = opened_by in _CAUSES and self._fixes_cause(k, end)
-            region = region and not then and not fixes
-            if not region and k < end and k not in self.negated:
-                readings += self._read_other(k, end, adjacent=i == at, sure=then or i == at)
-        # "and close the issue", unlike "go through the wiki and archive what is old"
-        files = first.lemma not in self.table.texts("preparatory_phrases")
-        tracks = self.table.words("tracker_verbs") if files else ()
-        return [
-            reading
-            for reading in readings
-            if reading.action != first.action
-            and not (reading.action == "curate" and reading.lemma in tracks)
-        ]
-
-    def _fixes_cause(self, k: int, end: int) -> bool:
-        """Return whether the verb at `k` fixes what was asked for before it: "find out why it
-        fails and fix it", unlike "explain how we load and cache it"."""
-        if self.is_in(k, "light") and self.word(k + 1) == "a":  # "how to do it and write a plan"
-            return self.name_action(self.find_head(k + 1, end)[0]) == "plan"
-        return self.is_in(k, "mending") and self.word(k + 1) in THINGS and k + 2 >= end
-
-    def _read_other(self, k: int, end: int, *, adjacent: bool, sure: bool) -> list[Reading]:
-        """Return the reading of a later verb at `k`, unless it only tells how the first action
-        ends.
-
-        `adjacent` says that nothing stands between the two verbs, `sure` that a word such as
-        *then* makes it an order whatever follows.
-        """
-        order = self.read_order(k, end, noun=False, opened=True)
-        if order is None or self.is_in(k + 1, "buildables"):
-            return []
-        (other, after), words = order, self.table.words
-        # "and run the tests", "and verify"
-        checks = other.lemma in words("verify_tail") and (
-            k + 1 >= end or self.is_in(k + 1, "verify_objects")
-        )
-        # "and merge it", "and tell me", "and close the issue"
-        follows = other.lemma in words("follow") and other.weight == "own"
-        reports = other.lemma in words("report_tail") and not adjacent
-        # "and write them down"
-        keeps = self.word(k) == "write" and "down" in (self.word(k + 1), self.word(k + 2))
-        if checks or follows or reports or keeps:
-            return []
-        # The object of a phrase stands after it, or in its gap: "and get rid of the hotspots"
-        thing = after + self.is_adverb(after)
-        has_object = self.marks_object(thing, end) or " … " in other.token
-        # "and remove obviously outdated pages", "and add tests"
-        is_last = thing + 1 >= end and self.word(thing).endswith("s")
-        is_last = is_last and self.word(k - 1) == "and"
-        has_object = has_object or is_last or self.is_in(thing, "lacking", "states", "wished")
-        particle = other.rule == "phrase" and self.word(after - 1) in _PARTICLES
-        has_object = has_object or (particle and self.continues(after, end))
-        return [other] if sure or has_object or other.rule == "verb" else []

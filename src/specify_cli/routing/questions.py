@@ -10,7 +10,7 @@ answers ("who has WP03?") is read so that the router refuses it.
 from __future__ import annotations
 
 from specify_cli.routing.request_text import SUBJECTS, THINGS, Reading, RequestText
-from specify_cli.routing.words import read_cell
+from specify_cli.routing.tokens import read_cell
 
 OWN_WORK = read_cell("changes code implementation solution branch fix")
 _OWN_CODE = read_cell(

@@ -15,7 +15,7 @@ file") and forbids nothing.
 from __future__ import annotations
 
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple
-from specify_cli.routing.words import Phrase, Verb, list_lemmas, read_cell
+from specify_cli.routing.tokens import Phrase, Verb, list_lemmas, read_cell
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

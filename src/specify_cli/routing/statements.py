@@ -16,7 +16,7 @@ import re
 
 from doctrine.light_imports import TYPE_CHECKING
 from specify_cli.routing.request_text import SUBJECTS, THINGS, Reading, drop_doubles
-from specify_cli.routing.words import Phrase, list_lemmas, read_cell
+from specify_cli.routing.tokens import Phrase, list_lemmas, read_cell
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

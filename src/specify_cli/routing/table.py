@@ -20,7 +20,7 @@ import json
 from functools import lru_cache
 
 from doctrine.light_imports import TYPE_CHECKING, sha256
-from specify_cli.routing.words import Phrase, Verb, fold, split_cell
+from specify_cli.routing.tokens import Phrase, Verb, fold, split_cell
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

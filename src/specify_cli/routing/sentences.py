@@ -1,0 +1,307 @@
+"""Choose the sentence of a request that says what is asked for, and its actions.  [pure]
+
+    read_sentences(Clauses(scan_tokens("It hangs. Fix it.", table), table), [(0, 2), (3, 5)], 0)
+    # the reading "implement" of "Fix"
+
+`clauses.py` says what one clause leads with. Here the clauses and sentences of a request are held
+against each other: which of them only greets, introduces, prepares or tells what somebody plans,
+which one counts, and what else it asks for ("review … and then fix …").
+"""
+
+from __future__ import annotations
+
+import re
+
+from doctrine.light_imports import TYPE_CHECKING
+from specify_cli.routing.request_text import FRONTS, SUBJECTS, THINGS, Reading, drop_doubles
+from specify_cli.routing.tokens import read_cell
+
+if TYPE_CHECKING:
+    from specify_cli.routing.clauses import Clauses
+    from specify_cli.routing.tokens import Token
+
+_DATE = r"\d{4}-\d\d-\d\d"
+# Verbs of these cells tell how other work begins or ends.
+_TAILS = ("preparatory", "verify_tail", "report_tail", "follow")
+_SPEAKERS = read_cell("we i we'd i'd we've i've")
+_PRAISE = read_cell("good great nice excellent awesome amazing perfect cool")
+_KEEPING = read_cell("write document note list summarize report explain print")
+_OTHERS = read_cell("i'll we'll they he she it is are was has had")
+_PARTICLES = read_cell("up of off out down into")
+# These ask for a cause: "why it fails".
+_CAUSES = read_cell("why what where which how")
+
+
+def read_sentences(
+    parsed: Clauses, sentences: list[tuple[int, int]], skip: int
+) -> tuple[Reading, ...]:
+    """Return the readings of the first sentence that begins with an order, a noun of an action or a
+    question; an order in a later sentence counts before a question.
+
+    `skip` is the number of characters of a neutral label before the text. Introductory clauses
+    ("when I log in, …") are skipped, because the request follows them.
+    """
+    tokens = parsed.tokens
+    question_reading: Reading | None = None
+    habit: tuple[Reading, ...] = ()
+    for start, end in sentences:
+        question = end < len(tokens) and tokens[end].word == "?"
+        while tokens[start].at < skip:
+            start += 1
+        dated = (re.match(_DATE, token.raw) for token in tokens[start : start + 2])
+        if len(sentences) > 1 and any(dated):
+            continue  # a line of a log: "[2024-05-01] WARN slow query"
+        if end - start <= 2 and len(sentences) > 1 and parsed.is_in(start, "neutral_labels"):
+            continue
+        for first, last in split_tokens(tokens, ",", start, end):
+            # "Login fails, see #12" and "See the log." refer to something, and ask for nothing.
+            is_later = first > sentences[0][0] or (
+                parsed.is_name(first + 1, last) and last + 1 < len(tokens)
+            )
+            refers = parsed.word(first) == "see" and is_later
+            if refers or _praises(parsed, first, last):
+                continue
+            # "When I log in, …" introduces; "when is it due, …?" asks.
+            introduces = parsed.is_in(first, "subordinators") and last < end
+            if introduces and not (question and parsed.is_in(first, "wh_aux")):
+                continue
+            lead = (
+                parsed.read_clause(first, last, question)
+                or _read_after_front(parsed, first, last)
+                or _read_joined(parsed, first, last)
+            )
+            if question and parsed.word(end - 1) == "why" and tokens[end - 2].kind == ",":
+                lead = parsed.make_reading(end - 1, "question", "analyze"), end
+            if lead and lead[0].rule.startswith("question") and lead[0].action != "review":
+                question_reading = question_reading or lead[0]
+                break
+            # "Why does it hang? Check the log." says how to find out; "Make it fast." orders.
+            checks = lead and lead[0].lemma in parsed.table.words("verify_tail")
+            # "What comes first? Write it down." keeps the answer.
+            keeps = lead and lead[0].lemma in _KEEPING and parsed.word(lead[1]) in THINGS
+            # "How did it go? Give me the short version."
+            keeps = keeps or (lead and lead[0].lemma == "give" and parsed.word(lead[1]) == "me")
+            checks = checks or (lead and keeps and lead[0].action in ("implement", "analyze"))
+            if lead and end < sentences[-1][0] and _tells_habit(parsed, lead[0], first):
+                habit = habit or _combine(parsed, *lead, end)
+                break
+            if lead and not (question_reading and checks):
+                lead = _find_main_order(parsed, first, last, end) or lead
+                parts = [*split_tokens(tokens, ",", last, end), *sentences]
+                later = _find_request(parsed, lead[0], parts, start, first)
+                return later or _combine(parsed, *lead, end)
+    return (question_reading,) if question_reading else habit
+
+
+def _tells_habit(parsed: Clauses, lead: Reading, first: int) -> bool:
+    """Return whether a clause only says what somebody does: "We ship in two days. …"."""
+    is_verb = lead.rule in ("leading verb", "verb", "phrase")
+    speaks = parsed.word(first) in ("we", "i", "they")
+    return is_verb and speaks and lead.position == parsed.tokens[first + 1].at
+
+
+def _find_main_order(
+    parsed: Clauses, first: int, last: int, end: int
+) -> tuple[Reading, int] | None:
+    """Return the order after a clause that only says on what occasion: "Following up on the
+    review: fix the names"."""
+    if not parsed.word(first).endswith("ing") or last + 1 >= end:
+        return None
+    order = parsed.read_order(last + 1, end, noun=False, opened=False)
+    is_order = order and parsed.marks_object(order[1], end) and not _is_tail(parsed, order[0])
+    return order if is_order else None
+
+
+def _is_tail(parsed: Clauses, order: Reading) -> bool:
+    """Return whether an order only tells how other work begins or ends."""
+    return any(order.lemma in parsed.table.words(cell) for cell in _TAILS)
+
+
+def _find_request(
+    parsed: Clauses, lead: Reading, sentences: list[tuple[int, int]], start: int, first: int
+) -> tuple[Reading, ...]:
+    """Return the readings of a later sentence, if the one at `start` only says what somebody plans:
+    "We need to move to Postgres. Outline the steps."
+
+    If the later sentence asks to plan or specify, it counts alone. Another action may be meant in
+    addition, so both are readings. `first` is where the clause of `lead` begins.
+    """
+    # "The review of WP05 found two bugs. Fix them."
+    is_topic = lead.rule == "head noun of the request" and parsed.word(first) in ("the", "our")
+    if not is_topic and (lead.action != "implement" or parsed.word(first) not in _SPEAKERS):
+        return ()
+    for begin, end in sentences:
+        is_asked = begin > start and parsed.tokens[min(end, len(parsed.tokens) - 1)].word == "?"
+        # "We can fix five bugs. Which ones should we take?"
+        asked = parsed.read_question(begin, end, True, True) if is_asked and not is_topic else None
+        if asked and (asked.action in ("plan", "review") or parsed.is_in(begin, "wh")):
+            return (asked,)
+        order = begin > start and parsed.read_clause(begin, end, question=False)
+        order = order if order and order[0].rule in ("leading verb", "verb", "phrase") else None
+        if order and order[0].action in ("plan", "specify"):
+            return (order[0],)
+        is_other = order and order[0].weight == "alias" and order[0].action != lead.action
+        if order and (is_topic or is_other) and not _is_tail(parsed, order[0]):
+            return (order[0],) if is_topic else (lead, order[0])
+    return ()
+
+
+def _praises(parsed: Clauses, first: int, last: int) -> bool:
+    """Return whether a clause before the request only praises what was done: "Great plan. Now do
+    it", unlike "great, plan the sprint"."""
+    is_noun = parsed.continues(first + 1, last) and not parsed.is_in(first + 1, "leadins")
+    has_more = last + 1 < len(parsed.tokens)
+    return (
+        parsed.word(first) in _PRAISE
+        and is_noun
+        and has_more
+        and not parsed.marks_object(first + 2, last)
+    )
+
+
+def _read_joined(parsed: Clauses, first: int, last: int) -> tuple[Reading, int] | None:
+    """Return the order that a statement is the reason of: "the name misleads, so rename it", "nice
+    work but add a test"."""
+    for i in range(last - 2, first, -1):
+        if parsed.word(i) not in ("but", "so"):
+            continue
+        opens = parsed.find_phrase("openers", i + 1, last)
+        if parsed.is_in(i - 1, "finite") or (parsed.word(i + 1) in SUBJECTS and not opens):
+            continue  # "is so slow that", "but it works"
+        order = parsed.read_clause(i + 1, last, question=False)
+        if not order or order[1] >= last or order[0].rule not in ("leading verb", "phrase"):
+            return None
+        is_base = order[0].token.lower().split()[0] == order[0].lemma.split()[0]
+        return order if is_base else None
+    return None
+
+
+def _read_after_front(parsed: Clauses, first: int, last: int) -> tuple[Reading, int] | None:
+    """Return the order that follows a condition or a place without a comma: "when done summarize
+    the changes", "in the settings page add a toggle".
+
+    It is a verb in its base form with its object, where the words before it can end what stands in
+    front.
+    """
+    if not (parsed.is_in(first, "subordinators") or parsed.word(first) in FRONTS):
+        return None
+    for i in range(first + 2, last - 1):
+        opener = parsed.find_phrase("openers", i, last)
+        if not (opener or parsed.can_end(first, i - 1)):
+            continue
+        at = opener[1] if opener else i
+        verb, phrase = parsed.find_verb(at), parsed.find_phrase("phrases", at, last)
+        is_base = verb is not None and parsed.word(at) == verb.lemma
+        is_order = is_base and (parsed.marks_object(at + 1, last) or parsed.word(at + 1) == "to")
+        is_order = is_order or (
+            phrase is not None
+            and parsed.word(at) == phrase[0].words[0]
+            and parsed.word(i - 1) not in SUBJECTS
+        )
+        order = parsed.read_order(at, last, noun=False, opened=False) if is_order else None
+        if order and order[0].action != "none":
+            return order
+    return None
+
+
+def _combine(parsed: Clauses, first: Reading, at: int, end: int) -> tuple[Reading, ...]:
+    """Return the leading reading and the other actions of its sentence; a verb that only prepares
+    them ("look at it and fix it") is dropped."""
+    others = _find_others(parsed, first, at, end)
+    preparing = parsed.table.words("preparatory") | parsed.table.texts("preparatory_phrases")
+    if others and first.lemma in preparing:
+        return drop_doubles(r._replace(rule="verb the first one prepares") for r in others)
+    return drop_doubles((first, *others))
+
+
+def split_tokens(
+    tokens: list[Token], kinds: str, start: int = 0, end: int | None = None
+) -> list[tuple[int, int]]:
+    """Return where each sentence (kinds ".") or clause (kinds ",") begins and ends, as (first,
+    after the last) positions."""
+    end = len(tokens) if end is None else end
+    cuts = [i for i in range(start, end) if tokens[i].kind in kinds]
+    begins = [start, *(cut + 1 for cut in cuts)]
+    ends = [*cuts, end]
+    return [(first, last) for first, last in zip(begins, ends, strict=True) if last > first]
+
+
+def _find_others(parsed: Clauses, first: Reading, at: int, end: int) -> list[Reading]:
+    """Return the other actions that a sentence asks for: "review … and then fix …".
+
+    `first` is the leading reading, and `at` the position where its beginning ends. Words after
+    a colon or in brackets only explain the words before them. A verb that says how the first
+    action ends ("fix it and run the tests") is no other action.
+    """
+    readings: list[Reading] = []
+    # Whether an explanation is open, the word that opened it, and the number of open brackets.
+    region, opened_by, depth = False, "", 0
+    for i in range(at, end):
+        token = parsed.tokens[i]
+        depth += (token.word in ("(", "[")) - (token.word in (")", "]"))
+        if not region and (parsed.is_in(i, "regions") or token.word == ":"):
+            region, opened_by = True, token.word
+        then = parsed.is_in(i, "then_words")
+        joins = token.kind == "," or parsed.is_in(i, "conjunctions") or token.word == "but"
+        if depth > 0 or not (then or joins):
+            continue
+        k = i + 1
+        while k < end and parsed.is_in(k, "leadins", "then_words"):
+            then = then or parsed.is_in(k, "then_words")
+            # "and we'll merge it": somebody else does that.
+            k = end if parsed.word(k) in _OTHERS else k + 1
+        fixes = opened_by in _CAUSES and _fixes_cause(parsed, k, end)
+        region = region and not then and not fixes
+        if not region and k < end and k not in parsed.negated:
+            readings += _read_other(parsed, k, end, adjacent=i == at, sure=then or i == at)
+    # "and close the issue", unlike "go through the wiki and archive what is old"
+    files = first.lemma not in parsed.table.texts("preparatory_phrases")
+    tracks = parsed.table.words("tracker_verbs") if files else ()
+    return [
+        reading
+        for reading in readings
+        if reading.action != first.action
+        and not (reading.action == "curate" and reading.lemma in tracks)
+    ]
+
+
+def _fixes_cause(parsed: Clauses, k: int, end: int) -> bool:
+    """Return whether the verb at `k` fixes what was asked for before it: "find out why it
+    fails and fix it", unlike "explain how we load and cache it"."""
+    if parsed.is_in(k, "light") and parsed.word(k + 1) == "a":  # "how to do it and write a plan"
+        return parsed.name_action(parsed.find_head(k + 1, end)[0]) == "plan"
+    return parsed.is_in(k, "mending") and parsed.word(k + 1) in THINGS and k + 2 >= end
+
+
+def _read_other(parsed: Clauses, k: int, end: int, *, adjacent: bool, sure: bool) -> list[Reading]:
+    """Return the reading of a later verb at `k`, unless it only tells how the first action
+    ends.
+
+    `adjacent` says that nothing stands between the two verbs, `sure` that a word such as
+    *then* makes it an order whatever follows.
+    """
+    order = parsed.read_order(k, end, noun=False, opened=True)
+    if order is None or parsed.is_in(k + 1, "buildables"):
+        return []
+    (other, after), words = order, parsed.table.words
+    # "and run the tests", "and verify"
+    checks = other.lemma in words("verify_tail") and (
+        k + 1 >= end or parsed.is_in(k + 1, "verify_objects")
+    )
+    # "and merge it", "and tell me", "and close the issue"
+    follows = other.lemma in words("follow") and other.weight == "own"
+    reports = other.lemma in words("report_tail") and not adjacent
+    # "and write them down"
+    keeps = parsed.word(k) == "write" and "down" in (parsed.word(k + 1), parsed.word(k + 2))
+    if checks or follows or reports or keeps:
+        return []
+    # The object of a phrase stands after it, or in its gap: "and get rid of the hotspots"
+    thing = after + parsed.is_adverb(after)
+    has_object = parsed.marks_object(thing, end) or " … " in other.token
+    # "and remove obviously outdated pages", "and add tests"
+    is_last = thing + 1 >= end and parsed.word(thing).endswith("s")
+    is_last = is_last and parsed.word(k - 1) == "and"
+    has_object = has_object or is_last or parsed.is_in(thing, "lacking", "states", "wished")
+    particle = other.rule == "phrase" and parsed.word(after - 1) in _PARTICLES
+    has_object = has_object or (particle and parsed.continues(after, end))
+    return [other] if sure or has_object or other.rule == "verb" else []
