@@ -36,6 +36,7 @@ TESTS = {
     "routing/request_text": _OF_THE_ROUTER,
     "routing/questions": _OF_THE_ROUTER,
     "routing/clauses": _OF_THE_ROUTER,
+    "routing/sentences": _OF_THE_ROUTER,
     "routing/statements": _OF_THE_ROUTER,
     "routing/choice": _OF_THE_ROUTER,
     "routing/tokens": _OF_THE_ROUTER,

@@ -3,7 +3,7 @@
     from specify_cli.routing.registry import ProfileRegistry, shipped_table
     len(ProfileRegistry(root).all()), len(shipped_table().action_roles)
 
-Reading order: `router.py` (the decision), `tokens.py` (how a text is split and spelt), `parser.py`
+Reading order: `router.py` (the decision), `tokens.py` (how a text is split), `parser.py`
 (what it asks for), with `request_text.py`, `questions.py`, `clauses.py`, `sentences.py` and
 `statements.py`; `choice.py` (who gets it), `table.py` and `router_table.json` (what each word
 means), `languages/` (words of other languages), `registry.py` (the only part that reads files).

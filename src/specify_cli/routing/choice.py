@@ -21,7 +21,7 @@ from functools import lru_cache
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 from doctrine.text import match_glob
 from specify_cli.routing.parser import READ_CHARS
-from specify_cli.routing.tokens import fold
+from specify_cli.routing.table import fold
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -16,12 +16,14 @@ from __future__ import annotations
 
 from specify_cli.routing.questions import OWN_WORK, Questions
 from specify_cli.routing.request_text import PEOPLE, SUBJECTS, THINGS, Reading
-from specify_cli.routing.tokens import Phrase, Verb, read_cell
+from specify_cli.routing.table import Phrase, Verb, read_cell
 
 _NEEDED = read_cell("needed required missing due overdue pending wanted requested")
 _KNOWN = read_cell("the this that my our your")
 _ASKS = read_cell("please you me us we users")
 _OUGHT = read_cell("should must shall")
+_BEING = read_cell("is are was were")
+_IT = read_cell("it this that")
 _PLACES = read_cell("on for in to")
 _TALKS = read_cell("meeting call chat talk look minute moment word break sync demo retro standup")
 _PHASES = read_cell("start begin continue finish resume")
@@ -29,7 +31,9 @@ _MOVED = read_cell("into onto from")
 # "Do the frontend" is an order, whatever it names; "do a demo" names no work.
 _SOME_DOING = ("do a", "do an", "do another")
 # What somebody sees or has done is no order: "we're seeing timeouts", "I'm done with it".
-_SEES = read_cell("done finished seeing noticing observing experiencing facing hitting")
+_SEES = read_cell(
+    "done finished seeing noticing observing experiencing facing hitting getting having"
+)
 _SAYS = read_cell("reports found noticed said says wants complained asked asks")
 
 
@@ -76,6 +80,8 @@ class Clauses(Questions):
                 i = opener[1]
                 noun, opened, is_start = False, True, False
                 continue
+            if self._has_thing_do(i, end):
+                return self.imply(i, "what a thing should do"), i + 2
             is_thing = not (opened or noun) and self._names_thing(i, end)
             order = None if is_thing else self.read_order(i, end, noun=noun, opened=opened)
             if order and order[0].action == "none" and self.is_automatic(i, end):
@@ -84,17 +90,27 @@ class Clauses(Questions):
                 return order
             if self.is_in(i, "determiners"):
                 noun = True
-            elif i > start and self.tokens[i - 1].kind == "o" and self.word(i) in _OUGHT:
-                return None  # "`Count` should report the lines" is said of a thing
+            elif i > start and self.says_duty(i):
+                return None
             elif self.is_in(i, "leadins") or self.word(i) in ("need", "needs"):
                 noun = noun and not self.is_in(i, "stop_words")
                 opened = opened or not self.is_in(i, "conjunctions")
                 # "We need rate limiting", unlike "we need fix the page"
                 noun = noun or self.wants_thing(i, end)
+                # "There are 40 open bugs"
+                noun = noun or self.word(i - 1) == "there"
             elif not (self.word(i).endswith("ly") and len(self.word(i)) > 4):
                 break  # no adverb such as "quickly" either
             is_start = False
             i += 1
+        return self._read_thing(start, i, end, noun)
+
+    def _read_thing(self, start: int, i: int, end: int, noun: bool) -> tuple[Reading, int] | None:
+        """Return the reading of the thing that a clause without an order names at `i`; None for a
+        condition.
+
+        `noun` says that a determiner stands before it.
+        """
         if self.is_in(start, "subordinators"):
             return None
         head = self._read_wanted(start, i, end) or self.read_head(i, end)
@@ -104,6 +120,22 @@ class Clauses(Questions):
         if asks and not noun and last == i + 1 and self.word(last).endswith("s"):
             return None
         return head
+
+    def _has_thing_do(self, i: int, end: int) -> bool:
+        """Return whether an order to let a thing do something begins at `i`: "have the importer
+        skip empty rows", unlike "have the review done" and "have the team meet"."""
+        if self.word(i) != "have" or self.word(i + 1) not in ("the", "our", "each"):
+            return False
+        does = self.word(i + 3) if self.word(i - 1) not in SUBJECTS else ""
+        is_done = does.endswith(("ed", "ing")) or self.is_in(i + 3, "past")
+        is_somebody = self.is_in(i + 2, "leadins") or self.name_action(i + 2)
+        return self.continues(i + 3, end) and not is_done and not is_somebody
+
+    def says_duty(self, i: int) -> bool:
+        """Return whether the word at `i` says what a thing ought to do: "`Count` should report the
+        lines", "it should pick another port"."""
+        is_thing = self.is_name(i - 1, i) or self.word(i - 1) in _IT
+        return is_thing and self.word(i) in _OUGHT
 
     def read_head(self, i: int, end: int) -> tuple[Reading, int] | None:
         """Return the reading of the phrase at `i` by the action of its head noun, and the position
@@ -135,8 +167,10 @@ class Clauses(Questions):
         is_wish = is_wish and not action and (named is None or named.action != "none")
         if is_absent or is_wish:
             return self.imply(i, "what is wished"), after
-        # "Validation on the form" is built, "validation of the findings" is done
-        built = self.is_in(last, "deliverables") and self.word(after) in _PLACES
+        # "Validation on the form" and "needs validation" are built, "validation of the findings"
+        # is done.
+        built = self.word(after) in _PLACES or self.word(i - 1) in ("need", "needs")
+        built = built and self.is_in(last, "deliverables")
         if built and action == "curate" and not self.is_name(after + 1, end):
             return self.make_reading(last, "something to be built", "implement"), after
         if not action:
@@ -153,7 +187,9 @@ class Clauses(Questions):
             return None
         last, after = self.find_head(i, end)
         is_thing = last >= i and not self.name_action(last) and self.word(last) not in _TALKS
-        if is_thing and wish.words[-1] == "have":  # "Can we have a preview before sending?"
+        # "Can we have a preview before sending?", "I'd like the logs in JSON"
+        is_form = self.word(after) in ("in", "as") and after + 2 == end
+        if is_thing and (wish.words[-1] == "have" or is_form):
             return self.imply(last, "what is wished"), after
         verb, word = self.find_verb(last), self.word(last)
         is_told = any(self.word(j) in PEOPLE for j in range(i, last))  # "the file you changed"
@@ -191,7 +227,7 @@ class Clauses(Questions):
             return False
         # "upsert() detects duplicate keys" says what is
         acts = self.is_name(subject, end) and verb.action not in ("implement", "none")
-        return acts or before in ("it", "he", "she")
+        return acts or self.word(subject) in ("it", "he", "she")
 
     def _names_thing(self, i: int, end: int) -> bool:
         """Return whether a noun stands at `i` that could be a verb, since the words after it say
@@ -250,7 +286,7 @@ class Clauses(Questions):
         phrase = self.find_phrase("phrases", i, end)
         if phrase and " ".join(phrase[0].words) in _SOME_DOING:
             phrase = phrase if self._names_work(phrase[1], end) else None
-        if phrase and not (self.name_action(phrase[1] - 1) and self.continues(phrase[1], end)):
+        if phrase and not self._only_names(phrase[1], end, noun):
             return self._read_phrase(i, *phrase, end)
         if noun or self.is_part_of_word(i, end) or self._only_helps(i, end):
             return None
@@ -258,6 +294,8 @@ class Clauses(Questions):
         if not verb or self._is_noun(i, end, verb, opened):
             return None
         is_past = self.word(i).endswith("ed") and self.word(i) != verb.lemma
+        if is_past and self.word(i + 1) in _BEING:
+            return None  # "Attached are thirty notes."
         is_past = is_past and (i > 0 or self.word(i + 1) == "by")
         if is_past and not opened and verb.action not in ("implement", "none"):
             return None  # "Update docs: explained why", "Reported by a customer"
@@ -267,6 +305,20 @@ class Clauses(Questions):
         rule = "leading verb" if verb.lemma in self.table.verbs else "verb"
         order = self._ask_object(verb, i + 1, end)
         return self.make_reading(i, rule, order.action, order.lemma, order.weight), i + 1
+
+    def _is_noun_phrase(self, after: int, end: int, noun: bool) -> bool:
+        """Return whether a phrase of the table that ends before `after` only names a thing: "the
+        user stories are below", "code review bot"."""
+        if noun and self.is_in(after, "finite"):
+            return True
+        return bool(self.name_action(after - 1)) and self.continues(after, end)
+
+    def _only_names(self, after: int, end: int, noun: bool) -> bool:
+        """Return whether a phrase of the table that ends before `after` names a thing: "the user
+        stories are below", "code review bot"."""
+        if noun and self.is_in(after, "finite"):
+            return True
+        return bool(self.name_action(after - 1)) and self.continues(after, end)
 
     def _only_helps(self, i: int, end: int) -> bool:
         """Return whether the word at `i` only leads to the verb; "do WP03" has no other."""
@@ -372,10 +424,10 @@ class Clauses(Questions):
             seen = places if after == i + 1 else (change,)
             is_review = is_own or any(self.is_in(j, "review_objects") for j in seen)
             # "Look at what I changed", "I rewrote it, please take a look"
-            is_bare = i >= end or self.word(i) == "and"
+            is_bare = i >= end or self.word(i) in ("and", "it", "them")
             begin, stop = (0, i) if is_bare else (i, end)
             is_review = is_review or self.tells_change(begin, stop)
-        elif verb.action == "analyze" and verb.lemma.startswith(("tell", "let", "check")):
+        elif verb.action == "analyze" and verb.lemma.startswith(("tell", "let", "know", "check")):
             is_review = self.asks_about_change(i, end)
         if is_review:
             return verb._replace(action="review")

@@ -22,7 +22,8 @@ from specify_cli.routing.clauses import Clauses
 from specify_cli.routing.request_text import SUBJECTS, Reading
 from specify_cli.routing.sentences import read_sentences, split_tokens
 from specify_cli.routing.statements import read_statements
-from specify_cli.routing.tokens import fold, read_cell, scan_tokens
+from specify_cli.routing.table import fold, read_cell
+from specify_cli.routing.tokens import scan_tokens
 
 if TYPE_CHECKING:
     from specify_cli.routing.table import RouterTable

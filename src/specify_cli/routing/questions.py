@@ -10,13 +10,15 @@ answers ("who has WP03?") is read so that the router refuses it.
 from __future__ import annotations
 
 from specify_cli.routing.request_text import SUBJECTS, THINGS, Reading, RequestText
-from specify_cli.routing.tokens import read_cell
+from specify_cli.routing.table import read_cell
 
 OWN_WORK = read_cell("changes code implementation solution branch fix")
 _OWN_CODE = read_cell(
     "function approach query class method migration use usage regex schema logic test tests"
 )
 _SOUND = read_cell("correct right ok okay sound")
+_POINTING = read_cell("this these that")
+_JUDGED = read_cell("idiomatic pythonic clean readable")
 _PLAIN_WH = read_cell("why where when who why's where's who's")
 _POLITE = read_cell("can could would will shall")
 # What a thing could do that nobody would ask about: "could the error name the field?"
@@ -110,7 +112,22 @@ class Questions(RequestText):
                 work |= _OWN_CODE
         if self.is_in(i, "aux") and here & {"my", "this", "these"} and here & _SOUND:
             return True  # "are my assumptions correct?"
+        if (
+            self.word(i + 1) in _POINTING
+            and self.word(i + 2) in _JUDGED
+            and self.word(i + 3) != "to"
+        ):
+            return True  # "is this idiomatic Go?"
         marks = self.table.words("review_question")
         if here & marks and self.tells_change(0, i):
             return True  # "I changed the retries, what do you think?"
         return bool(here & work and here & marks) and len(here & (work | marks)) > 1
+
+    def read_doubt(self, start: int, end: int) -> Reading | None:
+        """Return the reading of a question worded as a statement: "memory usage is a little high?"
+        asks."""
+        asks = end < len(self.tokens) and self.tokens[end].word == "?"
+        if not asks or end - start <= 3 or self.find_anywhere("idle_questions", start, end):
+            return None
+        is_judged = self.find_anywhere("review_questions", start, end)
+        return self.make_reading(start, "question", "review" if is_judged else "analyze")

@@ -15,7 +15,8 @@ file") and forbids nothing.
 from __future__ import annotations
 
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple
-from specify_cli.routing.tokens import Phrase, Verb, list_lemmas, read_cell
+from specify_cli.routing.table import Phrase, Verb, read_cell
+from specify_cli.routing.tokens import list_lemmas
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -26,8 +27,9 @@ if TYPE_CHECKING:
 SUBJECTS = read_cell("i we they he she you it someone somebody i've we've is are was were be")
 PEOPLE = read_cell("i we you they he she")
 _WANTS = read_cell("need needs want wants")
+_ATTEMPTS = read_cell("attempt draft version implementation stab solution")
 _EACH_TIME = read_cell("before after on at")
-_HANDING = read_cell("push commit submit")
+_HANDING = read_cell("push commit submit finish complete")
 _WORKERS = read_cell("i we you i've we've you've just")
 THINGS = read_cell("it them this that everything all anything")
 FRONTS = read_cell("for in on at under inside from during with within after before until since")
@@ -325,6 +327,7 @@ class RequestText:
         last = -1
         while i < end and self.tokens[i].kind in "won":
             ends = self._is_outside(i, "boundaries", "finite", "determiners")
+            ends = ends or (last >= 0 and self.word(i) in PEOPLE)  # "a definition we all like"
             # "A step by step plan"
             repeats = ends and self.word(i + 1) and self.word(i - 1) == self.word(i + 1)
             if ends and not repeats and not self.tokens[i].glued:
@@ -387,6 +390,9 @@ class RequestText:
     def tells_change(self, i: int, end: int) -> bool:
         """Return whether the words from `i` to `end` say that somebody changed something, and no
         fault of it before their last comma: "I rewrote it, …", "what you just changed"."""
+        # "Here is my first attempt"
+        if any(self.word(j) == "my" and self.word(j + 2) in _ATTEMPTS for j in range(i, end)):
+            return True
         last = max((j for j in range(i, end) if self.tokens[j].kind in ",."), default=i)
         if any(self.is_in(j, "finite", "defects") for j in range(i, last)):
             return False

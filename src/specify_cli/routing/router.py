@@ -39,8 +39,8 @@ from specify_cli.routing.choice import (
 )
 from specify_cli.routing.parser import ParsedRequest, read_request
 from specify_cli.routing.request_text import Reading
-from specify_cli.routing.table import RouterTable
-from specify_cli.routing.tokens import fold, list_lemmas
+from specify_cli.routing.table import RouterTable, fold
+from specify_cli.routing.tokens import list_lemmas
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

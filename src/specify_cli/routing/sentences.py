@@ -14,7 +14,7 @@ import re
 
 from doctrine.light_imports import TYPE_CHECKING
 from specify_cli.routing.request_text import FRONTS, SUBJECTS, THINGS, Reading, drop_doubles
-from specify_cli.routing.tokens import read_cell
+from specify_cli.routing.table import read_cell
 
 if TYPE_CHECKING:
     from specify_cli.routing.clauses import Clauses
@@ -23,11 +23,22 @@ if TYPE_CHECKING:
 _DATE = r"\d{4}-\d\d-\d\d"
 # Verbs of these cells tell how other work begins or ends.
 _TAILS = ("preparatory", "verify_tail", "report_tail", "follow")
-_SPEAKERS = read_cell("we i we'd i'd we've i've")
+_SPEAKERS = read_cell("we i we'd i'd we've i've we're i'm we'll i'll")
 _PRAISE = read_cell("good great nice excellent awesome amazing perfect cool")
 _KEEPING = read_cell("write document note list summarize report explain print")
 _OTHERS = read_cell("i'll we'll they he she it is are was has had")
 _PARTICLES = read_cell("up of off out down into")
+_CHANGING = read_cell("add delete remove rename replace move")
+# "Off by one, I guess."
+_GUESSING = read_cell("guess think suppose believe assume hope")
+# With these begins what comes after other work: "Once done, …".
+_AFTERWARDS = read_cell("after once when finally")
+_CONDITIONS = read_cell("if when whenever once before")
+# What one does while tidying up, and to what.
+_SORTING = read_cell("delete remove drop move merge rename link number discard")
+_SORTED = THINGS | read_cell(
+    "ones duplicates what unused old outdated stale obsolete dead empty rest"
+)
 # These ask for a cause: "why it fails".
 _CAUSES = read_cell("why what where which how")
 
@@ -54,12 +65,7 @@ def read_sentences(
         if end - start <= 2 and len(sentences) > 1 and parsed.is_in(start, "neutral_labels"):
             continue
         for first, last in split_tokens(tokens, ",", start, end):
-            # "Login fails, see #12" and "See the log." refer to something, and ask for nothing.
-            is_later = first > sentences[0][0] or (
-                parsed.is_name(first + 1, last) and last + 1 < len(tokens)
-            )
-            refers = parsed.word(first) == "see" and is_later
-            if refers or _praises(parsed, first, last):
+            if _asks_nothing(parsed, first, last, sentences[0][0]):
                 continue
             # "When I log in, …" introduces; "when is it due, …?" asks.
             introduces = parsed.is_in(first, "subordinators") and last < end
@@ -72,32 +78,106 @@ def read_sentences(
             )
             if question and parsed.word(end - 1) == "why" and tokens[end - 2].kind == ",":
                 lead = parsed.make_reading(end - 1, "question", "analyze"), end
-            if lead and lead[0].rule.startswith("question") and lead[0].action != "review":
+            if not lead:
+                continue
+            if lead[0].rule.startswith("question") and lead[0].action != "review":
                 question_reading = question_reading or lead[0]
                 break
-            # "Why does it hang? Check the log." says how to find out; "Make it fast." orders.
-            checks = lead and lead[0].lemma in parsed.table.words("verify_tail")
-            # "What comes first? Write it down." keeps the answer.
-            keeps = lead and lead[0].lemma in _KEEPING and parsed.word(lead[1]) in THINGS
-            # "How did it go? Give me the short version."
-            keeps = keeps or (lead and lead[0].lemma == "give" and parsed.word(lead[1]) == "me")
-            checks = checks or (lead and keeps and lead[0].action in ("implement", "analyze"))
-            if lead and end < sentences[-1][0] and _tells_habit(parsed, lead[0], first):
+            if end < sentences[-1][0] and _only_tells(parsed, lead[0], first):
                 habit = habit or _combine(parsed, *lead, end)
                 break
-            if lead and not (question_reading and checks):
+            is_answered = question_reading is not None and question_reading.action != "none"
+            if not (is_answered and _serves_answer(parsed, *lead)):
                 lead = _find_main_order(parsed, first, last, end) or lead
                 parts = [*split_tokens(tokens, ",", last, end), *sentences]
                 later = _find_request(parsed, lead[0], parts, start, first)
-                return later or _combine(parsed, *lead, end)
+                readings = _combine(parsed, *lead, end)
+                return later or _find_prepared(parsed, readings, sentences, start) or readings
     return (question_reading,) if question_reading else habit
 
 
-def _tells_habit(parsed: Clauses, lead: Reading, first: int) -> bool:
-    """Return whether a clause only says what somebody does: "We ship in two days. …"."""
+def _asks_nothing(parsed: Clauses, first: int, last: int, begin: int) -> bool:
+    """Return whether a clause refers to something ("Login fails, see #12", "See the log."), guesses
+    ("Off by one, I guess.") or praises.
+
+    `begin` is where the first sentence of the request begins.
+    """
+    has_more = last + 1 < len(parsed.tokens)
+    is_later = first > begin or (parsed.is_name(first + 1, last) and has_more)
+    refers = parsed.word(first) == "see" and is_later
+    guesses = parsed.word(first) == "i" and parsed.word(last - 1) in _GUESSING
+    return refers or guesses or _praises(parsed, first, last)
+
+
+def _serves_answer(parsed: Clauses, order: Reading, after: int) -> bool:
+    """Return whether an order behind a question says how to find or keep its answer: "Why does it
+    hang? Check the log.", "What comes first? Write it down.", "How did it go? Give me the short
+    version.", unlike "Make it fast."."""
+    if order.lemma in parsed.table.words("verify_tail"):
+        return True
+    keeps = order.lemma in _KEEPING and parsed.word(after) in THINGS
+    gives = order.lemma == "give" and parsed.word(after) == "me"
+    return (keeps or gives) and order.action in ("implement", "analyze")
+
+
+def _only_tells(parsed: Clauses, lead: Reading, first: int) -> bool:
+    """Return whether a clause only says what somebody does ("We ship in two days. …") or when to
+    ask back ("Let me know if anything is unclear. …")."""
+    words = [parsed.word(i) for i in range(first, first + 5)]
+    asks_back = lead.lemma in ("ask", "know", "ping") and "me" in words
+    if asks_back and not _CONDITIONS.isdisjoint(words):
+        return True
     is_verb = lead.rule in ("leading verb", "verb", "phrase")
-    speaks = parsed.word(first) in ("we", "i", "they")
+    # "We're evaluating brokers. …"
+    is_busy = parsed.word(first) in ("we're", "i'm") and parsed.word(first + 1).endswith("ing")
+    speaks = is_busy or parsed.word(first) in ("we", "i", "they")
     return is_verb and speaks and lead.position == parsed.tokens[first + 1].at
+
+
+def _find_prepared(
+    parsed: Clauses, readings: tuple[Reading, ...], sentences: list[tuple[int, int]], start: int
+) -> tuple[Reading, ...]:
+    """Return the readings of the sentence that the one at `start` only prepares: "Read the guide
+    first. Then rename the functions", "Run the tests. Fix what fails".
+
+    A word such as *then* or *first* says so, or an order that the first cannot be a part of; "Use
+    a profiler" is one.
+    """
+    if len(readings) != 1 or readings[0].lemma not in _list_preparing(parsed):
+        return ()
+    in_order = False
+    for begin, end in sentences:
+        if begin == start:
+            in_order = "first" in (parsed.word(begin), parsed.word(end - 1))
+        later = read_sentences(parsed, [(begin, end)], 0) if begin > start else ()
+        if not later or later[0].action == "none" or later[0].rule.startswith("question"):
+            continue
+        if (readings[0].action, later[0].action) == ("review", "analyze"):
+            continue  # "Look at my branch. Then tell me what you would change."
+        then = parsed.is_in(begin, "then_words") or parsed.word(begin) in _AFTERWARDS
+        keeps = "down" in (parsed.word(end - 1), parsed.word(end - 2))  # "Write them down"
+        is_tail = keeps or _is_tail(parsed, later[0])
+        # "Read the API. Then update the docs", unlike "Then tell me what it does"
+        follows = later[0].lemma in parsed.table.words("follow") and later[0].action != "analyze"
+        if in_order or then:
+            goes_on = follows or not is_tail
+        else:
+            goes_on = not is_tail and readings[0].lemma != "list" and _is_work(parsed, later[0])
+        if goes_on:
+            return later
+    return ()
+
+
+def _is_work(parsed: Clauses, order: Reading) -> bool:
+    """Return whether an order is work of its own and no manner of another, as "use a profiler"
+    is."""
+    changes = order.lemma in _CHANGING or order.lemma in parsed.table.words("mending")
+    return changes or order.weight == "alias" or order.action not in ("implement", "analyze")
+
+
+def _list_preparing(parsed: Clauses) -> frozenset[str]:
+    """Return the verbs and phrases that only prepare other work: "find", "look at"."""
+    return parsed.table.words("preparatory") | parsed.table.texts("preparatory_phrases")
 
 
 def _find_main_order(
@@ -128,6 +208,8 @@ def _find_request(
     """
     # "The review of WP05 found two bugs. Fix them."
     is_topic = lead.rule == "head noun of the request" and parsed.word(first) in ("the", "our")
+    # "I want to see the queries. Log them."
+    is_topic = is_topic or (lead.action == "analyze" and parsed.word(first) in _SPEAKERS)
     if not is_topic and (lead.action != "implement" or parsed.word(first) not in _SPEAKERS):
         return ()
     for begin, end in sentences:
@@ -208,8 +290,9 @@ def _combine(parsed: Clauses, first: Reading, at: int, end: int) -> tuple[Readin
     """Return the leading reading and the other actions of its sentence; a verb that only prepares
     them ("look at it and fix it") is dropped."""
     others = _find_others(parsed, first, at, end)
-    preparing = parsed.table.words("preparatory") | parsed.table.texts("preparatory_phrases")
-    if others and first.lemma in preparing:
+    # "Remove the dead links and sort the rest by topic"
+    tidies = others and others[0].action == "curate" and _sorts_out(parsed, first, end)
+    if others and (tidies or first.lemma in _list_preparing(parsed)):
         return drop_doubles(r._replace(rule="verb the first one prepares") for r in others)
     return drop_doubles((first, *others))
 
@@ -262,7 +345,16 @@ def _find_others(parsed: Clauses, first: Reading, at: int, end: int) -> list[Rea
         for reading in readings
         if reading.action != first.action
         and not (reading.action == "curate" and reading.lemma in tracks)
+        and not (first.action == "curate" and _sorts_out(parsed, reading, end))
     ]
+
+
+def _sorts_out(parsed: Clauses, reading: Reading, end: int) -> bool:
+    """Return whether an order is a part of tidying up: "group the labels and delete the unused
+    ones"."""
+    at = next(i for i in range(end) if parsed.tokens[i].at == reading.position)
+    words = {parsed.word(i) for i in range(at + 1, min(end, at + 5))}
+    return reading.lemma in _SORTING and not words.isdisjoint(_SORTED)
 
 
 def _fixes_cause(parsed: Clauses, k: int, end: int) -> bool:
@@ -302,6 +394,7 @@ def _read_other(parsed: Clauses, k: int, end: int, *, adjacent: bool, sure: bool
     is_last = thing + 1 >= end and parsed.word(thing).endswith("s")
     is_last = is_last and parsed.word(k - 1) == "and"
     has_object = has_object or is_last or parsed.is_in(thing, "lacking", "states", "wished")
+    has_object = has_object or parsed.word(thing) == "one"
     particle = other.rule == "phrase" and parsed.word(after - 1) in _PARTICLES
     has_object = has_object or (particle and parsed.continues(after, end))
     return [other] if sure or has_object or other.rule == "verb" else []

@@ -15,8 +15,9 @@ from __future__ import annotations
 import re
 
 from doctrine.light_imports import TYPE_CHECKING
-from specify_cli.routing.request_text import SUBJECTS, THINGS, Reading, drop_doubles
-from specify_cli.routing.tokens import Phrase, list_lemmas, read_cell
+from specify_cli.routing.request_text import PEOPLE, SUBJECTS, THINGS, Reading, drop_doubles
+from specify_cli.routing.table import Phrase, read_cell
+from specify_cli.routing.tokens import list_lemmas
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,6 +36,7 @@ _FROM_PEOPLE = read_cell("approval approvals time budget access input feedback p
 _PERCEIVED = read_cell(
     "find see show list read print display sort group track detect count collect"
 )
+_OUGHT = read_cell("should must wants")
 _TELLS = read_cell("tell mention explain describe say warn")
 _RUNS = read_cell("run start stop fire trigger")
 _CONCERNS = read_cell("to of for with in")
@@ -87,7 +89,7 @@ def _find_needs(parsed: Clauses, start: int, end: int) -> Iterator[Reading]:
             continue
         order = _read_needed(parsed, at, end)
         # "`Count` should report the lines", unlike "should be reported"
-        is_active = parsed.tokens[i - 1].kind == "o" and at == i + 1
+        is_active = parsed.says_duty(i) and at == i + 1
         # "Old orders should be archived automatically": by the software
         is_active = is_active or parsed.word(end - 1) == "automatically"
         if order and (is_active or _is_done_by_thing(parsed, order, i)):
@@ -108,7 +110,9 @@ def _find_needs(parsed: Clauses, start: int, end: int) -> Iterator[Reading]:
         # "You must …" speaks of somebody, "the server should …" of what is to be changed.
         before = parsed.word(i - 1)
         has_thing = i > start and (before not in SUBJECTS or before in THINGS)
-        if has_thing and (parsed.word(i) in ("should", "must") or parsed.word(i + 1) == "to"):
+        # "The footer needs our new address"
+        lacks = parsed.is_in(i - 1, "buildables", "deliverables")
+        if has_thing and (lacks or parsed.word(i) in _OUGHT or parsed.word(i + 1) == "to"):
             yield parsed.imply(i, "what the subject should do")
         return
 
@@ -219,7 +223,9 @@ def _find_unwanted(parsed: Clauses, start: int, end: int) -> Iterator[Reading]:
         at = i + 1 + (parsed.word(i + 1) in ("not", "never"))
         negates = parsed.word(i) in ("shouldn't", "mustn't")
         negates = negates or (parsed.word(i) in ("should", "must") and at > i + 1)
-        if not negates or parsed.word(i - 1) in SUBJECTS or not parsed.is_subject(i - 1, end):
+        subject = parsed.word(i - 1)
+        is_thing = subject in THINGS or parsed.is_subject(i - 1, end)
+        if not negates or not is_thing or subject in PEOPLE:
             continue
         at += parsed.word(at) == "be"
         forms = {parsed.table.irregular.get(form, form) for form in list_lemmas(parsed.word(at))}
@@ -478,12 +484,10 @@ def _find_work(parsed: Clauses, start: int, end: int) -> Iterator[Reading]:
             return
 
 
-def _find_doubts(parsed: Clauses, start: int, end: int) -> Iterator[Reading]:
-    """Yield a question worded as a statement: "memory usage is a little high?" asks."""
-    asks = end < len(parsed.tokens) and parsed.tokens[end].word == "?"
-    if asks and end - start > 3 and not parsed.find_anywhere("idle_questions", start, end):
-        is_judged = parsed.find_anywhere("review_questions", start, end)
-        yield parsed.make_reading(start, "question", "review" if is_judged else "analyze")
+def _read_doubts(parsed: Clauses, start: int, end: int) -> Iterator[Reading]:
+    """Yield a question worded as a statement."""
+    doubt = parsed.read_doubt(start, end)
+    yield from [doubt] if doubt else ()
 
 
 _KINDS = (
@@ -497,5 +501,5 @@ _KINDS = (
     _find_work,
     _find_occasions,
     _find_mentions,
-    _find_doubts,
+    _read_doubts,
 )

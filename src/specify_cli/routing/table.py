@@ -17,10 +17,10 @@ number in `CODE_VERSIONS` of `record/snapshot.py`.
 from __future__ import annotations
 
 import json
+import unicodedata
 from functools import lru_cache
 
-from doctrine.light_imports import TYPE_CHECKING, sha256
-from specify_cli.routing.tokens import Phrase, Verb, fold, split_cell
+from doctrine.light_imports import TYPE_CHECKING, NamedTuple, sha256
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -33,6 +33,81 @@ _ALSO = {
     "nouns": "foreign_nouns",
     "phrases": "foreign_phrases",
 }
+
+
+class Verb(NamedTuple):
+    """A verb of the table in its base form, and the action it asks for.
+
+    `action` is one of `router.ACTIONS`, or `none` for a verb that changes no file (`deploy`).
+    """
+
+    lemma: str
+    action: str
+    # "alias" a row of the contract, "own" our additions, "signal" a noun that implies work
+    weight: str
+
+
+class Phrase(NamedTuple):
+    """Several words of the table that stand for one action.
+
+    `words` are folded; `*` among them spans a few words of the request. `weight` is that of a
+    `Verb`.
+    """
+
+    words: tuple[str, ...]
+    action: str
+    weight: str
+
+
+# A table is made in a twentieth of the time that compiling the same ranges as a pattern takes.
+_MARKS = dict.fromkeys(
+    (
+        *range(0x0300, 0x0370),
+        *range(0x1AB0, 0x1B00),
+        *range(0x1DC0, 0x1E00),
+        *range(0x20D0, 0x2100),
+        *range(0xFE20, 0xFE30),
+    )
+)
+_DIGRAPHS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue"})
+
+
+def fold(text: str) -> str:
+    """Return the text as the tables spell it: case-folded, one apostrophe, no accents.
+
+    Accents are removed by NFKD, and ß becomes ss by case folding. Everything that is compared is
+    folded.
+    """
+    text = text.casefold().replace("\u2019", "'").replace("\u02bc", "'")
+    if text.isascii():
+        return text
+    return unicodedata.normalize("NFKD", text).translate(_MARKS)
+
+
+def split_cell(text: str) -> list[str]:
+    """Return the words of a table cell; a German umlaut is also entered in its two-letter
+    spelling.
+
+    `text` parts its words by blanks. The words are folded.
+    """
+    if text.isascii():
+        return text.split()
+    words = fold(text).split()
+    if "ä" in text or "ö" in text or "ü" in text:
+        words += fold(
+            " ".join(w for w in text.split() if not w.isascii()).translate(_DIGRAPHS)
+        ).split()
+    return words
+
+
+def read_cell(text: str) -> frozenset[str]:
+    """Return the words of a table cell as a set.
+
+    It is for the short lists that stand in the code.
+
+    `text` is as for `split_cell`.
+    """
+    return frozenset(split_cell(text))
 
 
 class PhraseIndex:
@@ -51,7 +126,7 @@ class PhraseIndex:
 
         `rows` are (action, cell); a cell parts its phrases by ` | `.
 
-        `weight` is that of every phrase: alias, own or signal (`words.Verb`).
+        `weight` is that of every phrase: alias, own or signal (`Verb`).
         """
         texts = self._texts
         for action, cell in rows:

@@ -1,7 +1,6 @@
-"""Split a request into tokens, and spell words as the table does.  [pure]
+"""Split a request into tokens, and undo the forms of its words.  [pure]
 
     [token.word for token in scan_tokens("fix `run()`, now", table)]     # ["fix", "", ",", "now"]
-    fold("Lösche")                     # "losche"
     list(list_lemmas("planned"))       # ["planned", "planne", "plann", "plan"]
 
 A token is a word, or what is never a verb: code, quotes, paths, names, numbers. One pattern with
@@ -18,9 +17,9 @@ no harm, since no verb has that spelling.
 from __future__ import annotations
 
 import re
-import unicodedata
 
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple
+from specify_cli.routing.table import fold
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -60,7 +59,7 @@ _SCAN = r"""(?xs)(?P<skip>(?m:^)[ \t]*(?:(?:[-*+>]|•{1}|\d{1,3}[.)]|\#{1,6}|\[
         |"[^"\n]{0,300}"|“[^”\n]{0,300}”|«[^»\n]{0,300}»|„[^“”\n]{0,300}[“”]
         |(?<!\w)'[^'\n]{1,120}'(?!\w)|(?<!\w)‘[^’\n]{1,120}’(?!\w)
         |(?<!\w)(?:[cC]\+\+|[cCfF]\#|\.(?:net|NET)\b)(?!\w))
-    |(?P<path>(?<!\w)(?:~|\.{1,2})?/?(?:[\w.*-]{1,80}/)+(?:[\w.*-]*[\w*-])?|(?<!\w)/[\w.*-]+|(?<!\w)\*?\.[a-zA-Z]\w{0,9}\b)
+    |(?P<path>(?<!\w)(?:~|\.{1,2})?/?(?:[\w.*-]{1,80}/)+(?:[\w.*-]*[\w*-])?|(?<!\w)/[\w.*-]*[\w*-]|(?<!\w)\*?\.[a-zA-Z]\w{0,9}\b)
     |(?P<dotted>\w[\w-]{0,80}(?:\.[\w-]{1,80})+(?:\(\))?)
     |(?P<hash>\#[\w-]+)
     |(?P<word>(?i:tl;dr)\b|\w+(?:(?:['-]|[’ʼ]{1})\w+)*(?:\(\))?)
@@ -154,81 +153,6 @@ def _read_path(raw: str, at: int, table: RouterTable) -> Iterator[Token]:
         yield from _read_word(parts[1], at + len(parts[0]) + 1, table)
     else:
         yield Token("o", "", raw, at)
-
-
-class Verb(NamedTuple):
-    """A verb of the table in its base form, and the action it asks for.
-
-    `action` is one of `router.ACTIONS`, or `none` for a verb that changes no file (`deploy`).
-    """
-
-    lemma: str
-    action: str
-    # "alias" a row of the contract, "own" our additions, "signal" a noun that implies work
-    weight: str
-
-
-class Phrase(NamedTuple):
-    """Several words of the table that stand for one action.
-
-    `words` are folded; `*` among them spans a few words of the request. `weight` is that of a
-    `Verb`.
-    """
-
-    words: tuple[str, ...]
-    action: str
-    weight: str
-
-
-# A table is made in a twentieth of the time that compiling the same ranges as a pattern takes.
-_MARKS = dict.fromkeys(
-    (
-        *range(0x0300, 0x0370),
-        *range(0x1AB0, 0x1B00),
-        *range(0x1DC0, 0x1E00),
-        *range(0x20D0, 0x2100),
-        *range(0xFE20, 0xFE30),
-    )
-)
-_DIGRAPHS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue"})
-
-
-def fold(text: str) -> str:
-    """Return the text as the tables spell it: case-folded, one apostrophe, no accents.
-
-    Accents are removed by NFKD, and ß becomes ss by case folding. Everything that is compared is
-    folded.
-    """
-    text = text.casefold().replace("\u2019", "'").replace("\u02bc", "'")
-    if text.isascii():
-        return text
-    return unicodedata.normalize("NFKD", text).translate(_MARKS)
-
-
-def split_cell(text: str) -> list[str]:
-    """Return the words of a table cell; a German umlaut is also entered in its two-letter
-    spelling.
-
-    `text` parts its words by blanks. The words are folded.
-    """
-    if text.isascii():
-        return text.split()
-    words = fold(text).split()
-    if "ä" in text or "ö" in text or "ü" in text:
-        words += fold(
-            " ".join(w for w in text.split() if not w.isascii()).translate(_DIGRAPHS)
-        ).split()
-    return words
-
-
-def read_cell(text: str) -> frozenset[str]:
-    """Return the words of a table cell as a set.
-
-    It is for the short lists that stand in the code.
-
-    `text` is as for `split_cell`.
-    """
-    return frozenset(split_cell(text))
 
 
 def list_lemmas(word: str) -> Iterator[str]:
