@@ -216,6 +216,8 @@ class Clauses(Questions):
             return False
         if before == "can" and self.word(i - 2) == "i" and verb.action != "implement":
             return True  # "I can reproduce it"
+        if before == "only" and self.word(i - 2) == "can":
+            return True  # "you can only export one page"
         if word.endswith("ed") or word == "done":
             if self.word(subject) in SUBJECTS:
                 return True
@@ -427,7 +429,9 @@ class Clauses(Questions):
             is_bare = i >= end or self.word(i) in ("and", "it", "them")
             begin, stop = (0, i) if is_bare else (i, end)
             is_review = is_review or self.tells_change(begin, stop)
-        elif verb.action == "analyze" and verb.lemma.startswith(("tell", "let", "know", "check")):
+        elif verb.action == "analyze" and verb.lemma.startswith(
+            ("tell", "let", "know", "check", "see")
+        ):
             is_review = self.asks_about_change(i, end)
         if is_review:
             return verb._replace(action="review")

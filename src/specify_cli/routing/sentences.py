@@ -87,7 +87,7 @@ def read_sentences(
                 habit = habit or _combine(parsed, *lead, end)
                 break
             is_answered = question_reading is not None and question_reading.action != "none"
-            if not (is_answered and _serves_answer(parsed, *lead)):
+            if not (is_answered and _serves_answer(parsed, *lead, first)):
                 lead = _find_main_order(parsed, first, last, end) or lead
                 parts = [*split_tokens(tokens, ",", last, end), *sentences]
                 later = _find_request(parsed, lead[0], parts, start, first)
@@ -109,11 +109,16 @@ def _asks_nothing(parsed: Clauses, first: int, last: int, begin: int) -> bool:
     return refers or guesses or _praises(parsed, first, last)
 
 
-def _serves_answer(parsed: Clauses, order: Reading, after: int) -> bool:
+def _serves_answer(parsed: Clauses, order: Reading, after: int, first: int) -> bool:
     """Return whether an order behind a question says how to find or keep its answer: "Why does it
     hang? Check the log.", "What comes first? Write it down.", "How did it go? Give me the short
-    version.", unlike "Make it fast."."""
-    if order.lemma in parsed.table.words("verify_tail"):
+    version.", unlike "Make it fast.", or what it is asked for: "I have to fill in a form."
+
+    `first` is where its clause begins, and `after` where its words end.
+    """
+    words = [parsed.word(i) for i in range(first, after)]
+    is_reason = bool(words) and words[0] in _SPEAKERS and "you" not in words
+    if is_reason or order.lemma in parsed.table.words("verify_tail"):
         return True
     keeps = order.lemma in _KEEPING and parsed.word(after) in THINGS
     gives = order.lemma == "give" and parsed.word(after) == "me"
@@ -130,6 +135,8 @@ def _only_tells(parsed: Clauses, lead: Reading, first: int) -> bool:
     is_verb = lead.rule in ("leading verb", "verb", "phrase")
     # "We're evaluating brokers. …"
     is_busy = parsed.word(first) in ("we're", "i'm") and parsed.word(first + 1).endswith("ing")
+    if parsed.word(first) == "there" and parsed.is_in(first + 1, "finite"):
+        return True  # "There are five packages. …"
     speaks = is_busy or parsed.word(first) in ("we", "i", "they")
     return is_verb and speaks and lead.position == parsed.tokens[first + 1].at
 
@@ -338,7 +345,7 @@ def _find_others(parsed: Clauses, first: Reading, at: int, end: int) -> list[Rea
         if not region and k < end and k not in parsed.negated:
             readings += _read_other(parsed, k, end, adjacent=i == at, sure=then or i == at)
     # "and close the issue", unlike "go through the wiki and archive what is old"
-    files = first.lemma not in parsed.table.texts("preparatory_phrases")
+    files = first.lemma not in _list_preparing(parsed)
     tracks = parsed.table.words("tracker_verbs") if files else ()
     return [
         reading
