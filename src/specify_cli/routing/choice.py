@@ -34,6 +34,11 @@ _FILE = re.compile(r"(?<![\w./*-])[\w./*-]{0,200}\.[a-zA-Z]\w{0,9}\b")
 # Names that are also words or letters: only capitalised and inside a sentence do they mean the
 # language.
 _SHORT_LANGUAGES = {"Go": r"(?<=\w )Go\b", "C": r"(?<=\w )C(?![\w+#'])", "R": r"(?<=\w )R\b(?!')"}
+# "Translate the Python code into JavaScript": what follows *to*, *into* or *in* is written.
+_TRANSLATING = re.compile(
+    r"\b(?:translat|convert|port|rewrit|transpil|reimplement|migrat)(?:e|es|ing|s)?\b"
+)
+_TARGETS = (r"\b(?:in)?to\b((?:\s+\S+){1,5})", r"\bin\b((?:\s+\S+){1,5})")
 _ORDINARY_PRIORITY = 50
 CRITERIA = (
     "specialization",
@@ -59,13 +64,14 @@ class Evidence(NamedTuple):
     """What the request says about the kind of work: stems, capitalised names, files, languages.
 
     `stems` is one text with blanks around each word, `files` the names with an ending, `languages`
-    folded names.
+    folded names. `target` is the language of them that another is translated into, or empty.
     """
 
     stems: str
     names: frozenset[str]
     files: tuple[str, ...]
     languages: frozenset[str]
+    target: str = ""
 
 
 class Choice(NamedTuple):
@@ -127,7 +133,20 @@ def find_evidence(request: str, table: RouterTable) -> Evidence:
         if name in text and re.search(pattern, text)
     ]
     languages = frozenset(filter(None, names))
-    return Evidence(stem_words(text), frozenset(re.findall(r"[A-Z]\w+", text)), files, languages)
+    target = _find_target(text, languages, table) if len(languages) > 1 else ""
+    capitalised = frozenset(re.findall(r"[A-Z]\w+", text))
+    return Evidence(stem_words(text), capitalised, files, languages, target)
+
+
+def _find_target(text: str, languages: frozenset[str], table: RouterTable) -> str:
+    """Return which of its languages a request wants something translated into, or the empty
+    text."""
+    folded, known = fold(text), table.actions("languages")
+    if not _TRANSLATING.search(folded):
+        return ""
+    following = (match for target in _TARGETS for match in re.findall(target, folded))
+    words = (word for words in following for word in _EVIDENCE.findall(words))
+    return next((name for word in words if (name := known.get(word, word)) in languages), "")
 
 
 def _list_languages(profile: AgentProfile, table: RouterTable) -> frozenset[str]:
@@ -191,6 +210,7 @@ def judge_standing(
         name
         for name in languages
         if name in evidence.languages or (len(name) > 3 and stem_words(name) in evidence.stems)
+        if evidence.target in ("", name)
     )
     patterns = [p for p in dict.fromkeys(profile.file_patterns) if _matches_file(p, evidence)]
     stems = {name: stem_words(name) for name in profile.frameworks}

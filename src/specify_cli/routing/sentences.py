@@ -31,6 +31,7 @@ _PARTICLES = read_cell("up of off out down into")
 _CHANGING = read_cell("add delete remove rename replace move")
 # "Off by one, I guess."
 _GUESSING = read_cell("guess think suppose believe assume hope")
+_EXAMPLES = read_cell("example examples snippet demonstration illustration")
 # With these begins what comes after other work: "Once done, …".
 _AFTERWARDS = read_cell("after once when finally")
 _CONDITIONS = read_cell("if when whenever once before")
@@ -344,6 +345,9 @@ def _find_others(parsed: Clauses, first: Reading, at: int, end: int) -> list[Rea
         region = region and not then and not fixes
         if not region and k < end and k not in parsed.negated:
             readings += _read_other(parsed, k, end, adjacent=i == at, sure=then or i == at)
+    programs = first.action == "implement" and any(
+        parsed.is_in(i, "buildables") and parsed.word(i + 1) == "to" for i in range(at, end)
+    )
     # "and close the issue", unlike "go through the wiki and archive what is old"
     files = first.lemma not in _list_preparing(parsed)
     tracks = parsed.table.words("tracker_verbs") if files else ()
@@ -352,6 +356,10 @@ def _find_others(parsed: Clauses, first: Reading, at: int, end: int) -> list[Rea
         for reading in readings
         if reading.action != first.action
         and not (reading.action == "curate" and reading.lemma in tracks)
+        # "Write a script to list all files and then count their lines"
+        and not (programs and reading.action == "analyze")
+        # "Examine the code and identify errors"
+        and not (first.action == "review" and reading.lemma in _list_preparing(parsed))
         and not (first.action == "curate" and _sorts_out(parsed, reading, end))
     ]
 
@@ -380,7 +388,7 @@ def _read_other(parsed: Clauses, k: int, end: int, *, adjacent: bool, sure: bool
     *then* makes it an order whatever follows.
     """
     order = parsed.read_order(k, end, noun=False, opened=True)
-    if order is None or parsed.is_in(k + 1, "buildables"):
+    if order is None or parsed.is_in(k + 1, "buildables") or _tells(parsed, k, order[0]):
         return []
     (other, after), words = order, parsed.table.words
     # "and run the tests", "and verify"
@@ -390,6 +398,9 @@ def _read_other(parsed: Clauses, k: int, end: int, *, adjacent: bool, sure: bool
     # "and merge it", "and tell me", "and close the issue"
     follows = other.lemma in words("follow") and other.weight == "own"
     reports = other.lemma in words("report_tail") and not adjacent
+    # "Explain closures and provide an example"
+    is_example = parsed.word(parsed.find_head(after, end)[0]) in _EXAMPLES
+    reports = reports or (is_example and other.lemma not in words("mending"))
     # "and write them down"
     keeps = parsed.word(k) == "write" and "down" in (parsed.word(k + 1), parsed.word(k + 2))
     if checks or follows or reports or keeps:
@@ -405,3 +416,13 @@ def _read_other(parsed: Clauses, k: int, end: int, *, adjacent: bool, sure: bool
     particle = other.rule == "phrase" and parsed.word(after - 1) in _PARTICLES
     has_object = has_object or (particle and parsed.continues(after, end))
     return [other] if sure or has_object or other.rule == "verb" else []
+
+
+def _tells(parsed: Clauses, k: int, order: Reading) -> bool:
+    """Return whether a later verb tells what a program does: "a script that reads a file and then
+    counts words", "methods for withdrawing, and checking the balance"."""
+    word = parsed.word(k)
+    is_form = word.endswith("s") or (word.endswith("ing") and parsed.word(k - 1) == "and")
+    before = range(max(k - 5, 0), k)
+    serves = any(parsed.word(j) == "for" and parsed.word(j + 1)[-3:] == "ing" for j in before)
+    return word != order.lemma and is_form and (serves or not word.endswith("ing"))

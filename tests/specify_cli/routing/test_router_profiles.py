@@ -82,6 +82,19 @@ def test_another_language_in_the_request_outweighs_that_of_the_project() -> None
     assert chosen("fix the Rust login test", TEAM, ("python",)) == "general"
 
 
+@pytest.mark.parametrize(
+    ("request_text", "expected"),
+    [
+        ("Translate the Python script into Go", "gopher"),
+        ("Port the Go client to Python", "python"),
+        ("Rewrite this Go function in idiomatic Python", "python"),
+        ("Convert the Python code that checks if a number is even to Go code", "gopher"),
+    ],
+)
+def test_a_translation_is_work_in_the_language_it_ends_in(request_text: str, expected: str) -> None:
+    assert chosen(request_text, TEAM) == expected
+
+
 def test_a_project_of_two_languages_without_a_hint_in_the_request_goes_to_the_generalist() -> None:
     assert chosen("fix the login test", TEAM, ("javascript", "python")) == "general"
 
