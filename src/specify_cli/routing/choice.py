@@ -328,8 +328,10 @@ def choose_profile(
     if second and len(winners) == 1:
         decided = next(name for name, a, b in zip(CRITERIA, best, second, strict=True) if a != b)
     generalists = [(score[4:], s) for score, s in keyed if _rate_generality(s.profile, table) == 2]
-    if len(winners) > 1 and best[0] <= 0 and generalists:
-        # Specialists the request does not speak of tie: the work belongs to the role's generalist.
+    fields = {s.why for s in winners} if all(s.profile.origin == "shipped" for s in winners) else ()
+    if len(winners) > 1 and (best[0] <= 0 or len(fields) > 1) and generalists:
+        # Specialists that the request does not speak of tie, or shipped ones of several fields: the
+        # work belongs to the role's generalist.
         top = max(score for score, _ in generalists)
         winners = [s for score, s in generalists if score == top]
         decided = "generalist"

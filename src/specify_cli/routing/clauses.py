@@ -22,6 +22,7 @@ _NEEDED = read_cell("needed required missing due overdue pending wanted requeste
 _KNOWN = read_cell("the this that my our your")
 _ASKS = read_cell("please you me us we users")
 _OUGHT = read_cell("should must shall")
+_BUSY = read_cell("i'll we're i'm you're they're")
 _BEING = read_cell("is are was were")
 _IT = read_cell("it this that")
 _PLACES = read_cell("on for in to")
@@ -185,11 +186,16 @@ class Clauses(Questions):
         wish = self.find_anywhere("wanting", start, i)
         if not wish:
             return None
+        if self._wants_doing(start + len(wish.words), end):
+            return self.imply(start, "what is wished"), i
         last, after = self.find_head(i, end)
-        is_thing = last >= i and not self.name_action(last) and self.word(last) not in _TALKS
+        is_talk = any(self.word(j) in _TALKS for j in range(i, last + 1))
+        is_thing = last >= i and not self.name_action(last) and not is_talk
         # "Can we have a preview before sending?", "I'd like the logs in JSON"
         is_form = self.word(after) in ("in", "as") and after + 2 == end
-        if is_thing and (wish.words[-1] == "have" or is_form):
+        # "We want a single repository for both"
+        is_new = self.word(i - 1) in ("a", "an")
+        if is_thing and (wish.words[-1] == "have" or is_form or is_new):
             return self.imply(last, "what is wished"), after
         verb, word = self.find_verb(last), self.word(last)
         is_told = any(self.word(j) in PEOPLE for j in range(i, last))  # "the file you changed"
@@ -197,6 +203,18 @@ class Clauses(Questions):
             return None
         order = self._ask_object(verb, i, last)
         return self.make_reading(last, "what is wanted", order.action, order.lemma), after
+
+    def _wants_doing(self, i: int, end: int) -> bool:
+        """Return whether the words at `i` say what a thing is wanted to do or be: "it to be green",
+        "the importer to pull from the cache", unlike "the team to review it"."""
+        has_thing = self.is_in(i, "determiners") and self.word(i) not in ("a", "an")
+        if self.word(i) not in _IT and not has_thing:
+            return False
+        to = next((j for j in range(i + 1, min(end, i + 6)) if self.word(j) == "to"), end)
+        if any(self.is_in(j, "leadins") for j in range(i + 1, to)):
+            return False
+        verb = self.find_verb(to + 1 + (self.word(to + 1) == "be"))
+        return to < end and (verb is None or verb.action in ("implement", "none"))
 
     def _is_predicate(self, i: int, end: int) -> bool:
         """Return whether the word at `i` is the verb of a statement: "WP05 done", "I pushed it",
@@ -206,6 +224,8 @@ class Clauses(Questions):
             subject -= 1  # "I just reviewed it"
         if word in _SEES and before.endswith(("m", "re", "keep")):
             return True
+        if before in _BUSY and not word.endswith("ing"):
+            return True  # "I'll run it myself", "we're clean"
         is_past = self.is_in(i, "past") or word == "tried"
         if is_past and self.word(subject) in PEOPLE:
             return True  # "I wrote a spec", "I tried to run it"
@@ -399,6 +419,8 @@ class Clauses(Questions):
         done = self.find_verb(i) if verb.lemma in _PHASES else None
         if done and self.word(i).endswith("ing"):
             return self._ask_object(done, i + 1, end)  # "Start discussing the API"
+        if verb.lemma == "check" and any(self.word(j) == "why" for j in range(i, end)):
+            return verb._replace(action="analyze")  # "Check the docs and see why it fails"
         tracks = verb.lemma.removesuffix(" up") in table.words("tracker_verbs")
         if tracks and self.is_tracked(i, end):
             return verb._replace(action="curate")

@@ -55,6 +55,8 @@ class Questions(RequestText):
         idle = self.find_anywhere("idle_questions", i, end)
         # "Where do we decide who is an admin?"
         is_inner = idle and idle.words == ("who",) and self.word(i) in ("where", "how", "why")
+        # "Why are you seeing these errors?"
+        is_inner = is_inner or (idle and idle.words == ("are", "you") and self.word(i) == "why")
         if idle and not is_inner:
             return self.make_reading(i, "question", idle.action)
         if self._wishes(i, end):

@@ -41,6 +41,7 @@ _PREDICATE = 7
 _SOFTENERS = read_cell("me us up out down together please bitte mal moi")
 # Helping verbs of a statement; "must not" and "should not" are orders.
 _HELPING = read_cell("is are was were do does did has have had can could will would")
+_WISHING = read_cell("want need think like believe have wish intend plan")
 _ONTO = read_cell("on to in as up")
 _PART_OF = read_cell("to on of from in")
 _ARTICLES = read_cell("the a an my our")
@@ -270,6 +271,8 @@ class RequestText:
         at = i - 1
         while at > 0 and self.is_adverb(at):
             at -= 1
+        if self.word(at) in ("i", "we") and self.word(i + 1) not in _WISHING:
+            return True  # "I don't see any errors", unlike "I don't want a review"
         if self.word(at) in _HELPING:
             verb = self.find_verb(i + 1)  # "Paul can not review it" asks for no review
             if verb and verb.action not in ("implement", "none"):

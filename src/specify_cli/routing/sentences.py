@@ -23,14 +23,25 @@ if TYPE_CHECKING:
 _DATE = r"\d{4}-\d\d-\d\d"
 # Verbs of these cells tell how other work begins or ends.
 _TAILS = ("preparatory", "verify_tail", "report_tail", "follow")
+_PREPARED = "verb the first one prepares"
 _SPEAKERS = read_cell("we i we'd i'd we've i've we're i'm we'll i'll")
 _PRAISE = read_cell("good great nice excellent awesome amazing perfect cool")
 _KEEPING = read_cell("write document note list summarize report explain print")
 _OTHERS = read_cell("i'll we'll they he she it is are was has had")
 _PARTICLES = read_cell("up of off out down into")
 _CHANGING = read_cell("add delete remove rename replace move")
+_AGREEMENTS = (
+    "got it",
+    "got that",
+    "i see",
+    "makes sense",
+    "fair enough",
+    "never mind",
+    "let's back up",
+)
 # "Off by one, I guess."
 _GUESSING = read_cell("guess think suppose believe assume hope")
+_ALIKE = read_cell("similar same one equivalent")
 _EXAMPLES = read_cell("example examples snippet demonstration illustration")
 # With these begins what comes after other work: "Once done, …".
 _AFTERWARDS = read_cell("after once when finally")
@@ -88,7 +99,10 @@ def read_sentences(
                 habit = habit or _combine(parsed, *lead, end)
                 break
             is_answered = question_reading is not None and question_reading.action != "none"
-            if not (is_answered and _serves_answer(parsed, *lead, first)):
+            # "What is it called? Shared key or something else?"
+            goes_on = question and lead[0].position == tokens[start].at
+            goes_on = goes_on or (question and parsed.word(start) == "or")
+            if not (is_answered and (goes_on or _serves_answer(parsed, *lead, first))):
                 lead = _find_main_order(parsed, first, last, end) or lead
                 parts = [*split_tokens(tokens, ",", last, end), *sentences]
                 later = _find_request(parsed, lead[0], parts, start, first)
@@ -98,16 +112,17 @@ def read_sentences(
 
 
 def _asks_nothing(parsed: Clauses, first: int, last: int, begin: int) -> bool:
-    """Return whether a clause refers to something ("Login fails, see #12", "See the log."), guesses
-    ("Off by one, I guess.") or praises.
+    """Return whether a clause refers to something ("Login fails, see #12", "See the log."), agrees
+    ("Got it."), guesses ("Off by one, I guess.") or praises.
 
     `begin` is where the first sentence of the request begins.
     """
     has_more = last + 1 < len(parsed.tokens)
     is_later = first > begin or (parsed.is_name(first + 1, last) and has_more)
     refers = parsed.word(first) == "see" and is_later
+    agrees = " ".join(parsed.word(i) for i in range(first, last)) in _AGREEMENTS
     guesses = parsed.word(first) == "i" and parsed.word(last - 1) in _GUESSING
-    return refers or guesses or _praises(parsed, first, last)
+    return refers or agrees or guesses or _praises(parsed, first, last)
 
 
 def _serves_answer(parsed: Clauses, order: Reading, after: int, first: int) -> bool:
@@ -151,7 +166,9 @@ def _find_prepared(
     A word such as *then* or *first* says so, or an order that the first cannot be a part of; "Use
     a profiler" is one.
     """
-    if len(readings) != 1 or readings[0].lemma not in _list_preparing(parsed):
+    checks = readings[0].lemma in ("check", "verify")  # "Check whether it exists. If not, add it."
+    prepares = checks or readings[0].lemma in _list_preparing(parsed)
+    if len(readings) != 1 or not prepares or readings[0].rule == _PREPARED:
         return ()
     in_order = False
     for begin, end in sentences:
@@ -162,7 +179,9 @@ def _find_prepared(
             continue
         if (readings[0].action, later[0].action) == ("review", "analyze"):
             continue  # "Look at my branch. Then tell me what you would change."
-        then = parsed.is_in(begin, "then_words") or parsed.word(begin) in _AFTERWARDS
+        if checks and parsed.word(begin) not in ("if", "otherwise"):
+            continue
+        then = checks or parsed.is_in(begin, "then_words") or parsed.word(begin) in _AFTERWARDS
         keeps = "down" in (parsed.word(end - 1), parsed.word(end - 2))  # "Write them down"
         is_tail = keeps or _is_tail(parsed, later[0])
         # "Read the API. Then update the docs", unlike "Then tell me what it does"
@@ -301,7 +320,7 @@ def _combine(parsed: Clauses, first: Reading, at: int, end: int) -> tuple[Readin
     # "Remove the dead links and sort the rest by topic"
     tidies = others and others[0].action == "curate" and _sorts_out(parsed, first, end)
     if others and (tidies or first.lemma in _list_preparing(parsed)):
-        return drop_doubles(r._replace(rule="verb the first one prepares") for r in others)
+        return drop_doubles(r._replace(rule=_PREPARED) for r in others)
     return drop_doubles((first, *others))
 
 
@@ -344,7 +363,8 @@ def _find_others(parsed: Clauses, first: Reading, at: int, end: int) -> list[Rea
         fixes = opened_by in _CAUSES and _fixes_cause(parsed, k, end)
         region = region and not then and not fixes
         if not region and k < end and k not in parsed.negated:
-            readings += _read_other(parsed, k, end, adjacent=i == at, sure=then or i == at)
+            sure = then or fixes or i == at
+            readings += _read_other(parsed, k, end, adjacent=i == at, sure=sure)
     programs = first.action == "implement" and any(
         parsed.is_in(i, "buildables") and parsed.word(i + 1) == "to" for i in range(at, end)
     )
@@ -375,9 +395,13 @@ def _sorts_out(parsed: Clauses, reading: Reading, end: int) -> bool:
 def _fixes_cause(parsed: Clauses, k: int, end: int) -> bool:
     """Return whether the verb at `k` fixes what was asked for before it: "find out why it
     fails and fix it", unlike "explain how we load and cache it"."""
+    # "See how the others do it and write one for XML"
+    if parsed.word(k + 1) in _ALIKE or parsed.word(k + 2) in _ALIKE:
+        return True
     if parsed.is_in(k, "light") and parsed.word(k + 1) == "a":  # "how to do it and write a plan"
         return parsed.name_action(parsed.find_head(k + 1, end)[0]) == "plan"
-    return parsed.is_in(k, "mending") and parsed.word(k + 1) in THINGS and k + 2 >= end
+    is_all = k + 1 >= end or (parsed.word(k + 1) in THINGS and k + 2 >= end)
+    return parsed.is_in(k, "mending") and is_all
 
 
 def _read_other(parsed: Clauses, k: int, end: int, *, adjacent: bool, sure: bool) -> list[Reading]:
@@ -397,6 +421,8 @@ def _read_other(parsed: Clauses, k: int, end: int, *, adjacent: bool, sure: bool
     )
     # "and merge it", "and tell me", "and close the issue"
     follows = other.lemma in words("follow") and other.weight == "own"
+    # "Read and carefully update `plan.md`"
+    follows = follows and not (other.lemma == "update" and parsed.is_name(after, end))
     reports = other.lemma in words("report_tail") and not adjacent
     # "Explain closures and provide an example"
     is_example = parsed.word(parsed.find_head(after, end)[0]) in _EXAMPLES

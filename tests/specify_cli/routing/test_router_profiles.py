@@ -329,6 +329,16 @@ def test_equal_specialists_the_request_speaks_of_are_a_tie_even_beside_a_general
     assert chosen("fix parser.py", [a, b, GENERAL]) == "ROUTER_AMBIGUOUS"
 
 
+def test_shipped_specialists_of_different_fields_leave_it_to_the_generalist() -> None:
+    scribe = profile("scribe", "IMPLEMENTER", file_patterns=("*.md",))
+    snake = profile("snake", "IMPLEMENTER", file_patterns=("*.py",))
+    own = snake._replace(profile_id="own", origin="project")
+
+    assert chosen("fix loader.py and README.md", [scribe, snake, GENERAL]) == "general"
+    assert chosen("fix loader.py and README.md", [scribe, snake]) == "ROUTER_AMBIGUOUS"
+    assert chosen("fix loader.py and README.md", [scribe, own, GENERAL]) == "own"
+
+
 def test_equal_specialists_without_a_generalist_are_a_tie() -> None:
     a, b = (
         profile("a", "IMPLEMENTER", languages=("python",)),
