@@ -35,6 +35,18 @@ _PIPED = 4096
 # So many seconds a command has, and one that may reach a remote.
 _SECONDS, _SECONDS_REMOTE = 30, 300
 
+# Settings of a user, or of a branch, that would run programs or change what git answers.
+_SETTINGS = (
+    "core.fsmonitor=false",
+    "safe.bareRepository=explicit",
+    "core.useReplaceRefs=false",
+    "diff.interHunkContext=0",
+    "diff.renameLimit=1000",
+    "i18n.logOutputEncoding=UTF-8",
+    "log.showSignature=false",
+    "trailer.separators=:",
+)
+
 # Variables that make git look at another repository than the one that was found.
 _POINTERS = {
     "GIT_DIR",
@@ -221,18 +233,16 @@ def _wait_for(pid: int) -> int:
         return 0
 
 
-def read_contents(top: str, names: Sequence[str], *words: str) -> list[bytes | None] | None:
+def read_contents(top: str, names: Sequence[str]) -> list[bytes | None] | None:
     """Return the contents of objects by id or `commit:path`, in order, None for one that is not
     there; None for all where git fails. Raises GitNotStarted without git.
 
-    git is asked once. `words` stand before its command, such as `--no-replace-objects`.
-
-    `top` is the worktree's top. A `name` holds no line break.
+    git is asked once. `top` is the worktree's top. A `name` holds no line break.
     """
     if not names:
         return []
     stdin = os.fsencode("".join(f"{name}\n" for name in names))
-    data = read_git(top, *words, "cat-file", "--batch", stdin=stdin)
+    data = read_git(top, "cat-file", "--batch", stdin=stdin)
     if data is None:
         return None
     contents: list[bytes | None] = []
@@ -338,7 +348,7 @@ def _compose_command(
     variables |= {"GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", "GIT_NO_LAZY_FETCH": "1"}
     variables |= {} if network else {"GIT_ALLOW_PROTOCOL": "none"}
     argv = ["git", "-C", top, f"--git-dir={directory}", f"--work-tree={top}"]
-    argv += ["-c", "core.fsmonitor=false", "-c", "safe.bareRepository=explicit"]
+    argv += [word for setting in _SETTINGS for word in ("-c", setting)]
     argv += ["-c", "core.hooksPath=/dev/null"] if network else []  # a push has hooks
     return [*argv, *words], variables
 

@@ -39,6 +39,7 @@ from specify_cli.storage.store import Place
 from support import FULL, environment, git, run_main, valid
 
 CLEAN = 2000 if FULL else 3
+SIGNED = "work\n\nCo-Authored-By: Claude <noreply@anthropic.com>"
 KEYS = "keys:\n  allowed_signers: .kittify/allowed_signers\n"
 
 
@@ -428,6 +429,57 @@ def test_a_picture_that_a_person_adds_needs_no_record_where_agents_do(tmp_path: 
     shop.commit("add it\n\nCo-Authored-By: Claude <noreply@anthropic.com>")
 
     assert (by_hand, shop.codes()) == ([], ["LINES_NOT_KNOWN", "LINES_UNRECORDED"])
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "diff.interHunkContext=9",
+        "diff.renameLimit=1",
+        "i18n.logOutputEncoding=latin1",
+        "log.showSignature=true",
+        "trailer.separators==",
+        "blame.ignoreRevsFile=ignored",
+        "diff.ignoreSubmodules=all",
+    ],
+)
+def test_the_verdict_is_the_same_under_each_persons_settings_of_git(tmp_path: Path, setting: str) -> None:
+    shop = Shop(tmp_path, "  records: fail")
+    lines = [f"step_{number} = take(order, {number})\n" for number in range(40)]
+    for name in ("one", "two", "three"):
+        shop.on_base(partial(shop.write, f"src/{name}.py", "".join(lines).replace("order", name)))
+    git(shop.root, "config", "gpg.format", "ssh")
+    git(shop.root, "config", "user.signingkey", str(shop.key))
+    git(shop.root, "config", "commit.gpgsign", "true")
+    git(shop.root, "update-index", "--add", "--cacheinfo", f"160000,{'1' * 40},other")
+    (shop.root / "other").mkdir()
+    git(shop.root, "commit", "-qm", SIGNED)
+    shop.author = "zoë@example.org"
+    for name in ("one", "two", "three"):
+        text = (shop.root / f"src/{name}.py").read_text().replace("step_3 ", "here ").replace("step_9 ", "there ")
+        (shop.root / f"src/{name}.py").unlink()
+        shop.write(f"src/{name}_of_them.py", text)
+    git(shop.root, "add", "src")
+    git(shop.root, "commit", "-qm", SIGNED, "--author", "Zoë <zoë@example.org>")
+    shop.write("ignored", git(shop.root, "rev-parse", "HEAD"))
+    shop.write("src/one_of_them.py", (shop.root / "src/one_of_them.py").read_text().replace("here ", "  here "))
+    git(shop.root, "commit", "-qam", "by hand")
+    before = shop.gate("--json").out
+    name, _, value = setting.partition("=")
+    git(shop.root, "config", name, value)
+
+    assert shop.gate("--json").out == before
+    assert {"LINES_NOT_KNOWN", "LINES_UNRECORDED"} <= set(shop.codes())
+
+
+def test_a_branch_hides_no_move_of_a_submodule(tmp_path: Path) -> None:
+    shop = Shop(tmp_path, "  records: fail")
+    shop.write(".gitmodules", '[submodule "other"]\n\tpath = other\n\turl = ./other\n\tignore = all\n')
+    shop.commit("by hand")
+    git(shop.root, "update-index", "--add", "--cacheinfo", f"160000,{'1' * 40},other")
+    git(shop.root, "commit", "-qm", SIGNED)
+
+    assert shop.codes() == ["LINES_NOT_KNOWN"]
 
 
 def test_an_approval_of_somebody_else_under_a_key_of_the_base_counts(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from doctrine.git import read_contents, read_git
 from specify_cli.errors import CallerError
 from specify_cli.features.origin.report import ChangedFile, ChangeRange, Commit
-from specify_cli.features.search.blame import BLAMED, Came, list_times
+from specify_cli.features.search.blame import BLAME, BLAMED, Came, list_times
 from specify_cli.features.search.chains import split_text
 from specify_cli.invocation.ends.activity import read_moment
 from specify_cli.record.ids import rfc3339
@@ -37,6 +37,8 @@ _NO_END = b"\n\\ No newline at end of file"
 # Where lines went and how many, where lines came and how many.
 _Hunks = Sequence[tuple[int, int, int, int]]
 _LOG = ("log", "--format=format:%x1e%H", "--raw", "-c", "-z", "--no-abbrev", "--no-renames")
+# Settings of a branch's .gitmodules hide nothing.
+_ALL = "--ignore-submodules=none"
 _SHA = re.compile(r"[0-9a-f]{7,64}")
 _HEX = "[0-9a-f]"
 _ID = "[0-9A-HJKMNP-TV-Z]" * 26
@@ -157,7 +159,7 @@ def read_blobs(top: str, blobs: Iterable[str], limit: int = MAX_FILE) -> dict[st
         if size is not None and size <= min(limit, left):
             chosen.append(name)
             left -= size
-    contents = read_contents(top, chosen, "--no-replace-objects")
+    contents = read_contents(top, chosen)
     if contents is None:
         raise _explain_failure(top, "cat-file")
     return dict.fromkeys(names) | dict(zip(chosen, contents, strict=True))
@@ -166,7 +168,7 @@ def read_blobs(top: str, blobs: Iterable[str], limit: int = MAX_FILE) -> dict[st
 def list_changed(top: str, changes: ChangeRange) -> dict[str, str]:
     """Return by its name how git says that a range changed a file: `A` for one that came, `D`, `M`
     or `T`. A file that was moved has both of its names."""
-    words = ("diff-tree", "-r", "-z", "--name-status", "--no-renames")
+    words = ("diff-tree", "-r", "-z", "--name-status", "--no-renames", _ALL)
     fields = _ask(top, *words, changes.base, changes.head, "--").split(b"\0")
     return {
         os.fsdecode(name): status.decode()
@@ -181,7 +183,7 @@ def list_paths(top: str, commit: str) -> frozenset[str]:
 
 
 def _ask(top: str, *words: str, given: bytes = b"") -> bytes:
-    output = read_git(top, "--no-replace-objects", *words, stdin=given)
+    output = read_git(top, *words, stdin=given)
     if output is None:
         raise _explain_failure(top, words[0])
     return output
@@ -189,12 +191,16 @@ def _ask(top: str, *words: str, given: bytes = b"") -> bytes:
 
 def _explain_failure(top: str, command: str) -> CallerError:
     partial = read_git(top, "config", "--get-regexp", r"^remote\..*\.promisor$")
-    return CallerError(
-        "INVALID_VALUE",
-        f"git {command} failed or took more than 30 seconds"
-        + (": this clone is partial, and nothing is fetched by itself" if partial else ""),
-        "git fetch --refetch --no-filter" if partial else f"git {command} --help; git fsck",
-    )
+    ignored = command == "blame" and read_git(top, "config", "blame.ignoreRevsFile")
+    why, step = "", f"git {command} --help; git fsck"
+    if partial:
+        why = ": this clone is partial, and nothing is fetched by itself"
+        step = "git fetch --refetch --no-filter"
+    elif ignored:
+        why = f": blame.ignoreRevsFile ({os.fsdecode(ignored).strip()}) may be why"
+        step = "git config --show-origin --get-all blame.ignoreRevsFile"
+    said = f"git {command} failed or took more than 30 seconds{why}"
+    return CallerError("INVALID_VALUE", said, step)
 
 
 def _resolve(top: str, range_text: str) -> tuple[str, str, str]:
@@ -261,7 +267,7 @@ class _Row(NamedTuple):
 
 
 def _list_files(top: str, base: str, head: str, paths: Sequence[str]) -> Iterator[_Row]:
-    words = ["diff", "--raw", "-z", "--no-abbrev", "-M", "--no-ext-diff", base, head, "--"]
+    words = ["diff", "--raw", "-z", "--no-abbrev", "-M", "--no-ext-diff", _ALL, base, head, "--"]
     sought = (*map(literal, paths), *_WORK[bool(paths) :])
     fields = iter(map(os.fsdecode, _ask(top, *words, *sought).split(b"\0")))
     for line in fields:
@@ -300,7 +306,7 @@ def _read_files(top: str, ends: tuple[str, str], rows: Sequence[_Row]) -> Iterat
 
 def _add_lines(row: _Row, data: bytes | None, hunks: _Hunks) -> ChangedFile:
     file, removed = row.file, sum(gone for _, gone, _, _ in hunks)
-    if file.kind == "deleted":
+    if file.kind == "deleted" or file.blob == row.old_blob:
         return file._replace(removed=removed)
     if not row.mode.startswith("100"):
         return file._replace(problem="it is a link or another repository, not a file")
@@ -364,10 +370,12 @@ def _read_sizes(text: bytes) -> Iterator[tuple[int, int, int, int]]:
         yield first, gone, begin, size
 
 
-def read_log(top: str, changes: ChangeRange, path: str, form: str) -> list[str]:
-    """Return what git's log of a file in a range prints in a format, line by line."""
-    words = ("log", f"--format={form}", f"{changes.base}..{changes.head}", "--", literal(path))
-    return list(filter(None, os.fsdecode(read_git(top, *words) or b"").split("\n")))
+def read_log(top: str, changes: ChangeRange, path: str, form: str, *more: str) -> list[str]:
+    """Return what git's log of a file in a range, or of all for "", prints in a format, line by
+    line; `more` are words for git."""
+    words = ("log", f"--format={form}", _ALL, *more, f"{changes.base}..{changes.head}", "--")
+    output = read_git(top, *words, literal(path))
+    return list(filter(None, os.fsdecode(output or b"").split("\n")))
 
 
 def read_versions(
@@ -435,7 +443,7 @@ class RangeCommits(NamedTuple):
     def read_changes(self) -> RangeCommits:
         """Return the commits with what they changed: none where git does not say it in time."""
         revisions = (self.head, f"^{self.since}") if self.since else (self.head,)
-        output = read_git(self.top, "--no-replace-objects", *_LOG, *revisions, "--")
+        output = read_git(self.top, *_LOG, *revisions, "--")
         single = _find_single(os.fsdecode(output or b""))
         return self._replace(
             changes={path: told for path, told in single.items() if told and told.sha in self.known}
@@ -459,8 +467,7 @@ class RangeCommits(NamedTuple):
         """Return a file with the commit that git's blame names for each of its changed lines, and
         where in it they stood."""
         revision = f"{self.since}..{self.head}" if self.since else self.head
-        words = ["-c", "core.quotePath=false", "blame", "--line-porcelain", "--no-textconv"]
-        output = read_git(self.top, "--no-replace-objects", *words, revision, "--", file.path)
+        output = read_git(self.top, *BLAME, revision, "--", file.path)
         if output is None:
             failure = _explain_failure(self.top, "blame")
             said = f"in which commits its lines came is not known: {failure.message}"

@@ -36,7 +36,12 @@ _MAX_VIEWS = 400
 _AROUND = 8
 _WORD = re.compile(r"\w")
 _TIMES = re.compile(rb"^(?:author|committer)-time ([0-9]+)$", re.M)
-# What `git blame --line-porcelain` tells of a line: its commit, its number there and at the end,
+# How git is asked who wrote a line: no list of a user, or of a branch, leaves out commits.
+BLAME = (
+    "-c", "core.quotePath=false", "blame", "--line-porcelain", "--no-textconv",
+    "--ignore-revs-file=",
+)  # fmt: skip
+# What that tells of a line: its commit, its number there and at the end,
 # and its path there.
 BLAMED = re.compile(
     rb"^([0-9a-f]{40,64}) ([0-9]+) ([0-9]+)(?: [0-9]+)?$.*?^filename (.+?)$", re.M | re.S

@@ -18,7 +18,7 @@ from doctrine.git import find_worktree, read_contents, read_git
 from doctrine.text import count, make_encodable
 from specify_cli import durable
 from specify_cli.errors import CallerError
-from specify_cli.features.search.blame import BLAMED, Edit, Names, find_writers, list_times
+from specify_cli.features.search.blame import BLAME, BLAMED, Edit, Names, find_writers, list_times
 from specify_cli.features.search.chains import VersionName, find_in_versions, split_text
 from specify_cli.features.search.database import SearchIndex
 from specify_cli.project.config import Project
@@ -217,7 +217,7 @@ def _read_text(project: Project, name: str) -> bytes:
 def _read_blame(root: str, place: str) -> bytes:
     """Return what git tells of when each line of a file came, and where it stood."""
     top = find_worktree(root)
-    words = ("blame", "--line-porcelain", "--no-textconv", "--", os.path.join(root, place))
+    words = (*BLAME, "--", os.path.join(root, place))
     return (read_git(top, *words) if top else None) or b""
 
 
