@@ -426,9 +426,44 @@ def test_a_picture_that_a_person_adds_needs_no_record_where_agents_do(tmp_path: 
     shop.commit("a picture")
     by_hand = shop.codes()
     shop.write("src/new.py", "def one():\n    pass\n")
-    shop.commit("add it\n\nCo-Authored-By: Claude <noreply@anthropic.com>")
+    shop.commit(SIGNED)
+    beside = shop.codes()
+    (shop.root / "src/cart.png").write_bytes(b"\x89PNG\0\1")
+    shop.commit(SIGNED)
 
-    assert (by_hand, shop.codes()) == ([], ["LINES_NOT_KNOWN", "LINES_UNRECORDED"])
+    assert (by_hand, beside) == ([], ["LINES_UNRECORDED"])
+    assert shop.codes() == ["LINES_NOT_KNOWN", "LINES_UNRECORDED"]
+
+
+@pytest.mark.parametrize("end", ["done", "failed"])
+def test_a_picture_or_a_link_that_an_agent_made_has_the_record_which_tells_how_it_was_left(
+    tmp_path: Path, end: str
+) -> None:
+    shop = Shop(tmp_path, ALL_FAIL)
+    run = shop.begin()
+    shop.write("src/cart.png", "PNG\0\0")
+    (shop.root / "src/link.py").symlink_to("login.py")
+    for name, left in (("cart.png", "PNG\0\0"), ("link.py", "login.py")):
+        patch = {"path": f"src/{name}", "kind": "create", "after": left, "ok": True}
+        shop.record(run, ("patch_apply", patch))
+    shop.test(run)
+    shop.end(run, end)
+    shop.commit(SIGNED)
+
+    assert shop.codes() == ([] if end == "done" else ["INVOCATION_FAILED"])
+    assert f"src/cart.png: created by {run[-6:]}" in shop.origin()
+    (shop.root / "src/cart.png").write_bytes(b"\x89PNG\0\1")
+    shop.commit(SIGNED)
+    assert "LINES_NOT_KNOWN" in shop.codes()
+
+
+def test_a_picture_of_the_base_that_only_moved_is_nothing_that_came(tmp_path: Path) -> None:
+    shop = Shop(tmp_path, ALL_FAIL)
+    shop.on_base(lambda: (shop.root / "cart.png").write_bytes(b"\x89PNG\0\0"))
+    git(shop.root, "mv", "cart.png", "src/cart.png")
+    shop.commit(SIGNED)
+
+    assert shop.codes() == []
 
 
 @pytest.mark.parametrize(

@@ -277,10 +277,14 @@ def _make(
 def _judge_records(finder: _Finder) -> Findings:
     """Every line that an agent wrote has a record."""
     rule = finder.rules.records
-    is_asked = rule.of == "all" or any(one.agents for one in finder.origin.commits)
-    for file in finder.origin.files if is_asked else ():
-        if file.problem is not None and rule.covers(file.path):
-            yield from finder.find_in_lines("LINES_NOT_KNOWN", rule, file, None, file.problem)
+    signed = {one.sha for one in finder.origin.commits if one.agents}
+    for file in finder.origin.files:
+        is_told = file.problem is None or (file.removed_by and not file.stretches)
+        commits = (not file.stretches and file.removed_in) or signed
+        is_asked = rule.of == "all" or not signed.isdisjoint(commits)
+        if is_asked and not is_told and rule.covers(file.path):
+            said = file.problem or ""
+            yield from finder.find_in_lines("LINES_NOT_KNOWN", rule, file, None, said)
     for file, part in finder.iter_stretches():
         if part.answered_by or part.blank or not rule.covers(file.path):
             continue

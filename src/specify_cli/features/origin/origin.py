@@ -11,6 +11,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from functools import cache
+from hashlib import sha256
 from itertools import islice
 from operator import itemgetter
 from typing import NamedTuple
@@ -70,6 +71,8 @@ from specify_cli.storage.store import Place
 _CHECKED = "(signed by a trusted key)"
 # So many versions of a file are read beside the one at the end of a range.
 _MAX_VERSIONS = 32
+# So many bytes of a file that is no text are read.
+_MAX_CONTENT = 32 * 1024 * 1024
 
 
 class Reading(NamedTuple):
@@ -275,19 +278,29 @@ def _trace_removal(
     known: Sequence[Set[str]],
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return whose records tell of all that went from a file and came nowhere else in it, and in
-    which commits it did; nothing where something of it is not told.
+    which commits it did; nothing where something of it is not told. Of a file that is no text, the
+    same of what it holds.
 
     Others may have taken away the same lines before, so the first of the groups `known` whose
     records tell of all are named, who wrote lines of the file, or of the range; and who took some
     away after these.
     """
-    if not file.gone or not file.path.startswith(prefix):
+    if not file.path.startswith(prefix):
+        return (), ()
+    path = make_encodable(file.path.removeprefix(prefix))
+    if file.problem is not None and not file.lines:
+        data = read_blobs(top, [file.blob], _MAX_CONTENT)[file.blob]
+        digest = None if data is None else sha256(data).hexdigest()
+        edits = find_edits(index, (), [path])
+        makers = {edit.invocation_id for edit in edits if edit.after_hash == digest}
+        came = read_log(top, changes, "", "%H", f"--find-object={file.blob}")
+        return tuple(sorted(makers)), tuple(came)
+    if not file.gone:
         return (), ()
     gone = Counter(digest_line(line) for line in file.gone if line.strip())
     sought = gone - Counter(digest_line(file.lines[at]) for at in file.changed)
     removers: dict[str, Counter[str]] = {}
     last: dict[str, Order] = {}
-    path = make_encodable(file.path.removeprefix(prefix))
     for edit in find_edits(index, (), [path]):
         went = Counter(line.digest for hunk in edit.hunks for line in hunk if line.mark == REMOVED)
         if file.kind == "deleted" and edit.fields.get("kind") == "delete":

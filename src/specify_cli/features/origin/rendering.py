@@ -79,7 +79,7 @@ def render_writer(writer: Writer, lines: int) -> Iterator[str]:
     head = f"{writer.invocation_id[-6:]}  {local_time(writer.started_at)}"
     yield f"{paint(head, 'head')}  {one_line(writer.request or 'request not kept', _REQUEST)}"
     done_by = filter(None, (writer.harness, writer.model, writer.profile_id, writer.action))
-    wrote = f"wrote {count(lines, 'line')}" if lines else "only took away"
+    wrote = f"wrote {count(lines, 'line')}" if lines else "no line is left of it"
     yield f"        {wrote} · {' · '.join(map(one_line, done_by))}"
     work = f" for {one_line(writer.work)}" if writer.work else ""
     yield f"        asked by {one_line(writer.asked_by or 'unknown')}{work} · {say_end(writer)}"

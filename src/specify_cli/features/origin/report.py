@@ -111,7 +111,8 @@ class TracedFile(NamedTuple):
     """One file of the range, and where its changed lines come from.
 
     `removed_by` are the invocations whose records tell of all that went, and `removed_in` the
-    commits of the file; both are empty where something of it is not told.
+    commits of the file; both are empty where something of it is not told. Of a file that is no text
+    they are who left it so, and the commits that brought that.
     """
 
     path: str
