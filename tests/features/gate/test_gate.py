@@ -36,7 +36,7 @@ from specify_cli.features.what_if.backtest import Answer, Skipped
 from specify_cli.invocation.caller import Actor, Caller
 from specify_cli.project.config import load_project
 from specify_cli.storage.store import Place
-from support import FULL, environment, git, run_main, valid
+from support import FULL, at_a_terminal, environment, git, run_main, valid
 
 CLEAN = 2000 if FULL else 3
 SIGNED = "work\n\nCo-Authored-By: Claude <noreply@anthropic.com>"
@@ -1394,3 +1394,35 @@ def test_a_range_that_is_typed_as_git_takes_it_is_judged_by_the_command_named(tm
 
     assert argv[1:3] == ["gate", "--base"] and told.code == 0, told
     assert told.json()["origin"]["base"] == git(tmp_path, "rev-parse", "HEAD~1").strip()
+
+
+@pytest.mark.parametrize("command", [("gate", "--base", "main"), ("origin", "main..HEAD")])
+def test_a_file_that_is_written_at_a_terminal_holds_no_style_and_json_stays_on_stdout(
+    tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    shop = Shop(tmp_path, "  records: fail")
+    shop.work()
+    shop.write("src/hand.py", "by_hand = 1\n")
+    shop.commit(SIGNED)
+    at_a_terminal(shop.root, shop.home, *command, "-o", "out.txt", typed=b"")
+    ran = run_main([*command, "--json", "-o", "more.txt"], cwd=shop.root, home=shop.home)
+
+    piped = run_main(command, cwd=shop.root, home=shop.home).out
+    assert (shop.root / "out.txt").read_text() == (shop.root / "more.txt").read_text() == piped
+    valid(ran.json(), command[0])
+
+
+def test_a_name_with_a_line_break_is_judged_like_another(tmp_path: Path) -> None:
+    shop = Shop(tmp_path, "  records: fail")
+    run = shop.begin()
+    shop.edit(run, "src/of two\nlines.py")
+    shop.record(run, ("patch_apply", {"path": "src/of two\nlines.py", "kind": "modify", "ok": True}))
+    shop.test(run)
+    shop.end(run)
+    shop.commit()
+    shop.write("src/of two\nlines.py", (shop.root / "src/of two\nlines.py").read_text() + "x = 1\n")
+    shop.commit(SIGNED)
+    shop.write("src/of two\nlines.py", "# by hand\n" + (shop.root / "src/of two\nlines.py").read_text())
+    shop.commit("by hand")
+
+    assert shop.codes() == ["LINES_UNRECORDED"]

@@ -133,6 +133,11 @@ def dress_lines(lines: Iterable[str]) -> Iterable[str]:
     return _fit(map(_dress, lines), 1)
 
 
+def spell_lines(lines: Iterable[str]) -> str:
+    """Return lines as `write_lines` writes them to a file: escaped, and without styles."""
+    return "".join(f"{as_line(re.sub(_PAINTED, '', line))}\n" for line in lines)
+
+
 def _dress(line: str) -> str:
     """Return a line escaped, with the styles `paint` gave it."""
     parts = re.split(_PAINTED, line)

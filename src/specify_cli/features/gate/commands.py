@@ -11,6 +11,7 @@ from specify_cli.cli import shell
 from specify_cli.cli.terminal.output import (
     one_line,
     plain,
+    spell_lines,
     write_answer,
     write_json,
     write_lines,
@@ -26,11 +27,10 @@ from specify_cli.features.gate.judging import Judged
 from specify_cli.features.gate.rendering import make_comment, render_gate
 from specify_cli.features.gate.rules import Rules, render_defaults
 from specify_cli.features.gate.waivers import Waiver, write_waiver
-from specify_cli.features.origin.commands import find_top
+from specify_cli.features.origin.commands import find_top, write_report
 from specify_cli.features.origin.git_range import find_commit, list_paths, literal
 from specify_cli.features.origin.origin import find_prefix, list_projects
 from specify_cli.features.search.commands import open_index
-from specify_cli.libraries.archive.archive import create_file
 from specify_cli.record import layout
 from specify_cli.record.ids import rfc3339
 from specify_cli.record.record import is_invocation_id
@@ -98,10 +98,7 @@ def _find_base(top: str) -> str:
 
 
 def _write(judged: Judged, values: Values) -> None:
-    form, output = str(values["format"]), shell.get_text(values, "output")
-    if values["json"] and output is None:
-        write_json(judged)
-        return
+    form, lines = values["format"], [*render_gate(judged)]
     if form == "markdown":
         text = make_comment(judged)
     elif form == "sarif":
@@ -109,13 +106,8 @@ def _write(judged: Judged, values: Values) -> None:
     elif form == "junit":
         text = make_junit(judged)
     else:
-        text = "".join(f"{line}\n" for line in render_gate(judged))
-    if output is not None:
-        create_file(output, text.encode("utf-8", "surrogateescape"))
-    elif form != "text":
-        write_text(text.removesuffix("\n"))
-    if form == "text" or output is not None:
-        write_lines(render_gate(judged))
+        text = spell_lines(lines)
+    write_report(values, judged, text, lines if values["output"] or form == "text" else ())
 
 
 def show_rules(values: Values) -> int:

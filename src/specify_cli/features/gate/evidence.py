@@ -246,7 +246,7 @@ class _Reader(NamedTuple):
         names = {
             f"{self.commit}:{self.prefix}{path}": path
             for path in paths
-            if f"{self.prefix}{path}" in self.paths and "\n" not in self.prefix + path
+            if f"{self.prefix}{path}" in self.paths
         }
         known, data = list(names), dict[str, bytes | None]()
         for at in range(0, len(known), _AT_ONCE):
@@ -473,7 +473,7 @@ def _read_packs(read: _Reader) -> _Packs:
 def _find_lost_hooks(top: str, changes: ChangeRange, changed: Iterable[str]) -> Iterator[str]:
     """Yield which of the changed files are settings that run fewer of our hooks than before, or
     switch hooks off."""
-    paths = [path for path in changed if _SETTINGS.search(path) and "\n" not in path]
+    paths = list(filter(_SETTINGS.search, changed))
     for at in range(0, len(paths), _AT_ONCE):
         ends = [
             (path, f"{changes.base}:{path}", f"{changes.head}:{path}")

@@ -15,7 +15,7 @@ from doctrine.text import count, make_encodable
 from specify_cli.features.gate.findings import KINDS, GateFinding
 from specify_cli.features.gate.rules import LEVELS, GateFile, Level, Rule, place_rules
 from specify_cli.features.origin.report import ChangedFile, Origin, Stretch, TracedFile
-from specify_cli.features.origin.writers import Writer
+from specify_cli.features.origin.writers import PROOFS, Writer
 from specify_cli.redaction.redact import RuleSet, find_spans, redact
 
 Findings = Iterator[GateFinding]
@@ -28,8 +28,6 @@ _MOST_NAMES = 3
 # So many lines around one say what its value is of: a private key has some fifty.
 _AROUND = 100
 _NOWHERE: _Place = (None, None, None, None)
-# From nothing to all: a claim is what a transcript, or a record without seals, says.
-PROOFS = ("damaged", "claimed", "sealed", "linked", "logged", "witnessed")
 
 
 class Secret(NamedTuple):

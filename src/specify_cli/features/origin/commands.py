@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from shlex import quote
 
 from doctrine.text import count
 from specify_cli import durable
 from specify_cli.cli import shell
-from specify_cli.cli.terminal.output import write_json, write_lines, write_text
+from specify_cli.cli.terminal.output import spell_lines, write_json, write_lines, write_text
 from specify_cli.errors import CallerError
 from specify_cli.features.origin.git_range import read_range
 from specify_cli.features.origin.origin import (
@@ -46,6 +47,7 @@ def origin(values: Values) -> int:
     with open_index(project) as index:
         report = trace_range(project, index, changes, top)
     output, form = shell.get_text(values, "output"), values["format"]
+    lines = [*render_origin(report)]
     if form == "csv":
         text = make_csv(report)
     elif form == "html":
@@ -53,17 +55,24 @@ def origin(values: Values) -> int:
 
         text = make_page(report)
     else:
-        text = "".join(f"{line}\n" for line in render_origin(report))
+        text = spell_lines(lines)
+    said = [f"{output}: {report.lines.changed} lines"] if output is not None else lines
+    write_report(values, report, text, said if output is not None or form == "text" else ())
+    return 0
+
+
+def write_report(values: Values, report: object, text: str, lines: Iterable[str]) -> None:
+    """Write a text into the file that was asked for; and to stdout the report as JSON where that
+    was, else the lines, else the text."""
+    output = shell.get_text(values, "output")
     if output is not None:
         create_file(output, text.encode("utf-8", "surrogateescape"))
-        write_text(f"{output}: {report.lines.changed} lines")
-    elif values["json"]:
+    if values["json"]:
         write_json(report)
-    elif form == "text":
-        write_lines(render_origin(report))
+    elif lines:
+        write_lines(lines)
     else:
         write_text(text)
-    return 0
 
 
 def find_top(project: Project) -> str:

@@ -36,9 +36,9 @@ _HUNK = re.compile(rb"^@@ -([0-9]+)(?:,([0-9]+))? \+([0-9]+)(?:,([0-9]+))? @@", 
 _NO_END = b"\n\\ No newline at end of file"
 # Where lines went and how many, where lines came and how many.
 _Hunks = Sequence[tuple[int, int, int, int]]
-_LOG = ("log", "--format=format:%x1e%H", "--raw", "-c", "-z", "--no-abbrev", "--no-renames")
 # Settings of a branch's .gitmodules hide nothing.
 _ALL = "--ignore-submodules=none"
+_LOG = ("log", "--format=format:%x1e%H", "--raw", "-c", "-z", "--no-abbrev", "--no-renames", _ALL)
 _SHA = re.compile(r"[0-9a-f]{7,64}")
 _HEX = "[0-9a-f]"
 _ID = "[0-9A-HJKMNP-TV-Z]" * 26
@@ -144,10 +144,12 @@ def find_base(top: str, base: str, head: str) -> str:
 
 def read_blobs(top: str, blobs: Iterable[str], limit: int = MAX_FILE) -> dict[str, bytes | None]:
     """Return the bytes of blobs by id or `commit:path`; None for one that is not there, larger than
-    `limit`, or beyond what is read at once."""
-    names = list(dict.fromkeys(blobs))
+    `limit`, or beyond what is read at once, and for a path that git cannot be asked for, since it
+    holds a line break."""
+    wanted = dict[str, bytes | None].fromkeys(blobs)
+    names = [name for name in wanted if "\n" not in name]
     if not names:
-        return {}
+        return wanted
     stdin = "".join(f"{name}\n" for name in names).encode("utf-8", "surrogateescape")
     sizes: list[int | None] = []
     listed = _ask(top, "cat-file", "--batch-check=%(objecttype) %(objectsize)", given=stdin)
@@ -162,7 +164,7 @@ def read_blobs(top: str, blobs: Iterable[str], limit: int = MAX_FILE) -> dict[st
     contents = read_contents(top, chosen)
     if contents is None:
         raise _explain_failure(top, "cat-file")
-    return dict.fromkeys(names) | dict(zip(chosen, contents, strict=True))
+    return wanted | dict(zip(chosen, contents, strict=True))
 
 
 def list_changed(top: str, changes: ChangeRange) -> dict[str, str]:
@@ -370,12 +372,10 @@ def _read_sizes(text: bytes) -> Iterator[tuple[int, int, int, int]]:
         yield first, gone, begin, size
 
 
-def read_log(top: str, changes: ChangeRange, path: str, form: str, *more: str) -> list[str]:
-    """Return what git's log of a file in a range, or of all for "", prints in a format, line by
-    line; `more` are words for git."""
-    words = ("log", f"--format={form}", _ALL, *more, f"{changes.base}..{changes.head}", "--")
-    output = read_git(top, *words, literal(path))
-    return list(filter(None, os.fsdecode(output or b"").split("\n")))
+def read_log(top: str, changes: ChangeRange, path: str, form: str) -> list[str]:
+    """Return what git's log of a file in a range prints in a format, line by line."""
+    words = ("log", f"--format={form}", f"{changes.base}..{changes.head}", "--", literal(path))
+    return list(filter(None, os.fsdecode(read_git(top, *words) or b"").split("\n")))
 
 
 def read_versions(
@@ -431,7 +431,7 @@ class _Change(NamedTuple):
 class RangeCommits(NamedTuple):
     """The commits of a range, `known` by their ids, and when each was written; where it was read,
     what each path's only commit did: a path that several changed, or one may have moved there, is
-    not among them.
+    not among them; and which commits `brought` each blob.
     """
 
     top: str
@@ -439,15 +439,15 @@ class RangeCommits(NamedTuple):
     head: str
     known: Mapping[str, str]
     changes: Mapping[str, _Change] = {}
+    brought: Mapping[str, Sequence[str]] = {}
 
     def read_changes(self) -> RangeCommits:
         """Return the commits with what they changed: none where git does not say it in time."""
         revisions = (self.head, f"^{self.since}") if self.since else (self.head,)
         output = read_git(self.top, *_LOG, *revisions, "--")
-        single = _find_single(os.fsdecode(output or b""))
-        return self._replace(
-            changes={path: told for path, told in single.items() if told and told.sha in self.known}
-        )
+        single, brought = _find_single(os.fsdecode(output or b""))
+        changes = {path: one for path, one in single.items() if one and one.sha in self.known}
+        return self._replace(changes=changes, brought=brought)
 
     def name_commits(self, file: ChangedFile, old_blob: str) -> ChangedFile:
         """Return a file with the commit of the range that each of its changed lines came in;
@@ -461,7 +461,8 @@ class RangeCommits(NamedTuple):
     def name_commit(self, file: ChangedFile, sha: str) -> ChangedFile:
         """Return a file all of whose changed lines came in this commit."""
         came = dict.fromkeys(file.changed, Came(self.known.get(sha, "")))
-        return file._replace(commits=dict.fromkeys(file.changed, sha), came=came)
+        brought = tuple(self.brought.get(file.blob, ()))
+        return file._replace(commits=dict.fromkeys(file.changed, sha), came=came, brought=brought)
 
     def blame(self, file: ChangedFile) -> ChangedFile:
         """Return a file with the commit that git's blame names for each of its changed lines, and
@@ -485,12 +486,14 @@ class RangeCommits(NamedTuple):
         return file._replace(commits=commits, came=came, stood=stood)
 
 
-def _find_single(output: str) -> dict[str, _Change | None]:
-    """Return each path that commits changed: how, where exactly one did that cannot have moved it.
+def _find_single(output: str) -> tuple[dict[str, _Change | None], dict[str, list[str]]]:
+    """Return each path that commits changed: how, where exactly one did that cannot have moved it;
+    and which brought each blob.
 
     Of a merge git lists what it has otherwise than all its parents.
     """
     changes: dict[str, _Change | None] = {}
+    brought: dict[str, list[str]] = {}
     sha, came, is_move = "", list[str](), False
     fields = iter(output.split("\0"))
     for field in fields:
@@ -500,6 +503,7 @@ def _find_single(output: str) -> dict[str, _Change | None]:
         if not field.startswith(":"):
             continue
         path, (*_, before, after, status) = next(fields), field.split(" ")
+        brought.setdefault(after, []).append(sha)
         is_new = path not in changes and not field.startswith("::")
         changes[path] = _Change(sha, (before, after)) if is_new else None
         is_move = is_move or status == "D"
@@ -507,4 +511,4 @@ def _find_single(output: str) -> dict[str, _Change | None]:
         if is_move:
             changes.update(dict.fromkeys(came))
             came = []
-    return changes
+    return changes, brought

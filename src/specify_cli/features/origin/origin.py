@@ -293,8 +293,7 @@ def _trace_removal(
         digest = None if data is None else sha256(data).hexdigest()
         edits = find_edits(index, (), [path])
         makers = {edit.invocation_id for edit in edits if edit.after_hash == digest}
-        came = read_log(top, changes, "", "%H", f"--find-object={file.blob}")
-        return tuple(sorted(makers)), tuple(came)
+        return tuple(sorted(makers)), file.brought
     if not file.gone:
         return (), ()
     gone = Counter(digest_line(line) for line in file.gone if line.strip())

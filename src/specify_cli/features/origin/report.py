@@ -33,7 +33,8 @@ class ChangedFile(NamedTuple):
     `changed` are the numbers of its lines, from 0, that came in the range; `commits` names for some
     of them the commit, `stood` the path and the number they had there, where the file changed
     since, and `came` says when. `gone` are the lines that went, as far as they were read;
-    `removed` counts them. `problem` says why its lines are not known.
+    `removed` counts them. `problem` says why its lines are not known. `brought` are the commits
+    that brought its content, where no line changed.
     """
 
     path: str
@@ -48,6 +49,7 @@ class ChangedFile(NamedTuple):
     problem: str | None = None
     gone: tuple[str, ...] = ()
     stood: Mapping[int, tuple[str, int]] = {}
+    brought: tuple[str, ...] = ()
 
 
 class ChangeRange(NamedTuple):

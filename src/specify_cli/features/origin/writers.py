@@ -27,9 +27,8 @@ from specify_cli.record.record import Record, is_stand_in
 from specify_cli.record.story.summary import Summary
 from specify_cli.record.story.words import describe_work
 
-CLAIMED, DAMAGED, SEALED = "claimed", "damaged", "sealed"
-# The least first.
-PROOFS = (DAMAGED, CLAIMED, SEALED)
+# From nothing to all: a claim is what a transcript, or a record without seals, says.
+PROOFS = ("damaged", "claimed", "sealed", "linked", "logged", "witnessed")
 
 
 class ApprovedBy(NamedTuple):
@@ -140,8 +139,8 @@ def _say_silence(started: Mapping[str, object], lines: Sequence[Mapping[str, obj
 def judge_proof(record: Record, report: RecordReport) -> str:
     """Return how far a record is proven without any key, as `Writer.proof` has it."""
     if any(item.severity == ERROR for item in report.findings):
-        return DAMAGED
-    return CLAIMED if "imported" in record.started or not record.sealed else SEALED
+        return "damaged"
+    return "claimed" if "imported" in record.started or not record.sealed else "sealed"
 
 
 def _find_rules(
