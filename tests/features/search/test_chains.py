@@ -122,14 +122,14 @@ def test_a_version_that_patches_left_is_theirs_where_git_sees_more_lines_come_th
     before = ["a", "x", "b", "x"]
     after = ["x", "b", "x", "a"]
     edit, version = patch("I", 1, before, after), ("c1", "a.py")
-    texts = {version: (spell(before).encode(), spell(after).encode())}
+    texts = {"c1^:a.py": spell(before).encode(), "c1:a.py": spell(after).encode()}
     stripped = patch("J", 2, before, before)._replace(hunks=[])
-    blanks = {version: (spell([f"{line} " for line in before]).encode(), spell(before).encode())}
+    blanks = {"c1^:a.py": spell([f"{line} " for line in before]).encode(), "c1:a.py": spell(before).encode()}
 
     assert name(find_makers(before, after, [edit])) == [("I", 1)]
-    found = find_in_versions(after, {version: [0, 2, 3]}, texts, {}, [edit], NOBODY)
+    found = find_in_versions(after, dict.fromkeys([0, 2, 3], version), lambda _: texts, {}, [edit], NOBODY)
     assert {at: name(by) for at, by in found.items()}[3] == [("I", 1)]
-    found = find_in_versions(before, {version: [0, 1, 2, 3]}, blanks, {}, [stripped], NOBODY)
+    found = find_in_versions(before, dict.fromkeys(range(4), version), lambda _: blanks, {}, [stripped], NOBODY)
     assert {at: name(by) for at, by in found.items()} == {at: [("J", 2)] for at in range(4)}
 
 

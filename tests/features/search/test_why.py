@@ -335,19 +335,20 @@ def test_a_short_file_that_is_as_an_invocation_made_it_is_known(cli: Cli, projec
 
 
 @pytest.mark.usefixtures("changed")
-def test_a_short_line_is_known_where_all_that_came_with_it_is_its_writers(cli: Cli, project: Path) -> None:
-    path, start = project / "top.py", "import os\n\nx = 1\n"
+@pytest.mark.parametrize("name", ["top.py", "größe.py"])
+def test_a_short_line_is_known_where_all_that_came_with_it_is_its_writers(cli: Cli, project: Path, name: str) -> None:
+    path, start = project / name, "import os\n\nx = 1\n"
     path.write_text(start)
     git(project, "add", "-A")
     git(project, "commit", "-qm", "start")
 
     def told() -> list[tuple[int, int, str | None]]:
-        parts = cli("why", "top.py", "--json").json()["ranges"]
+        parts = cli("why", name, "--json").json()["ranges"]
         return [(part["first"], part["last"], part["invocation_id"]) for part in parts]
 
     with open_invocation(project, "name the version") as run:
         path.write_text(f"# 1\n{start}")
-        run.patch("top.py", "modify", before=start, after=path.read_text())
+        run.patch(name, "modify", before=start, after=path.read_text())
     in_the_tree = told()
     path.write_text(f"# 1\n{start}# 2\n")
     beside_a_hand = told()

@@ -25,7 +25,7 @@ KINDS: dict[str, Kind] = {
     "LINES_NOT_KNOWN": Kind(
         "records",
         "this was not looked at",
-        "Review it by hand, and say so: spec-kitty gate waive records FILE.",
+        "Review it by hand; for a file sign that: spec-kitty gate waive records FILE.",
         known=False,
     ),
     "TESTS_NOT_GREEN": Kind(

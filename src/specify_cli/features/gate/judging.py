@@ -119,7 +119,7 @@ def judge_range(evidence: Evidence) -> Judged:
         key=lambda item: (item.level != "fail", item.rule, item.place, item.code, item.message),
     )
     origin = evidence.origin
-    proven = {name: evidence.proofs.get(name, "damaged") for name in _list_writers(origin)}
+    proven = {name: evidence.proofs.get(name, "damaged") for name in sorted(finder.paths)}
     return settle(
         Judged(
             "",
@@ -142,14 +142,6 @@ def settle(judged: Judged) -> Judged:
     damaged = any(item.code == "RECORD_DAMAGED" for item in judged.findings)
     verdict = "damaged" if damaged else "fail" if judged.count("fail") else "pass"
     return judged._replace(verdict=verdict)
-
-
-def _list_writers(origin: Origin) -> list[str]:
-    """Return the invocations that wrote lines or took some away, also those whose record cannot be
-    read."""
-    parts = (part for file in origin.files for part in file.stretches)
-    named = {name for part in parts for name in part.answered_by}
-    return sorted(named.union(*(file.removed_by for file in origin.files)))
 
 
 def _say_claims(evidence: Evidence, proven: Mapping[str, str]) -> str:
@@ -281,8 +273,7 @@ def _judge_records(finder: _Finder) -> Findings:
         commits = (not file.stretches and file.removed_in) or signed
         is_asked = rule.of == "all" or not signed.isdisjoint(commits)
         if is_asked and not is_told and rule.covers(file.path):
-            said = file.problem or ""
-            yield from finder.find_in_lines("LINES_NOT_KNOWN", rule, file, None, said)
+            yield from finder.find_in_lines("LINES_NOT_KNOWN", rule, file, None, f"{file.problem}")
     for file, part in finder.iter_stretches():
         if part.answered_by or part.blank or not rule.covers(file.path):
             continue
@@ -422,7 +413,7 @@ def _judge_proofs(finder: _Finder) -> Findings:
     """Each record is whole, and reaches a level of proof."""
     rule = finder.rules.proof
     damaged = Rule(level="fail")
-    for name in _list_writers(finder.origin):
+    for name in sorted(finder.paths):
         if name not in finder.writers:
             said = f"that of {name} cannot be read"
             yield from _find_of("RECORD_DAMAGED", damaged, name, said)

@@ -56,8 +56,11 @@ def origin(values: Values) -> int:
         text = make_page(report)
     else:
         text = spell_lines(lines)
-    said = [f"{output}: {report.lines.changed} lines"] if output is not None else lines
-    write_report(values, report, text, said if output is not None or form == "text" else ())
+    if output is not None:
+        lines = [f"{output}: {report.lines.changed} lines"]
+    elif form != "text":
+        lines = []
+    write_report(values, report, text, lines)
     return 0
 
 

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from doctrine.git import read_contents, read_git
 from specify_cli.errors import CallerError
 from specify_cli.features.origin.report import ChangedFile, ChangeRange, Commit
-from specify_cli.features.search.blame import BLAME, BLAMED, Came, list_times
+from specify_cli.features.search.blame import BLAME, Came, list_times, read_blame
 from specify_cli.features.search.chains import split_text
 from specify_cli.invocation.ends.activity import read_moment
 from specify_cli.record.ids import rfc3339
@@ -150,17 +150,15 @@ def read_blobs(top: str, blobs: Iterable[str], limit: int = MAX_FILE) -> dict[st
     names = [name for name in wanted if "\n" not in name]
     if not names:
         return wanted
+    asked = ("cat-file", "--batch-check=%(objecttype) %(objectsize)")
     stdin = "".join(f"{name}\n" for name in names).encode("utf-8", "surrogateescape")
-    sizes: list[int | None] = []
-    listed = _ask(top, "cat-file", "--batch-check=%(objecttype) %(objectsize)", given=stdin)
-    for row in listed.removesuffix(b"\n").split(b"\n"):
-        kind, _, digits = row.rpartition(b" ")
-        sizes.append(int(digits) if kind == b"blob" else None)
+    rows = _ask(top, *asked, given=stdin).removesuffix(b"\n").split(b"\n")
     chosen, left = [], _MAX_BYTES
-    for name, size in zip(names, sizes, strict=True):
-        if size is not None and size <= min(limit, left):
+    for name, row in zip(names, rows, strict=True):
+        kind, _, size = row.rpartition(b" ")
+        if kind == b"blob" and int(size) <= min(limit, left):
             chosen.append(name)
-            left -= size
+            left -= int(size)
     contents = read_contents(top, chosen)
     if contents is None:
         raise _explain_failure(top, "cat-file")
@@ -193,16 +191,12 @@ def _ask(top: str, *words: str, given: bytes = b"") -> bytes:
 
 def _explain_failure(top: str, command: str) -> CallerError:
     partial = read_git(top, "config", "--get-regexp", r"^remote\..*\.promisor$")
-    ignored = command == "blame" and read_git(top, "config", "blame.ignoreRevsFile")
-    why, step = "", f"git {command} --help; git fsck"
-    if partial:
-        why = ": this clone is partial, and nothing is fetched by itself"
-        step = "git fetch --refetch --no-filter"
-    elif ignored:
-        why = f": blame.ignoreRevsFile ({os.fsdecode(ignored).strip()}) may be why"
-        step = "git config --show-origin --get-all blame.ignoreRevsFile"
-    said = f"git {command} failed or took more than 30 seconds{why}"
-    return CallerError("INVALID_VALUE", said, step)
+    return CallerError(
+        "INVALID_VALUE",
+        f"git {command} failed or took more than 30 seconds"
+        + (": this clone is partial, and nothing is fetched by itself" if partial else ""),
+        "git fetch --refetch --no-filter" if partial else f"git {command} --help; git fsck",
+    )
 
 
 def _resolve(top: str, range_text: str) -> tuple[str, str, str]:
@@ -295,8 +289,7 @@ def _read_files(top: str, ends: tuple[str, str], rows: Sequence[_Row]) -> Iterat
         for row in part:
             pieces = hunks.get(row.blobs, ())
             file = _add_lines(row, data.get(row.file.blob), pieces)
-            old = None if file.problem else before.get(row.old_blob)
-            lines = () if old is None else split_text(old)
+            lines = split_text(before.get(row.old_blob) or b"")
             yield file._replace(
                 gone=tuple(
                     line
@@ -336,7 +329,7 @@ def _read_hunks(
     words += ["--no-color", "--diff-algorithm=histogram"]
     hunks = _parse_hunks(_ask(top, *words, *ends, "--", *map(literal, dict.fromkeys(paths))))
     for pair in (row.blobs for row in rows):
-        if pair not in hunks and set("".join(pair)) != {"0"} and "0" * 40 not in pair:
+        if pair not in hunks and "0" * len(pair[0]) not in pair:
             # git took another file for the one that this one was before
             hunks |= _parse_hunks(_ask(top, *words, *pair, "--"))
     return hunks
@@ -472,16 +465,12 @@ class RangeCommits(NamedTuple):
         if output is None:
             failure = _explain_failure(self.top, "blame")
             said = f"in which commits its lines came is not known: {failure.message}"
-            return file._replace(problem=f"{said}; {failure.suggestion}")
+            return file._replace(problem=f"{said}; git blame says why, or {failure.suggestion}")
         # Before each line of the file, which begins with a tab, stands where it is from.
-        changed = set(file.changed)
-        commits: dict[int, str] = {}
-        stood: dict[int, tuple[str, int]] = {}
-        for sha, then, now, path in BLAMED.findall(output):
-            at = int(now) - 1
-            if at in changed and sha.decode() in self.known:
-                commits[at] = sha.decode()
-                stood[at] = os.fsdecode(path), int(then) - 1
+        told, asked = read_blame(output), set(file.changed)
+        known = {at for at in asked & told.keys() if told[at][0] in self.known}
+        commits = {at: told[at][0] for at in known}
+        stood = {at: told[at][1:] for at in known}
         came = dict(enumerate(list_times(output)))
         return file._replace(commits=commits, came=came, stood=stood)
 

@@ -10,9 +10,8 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
-from functools import cache
+from functools import cache, partial
 from hashlib import sha256
-from itertools import islice
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -43,7 +42,7 @@ from specify_cli.features.origin.report import (
 from specify_cli.features.origin.session import find_tests
 from specify_cli.features.origin.writers import ApprovedBy, Writer, describe_writer
 from specify_cli.features.search.blame import Edit, Names, Order, list_digests
-from specify_cli.features.search.chains import find_in_versions
+from specify_cli.features.search.chains import MAX_VERSIONS, find_in_versions
 from specify_cli.features.search.database import SearchIndex
 from specify_cli.features.search.why import find_edits, list_gaps
 from specify_cli.libraries.ssh.signatures import Signers
@@ -69,8 +68,6 @@ from specify_cli.storage.store import Place
 
 # What an approval is worth whose signature was checked, as a timeline's status says it.
 _CHECKED = "(signed by a trusted key)"
-# So many versions of a file are read beside the one at the end of a range.
-_MAX_VERSIONS = 32
 # So many bytes of a file that is no text are read.
 _MAX_CONTENT = 32 * 1024 * 1024
 
@@ -186,8 +183,8 @@ def _trace_file(
     read = cache(lambda: read_versions(top, changes, names))
     patches = list(find_edits(index, file.lines, own))
     if any(edit.is_cut for edit in patches):
-        versions = [lines for _, lines in read()]
-        patches = [edit.restore(versions) for edit in patches]
+        texts = [lines for _, lines in read()]
+        patches = [edit.restore(texts) for edit in patches]
     edits = [edit for edit in patches if edit.hunks]
     patches = [edit for edit in patches if edit.path in own]
 
@@ -203,14 +200,20 @@ def _trace_file(
     for at in list_unknown(file, writers, edits):
         path, number = file.stood[at]
         key = file.commits[at], path
-        if path.startswith(prefix) and key not in known and len(known) < _MAX_VERSIONS:
+        if path.startswith(prefix) and key not in known and len(known) < MAX_VERSIONS:
             version = read_version(top, changes, *key)
             paths = [*own, make_encodable(path.removeprefix(prefix))]
             same = None if version is None else version._replace(gone=file.gone)
             known[key] = {} if same is None else attribute(same, paths)
         found[at] = known.get(key, {}).get(number, ())
     writers |= drop_given(file, writers, found, edits)
-    writers |= _find_by_versions(file, writers, patches, top)
+    came_in = {
+        at: (file.commits[at], file.stood.get(at, (file.path, at))[0])
+        for at in (file.changed if patches else ())
+        if len(writers[at]) != 1 and at in file.commits
+    }
+    ask = partial(read_blobs, top)
+    writers |= find_in_versions(file.lines, came_in, ask, file.came, patches, writers)
     stretches = join_lines(file, writers)
     open_lines = sum(part.size for part in stretches if part.is_unknown)
     if open_lines:
@@ -226,22 +229,6 @@ def _trace_file(
         f"of {count(open_lines, 'line')} it is not known who wrote them: records keep {MAX_LINES} "
         f"lines of a patch, as {cut[0]} did"
     )
-
-
-def _find_by_versions(
-    file: ChangedFile, writers: Mapping[int, tuple[Edit, ...]], patches: Sequence[Edit], top: str
-) -> dict[int, tuple[Edit, ...]]:
-    """Return who wrote lines that have no writer, or several: who made all that their commit made
-    of the file."""
-    groups: dict[tuple[str, str], list[int]] = {}
-    for at in file.changed if patches else ():
-        if len(writers[at]) != 1 and at in file.commits:
-            path, _ = file.stood.get(at, (file.path, at))
-            groups.setdefault((file.commits[at], path), []).append(at)
-    chosen = dict(islice(groups.items(), _MAX_VERSIONS))
-    blobs = read_blobs(top, (f"{sha}{up}:{path}" for sha, path in chosen for up in ("", "^")))
-    texts = {(sha, path): (blobs[f"{sha}^:{path}"], blobs[f"{sha}:{path}"]) for sha, path in chosen}
-    return find_in_versions(file.lines, chosen, texts, file.came, patches, writers)
 
 
 def _find_copies(
@@ -289,10 +276,10 @@ def _trace_removal(
         return (), ()
     path = make_encodable(file.path.removeprefix(prefix))
     if file.problem is not None and not file.lines:
-        data = read_blobs(top, [file.blob], _MAX_CONTENT)[file.blob]
-        digest = None if data is None else sha256(data).hexdigest()
-        edits = find_edits(index, (), [path])
-        makers = {edit.invocation_id for edit in edits if edit.after_hash == digest}
+        left = [edit for edit in find_edits(index, (), [path]) if edit.after_hash]
+        data = read_blobs(top, [file.blob], _MAX_CONTENT)[file.blob] if left else None
+        digest = data and sha256(data).hexdigest()
+        makers = {edit.invocation_id for edit in left if edit.after_hash == digest}
         return tuple(sorted(makers)), file.brought
     if not file.gone:
         return (), ()

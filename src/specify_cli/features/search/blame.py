@@ -43,7 +43,7 @@ BLAME = (
 )  # fmt: skip
 # What that tells of a line: its commit, its number there and at the end,
 # and its path there.
-BLAMED = re.compile(
+_BLAMED = re.compile(
     rb"^([0-9a-f]{40,64}) ([0-9]+) ([0-9]+)(?: [0-9]+)?$.*?^filename (.+?)$", re.M | re.S
 )
 # Lines without a word, whose text is not known any more.
@@ -195,6 +195,15 @@ def list_times(blamed: bytes) -> list[Came]:
     these seconds."""
     times = [rfc3339(int(seconds) * 1000 + 999) for seconds in _TIMES.findall(blamed)]
     return [*map(Came, times[::2], times[1::2])]
+
+
+def read_blame(blamed: bytes) -> dict[int, tuple[str, str, int]]:
+    """Return from the same in which commit each line came, by its number, and its path and number
+    there; no commit has only zeros."""
+    return {
+        int(now) - 1: (sha.decode(), path.decode("utf-8", "surrogateescape"), int(then) - 1)
+        for sha, then, now, path in _BLAMED.findall(blamed)
+    }
 
 
 def find_writers(

@@ -11,7 +11,7 @@ by one from the version of a commit, give the version before, nobody else change
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from itertools import islice
 
 from specify_cli.features.search.blame import Came, Edit, list_digests
@@ -24,6 +24,9 @@ _MAX_LATER = 8
 _MAX_HUNKS = 60
 _MAX_STATES = 8
 
+# So many versions of a file are read beside the one that is asked for.
+MAX_VERSIONS = 32
+
 _Digests = tuple[str, ...]
 # A commit and the path that a file had in it; no commit stands for the work tree.
 VersionName = tuple[str, str]
@@ -31,8 +34,8 @@ VersionName = tuple[str, str]
 
 def find_in_versions(
     rows: Sequence[str],
-    lines: Mapping[VersionName, Sequence[int]],
-    texts: Mapping[VersionName, tuple[bytes | None, bytes | None]],
+    versions: Mapping[int, VersionName],
+    read: Callable[[list[str]], Mapping[str, bytes | None]],
     came: Mapping[int, Came],
     patches: Sequence[Edit],
     known: Mapping[int, Sequence[Edit]],
@@ -43,19 +46,23 @@ def find_in_versions(
     A line that came only by blanks at its end, as where line ends were converted, is of who made
     these: no other patch added it. Nor did patches write more of a line than they added, unless
     they left this very version: git and a patch can differ in which of equal lines came. `rows` are
-    the lines of the file, and `texts` are the version before and the version itself, None for one
-    that is not there or cannot be read.
+    the lines of the file, and `versions` names of some the one they came with. `read` returns files
+    by `commit:path`, None for one that is not there or cannot be read; `:path` is the work tree's.
     """
     found: dict[int, tuple[Edit, ...]] = {}
-    unsure = {at for numbers in lines.values() for at in numbers}
-    sure = known.keys() - unsure if lines else set[int]()
+    lines: dict[VersionName, list[int]] = {}
+    for at, name in versions.items():
+        lines.setdefault(name, []).append(at)
+    lines = dict(islice(lines.items(), MAX_VERSIONS))
+    texts = read([name for version in lines for name in _name_texts(version)])
+    sure = known.keys() - versions.keys() if versions else set[int]()
     given = Counter((e.invocation_id, digest_line(rows[at])) for at in sure for e in known[at])
     times = {
         name: max((came[at].committed for at in numbers if at in came), default="~")
         for name, numbers in lines.items()
     }
     for name in sorted(lines, key=times.__getitem__):
-        before, after = texts[name]
+        before, after = map(texts.get, _name_texts(name))
         if after is None:
             continue
         version = split_text(after)
@@ -82,6 +89,12 @@ def find_in_versions(
             found[at] = () if any(given[key] >= added[key] for key in keys) else tuple(own)
             given.update(keys)
     return found
+
+
+def _name_texts(version: VersionName) -> tuple[str, str]:
+    """Return by which names a file is read before a version and in it."""
+    sha, path = version
+    return f"{sha}^:{path}" if sha else f"HEAD:{path}", f"{sha}:{path}"
 
 
 def _count_added(makers: Iterable[Edit], edits: Iterable[Edit]) -> Counter[tuple[str, str]]:

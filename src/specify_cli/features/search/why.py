@@ -10,7 +10,9 @@ Told by content alone (`blame`). What no record tells is unknown, never a guess.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Sequence
+from functools import partial
+from itertools import chain, groupby
 from shlex import quote
 from typing import NamedTuple
 
@@ -18,8 +20,15 @@ from doctrine.git import find_worktree, read_contents, read_git
 from doctrine.text import count, make_encodable
 from specify_cli import durable
 from specify_cli.errors import CallerError
-from specify_cli.features.search.blame import BLAME, BLAMED, Edit, Names, find_writers, list_times
-from specify_cli.features.search.chains import VersionName, find_in_versions, split_text
+from specify_cli.features.search.blame import (
+    BLAME,
+    Edit,
+    Names,
+    find_writers,
+    list_times,
+    read_blame,
+)
+from specify_cli.features.search.chains import find_in_versions, split_text
 from specify_cli.features.search.database import SearchIndex
 from specify_cli.project.config import Project
 from specify_cli.record.reading.checks import Runs, name_change
@@ -137,23 +146,22 @@ def explain_file(
     found = find_writers(lines, Names({name}, gone), edits, came)
     asked = range(len(lines)) if line is None else (line - 1,)
     unsure = {at for at in asked if len(found[at]) != 1} if own else set[int]()
-    sure = _find_by_versions(project.root, data, blamed, unsure, own, dict(enumerate(found)))
+    # A file that git does not know stands in the work tree alone.
+    told = read_blame(blamed)
+    places = ((at, *told.get(at, ("", place))[:2]) for at in unsure)
+    came_in = {at: (sha.strip("0") and sha, path) for at, sha, path in places}
+    read = partial(_read_versions, find_worktree(project.root) or "", data)
+    sure = find_in_versions(lines, came_in, read, came, own, dict(enumerate(found)))
     pairs = [(at + 1, sure.get(at, found[at])) for at in asked]
     ranges: list[Range] = []
     last_seq: dict[str, int] = {}
-    for number, writers in pairs:
-        part = Range(number, number, None, None, tuple(edit.invocation_id for edit in writers))
-        if len(writers) == 1:
-            edit = writers[0]
-            uri = f"inv://{edit.invocation_id}/event/{edit.seq}"
-            part = Range(number, number, edit.invocation_id, uri)
-        for edit in writers:
+    for ids, group in groupby(pairs, lambda pair: tuple(edit.invocation_id for edit in pair[1])):
+        numbers, writers = zip(*group, strict=True)
+        for edit in chain.from_iterable(writers):
             last_seq[edit.invocation_id] = max(edit.seq, last_seq.get(edit.invocation_id, 0))
-        whose = part.invocation_id, part.several
-        if ranges and (ranges[-1].invocation_id, ranges[-1].several) == whose:
-            ranges[-1] = ranges[-1]._replace(last=number)
-        else:
-            ranges.append(part)
+        one = ids[0] if len(ids) == 1 else None
+        uri = one and f"inv://{one}/event/{writers[0][0].seq}"
+        ranges.append(Range(numbers[0], numbers[-1], one, uri, () if one else ids))
     origins = tuple(
         _describe_origin(project, invocation_id, seq) for invocation_id, seq in last_seq.items()
     )
@@ -221,35 +229,14 @@ def _read_blame(root: str, place: str) -> bytes:
     return (read_git(top, *words) if top else None) or b""
 
 
-def _find_by_versions(
-    root: str,
-    data: bytes,
-    blamed: bytes,
-    unsure: Set[int],
-    patches: Sequence[Edit],
-    known: Mapping[int, tuple[Edit, ...]],
-) -> dict[int, tuple[Edit, ...]]:
-    """Return who wrote lines that nobody alone is known of, where all that came with them is
-    theirs: in the work tree, whose text is `data`, or in a commit."""
-    groups: dict[VersionName, list[int]] = {}
-    for sha, _, now, path in BLAMED.findall(blamed) if unsure else ():
-        if int(now) - 1 in unsure:
-            commit = sha.decode() if sha.strip(b"0") else ""
-            groups.setdefault((commit, os.fsdecode(path)), []).append(int(now) - 1)
-    names = [f"{sha or 'HEAD'}{up}:{path}" for sha, path in groups for up in ("^", "")]
-    top = find_worktree(root)
-    contents = read_contents(top, names) if top else None
-    blobs = dict(zip(names, contents or [], strict=False))
-    texts = {
-        (sha, path): (blobs.get(f"{sha}^:{path}"), blobs.get(f"{sha}:{path}"))
-        if sha
-        else (blobs.get(f"HEAD:{path}"), data)
-        for sha, path in groups
+def _read_versions(top: str, data: bytes, names: list[str]) -> dict[str, bytes | None]:
+    """Return the bytes of files by `commit:path`, None for one that is not there; those of the work
+    tree, without a commit, are `data`."""
+    contents = read_contents(top, names) or [None] * len(names)
+    return {
+        name: data if name.startswith(":") else content
+        for name, content in zip(names, contents, strict=True)
     }
-    if unsure and not blamed:  # git does not know the file
-        groups, texts = {("", ""): list(unsure)}, {("", ""): (None, data)}
-    came = dict(enumerate(list_times(blamed)))
-    return find_in_versions(split_text(data), groups, texts, came, patches, known)
 
 
 def find_edits(index: SearchIndex, lines: Sequence[str], paths: Sequence[str]) -> Iterator[Edit]:
