@@ -227,7 +227,8 @@ class Clauses(Questions):
         if before in _BUSY and not word.endswith("ing"):
             return True  # "I'll run it myself", "we're clean"
         is_past = self.is_in(i, "past") or word == "tried"
-        if is_past and self.word(subject) in PEOPLE:
+        is_asked = self.is_in(subject - 1, "aux")  # "can we split the form?"
+        if is_past and self.word(subject) in PEOPLE and not is_asked:
             return True  # "I wrote a spec", "I tried to run it"
         if before == "just" and word.endswith("ed"):
             return True  # "just finished the parser"
@@ -419,7 +420,8 @@ class Clauses(Questions):
         done = self.find_verb(i) if verb.lemma in _PHASES else None
         if done and self.word(i).endswith("ing"):
             return self._ask_object(done, i + 1, end)  # "Start discussing the API"
-        if verb.lemma == "check" and any(self.word(j) == "why" for j in range(i, end)):
+        asked = {self.word(j) for j in range(i, end)}
+        if verb.lemma == "check" and asked & {"why", "many"}:
             return verb._replace(action="analyze")  # "Check the docs and see why it fails"
         tracks = verb.lemma.removesuffix(" up") in table.words("tracker_verbs")
         if tracks and self.is_tracked(i, end):

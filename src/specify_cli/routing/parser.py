@@ -20,10 +20,10 @@ import unicodedata
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 from specify_cli.routing.clauses import Clauses
 from specify_cli.routing.request_text import SUBJECTS, Reading
-from specify_cli.routing.sentences import read_sentences, split_tokens
+from specify_cli.routing.sentences import read_sentences
 from specify_cli.routing.statements import read_statements
 from specify_cli.routing.table import fold, read_cell
-from specify_cli.routing.tokens import scan_tokens
+from specify_cli.routing.tokens import scan_tokens, split_tokens
 
 if TYPE_CHECKING:
     from specify_cli.routing.table import RouterTable

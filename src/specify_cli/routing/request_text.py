@@ -271,6 +271,9 @@ class RequestText:
         at = i - 1
         while at > 0 and self.is_adverb(at):
             at -= 1
+        stated = any(self.word(j) in ("be", "is", "are") for j in range(max(i - 4, 0), i))
+        if stated and self.word(i + 1).endswith("ed"):
+            return True  # "the mode should be casual and not polished"
         if self.word(at) in ("i", "we") and self.word(i + 1) not in _WISHING:
             return True  # "I don't see any errors", unlike "I don't want a review"
         if self.word(at) in _HELPING:

@@ -15,10 +15,10 @@ import re
 from doctrine.light_imports import TYPE_CHECKING
 from specify_cli.routing.request_text import FRONTS, SUBJECTS, THINGS, Reading, drop_doubles
 from specify_cli.routing.table import read_cell
+from specify_cli.routing.tokens import split_tokens
 
 if TYPE_CHECKING:
     from specify_cli.routing.clauses import Clauses
-    from specify_cli.routing.tokens import Token
 
 _DATE = r"\d{4}-\d\d-\d\d"
 # Verbs of these cells tell how other work begins or ends.
@@ -29,7 +29,9 @@ _PRAISE = read_cell("good great nice excellent awesome amazing perfect cool")
 _KEEPING = read_cell("write document note list summarize report explain print")
 _OTHERS = read_cell("i'll we'll they he she it is are was has had")
 _PARTICLES = read_cell("up of off out down into")
-_CHANGING = read_cell("add delete remove rename replace move")
+_CHANGING = read_cell(
+    "add delete remove rename replace move change put turn disable enable hide sort"
+)
 _AGREEMENTS = (
     "got it",
     "got that",
@@ -166,9 +168,11 @@ def _find_prepared(
     A word such as *then* or *first* says so, or an order that the first cannot be a part of; "Use
     a profiler" is one.
     """
-    checks = readings[0].lemma in ("check", "verify")  # "Check whether it exists. If not, add it."
-    prepares = checks or readings[0].lemma in _list_preparing(parsed)
-    if len(readings) != 1 or not prepares or readings[0].rule == _PREPARED:
+    lead = readings[0]
+    # "Check whether it exists. If not, add it.", "Restart the server. Fix the login."
+    checks = lead.lemma.split()[0] in ("check", "verify")
+    prepares = checks or lead.action == "none" or lead.lemma in _list_preparing(parsed)
+    if len(readings) != 1 or not prepares or lead.rule == _PREPARED:
         return ()
     in_order = False
     for begin, end in sentences:
@@ -177,11 +181,12 @@ def _find_prepared(
         later = read_sentences(parsed, [(begin, end)], 0) if begin > start else ()
         if not later or later[0].action == "none" or later[0].rule.startswith("question"):
             continue
-        if (readings[0].action, later[0].action) == ("review", "analyze"):
+        if (lead.action, later[0].action) == ("review", "analyze"):
             continue  # "Look at my branch. Then tell me what you would change."
-        if checks and parsed.word(begin) not in ("if", "otherwise"):
+        if_not = checks and parsed.word(begin) in ("if", "otherwise")
+        if checks and not if_not and (later[0].action != "implement" or _is_own(parsed, start)):
             continue
-        then = checks or parsed.is_in(begin, "then_words") or parsed.word(begin) in _AFTERWARDS
+        then = if_not or parsed.is_in(begin, "then_words") or parsed.word(begin) in _AFTERWARDS
         keeps = "down" in (parsed.word(end - 1), parsed.word(end - 2))  # "Write them down"
         is_tail = keeps or _is_tail(parsed, later[0])
         # "Read the API. Then update the docs", unlike "Then tell me what it does"
@@ -189,10 +194,19 @@ def _find_prepared(
         if in_order or then:
             goes_on = follows or not is_tail
         else:
-            goes_on = not is_tail and readings[0].lemma != "list" and _is_work(parsed, later[0])
+            goes_on = not is_tail and lead.lemma != "list" and _is_work(parsed, later[0])
         if goes_on:
             return later
     return ()
+
+
+def _is_own(parsed: Clauses, start: int) -> bool:
+    """Return whether the sentence at `start` is about a change that can be reviewed: "check my
+    patch"."""
+    end = next((i for i in range(start, len(parsed.tokens)) if parsed.tokens[i].kind == "."), start)
+    return any(
+        parsed.is_in(i, "review_objects") or parsed.word(i) == "my" for i in range(start, end)
+    )
 
 
 def _is_work(parsed: Clauses, order: Reading) -> bool:
@@ -302,6 +316,8 @@ def _read_after_front(parsed: Clauses, first: int, last: int) -> tuple[Reading, 
         verb, phrase = parsed.find_verb(at), parsed.find_phrase("phrases", at, last)
         is_base = verb is not None and parsed.word(at) == verb.lemma
         is_order = is_base and (parsed.marks_object(at + 1, last) or parsed.word(at + 1) == "to")
+        # "In the invoice add one line"
+        is_order = is_order or (is_base and verb is not None and verb.lemma in _CHANGING)
         is_order = is_order or (
             phrase is not None
             and parsed.word(at) == phrase[0].words[0]
@@ -319,21 +335,12 @@ def _combine(parsed: Clauses, first: Reading, at: int, end: int) -> tuple[Readin
     others = _find_others(parsed, first, at, end)
     # "Remove the dead links and sort the rest by topic"
     tidies = others and others[0].action == "curate" and _sorts_out(parsed, first, end)
-    if others and (tidies or first.lemma in _list_preparing(parsed)):
+    # "Check the list page and add a filter", unlike "check and fix it"
+    looks = first.lemma == "check" and others and others[0].weight == "own"
+    looks = looks and others[0].action == "implement"
+    if others and (tidies or looks or first.lemma in _list_preparing(parsed)):
         return drop_doubles(r._replace(rule=_PREPARED) for r in others)
     return drop_doubles((first, *others))
-
-
-def split_tokens(
-    tokens: list[Token], kinds: str, start: int = 0, end: int | None = None
-) -> list[tuple[int, int]]:
-    """Return where each sentence (kinds ".") or clause (kinds ",") begins and ends, as (first,
-    after the last) positions."""
-    end = len(tokens) if end is None else end
-    cuts = [i for i in range(start, end) if tokens[i].kind in kinds]
-    begins = [start, *(cut + 1 for cut in cuts)]
-    ends = [*cuts, end]
-    return [(first, last) for first, last in zip(begins, ends, strict=True) if last > first]
 
 
 def _find_others(parsed: Clauses, first: Reading, at: int, end: int) -> list[Reading]:

@@ -108,6 +108,18 @@ def scan_tokens(text: str, table: RouterTable) -> list[Token]:
     return tokens
 
 
+def split_tokens(
+    tokens: list[Token], kinds: str, start: int = 0, end: int | None = None
+) -> list[tuple[int, int]]:
+    """Return where each sentence (kinds ".") or clause (kinds ",") begins and ends, as (first,
+    after the last) positions."""
+    end = len(tokens) if end is None else end
+    cuts = [i for i in range(start, end) if tokens[i].kind in kinds]
+    begins = [start, *(cut + 1 for cut in cuts)]
+    ends = [*cuts, end]
+    return [(first, last) for first, last in zip(begins, ends, strict=True) if last > first]
+
+
 def is_plain(text: str) -> bool:
     """Return whether a text has only ASCII words and numbers, blanks, commas before blanks, and
     stops at its end: to such a text both patterns give the same tokens."""
