@@ -98,6 +98,24 @@ def write_failed(what: str, error: OSError) -> EnvironmentFault:
     )
 
 
+class Writing:
+    """Turn a refused write inside a `with` into its error, which names what was to be written.
+
+    Errors of the class `passed` go on as they are: the caller decides.
+    """
+
+    def __init__(self, what: str, passed: type[OSError] | None = None) -> None:
+        self._what, self._passed = what, passed
+
+    def __enter__(self) -> None:
+        """Begin."""
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        """Raise EnvironmentFault WRITE_FAILED instead of an OSError."""
+        if isinstance(error, OSError) and not isinstance(error, self._passed or ()):
+            raise write_failed(self._what, error) from error
+
+
 def open_folder(root: str, parts: Sequence[str], *, create: bool = False) -> int:
     """Return a descriptor of `root`/`parts`, which the caller closes.
 

@@ -274,15 +274,13 @@ def forget_accepted(git_dir: str | None, place: str) -> None:
 def _write_all(git_dir: str, value: dict[str, object]) -> None:
     """Write the file whole and durably, with the inode of its folder. Raises EnvironmentFault."""
     folder = f"{git_dir}/kittify"
-    try:
+    with durable.Writing(f"{folder}/{ACCEPTED}"):
         os.makedirs(folder, mode=0o700, exist_ok=True)
         with durable.folder(folder) as fd:
             value[_FOLDER] = os.fstat(fd).st_ino
             durable.replace(
                 fd, ACCEPTED, json.dumps(value, indent=2).encode("utf-8"), durable.PRIVATE
             )
-    except OSError as error:
-        raise durable.write_failed(f"{folder}/{ACCEPTED}", error) from error
 
 
 def _read_all(git_dir: str | None) -> tuple[dict[str, object], bool]:

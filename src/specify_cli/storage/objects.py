@@ -60,14 +60,12 @@ class FileObjectStore:
         If all roots exist already, their members are durable, so young folders need no fsync. Files
         have mode 0600.
         """
-        try:
+        with durable.Writing(self.folder):
             exist = all(
                 self._find_object(name, data) is not None for name, data in name_blobs(roots)
             )
             self._put_group(members, settle=not exist)
             self._put_group(roots, settle=True)
-        except OSError as error:
-            raise durable.write_failed(self.folder, error) from error
 
     def put_each(self, blobs: Iterable[bytes]) -> None:
         """Store many objects, with about 64 MiB in memory at a time. Raises as `put` does.
@@ -107,10 +105,8 @@ class FileObjectStore:
                 contents[name] = data
             elif is_young(state):
                 young.add(name[:2])
-        try:
+        with durable.Writing(layout.OBJECTS):
             tracked._put_group(contents, young, settle=False, mode=durable.SHARED)
-        except OSError as error:
-            raise durable.write_failed(layout.OBJECTS, error) from error
 
     def _put_group(
         self, blobs: Blobs, young: Iterable[str] = (), *, settle: bool, mode: int = durable.PRIVATE

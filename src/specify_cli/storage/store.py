@@ -376,13 +376,11 @@ class FileRecordStore:
         It can run before every start, because correct files are not changed. Raises
         EnvironmentFault WRITE_FAILED.
         """
-        try:
+        with durable.Writing(layout.RECORDS):
             with durable.folder(self.root, layout.RECORDS, create=True):
                 self.shield()
             if self.trail != "committed":
                 self.hide_folder(layout.OBJECTS)
-        except OSError as error:
-            raise durable.write_failed(layout.RECORDS, error) from error
 
     def create(self, name: str, data: bytes) -> None:
         """Create a record, mode 0600, durable with its name on return; as `RecordStore.create`.
@@ -391,13 +389,11 @@ class FileRecordStore:
         (the caller draws a new id), EnvironmentFault WRITE_FAILED and DURABILITY_UNSUPPORTED. A
         crash leaves no file, or the whole one (docs/format.md §6).
         """
-        try:
-            with durable.folder(self.root, layout.RECORDS, create=True) as fd:
-                durable.create_exclusive(fd, name, data, durable.PRIVATE)
-        except FileExistsError:
-            raise
-        except OSError as error:
-            raise durable.write_failed(f"{layout.RECORDS}/{name}", error) from error
+        with (
+            durable.Writing(f"{layout.RECORDS}/{name}", FileExistsError),
+            durable.folder(self.root, layout.RECORDS, create=True) as fd,
+        ):
+            durable.create_exclusive(fd, name, data, durable.PRIVATE)
         keep(self.root, [f"{layout.RECORDS}/{name}"])
 
     def read(self, place: Place) -> bytes:
@@ -425,18 +421,14 @@ class FileRecordStore:
         """
         if layout.is_cold(place.folder):
             return self.hold(place)
-        try:
-            with durable.folder(self.root, place.folder) as folder_fd:
-                file = HeldFile(
-                    durable.open_regular(folder_fd, place.name, os.O_RDONLY, place.path)
-                )
-                file.settle(place.path)
-                os.fsync(folder_fd)
-                return file
-        except FileNotFoundError:
-            raise
-        except OSError as error:
-            raise durable.write_failed(place.path, error) from error
+        with (
+            durable.Writing(place.path, FileNotFoundError),
+            durable.folder(self.root, place.folder) as folder_fd,
+        ):
+            file = HeldFile(durable.open_regular(folder_fd, place.name, os.O_RDONLY, place.path))
+            file.settle(place.path)
+            os.fsync(folder_fd)
+            return file
 
     def head(self, place: Place) -> bytes:
         """Return the first line of a record without its LF. Raises as `read` does.
@@ -489,15 +481,11 @@ class FileRecordStore:
         """
         folder = layout.annex_folder(invocation_id)
         mode = durable.SHARED if self.trail == "committed" or with_record else durable.PRIVATE
-        try:
+        with durable.Writing(f"{folder}/{name}.jsonl", FileExistsError):
             self.prepare()
             self.hide_annexes(invocation_id, with_record=with_record)
             with durable.folder(self.root, folder, create=True) as fd:
                 durable.create_exclusive(fd, f"{name}.jsonl", line, mode)
-        except FileExistsError:
-            raise
-        except OSError as error:
-            raise durable.write_failed(f"{folder}/{name}.jsonl", error) from error
         keep(self.root, [f"{folder}/{name}.jsonl"])
         return f"{folder}/{name}.jsonl"
 
@@ -539,7 +527,7 @@ class FileRecordStore:
             return None
         data = self.read(place)
         annexes = layout.annex_folder(place.invocation_id)
-        try:
+        with durable.Writing(f"{folder}/{place.name}"):
             if os.path.lexists(f"{self.root}/{annexes}/.gitignore") and not self.is_published(
                 place.invocation_id
             ):
@@ -553,8 +541,6 @@ class FileRecordStore:
                 except FileExistsError:
                     os.fsync(fd)  # the writer of the copy may have died before its own fsync
                     return None
-        except OSError as error:
-            raise durable.write_failed(f"{folder}/{place.name}", error) from error
         return f"{folder}/{place.name}"
 
     def shield_trail(self) -> None:
@@ -646,12 +632,8 @@ class RecordWriter:
         place = self.place
         if layout.is_cold(place.folder):
             return self._look_at_cold(compose, at)
-        try:
+        with durable.Writing(place.path, FileNotFoundError):
             self._open_locked()
-        except FileNotFoundError:
-            raise
-        except OSError as error:
-            raise durable.write_failed(place.path, error) from error
         try:
             plan = self._plan(at)
             self._tip = None

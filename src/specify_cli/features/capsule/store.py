@@ -67,13 +67,11 @@ class CapsuleRecordStore:
 
     def __enter__(self) -> CapsuleRecordStore:
         """Wait for the folder. Raises EnvironmentFault LOCK_TIMEOUT, WRITE_FAILED."""
-        try:
+        with durable.Writing(self.folder):
             os.makedirs(self.folder, mode=0o700, exist_ok=True)
             self._lock = os.open(
                 f"{self.folder}/lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600
             )
-        except OSError as error:
-            raise durable.write_failed(self.folder, error) from error
         durable.lock(self._lock, f"the capsule {self.folder}")
         self._paths = sorted(
             f"{self.folder}/{name}" for name in os.listdir(self.folder) if name.endswith(".mv2")

@@ -161,11 +161,11 @@ def remember(root: str, before: Mapping[str, str], written: SetupState) -> None:
     )
     if value == known:
         return
-    try:
-        with durable.folder(root, layout.LOCAL, create=True) as fd:
-            durable.replace(fd, _NOTE, json.dumps(value._asdict(), indent=1).encode(), 0o600)
-    except OSError as error:
-        raise durable.write_failed(f"{layout.LOCAL}/{_NOTE}", error) from error
+    with (
+        durable.Writing(f"{layout.LOCAL}/{_NOTE}"),
+        durable.folder(root, layout.LOCAL, create=True) as fd,
+    ):
+        durable.replace(fd, _NOTE, json.dumps(value._asdict(), indent=1).encode(), 0o600)
 
 
 def undo(root: str, *, dry_run: bool = False) -> Undone:
@@ -199,11 +199,9 @@ def undo(root: str, *, dry_run: bool = False) -> Undone:
             edited.append(path)
             continue
         removed.append(path)
-        try:
+        with durable.Writing(path):
             if not dry_run:
                 os.unlink(f"{root}/{path}")
-        except OSError as error:
-            raise durable.write_failed(path, error) from error
     records = sum(name.endswith(".jsonl") for name in list_names(root, layout.RECORDS))
     if not dry_run and os.path.lexists(f"{root}/{layout.LOCAL}/{_NOTE}"):
         os.unlink(f"{root}/{layout.LOCAL}/{_NOTE}")

@@ -115,13 +115,11 @@ def _read(root: str, path: str) -> bytes | None:
 
 def _write(root: str, path: str, data: bytes) -> None:
     folder, _, name = path.rpartition("/")
-    try:
+    with durable.Writing(path):
         if folder != layout.OLDER_RECORDS:
             FileRecordStore(root).shield()
         with durable.folder(root, folder, create=True) as fd:
             durable.create_exclusive(fd, name, data, _FOLDERS.get(folder, durable.PRIVATE))
-    except OSError as error:
-        raise durable.write_failed(path, error) from error
 
 
 def _count(folder: str, suffix: str) -> int:

@@ -30,14 +30,12 @@ def intake(values: Values) -> int:
     data = masked.text.encode("utf-8")
     name = f"{ULID.from_timestamp(read_clock(time.time_ns))}.md"
     path = f"{layout.INTAKE}/{name}"
-    try:
+    with durable.Writing(path):
         private = project.config.trail != "committed"
         if private:
             FileRecordStore(project.root).hide_folder(layout.INTAKE)
         with durable.folder(project.root, layout.INTAKE, create=True) as fd:
             durable.create_exclusive(fd, name, data, durable.PRIVATE if private else durable.SHARED)
-    except OSError as error:
-        raise durable.write_failed(path, error) from error
     value = {
         "path": path,
         "bytes": len(data),

@@ -18,7 +18,7 @@ from specify_cli.cli.terminal.output import (
     write_lines,
     write_note,
 )
-from specify_cli.durable import write_failed
+from specify_cli.durable import Writing
 from specify_cli.errors import CallerError
 from specify_cli.features.packs.content import (
     Change,
@@ -252,12 +252,10 @@ def build(values: Values) -> int:
     content = read_content(fetched.files, fetched.passed_over, source, shipped_bundle())
     manifest, key = write_manifest(content.pack), shell.get_text(values, "key")
     signature = None if key is None else sign_text(key, NAMESPACE, manifest.decode())
-    try:
+    with Writing(folder):
         replace_file(f"{folder}/{MANIFEST}", manifest, 0o644)
         if signature is not None:
             replace_file(f"{folder}/{SIGNATURE}", signature.encode(), 0o644)
-    except OSError as error:
-        raise write_failed(folder, error) from error
     built = Built(MANIFEST, len(fetched.files), signature is not None)
     signed = "signed" if built.signed else "not signed: --key signs it"
     write_answer(values, built, [f"{MANIFEST} of {count(built.files, 'file')}, {signed}"])

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from doctrine import os
 from doctrine.load import replace_file
 from doctrine.packs import LOCK_PATH, PACKS_FOLDER, Pack, read_lock
-from specify_cli.durable import read_below, write_failed
+from specify_cli.durable import Writing, read_below
 from specify_cli.errors import InvocationError, StoredDataError
 from specify_cli.features.packs.content import write_lock
 
@@ -53,7 +53,7 @@ def write_pack(root: str, packs: Iterable[Pack], pack: Pack, files: Mapping[str,
     """Put the files of a pack in place, then the lock. Raises EnvironmentFault WRITE_FAILED."""
     above, place = f"{root}/{PACKS_FOLDER}", f"{root}/{pack.folder}"
     new = f"{above}/.new-{pack.id}"
-    try:
+    with Writing(place):
         _require_plain(root)
         shutil.rmtree(new, ignore_errors=True)
         for path, data in files.items():
@@ -68,14 +68,12 @@ def write_pack(root: str, packs: Iterable[Pack], pack: Pack, files: Mapping[str,
         os.rename(new, place)
         replace_file(f"{root}/{LOCK_PATH}", write_lock(pin(packs, pack)), 0o644)
         _remove_folder(old)
-    except OSError as error:
-        raise write_failed(place, error) from error
 
 
 def drop_pack(root: str, packs: Iterable[Pack], pack: Pack) -> None:
     """Unpin a pack, then take its files away. Raises EnvironmentFault WRITE_FAILED."""
     left = [one for one in packs if one.id != pack.id]
-    try:
+    with Writing(f"{root}/{pack.folder}"):
         _require_plain(root)
         if left:
             replace_file(f"{root}/{LOCK_PATH}", write_lock(left), 0o644)
@@ -84,8 +82,6 @@ def drop_pack(root: str, packs: Iterable[Pack], pack: Pack) -> None:
         _remove_folder(f"{root}/{pack.folder}")
         if not left and not os.listdir(f"{root}/{PACKS_FOLDER}"):
             os.rmdir(f"{root}/{PACKS_FOLDER}")
-    except OSError as error:
-        raise write_failed(f"{root}/{pack.folder}", error) from error
 
 
 def _require_plain(root: str) -> None:

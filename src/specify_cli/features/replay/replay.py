@@ -439,13 +439,11 @@ def write_report(folder: str, replayed: Replayed) -> tuple[str, str]:
     paths."""
     value = view_report(replayed)
     paths = (os.path.join(folder, REPORT_PAGE), os.path.join(folder, REPORT_JSON))
-    try:
+    with durable.Writing(folder):
         os.makedirs(folder, exist_ok=True)
         with durable.folder(folder) as fd:
             durable.replace(fd, REPORT_PAGE, page_of(value).encode("utf-8"), durable.PRIVATE)
             durable.replace(fd, REPORT_JSON, report_bytes(value), durable.PRIVATE)
-    except OSError as error:
-        raise durable.write_failed(folder, error) from error
     return paths
 
 

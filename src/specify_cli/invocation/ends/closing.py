@@ -304,7 +304,7 @@ def _write_evidence(
     root: str, records: FileRecordStore, invocation_id: str, documents: Mapping[str, bytes]
 ) -> None:
     """Write the evidence folder's files that are missing, each whole. Raises EnvironmentFault."""
-    try:
+    with durable.Writing(layout.evidence_folder(invocation_id)):
         records.hide_folder(layout.EVIDENCE)
         with durable.folder(root, layout.evidence_folder(invocation_id), create=True) as fd:
             for name, data in documents.items():
@@ -312,5 +312,3 @@ def _write_evidence(
                     durable.create_exclusive(fd, name, data, durable.PRIVATE)
                 except FileExistsError:
                     continue
-    except OSError as error:
-        raise durable.write_failed(layout.evidence_folder(invocation_id), error) from error

@@ -203,7 +203,7 @@ def make_checkpoint(project: Project, clock: Callable[[], int] = time.time_ns) -
     require_cryptography()
     log = open_log(project)
     log.settle()
-    try:
+    with durable.Writing("the log of the trail"):
         generation = log.current()
         if generation is None:
             raise CallerError(
@@ -236,8 +236,6 @@ def make_checkpoint(project: Project, clock: Callable[[], int] = time.time_ns) -
                 newest = _sign(project, generation, levels, size, clock)
             keep_checkpoint(project, generation, newest)
             return newest
-    except OSError as error:
-        raise durable.write_failed("the log of the trail", error) from error
 
 
 def _sign_older(

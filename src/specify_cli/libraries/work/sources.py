@@ -223,13 +223,11 @@ def unfolded(record: SentRecord) -> Iterator[Opened]:
         what = f"what is held of {of} names the file {odd[:200]!r}, which no record has"
         raise StoredDataError("EXPORT_INVALID", what, "ask its sender")
     with require_order(), tempfile.TemporaryDirectory(prefix="spec-kitty-") as root:
-        try:
+        with durable.Writing(root):
             for path, data in files.items():
                 os.makedirs(os.path.dirname(f"{root}/{path}"), exist_ok=True)
                 with open(f"{root}/{path}", "xb") as out:
                     out.write(data)
-        except OSError as error:
-            raise durable.write_failed(root, error) from error
         FileObjectStore(root).withhold(record.withheld, tracked=False)
         yield Opened(root, (record.place,))
 

@@ -143,7 +143,7 @@ class TrailLog:
         `invocation_id` is the record's. The entry's `links` are fixed here: ends of the trail that
         appear later are cited by the next record.
         """
-        try:
+        with durable.Writing("the log of the trail"):
             generation = self._open_generation()
             if not os.path.exists(f"{generation.home}/tips"):
                 self._adopt(generation)
@@ -151,8 +151,6 @@ class TrailLog:
             if kind != ANNEX and os.path.isdir(f"{self.root}/{layout.TRAIL_LOG}"):
                 self._notice_merged(generation)
             return Entry(self, generation, kind, invocation_id, annex)
-        except OSError as error:
-            raise durable.write_failed("the log of the trail", error) from error
 
     def fix(self, invocation_id: str, path: str) -> None:
         """Add the tip of an open record as a leaf. Then nobody can rewrite the lines up to there
@@ -517,25 +515,25 @@ class Entry:
 
     def __enter__(self) -> Entry:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        try:
-            with durable.folder(self._generation.path, "pending") as pending:
-                fd = os.open(f".{self._name}.{os.getpid()}", flags, durable.PRIVATE, dir_fd=pending)
-                os.write(fd, self._log.root.encode("utf-8", "surrogateescape"))
-                durable.try_lock(fd)
-                # It is locked before it has its name. So a command that finds the name and gets the
-                # lock knows that this process is gone.
-                os.rename(
-                    f".{self._name}.{os.getpid()}",
-                    self._name,
-                    src_dir_fd=pending,
-                    dst_dir_fd=pending,
-                )
-                # If a power cut spares the line, it must spare the name of the pending file too:
-                # otherwise nobody would know which leaf is missing.
-                os.fsync(pending)
-                self._fd = fd
-        except OSError as error:
-            raise durable.write_failed("the log of the trail", error) from error
+        with (
+            durable.Writing("the log of the trail"),
+            durable.folder(self._generation.path, "pending") as pending,
+        ):
+            fd = os.open(f".{self._name}.{os.getpid()}", flags, durable.PRIVATE, dir_fd=pending)
+            os.write(fd, self._log.root.encode("utf-8", "surrogateescape"))
+            durable.try_lock(fd)
+            # It is locked before it has its name. So a command that finds the name and gets the
+            # lock knows that this process is gone.
+            os.rename(
+                f".{self._name}.{os.getpid()}",
+                self._name,
+                src_dir_fd=pending,
+                dst_dir_fd=pending,
+            )
+            # If a power cut spares the line, it must spare the name of the pending file too:
+            # otherwise nobody would know which leaf is missing.
+            os.fsync(pending)
+            self._fd = fd
         return self
 
     def commit(self, seal: str, path: str, *, again: bool = False) -> None:
@@ -546,12 +544,10 @@ class Entry:
         leaf.
         """
         leaf = Leaf(self._kind, self._id, seal)
-        try:
+        with durable.Writing("the log of the trail"):
             self._log.append(
                 self._generation, leaf, f"{self._log.root}/{path}", self._cited, again=again
             )
-        except OSError as error:
-            raise durable.write_failed("the log of the trail", error) from error
         self.withdraw()
 
     def withdraw(self) -> None:

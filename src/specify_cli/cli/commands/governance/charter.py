@@ -56,7 +56,7 @@ def context(values: Values) -> int:
         )
     text = "" if values["request"] is None else shell.request_text([str(values["request"])])
     request = redact(text, NO_RULES).text
-    try:
+    with durable.Writing(STATE_PATH):
         result = build_charter_context(
             project.root,
             profile=agent,
@@ -66,8 +66,6 @@ def context(values: Values) -> int:
             cache=cache,
             secrets=project.secrets,
         )
-    except OSError as error:
-        raise durable.write_failed(STATE_PATH, error) from error
     cache.save()
     warnings = [*result.warnings, *_unknown_action(result)]
     if values["json"]:

@@ -152,11 +152,8 @@ def _set(root: str, data: bytes, *, uuid: str | None = None, trail: str | None =
         document["trail"] = trail
     out = io.BytesIO()
     yaml.dump(document, out)
-    try:
-        with durable.folder(root, layout.KITTIFY) as fd:
-            durable.replace(fd, "config.yaml", out.getvalue(), durable.SHARED)
-    except OSError as error:
-        raise durable.write_failed(layout.CONFIG, error) from error
+    with durable.Writing(layout.CONFIG), durable.folder(root, layout.KITTIFY) as fd:
+        durable.replace(fd, "config.yaml", out.getvalue(), durable.SHARED)
 
 
 def judge_settings(document: Mapping[str, object]) -> None:

@@ -204,11 +204,9 @@ def _spare_packages(place: SettingsPlace) -> None:
     with durable.folder(place.root, folder) as fd, _open_folder(place) as plugins_fd:
         if {*os.listdir(fd)} - {plugins, ".gitignore"} or os.listdir(plugins_fd) != [name]:
             return
-        try:
+        with durable.Writing(f"{folder}/{_LOCK_NAME}"):
             os.mkdir("node_modules", 0o755, dir_fd=fd)
             durable.create_exclusive(fd, _LOCK_NAME, _LOCK, durable.SHARED)
-        except OSError as error:
-            raise durable.write_failed(f"{folder}/{_LOCK_NAME}", error) from error
 
 
 def _unspare_packages(place: SettingsPlace) -> None:
