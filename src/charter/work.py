@@ -111,7 +111,7 @@ class Work(NamedTuple):
 
 
 def read_work(
-    request: str, action: str, files: Iterable[str] = (), languages: Iterable[str] = ()
+    request: str, action: str, files: Iterable[str], languages: Iterable[str] = ()
 ) -> Work:
     """Return the work in a request. `files` are those that its branch has changed, and `languages`
     those of the profile.

@@ -346,7 +346,7 @@ def unmark(root: str, harness: str, session: str, subagent: str) -> None:
             unlink_below(root, folder, mark.name)
 
 
-def nesting(root: str, harness: str, session: str, call_id: str | None = None) -> Nesting:
+def nesting(root: str, harness: str, session: str, call_id: str | None) -> Nesting:
     """Return the subagent whose `do` is under way, and the open record its session works on.
 
     `call_id` is the id in the harness's variable (`Marks.call` of `specify_cli.room`); with it the

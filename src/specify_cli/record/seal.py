@@ -236,7 +236,7 @@ def open_line(raw: bytes, codec: Codec | None = None) -> Line:
     return whole if whole is not None else _diagnose(raw)
 
 
-def open_again(raw: bytes, seal: str, codec: Codec | None = None) -> Line | None:
+def open_again(raw: bytes, seal: str, codec: Codec | None) -> Line | None:
     """Return the line in bytes that are read again, after `open_line` found them whole before.
 
     `seal` is the beginning of the seal they had then. None means that the bytes do not hash to the

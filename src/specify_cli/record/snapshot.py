@@ -69,7 +69,7 @@ def corpus_object(
     corpus: Mapping[str, str],
     files: Mapping[str, str],
     unreadable: Mapping[str, Sequence[str]],
-    secret: bytes | None = None,
+    secret: bytes | None,
 ) -> bytes:
     """Return the object that names everything a retrieval could find, by digest.
 

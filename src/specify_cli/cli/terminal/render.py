@@ -160,7 +160,7 @@ def name_kind(path: object, mode_of_work: object, run_kind: object) -> str:
 
 
 def invocation_page(
-    value: Mapping[str, object], story: Story, *, explain: bool = False, full: bool = False
+    value: Mapping[str, object], story: Story, *, explain: bool, full: bool
 ) -> Iterator[str]:
     """Yield the lines of one invocation for a reader: request, outcome, evidence, what was done,
     context, findings.

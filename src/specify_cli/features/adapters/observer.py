@@ -16,7 +16,6 @@ from typing import NamedTuple
 from specify_cli.errors import CallerError
 from specify_cli.features.programs.run import Run
 from specify_cli.features.programs.work.calls import (
-    NOTHING,
     Step,
     include_if_given,
     measure_since,
@@ -77,10 +76,10 @@ class Observer:
         self,
         key: Hashable,
         tool: str,
-        args: object = NOTHING,
+        args: object,
         *,
-        call_id: str = "",
-        step: Step | None = None,
+        call_id: str,
+        step: Step | None,
     ) -> None:
         """Record a tool call. What it does outside nobody says, so it is external.
 
@@ -97,9 +96,7 @@ class Observer:
                 "tool_result", {"tool": tool, "call_id": body["call_id"]}, step, time.monotonic()
             )
 
-    def begin_model(
-        self, key: Hashable, model: str, prompt: object, step: Step | None = None
-    ) -> None:
+    def begin_model(self, key: Hashable, model: str, prompt: object, step: Step | None) -> None:
         """Keep what a model is asked until it answers."""
         begun = _Begun("model_call", {"model": model, "prompt": prompt}, step, time.monotonic())
         with self._run.lock:

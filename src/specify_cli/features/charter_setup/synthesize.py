@@ -272,9 +272,7 @@ def list_tests(answers: Answers, packages: Sequence[Package]) -> tuple[str, ...]
 # time
 
 
-def _render_charter(
-    answers: Answers, steps: Sequence[Step], packages: Sequence[Package] = ()
-) -> str:
+def _render_charter(answers: Answers, steps: Sequence[Step], packages: Sequence[Package]) -> str:
     command = _mark_code(answers.test_command)
     tested = [] if command else [package for package in packages if package.test]
     summary = [_make_sentence(answers.test_rule)] if answers.test_rule else []

@@ -215,7 +215,7 @@ def undo(root: str, *, dry_run: bool = False) -> Undone:
     return Undone(root, tuple(removed), tuple(edited), taken_out, records)
 
 
-def render_undone(done: Undone, *, dry_run: bool = False) -> Iterator[str]:
+def render_undone(done: Undone, *, dry_run: bool) -> Iterator[str]:
     """Yield what was taken back, or would be, one line a thing."""
     goes = "removes  " if dry_run else "removed  "
     yield from (f"{goes} {one_line(name_part(path))}" for path in done.removed)

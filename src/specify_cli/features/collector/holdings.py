@@ -323,7 +323,7 @@ def judge_trail(
     reports: Iterable[RecordReport],
     logs: Sequence[StoredLog],
     read_body: Callable[[str], str | None],
-    seen: WitnessState = WitnessState(),
+    seen: WitnessState,
     policy: Policy | None = None,
 ) -> Judged:
     """Judge the records of a project, in the order of their ids, with its logs and what a witness
@@ -387,7 +387,7 @@ def _say_unseen(logs: Sequence[StoredLog], seen: WitnessState, policy: Policy | 
     return f" ({seen.witness} has not cosigned all of it)"
 
 
-def view_log(log: StoredLog, seen: WitnessState, policy: Policy | None = None) -> LogView:
+def view_log(log: StoredLog, seen: WitnessState, policy: Policy | None) -> LogView:
     """Return a log with the states that its own keys signed: its clone's newest, and what a witness
     has of it."""
     keys = parse_keys(log.keys)

@@ -31,7 +31,7 @@ from specify_cli.features.collector.storage import (
 )
 from specify_cli.features.collector.witness import Witness
 from specify_cli.libraries.signed_log.notes import NoteError, Policy, parse_checkpoint
-from specify_cli.libraries.work.sharing import HERE, Engine, share_out
+from specify_cli.libraries.work.sharing import Engine, share_out
 from specify_cli.record.findings import ERROR, WARNING, RecordReport, finding
 from specify_cli.trail.log.leaves import LEAF_BYTES
 
@@ -41,9 +41,9 @@ _REMEMBERED = 10_000
 
 def verify_again(
     storage: SqlStorage,
-    engine: Engine = HERE,
-    witness: Witness | None = None,
-    policy: Policy | None = None,
+    engine: Engine,
+    witness: Witness | None,
+    policy: Policy | None,
 ) -> Iterator[tuple[str, Judged]]:
     """Yield each project that sends whole records, with what the stored bytes prove.
 

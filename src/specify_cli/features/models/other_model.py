@@ -103,9 +103,9 @@ def ask_other_model(
     endpoint: str,
     send: Send,
     *,
-    events: Sequence[int] = (),
-    home: str | None = None,
-    caller: Caller = Caller(),
+    events: Sequence[int],
+    home: str | None,
+    caller: Caller,
 ) -> ModelReplay:
     """Ask each captured model call of a record, or of these seqs, anew; record a child of it.
 

@@ -132,7 +132,7 @@ def run_program(
     return _run_program(run, program)
 
 
-def state_of(project: Project, invocation_id: str, at: int | None = None) -> ExecutionState:
+def state_of(project: Project, invocation_id: str, at: int | None) -> ExecutionState:
     """Return the state of a run after the line with seq `at`, or after its last. Raises CallerError
     INVALID_VALUE."""
     place = Index(project.root).resolve(invocation_id)

@@ -15,7 +15,7 @@ from specify_cli.errors import InvocationError
 from specify_cli.features.replay.quiet import spare_running_threads
 from specify_cli.features.replay.replay import Options, replay_place
 from specify_cli.features.replay.reports.report import describe_verdict
-from specify_cli.libraries.work.sharing import HERE, Engine, share_out
+from specify_cli.libraries.work.sharing import Engine, share_out
 from specify_cli.libraries.work.sources import Item, Source, iter_opened, list_items
 from specify_cli.storage.store import Place
 
@@ -40,8 +40,8 @@ class Again(NamedTuple):
 
 def replay_again(
     sources: Sequence[Source],
-    engine: Engine = HERE,
-    options: Options = Options(),
+    engine: Engine,
+    options: Options,
 ) -> Iterator[Again]:
     """Yield how each record of these sources came out, in their order; nothing is written.
 

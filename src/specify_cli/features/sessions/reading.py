@@ -55,9 +55,9 @@ def read_session_with(
     dialect: Dialect,
     main: bytes,
     others: Mapping[str, bytes],
-    cwd: str = "",
+    cwd: str,
     *,
-    is_over: bool = False,
+    is_over: bool,
 ) -> Session | None:
     """Return what the transcript of a session and those of its subagents, by their ids, report;
     None where it is none.

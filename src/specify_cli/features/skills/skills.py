@@ -84,7 +84,7 @@ def describe_installed(files: Sequence[SkillFile], *, dry_run: bool) -> SkillsIn
 def install_skills(
     root: str,
     harnesses: Collection[str],
-    blocks: Collection[str] = (),
+    blocks: Collection[str],
     *,
     force: bool = False,
     dry_run: bool = False,

@@ -82,7 +82,7 @@ class RefFetch(NamedTuple):
     others: tuple[str, ...] = ()
 
 
-def push_trail(project: Project, remote: str, progress: Progress | None = None) -> RefPush:
+def push_trail(project: Project, remote: str, progress: Progress | None) -> RefPush:
     """Add every closed record of this clone to the remote's ref, or to the folder that git tracks
     where `trail: committed` leaves encrypted, each as a safe export. `progress` is told how many
     records were looked at, of how many.
@@ -161,7 +161,7 @@ def _write_files(project: Project, files: Iterable[tuple[str, bytes]]) -> None:
             durable.create_exclusive(fd, name, data, durable.SHARED)
 
 
-def fetch_trail(project: Project, remote: str, progress: Progress | None = None) -> RefFetch:
+def fetch_trail(project: Project, remote: str, progress: Progress | None) -> RefFetch:
     """Bring in every record of the remote's ref, or of the branch, that is not here; `progress` is
     told how many archives were, of how many. Raises EnvironmentFault REMOTE_FAILED."""
     in_branch = _list_branch(project)

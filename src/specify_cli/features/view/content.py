@@ -98,7 +98,7 @@ def show_run(project: Project, invocation_id: str, root: str = "") -> str:
     )  # fmt: skip
 
 
-def show_comparison(project: Project, one: str, two: str, root: str = "") -> str:
+def show_comparison(project: Project, one: str, two: str, root: str) -> str:
     """Return two runs side by side, and whether they match. Raises InvocationError."""
     sides = []
     for target, name in ((one, "original"), (two, "replay")):
@@ -116,7 +116,7 @@ def show_comparison(project: Project, one: str, two: str, root: str = "") -> str
     return _PAGES.get_template("compare.html").render(comparison, root=root)
 
 
-def show_problem(error: InvocationError, root: str = "") -> str:
+def show_problem(error: InvocationError, root: str) -> str:
     """Return a page for what cannot be shown."""
     return _PAGES.get_template("problem.html").render(root=root, error=error, state="")
 

@@ -369,9 +369,9 @@ def backtest_sources(
     sources: Sequence[Source],
     candidate: Candidate,
     *,
-    since: int | None = None,
-    rules: str | None = None,
-    engine: Engine = HERE,
+    since: int | None,
+    rules: str | None,
+    engine: Engine,
 ) -> Iterator[SourceReport]:
     """Yield what was found of each source, in their order. Raises EnvironmentFault, CallerError
     RULES_NOT_FOUND."""

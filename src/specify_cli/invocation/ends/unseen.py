@@ -52,7 +52,7 @@ class _Change(NamedTuple):
 
 
 def find_unseen(
-    root: str, record: Record, invocation_id: str, rules: RuleSet, *, is_off: bool = False
+    root: str, record: Record, invocation_id: str, rules: RuleSet, *, is_off: bool
 ) -> list[dict[str, object]]:
     """Return the gaps for files that changed since a record was begun while none of its tools ran.
 

@@ -52,7 +52,7 @@ def lines_of_patch(
     *,
     diff: str | None = None,
     before: str | None = None,
-    after: str | None = None,
+    after: str | None,
     created: bool = False,
 ) -> str | None:
     """Return the member `lines` of a `patch_apply`; None if the lines are not known.

@@ -202,7 +202,7 @@ def name_call(entry: Entry, commands: Sequence[str], root: str) -> Act:
     return make_act(entry, deed, shorten_paths(what, root) or entry.name, outcome, result)
 
 
-def make_act(entry: Entry, deed: str, what: str, outcome: str, result: str = "") -> Act:
+def make_act(entry: Entry, deed: str, what: str, outcome: str, result: str) -> Act:
     """Return an entry as an act, with its limits.
 
     `what` and `result` are cut after 200 characters.

@@ -69,7 +69,7 @@ def make_row(line: Line) -> dict[str, object]:
 def judge_erasures(
     report: RecordReport,
     annexes: Sequence[tuple[str, Mapping[str, object]]],
-    holds: Callable[[str], bool] | None = None,
+    holds: Callable[[str], bool] | None,
 ) -> RecordReport:
     """Return the report of a record after its annexes account for erased members.
 

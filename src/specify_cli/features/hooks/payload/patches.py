@@ -49,8 +49,8 @@ def compose_change(
     *,
     created: bool = False,
     before: object = None,
-    after: str | None = None,
-    diff: str | None = None,
+    after: str | None,
+    diff: str | None,
 ) -> Members:
     """Return the members of a change: its kind, and the texts and the diff that are known whole."""
     change: Members = {"kind": "create" if created else "modify"}

@@ -361,7 +361,7 @@ class Outbox:
         )
         return DuePhase(*rows[0]) if rows else None
 
-    def due_records(self, limit: int, after: str = "", *, whole: bool = False) -> list[Key]:
+    def due_records(self, limit: int, after: str, *, whole: bool) -> list[Key]:
         """Return the closed records whose phases are delivered and which are not, oldest first.
 
         With `whole` also open ones as they are so far, replays and imported sessions, and what left
