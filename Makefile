@@ -87,11 +87,11 @@ golden: $(READY)
 
 # What the declarations say of JSON, events, rooms and findings, in docs/.
 schemas: $(READY)
-	$(BIN)/python -m specify_cli.cli.schemas.shapes docs
+	$(BIN)/python docs/site/declared.py docs
 
 # Schemas and tables in docs/, then the site in build/site, where its tool can be installed.
 docs: $(READY) site-tool
-	$(BIN)/python -m specify_cli.cli.schemas.shapes docs
+	$(BIN)/python docs/site/declared.py docs
 	$(BIN)/python docs/site/stage.py build/site-source
 	@if test -e .venv-docs/.ready; then $(SPELLING) && $(SPHINX) && \
 	  SPEC_KITTY_SITE="$(CURDIR)/build/site" $(BIN)/python -m pytest tests/browser/test_built_site.py && echo "the site: build/site/index.html"; else \

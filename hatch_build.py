@@ -58,7 +58,7 @@ class CompileDoctrine(BuildHookInterface):  # type: ignore[type-arg]
         sys.path.insert(0, str(source))
         try:
             from doctrine.load import write_compiled
-            from specify_cli.cli.tables.assemble import compose_stub, compose_tables, write_tables
+            from specify_cli.cli.tables.assemble import compose_tables, write_tables
             from specify_cli.cli.tables.points import read_stamp
 
             write_compiled(str(source / "doctrine"))
@@ -73,9 +73,21 @@ class CompileDoctrine(BuildHookInterface):  # type: ignore[type-arg]
         stub = source / "specify_cli" / "api.pyi"
         stub.unlink(missing_ok=True)
         if for_good:
-            stub.write_text(compose_stub(tables), encoding="ascii")
+            stub.write_text(_compose_stub(tables), encoding="ascii")
         (source / "specify_cli" / "build.txt").unlink(missing_ok=True)
         return source
+
+
+def _compose_stub(tables: dict[str, dict[str, Any]]) -> str:
+    """Return the stub that type checkers read instead of `specify_cli/api.py`: the module of each
+    of its names.
+
+    `tables` are those of `compose_tables`.
+    """
+    names = sorted(tables["points"]["POINTS"].get("api", ()))
+    places = [(name, *run.split(":")) for name, run, _ in names]
+    lines = [f"from {module} import {attribute} as {name}" for name, module, attribute in places]
+    return "\n".join(lines) + "\n"
 
 
 def _sbom(constraints: str, version: str, wanted: list[str]) -> dict[str, Any]:

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import specify_cli
-from specify_cli.cli.schemas.shapes import schemas
-from specify_cli.cli.tables.assemble import Room, read_findings, read_rooms
+from declared import read_findings, schemas
+from specify_cli.cli.tables.assemble import Room, read_rooms
 from specify_cli.cli.tables.command_table import Command, list_commands, list_groups, list_sections
 from specify_cli.features.charter_setup.linting.findings import CODES as LINT_CODES
 from specify_cli.features.gate.findings import KINDS as GATE_KINDS

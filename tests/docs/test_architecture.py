@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from absent_rooms import ABSENT
-from specify_cli.cli.schemas.shapes import write_tables
+from declared import write_tables
 from specify_cli.cli.tables.assemble import read_rooms
 from support import parse_source, walk_statements
 

@@ -6,7 +6,7 @@ import re
 import subprocess
 from pathlib import Path
 
-from specify_cli.cli.schemas.shapes import write_event_rows
+from declared import write_event_rows
 from specify_cli.record.event_models import class_name
 from specify_cli.record.event_table import EVENTS
 from specify_cli.record.seal import MAX_LINE, open_line

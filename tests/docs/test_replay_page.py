@@ -7,7 +7,7 @@ import re
 import subprocess
 from pathlib import Path
 
-from specify_cli.cli.tables.assemble import read_errors
+from declared import read_errors
 from specify_cli.features.replay.outcomes import FINDINGS
 from support import environment, valid
 

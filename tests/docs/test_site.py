@@ -12,9 +12,9 @@ import pytest
 
 from absent_rooms import ABSENT
 from building_site import TOOLS, require_tool
+from declared import read_errors, read_findings, schemas
 from reference import compose_pages, group_commands, list_finding_rows, name_page
-from specify_cli.cli.schemas.shapes import schemas
-from specify_cli.cli.tables.assemble import read_errors, read_findings, read_rooms
+from specify_cli.cli.tables.assemble import read_rooms
 from specify_cli.cli.tables.command_table import find_command, list_commands
 from specify_cli.features.charter_setup.linting.findings import CODES as LINT_CODES
 from specify_cli.features.charter_setup.linting.unread import _SECTIONS, CORE_KEYS

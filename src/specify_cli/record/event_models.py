@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, create_model
 
-from specify_cli.record.event_table import EVENTS, RECORDABLE, EventType, Member
+from specify_cli.record.event_table import EVENTS, EventType, Member
 from specify_cli.record.record import PROFILE_ID_PATTERN, ULID_PATTERN
 from specify_cli.record.seal import TIME_PATTERN
 
@@ -258,60 +258,3 @@ def event_schema() -> dict[str, Any]:
         "title": "Event",
         **_ADAPTER.json_schema(),
     }
-
-
-# --- documentation
-
-
-def line_row(event: str) -> str:
-    """Return the row of docs/format.md for an event: what its line holds besides the envelope."""
-    cells = [
-        _render_cell(name, member)
-        for name, member in EVENTS[event].members.items()
-        if _is_own(name, member)
-    ]
-    return f"| `{event}` | {', '.join(cells)} |"
-
-
-def described_row(event: str) -> str:
-    """Return the row of docs/api.md for an event: what its payload needs, else what writes it."""
-    cells = [
-        f"`{name}`{' ' if member.choices else ''}{'·'.join(member.choices)}"
-        for name, member in EVENTS[event].recordable.items()
-        if member.required
-    ]
-    last = ", ".join(cells) if event in RECORDABLE else EVENTS[event].command
-    return f"| `{event}` | {EVENTS[event].known_as} | {last} |"
-
-
-# What every run event may have is said once, above the table.
-_SHARED = {
-    "step",
-    "ordinal",
-    "agent",
-    "beside",
-    "within",
-    "redactions",
-    "export_safe",
-    "digest_key",
-    "truncated",
-    "witness",
-    "claimed_at",
-}
-
-
-def _is_own(name: str, member: Member) -> bool:
-    return member.kind != "source" and (name not in _SHARED or member.every)
-
-
-def _render_cell(name: str, member: Member) -> str:
-    title = f"*{name}*" if member.kind in ("captured", "digested", "message") else f"`{name}`"
-    maybe = "" if member.every or member.side else "?"
-    note = (
-        ""
-        if member.kind != "object"
-        else "(object or null)"
-        if member.nullable or member.side
-        else "(object)"
-    )
-    return " ".join(filter(None, (title + maybe, "·".join(member.choices), note, member.note)))

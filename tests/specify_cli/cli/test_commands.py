@@ -19,8 +19,7 @@ import jsonschema
 import pytest
 
 import specify_cli
-from specify_cli.cli.schemas.shapes import schemas
-from specify_cli.cli.tables.assemble import read_errors, read_findings
+from declared import read_errors, read_findings, schemas
 from specify_cli.cli.tables.command_table import list_commands
 from support import PATIENCE, SPEC_KITTY, Cli, environment, git, valid
 

@@ -13,8 +13,8 @@ from types import ModuleType
 import pytest
 
 import specify_cli
+from declared import read_errors
 from specify_cli.cli.run import run
-from specify_cli.cli.tables.assemble import read_errors
 from specify_cli.cli.tables.command_table import Command, Values
 from specify_cli.cli.terminal.output import escape, one_line
 from specify_cli.errors import CallerError

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from declared import schemas
 from specify_cli.cli.completion import find_items
-from specify_cli.cli.schemas.shapes import schemas
 from specify_cli.cli.terminal.story import render_lines
 from specify_cli.invocation.executor import ProfileInvocationExecutor
 from specify_cli.record.story.summary import ToldLine

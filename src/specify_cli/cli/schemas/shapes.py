@@ -1,8 +1,8 @@
 """Make JSON Schemas of what commands print, out of the values that the library returns.
 
-`python -m specify_cli.cli.schemas.shapes docs` writes the schemas of every room and the tables of
-events; tests compare them with the folder and validate what the real commands print. A room names
-its own shapes in a module with a `SHAPES`:
+`make schemas` writes the schemas of every room (docs/site/declared.py); tests compare them with the
+folder and validate what the real commands print. A room names its own shapes in a module with a
+`SHAPES`:
 
     SHAPES = {"search-hit": shape_of(database.Hit)}
 """
@@ -11,23 +11,16 @@ from __future__ import annotations
 
 import builtins
 import collections.abc
-import json
-import re
 import sys
 import typing
 from collections.abc import Callable, Iterable
 from importlib import import_module
-from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
-from specify_cli.cli.tables.assemble import read_errors, read_findings, read_rooms
-from specify_cli.cli.tables.points import load
-from specify_cli.record.event_models import described_row, event_schema, line_row
-from specify_cli.record.event_table import EVENTS
+from specify_cli.cli.tables.assemble import read_rooms
 
-DIALECT = "https://json-schema.org/draft/2020-12/schema"
 T = TypeVar("T")
 
 
@@ -126,82 +119,3 @@ def read_shapes() -> dict[str, Any]:
         if room.feature.shapes:
             shapes |= import_module(f"{room.package}.{room.feature.shapes}").SHAPES
     return shapes
-
-
-def schemas() -> dict[str, dict[str, Any]]:
-    """Return every schema by name."""
-    shapes = {
-        name: {"$schema": DIALECT, **_unwrap(shape.model_json_schema())}
-        for name, shape in read_shapes().items()
-    }
-    return shapes | {"event": _unwrap(event_schema())}
-
-
-def _unwrap(schema: Any) -> Any:
-    """Return a schema whose descriptions have one line a paragraph, however docstrings wrap."""
-    if isinstance(schema, list):
-        return [_unwrap(item) for item in schema]
-    if not isinstance(schema, dict):
-        return schema
-    members = {name: _unwrap(value) for name, value in schema.items()}
-    if isinstance(members.get("description"), str):
-        members["description"] = re.sub(r"(?<!\n)\n(?!\n)", " ", members["description"])
-    return members
-
-
-def write_schemas(folder: Path) -> None:
-    """Write one file per schema into a folder, which is made where it is absent."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, schema in schemas().items():
-        (folder / f"{name}.json").write_text(
-            json.dumps(schema, indent=2, sort_keys=True) + "\n", encoding="utf-8"
-        )
-
-
-def write_event_rows(docs: Path) -> None:
-    """Bring the rows of events in docs/format.md and docs/api.md up to the table."""
-    for name, row_of in (("format.md", line_row), ("api.md", described_row)):
-        text = (docs / name).read_text(encoding="utf-8")
-        for event in EVENTS:
-            text = re.sub(rf"^\| `{event}` \|.*$", lambda _: row_of(event), text, flags=re.M)  # noqa: B023
-        (docs / name).write_text(text, encoding="utf-8")
-
-
-def write_tables(docs: Path) -> None:
-    """Bring the tables of rooms, error codes and findings up to what is declared."""
-    declared = read_rooms()
-    rooms = ["| room | what it is for |", "|---|---|"]
-    for feature in (room.feature for room in declared if room.feature.name != "core"):
-        needs = f" Needs {', '.join(feature.needs)}." if feature.needs else ""
-        page = feature.page.removeprefix("docs/")
-        rooms.append(f"| [{feature.name}]({page}) | {feature.about}{needs} |")
-    _replace_block(docs / "architecture.md", "rooms", rooms)
-    codes = [f"- `{code}`: {text}" for code, text in read_errors().items()]
-    _replace_block(docs / "errors.md", "codes", codes)
-    for severity in ("error", "warning", "info"):
-        rows = ["| code | means | what to do |", "|---|---|---|"]
-        rows += [
-            f"| `{code}` | {meaning} | {repair} |"
-            for code, (graded, meaning, repair) in read_findings().items()
-            if graded == severity
-        ]
-        _replace_block(docs / "verify.md", severity, rows)
-    for room in declared:
-        for fill in room.feature.fills:
-            if fill.point == "page_rows":
-                path = docs / room.feature.page.removeprefix("docs/")
-                _replace_block(path, fill.name, load(f"{room.package}.{fill.run}")())
-
-
-def _replace_block(path: Path, name: str, rows: Iterable[str]) -> None:
-    """Write the lines between the two comments that name a block of a page."""
-    text = path.read_text(encoding="utf-8")
-    before, begin, rest = text.partition(f"<!-- {name}: written by `make docs` -->\n")
-    after = rest[rest.index(f"<!-- end of {name} -->") :]
-    path.write_text(before + begin + "".join(f"{row}\n" for row in rows) + after, encoding="utf-8")
-
-
-if __name__ == "__main__":
-    write_schemas(Path(sys.argv[1]) / "schemas")
-    write_event_rows(Path(sys.argv[1]))
-    write_tables(Path(sys.argv[1]))

@@ -15,14 +15,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import specify_cli
 from doctrine import os
 from doctrine.load import replace_file
 from specify_cli.cli.tables.core_commands import CORE
 from specify_cli.cli.tables.params import JSON
-from specify_cli.errors import CODES
 from specify_cli.room import EXAMPLES_OF_FORMS, Command, Feature, Form, Group, Marks, Param, flag
 
 FEATURES = "specify_cli.features"
@@ -165,23 +164,6 @@ def _refuse_twice(rooms: Sequence[Room]) -> None:
         raise ValueError(f"declared twice: {', '.join(sorted(twice))}")
 
 
-def read_errors() -> dict[str, str]:
-    """Return every error code with its meaning: those of the core, then each room's."""
-    codes = dict(CODES)
-    for room in read_rooms():
-        codes |= room.feature.errors
-    return codes
-
-
-def read_findings() -> dict[str, tuple[str, str, str]]:
-    """Return every code that verify can find, with (severity, what it means, what to do)."""
-    codes = dict(import_module("specify_cli.record.findings").FINDINGS)
-    for room in read_rooms():
-        if room.feature.findings:
-            codes |= import_module(f"{room.package}.{room.feature.findings}").FINDINGS
-    return codes
-
-
 def _locate(room: Room, run: str) -> str:
     """Return the whole name of a function of a room."""
     return f"{room.package}.{run}"
@@ -269,18 +251,6 @@ def compose_files(tables: Tables, stamp: object) -> dict[str, dict[str, object]]
         },
         "points": {"STAMP": stamp, "POINTS": tables.points, "DIRECT": tables.direct},
     }
-
-
-def compose_stub(tables: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return the stub that type checkers read instead of `specify_cli/api.py`: the module of each
-    of its names.
-
-    `tables` are those of `compose_tables`.
-    """
-    names = sorted(tables["points"]["POINTS"].get("api", ()))
-    places = [(name, *run.split(":")) for name, run, _ in names]
-    lines = [f"from {module} import {attribute} as {name}" for name, module, attribute in places]
-    return "\n".join(lines) + "\n"
 
 
 def write_tables(tables: Mapping[str, Mapping[str, object]]) -> None:
