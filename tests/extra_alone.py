@@ -13,8 +13,6 @@ import sys
 from typing import Any
 
 OURS = ("specify_cli", "charter", "doctrine")
-# A suite that ships for engines of others is written with pytest.
-_OF_SUITES = "specify_cli.storage.contract"
 
 
 def refuse_imports(allowed: frozenset[str]) -> None:
@@ -23,7 +21,7 @@ def refuse_imports(allowed: frozenset[str]) -> None:
 
     def import_allowed(name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0) -> Any:
         importer, top = str((globals or {}).get("__name__")), name.partition(".")[0]
-        ours = importer.partition(".")[0] in OURS and importer != _OF_SUITES
+        ours = importer.partition(".")[0] in OURS
         if ours and not level and top not in allowed and top not in sys.stdlib_module_names and top not in OURS:
             raise ModuleNotFoundError(f"No module named {top!r}", name=top)
         return find(name, globals, locals, fromlist, level)

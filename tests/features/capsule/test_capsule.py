@@ -15,8 +15,8 @@ from specify_cli.features.capsule.store import CapsuleRecordStore, split_events
 from specify_cli.features.programs.run import open_invocation
 from specify_cli.project.config import load_project
 from specify_cli.record.record import chain, genesis_tip
-from specify_cli.storage.contract import AT, DATA, ID, NAME, PLACE, STARTED, RecordStoreContract, make_note
 from specify_cli.storage.store import RecordStore
+from store_contract import AT, DATA, ID, NAME, PLACE, STARTED, RecordStoreContract, make_note
 from support import FULL, SPEC_KITTY, Cli, environment, valid
 
 pytest.importorskip("memvid_sdk", reason="`make capsule` installs it")

@@ -16,9 +16,9 @@ from specify_cli.errors import InvocationError
 from specify_cli.libraries.archive.memory import MemoryObjectStore
 from specify_cli.record import layout
 from specify_cli.record.record import chain, fold, genesis_tip
-from specify_cli.storage.contract import AT, DATA, ID, NAME, PLACE, STARTED, RecordStoreContract, make_note
 from specify_cli.storage.objects import FileObjectStore
 from specify_cli.storage.store import Body, FileRecordStore, RecordStore, places
+from store_contract import AT, DATA, ID, NAME, PLACE, STARTED, RecordStoreContract, make_note
 
 
 class TestMemory(RecordStoreContract):

@@ -35,11 +35,7 @@ def make_note(number: int) -> Body:
 
 def make_end(locked: LockedRecord) -> list[Body]:
     """Return the closing event of a record that is open."""
-    return (
-        []
-        if locked.tip.event == "completed"
-        else [{"event": "completed", "completed_at": AT, "outcome": "done"}]
-    )
+    return [] if locked.tip.event == "completed" else [{"event": "completed", "completed_at": AT, "outcome": "done"}]
 
 
 class RecordStoreContract:
@@ -112,9 +108,7 @@ class RecordStoreContract:
             (DATA.replace(b"implementer", b"implementor"), "RECORD_DAMAGED"),
         ],
     )
-    def test_what_cannot_be_continued_is_refused_by_code(
-        self, store: RecordStore, data: bytes, code: str
-    ) -> None:
+    def test_what_cannot_be_continued_is_refused_by_code(self, store: RecordStore, data: bytes, code: str) -> None:
         store.create(NAME, data)
         with pytest.raises(InvocationError) as caught:
             store.append(PLACE, lambda _: [make_note(1)], AT)
@@ -135,9 +129,7 @@ class RecordStoreContract:
             "artifact_link",
         ]
 
-    def test_an_adopted_closing_line_gets_its_lf_and_nothing_follows_it(
-        self, store: RecordStore
-    ) -> None:
+    def test_an_adopted_closing_line_gets_its_lf_and_nothing_follows_it(self, store: RecordStore) -> None:
         closed, _ = chain(
             genesis_tip(),
             ID,
