@@ -162,9 +162,9 @@ class Feature(NamedTuple):
     first word of the command line to a function that takes the rest of it and answers for
     everything itself. `shapes` is the module with `SHAPES`, the JSON of its commands, `findings`
     the one with `FINDINGS`, what verify can find of it; `errors` maps its error codes to what they
-    mean; `pure` names modules that do no I/O and read no clock; `harnesses` says by name how the
-    commands of each are known. Of another package alone: `masks` maps the id of each masking rule
-    to its RE2 pattern, `backends` are values of `memory_backend`.
+    mean; `harnesses` says by name how the commands of each are known. Of another package alone:
+    `masks` maps the id of each masking rule to its RE2 pattern, `backends` are values of
+    `memory_backend`.
     """
 
     name: str
@@ -181,7 +181,6 @@ class Feature(NamedTuple):
     shapes: str = ""
     findings: str = ""
     errors: Mapping[str, str] = {}
-    pure: tuple[str, ...] = ()
     harnesses: Mapping[str, Marks] = {}
     masks: Mapping[str, str] = {}
     backends: tuple[str, ...] = ()

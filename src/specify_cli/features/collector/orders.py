@@ -1,5 +1,4 @@
 """What a project orders of a record that is stored here: erase values of it, hold it, release it.
-[pure]
 
     order = read_order(body, invocation_id, file)      # raises Refused where it does not verify
     event = erase_event(event, [order])

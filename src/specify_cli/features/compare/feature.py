@@ -59,6 +59,5 @@ FEATURE = Feature(
         ),
     ),
     shapes="shapes",
-    pure=("parting",),
     fills=(Fill("api", "commands:verify_replay", "verify_replay"),),
 )

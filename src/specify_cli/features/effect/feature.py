@@ -26,5 +26,4 @@ FEATURE = Feature(
         ),
     ),
     shapes="shapes",
-    pure=("facts",),
 )

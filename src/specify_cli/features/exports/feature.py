@@ -65,5 +65,4 @@ FEATURE = Feature(
         ),
     ),
     shapes="shapes",
-    pure=("agent_trace", "otlp", "perfetto", "tables"),
 )

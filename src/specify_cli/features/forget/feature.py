@@ -100,5 +100,4 @@ FEATURE = Feature(
         "HELD": "The record is held.",
         "ANNEX_DAMAGED": "An annex of an erasure was changed.",
     },
-    pure=("targets",),
 )

@@ -92,5 +92,4 @@ FEATURE = Feature(
     ),
     errors={"GATE_INVALID": "`.kittify/gate.yaml` at the base cannot be used."},
     shapes="shapes",
-    pure=("rules", "findings", "judging", "formats"),
 )

@@ -31,9 +31,6 @@ _HARNESSES = {
     "qwen": Marks(("QWEN_CODE_SESSION_ID",), ("QWEN_CODE",), programs=("qwen",)),
 }
 HARNESS_NAMES = tuple(_HARNESSES)
-_PAYLOADS = tuple(
-    f"payload.{name}" for name in ("values", "calls", "outputs", "patches", "moments", "dialect")
-)
 
 FEATURE = Feature(
     name="hooks",
@@ -133,7 +130,6 @@ FEATURE = Feature(
         ),
     ),
     shapes="shapes",
-    pure=("settings.json_text", "settings.harnesses", *_PAYLOADS),
     harnesses=_HARNESSES,
     errors={
         "HARNESS_NOT_FOUND": "No harness is in use here, or it has no place for its settings.",

@@ -43,5 +43,4 @@ FEATURE = Feature(
         ),
     ),
     shapes="shapes",
-    pure=("report", "attributing", "writers"),
 )

@@ -83,7 +83,6 @@ FEATURE = Feature(
         ),
     ),
     shapes="shapes",
-    pure=("strict_patch", "judge", "reports.report", "patches", "outcomes"),
     errors={
         "RULES_NOT_FOUND": "The module named by `--rules` cannot be imported.",
         "CHECKPOINT_NOT_FOUND": "The record has no such checkpoint. Nothing was written.",

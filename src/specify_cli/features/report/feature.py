@@ -37,5 +37,4 @@ FEATURE = Feature(
         ),
     ),
     shapes="shapes",
-    pure=("summing",),
 )

@@ -71,5 +71,4 @@ FEATURE = Feature(
         "RETENTION_CONTRADICTS": "One rule erases what another keeps.",
         "PLAN_INVALID": "The file is not what `retention plan --json` prints.",
     },
-    pure=("rules", "duty"),
 )

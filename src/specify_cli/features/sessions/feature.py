@@ -50,5 +50,4 @@ FEATURE = Feature(
         Fill("sweep", "checks:merge_sessions"),
     ),
     shapes="shapes",
-    pure=("reading", "reconciling"),
 )

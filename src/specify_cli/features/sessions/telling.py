@@ -1,4 +1,4 @@
-"""What a session's transcript reports, as the events that hooks would have recorded.  [pure]
+"""What a session's transcript reports, as the events that hooks would have recorded.
 
 for item in iter_events(session, root):
     print(item.at, item.event.event)

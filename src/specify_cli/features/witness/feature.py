@@ -128,6 +128,5 @@ FEATURE = Feature(
         Fill("record_streams", "levels:watch_trail"),
     ),
     shapes="shapes",
-    pure=("completeness",),
     findings="findings",
 )

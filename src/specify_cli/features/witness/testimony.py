@@ -1,5 +1,5 @@
 """A record as a Testimony Record (draft-clifford-testimony-record, version 0.2): one JSON object a
-line. [pure]
+line.
 
     text = make_testimony(record, judge_approvals(record.entries, signers))
 

@@ -1,4 +1,4 @@
-"""Whose a change of a file is, and what it was. [pure]
+"""Whose a change of a file is, and what it was.
 
     judge_change("a.py", moment, own, others, {"call_1": "own"}).whose     # "own"
 
