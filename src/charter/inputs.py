@@ -281,7 +281,7 @@ def _read_charter(
     cache: ParseCache,
 ) -> tuple[Charter, Literal["missing", "present", "unreadable"], str | None]:
     """Return (charter, its state, why its lists of doctrine are not known or None)."""
-    charters: list[Charter] = []
+    charters = []
     broken = any(path in unreadable for path in (CHARTER_MARKDOWN, ".kittify", ".kittify/charter"))
     prose = by_path.get(CHARTER_MARKDOWN)
     if prose is not None:

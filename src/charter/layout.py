@@ -375,7 +375,7 @@ def describe_denied(inputs: ContextInputs, collection: Sequence[Artifact]) -> st
     """
     if not inputs.policy.rules:
         return ""
-    sentences: list[str] = []
+    sentences = []
     for what, ours in (("the charter", True), ("the doctrine", False)):
         of_it = [artifact for artifact in collection if (artifact.origin == "charter") is ours]
         if of_it and all(is_denied(inputs.policy, artifact) for artifact in of_it):
@@ -390,7 +390,7 @@ def describe_denied(inputs: ContextInputs, collection: Sequence[Artifact]) -> st
 
 def list_unread(inputs: ContextInputs) -> list[str]:
     """Return a notice for a charter that could be read only in part."""
-    lines: list[str] = []
+    lines = []
     if any(problem.path in (CHARTER_MARKDOWN, CHARTER_YAML) for problem in inputs.problems):
         lines.append(
             "One of the charter's files could not be read: rules may be missing here. Say so "

@@ -59,7 +59,7 @@ def parse_charter_markdown(text: str) -> Charter:
     level = 1 if len(headings) > 1 and not has_second else 2
     starts = [(line, title) for line, depth, title in headings if depth == level]
     names = _Slugs()
-    sections: list[Artifact] = []
+    sections = []
     first = starts[0][0] if starts else len(lines)
     title, preamble = _split_title(lines[:first], headings)
     if "".join(preamble).strip():
@@ -148,7 +148,7 @@ def join_charters(first: Charter, second: Charter) -> Charter:
     Where both list doctrine of one kind, the list of `second` counts.
     """
     names = _Slugs()
-    sections: list[Artifact] = []
+    sections = []
     for section in (*first.sections, *second.sections):
         slug = names.take(section.id)
         sections.append(section._replace(uri=_make_uri(slug), id=slug))
@@ -221,7 +221,7 @@ def headings_of(lines: list[str]) -> list[tuple[int, int, str]]:
 
     `lines` are those of the file, in order. An index counts from 0.
     """
-    headings: list[tuple[int, int, str]] = []
+    headings = []
     fence = ""
     for number, line in enumerate(lines):
         was_open, fence = fence, fence_after(fence, line)
@@ -304,7 +304,7 @@ def _read_ids(value: object, path: tuple[str | int, ...]) -> tuple[str, ...]:
     """Return the ids of a list, whose items are ids or mappings with one, each once."""
     if not isinstance(value, list):
         raise CharterError(path, f"`{path[-1]}` is not a list", "write it as a list; [] means none")
-    ids: list[str] = []
+    ids = []
     for position, item in enumerate(value):
         name = (item.get("id") or item.get("name")) if isinstance(item, dict) else item
         if not _is_name(name):

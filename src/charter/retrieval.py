@@ -154,7 +154,7 @@ def retrieve(
             hit for hit in allowed if hit.score >= config.floor or hit.artifact.origin == "charter"
         ]
     # 7. The best k artifacts stay; charter sections do not count.
-    allowed_hits: list[Hit] = []
+    allowed_hits = []
     cut: list[Hit] = []
     room = config.k
     for hit in allowed:
@@ -174,7 +174,7 @@ def apply_policy(hits: Sequence[Hit], policy: Policy) -> tuple[list[Hit], list[d
     if not policy.rules:
         return list(hits), []
     allowed: list[Hit] = []
-    applied: list[dict[str, str]] = []
+    applied = []
     for hit in hits:
         rule = deciding(policy, hit.artifact)
         if rule is not None:
@@ -279,7 +279,7 @@ def lexical_scores(
         for term in {term for label in labels for term in split_label(label)}:
             counted[term] = counted.get(term, 0) + _KEYWORD_WEIGHT
     total = len(collection)
-    rarity: dict[str, int] = {}
+    rarity = {}
     for term in terms:
         holding = sum(term in counted for counted in counts)
         if holding:
@@ -288,7 +288,7 @@ def lexical_scores(
     if not best:
         return [0] * total
     average = max(1, sum(lengths) // total)
-    scores: list[int] = []
+    scores = []
     for length, counted in zip(lengths, counts, strict=True):
         if not counted:
             scores.append(0)

@@ -201,7 +201,7 @@ def _cut(
     clear: Iterable[str],
 ) -> Selection:
     """Return the first `k` rules, at most two of them whole, and what is left."""
-    results: list[Choice] = []
+    results = []
     cut: list[Hit] = []
     room, whole = config.k, config.most_whole
     demanded = next((one for one in choices if _is_demanded(one, clear)), None)

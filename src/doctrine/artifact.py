@@ -301,7 +301,7 @@ def _read_words(document: Mapping[str, object], key: str) -> tuple[str, ...]:
 def _compose(document: Mapping[str, object]) -> str:
     """Return a body from the text fields of an artifact that has none: the forms in the field name
     theirs freely."""
-    parts: list[str] = []
+    parts = []
     for key, value in document.items():
         if key in _NOT_PROSE:
             continue

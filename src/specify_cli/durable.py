@@ -266,7 +266,7 @@ def read_all(fd: int, offset: int = 0) -> bytes:
     The position of the descriptor does not move. A file that grows meanwhile is read to its new
     end.
     """
-    out: list[bytes] = []
+    out = []
     while True:
         size = os.fstat(fd).st_size
         # One byte more than there should be: a read that comes back short has met the end.

@@ -138,7 +138,7 @@ def _lay_out(
         page.room -= len(part) + 2
         return True
 
-    waiting: list[Hit] = []
+    waiting = []
     for hit in sections:
         before = page.room
         # The summary takes whatever room there is, the others their share of it.

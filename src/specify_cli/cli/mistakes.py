@@ -112,7 +112,7 @@ def _correct_rest(command: Command, rest: list[str]) -> list[str]:
     arguments = [param for param in command.params if param.kind == "argument"]
     # An argument that is taken as often as wanted leaves no word over.
     room = len(rest) if any(param.multiple for param in arguments) else len(arguments)
-    words: list[str] = []
+    words = []
     asked = None  # the option whose value comes next
     for word in rest:
         if asked is not None:

@@ -128,8 +128,8 @@ class StoredModules:
         written."""
         if not self._unknown or sys.dont_write_bytecode or not os.access(self._path, os.W_OK):
             return
-        index: dict[str, Entry] = {}
-        codes: list[bytes] = []
+        index = {}
+        codes = []
         end = 0
         for name in {**self._index, **dict.fromkeys(self._unknown)}:
             row = self._compile(name) if name in self._unknown else self._copy(name)

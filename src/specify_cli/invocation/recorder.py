@@ -583,7 +583,7 @@ class Recorder:
         self._records.hold_durably(self.place)
         now = read_clock(self._clock)
         at = rfc3339(now)
-        paths: list[str] = []
+        paths = []
         for number, body in enumerate(bodies):
             line, _ = chain(
                 tip, self.invocation_id, [{**body, "at": at, **self._by}], self._entropy

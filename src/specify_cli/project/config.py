@@ -156,7 +156,7 @@ def _find_secrets(text: str, rules: RuleSet) -> list[tuple[str, int]]:
     except RedactionError:
         # an engine that fails stops the request itself; this search is only an addition
         return []
-    spans: list[tuple[str, int]] = []
+    spans = []
     for rule in masked.counts:
         at = masked.text.find(mask := MASK.format(rule=rule))
         while at >= 0:

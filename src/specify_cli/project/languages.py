@@ -19,7 +19,7 @@ def detect_facts(root: str) -> ProjectFacts:
 
     Whole names and endings say them; case does not matter.
     """
-    languages: set[str] = set()
+    languages = set()
     try:
         with os.scandir(root) as entries:
             for entry in entries:

@@ -130,7 +130,7 @@ def _read_lifecycle(root: str, started: Mapping[str, object]) -> str | None:
     """
     at, action = str(started.get("started_at") or ""), started.get("action")
     last: str | None = None
-    running: set[str | None] = set()
+    running = set()
     for moment, of, phase, mission_id in _parse_lifecycle(_read_older(root)):
         if moment > at:
             continue

@@ -86,8 +86,8 @@ def resolve_protections(
 
     Where both are equal nothing is weaker. Neither argument is changed.
     """
-    weaker: list[str] = []
-    capture: dict[str, str] = {}
+    weaker = []
+    capture = {}
     for side in SIDES:
         requested = stated.capture.get(side, DEFAULT_CAPTURE)
         allowed = accepted.capture.get(side, DEFAULT_CAPTURE)

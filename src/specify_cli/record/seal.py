@@ -312,7 +312,7 @@ def _diagnose(raw: bytes) -> Line:
     from a changed one. It must accept each line that `_open_whole` accepts, so that `codec` changes
     the speed alone.
     """
-    problems: list[str] = []
+    problems = []
     if raw.endswith(b"\r"):
         problems.append("FOREIGN_LINE_ENDING")
         raw = raw[:-1]

@@ -375,7 +375,7 @@ class _Writer:
     def written(self, value: object) -> str:
         """Return the value's text; a stack of iterators stands for recursion, for depth is the
         caller's."""
-        out: list[str] = []
+        out = []
         walks: list[tuple[Iterator[Item], str]] = [(iter((("", value, ""),)), "")]
         while walks:
             items, closing = walks[-1]

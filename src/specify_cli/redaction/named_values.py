@@ -333,7 +333,7 @@ def _is_tag(sep: str) -> bool:
 def _find_items(text: str, first: tuple[int, int], ids: frozenset[str]) -> list[tuple[int, int]]:
     """Return where the further items stand of the list that a secret begins, as far as they are
     secrets, too; at most 200. Before them the piece that is joined to the secret."""
-    spans: list[tuple[int, int]] = []
+    spans = []
     more = compiled(_PIECE).match(text, first[1])
     if more is not None and is_secret("password", more[1], ids, "cell"):
         spans.append(more.span(1))

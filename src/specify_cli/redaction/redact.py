@@ -317,7 +317,7 @@ def view_of(text: str) -> View:
 
     The text itself never changes: only what is found in the view is masked in it.
     """
-    escapes: list[tuple[int, int, str]] = []
+    escapes = []
     if (
         any(sign in text for sign in _ESCAPES)
         or ("%" in text and compiled(_OCTET).search(text) is not None)
@@ -619,7 +619,7 @@ def _merge_spans(spans: list[Span], masks: list[tuple[int, int]]) -> list[Span]:
             merged[-1] = (first, max(last, end), *min(merged[-1][2:], (order, rule_id)))
     if not masks:
         return merged
-    cut: list[Span] = []
+    cut = []
     number = 0
     for start, end, order, rule_id in merged:
         while number < len(masks) and masks[number][1] <= start:

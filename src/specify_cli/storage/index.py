@@ -170,7 +170,7 @@ class Index:
         as `reconcile` does. A record may be gone by the time its place is looked up (`place`).
         """
         tomorrow = new_ulid(time.time_ns() // 1_000_000 + _DAY_MILLIS, bytes(10))
-        ahead: list[Key] = []
+        ahead = []
         for key in (
             self._read_backwards()
             if self._is_current() or self._confirm()
@@ -466,7 +466,7 @@ class Index:
         now, problems = time.time_ns(), len(self.problems)
         folders = self._list_folders()
         before = self._read_states(folders)
-        names: set[str] = set()
+        names = set()
         for folder in folders:
             if folder == layout.TRAIL or folder.startswith(f"{layout.COLD}/"):
                 continue
@@ -513,7 +513,7 @@ class Index:
             return []
         from specify_cli.storage.cold import list_months, open_month  # for old months alone
 
-        names: list[str] = []
+        names = []
         for month in list_months(self.root):
             try:
                 archive = open_month(self.root, month)

@@ -75,7 +75,7 @@ class FileObjectStore:
         `blobs` may be an iterator and larger than memory. After a crash some of them are there:
         call it again with all.
         """
-        batch: list[bytes] = []
+        batch = []
         size = 0
         for blob in blobs:
             batch.append(blob)
@@ -96,8 +96,8 @@ class FileObjectStore:
         if self.folder == layout.OBJECTS:
             return
         tracked = FileObjectStore(self.root)
-        contents: dict[str, bytes] = {}
-        young: set[str] = set()
+        contents = {}
+        young = set()
         for name in digests:
             data = self.get(name)
             state = tracked._find_object(name, data)
@@ -118,7 +118,7 @@ class FileObjectStore:
         fsynced again: the writer that made it may not have come to that. So are the folders named
         as `young`.
         """
-        absent: dict[str, bytes] = {}
+        absent = {}
         young = set(young)
         for name, data in name_blobs(blobs):
             state = self._find_object(name, data)
@@ -128,8 +128,8 @@ class FileObjectStore:
                 young.add(name[:2])
         if not absent and not young:
             return
-        folders: dict[str, int] = {}
-        staged: list[tuple[str, int, durable.Staged]] = []
+        folders = {}
+        staged = []
         try:
             for shard in sorted({name[:2] for name in absent} | young):
                 folders[shard] = durable.open_folder(

@@ -238,7 +238,7 @@ def add_spent(project: Project, rows: Iterable[Row]) -> tuple[Row, ...]:
 
     Each record is read whole, so call it only for the rows that are shown.
     """
-    spent_rows: list[Row] = []
+    spent_rows = []
     for row in rows:
         folder, _, name = row.path.rpartition("/")
         place = Place(folder, name, row.invocation_id, row.profile_id)

@@ -75,7 +75,7 @@ class Reach:
         objects, so they are left out. Nothing is raised: a problem is the `code` of the item.
         """
         pending = deque((item.digest, item.field, item.seq, item.offset) for item in objects)
-        digests: set[str] = set()
+        digests = set()
         inside: frozenset[str] | None = frozenset()
         while pending:
             digest, field, seq, offset = pending.popleft()

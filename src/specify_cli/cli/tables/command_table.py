@@ -118,7 +118,7 @@ def parse_plain(argv: list[str]) -> tuple[Command, Values] | None:
     for param in command.params:
         if param.kind == "flag":
             values[param.name] = False
-    positional: list[str] = []
+    positional = []
     passed: set[str] = set()
     rest = iter(words)
     for word in rest:

@@ -150,7 +150,7 @@ def run_briefly(work: Callable[[], Any]) -> Any:
     from threading import Thread  # for packages of others alone
 
     results: list[Any] = []
-    raised: list[BaseException] = []
+    raised = []
 
     def run() -> None:
         try:

@@ -96,7 +96,7 @@ def find_strangers() -> tuple[Strangers, bool]:
     ours = read_rooms()
     loaded: list[tuple[str, str, Room]] = []
     sources, broken = dict[str, str](), dict[str, str]()
-    developed: list[tuple[str, str, int]] = []
+    developed = []
     is_whole = True
     for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
         source = _find_source(point)

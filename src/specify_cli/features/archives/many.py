@@ -77,7 +77,7 @@ def _archive_items(folder: str, safe: bool, items: Iterable[Item]) -> Iterator[l
     for source, group in group_items(items):
         leaving: Leaving | None = None
         for item in group:
-            rows: list[Archived] = []
+            rows = []
             try:
                 for root, places, failure in iter_opened(item):
                     if failure is not None:

@@ -263,7 +263,7 @@ def _save_answers(root: str, answers: Mapping[str, str]) -> None:
 
 def _show_preview(drafts: Sequence[Draft], *, to_people: bool) -> None:
     """Each file with its contents, or what would change in the one that is there."""
-    parts: list[str] = []
+    parts = []
     for draft in drafts:
         parts.append(f"── {draft.path} · {draft.state.replace('_', ' ')}")
         if draft.state == "different":

@@ -24,7 +24,7 @@ def lint(values: Values) -> int:
     if values["json"]:
         write_json(report)
         return 1 if errors else 0
-    lines: list[str] = []
+    lines = []
     for item in findings:
         place = item.file if item.line is None else f"{item.file}:{item.line}"
         lines.append(f"{item.severity}: {one_line(place)}: {one_line(item.problem)} ({item.code})")

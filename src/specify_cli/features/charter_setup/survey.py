@@ -415,7 +415,7 @@ def _find_package_steps(repository: Repository, manifests: Manifests) -> Iterato
     # A workspace has one lock for its packages.
     lock = repository.find_above(*_LOCKS)
     runner = re.split("[-.]", lock.removeprefix("package"))[0] or "npm"
-    kinds: set[str] = set()
+    kinds = set()
     for purpose, name in _list_scripts(scripts):
         # The placeholder `npm init` writes fails by design.
         if "no test specified" not in str(scripts[name]):

@@ -449,7 +449,7 @@ def _render_schema_guide(survey: Survey, data: Data) -> str:
 
 def _describe_data(data: Data) -> str:
     tool = f"{data.tool} " if data.tool else ""
-    sentences: list[str] = []
+    sentences = []
     if data.folders:
         named = f", {data.naming}" if data.naming else ""
         sentences.append(f"The {tool}migrations are in {_list_folders(data.folders)}{named}.")

@@ -370,7 +370,7 @@ def _fill(path: str, tables: Tables) -> None:
 
 def _sample(tables: Tables) -> list[Any]:
     """Return texts to make the dictionary of, evenly over the month: of records their lines."""
-    texts: list[bytes] = []
+    texts = []
     for table, items in tables.items():
         for read in list(items.values())[:: max(1, len(items) // _SAMPLED)]:
             data = read()

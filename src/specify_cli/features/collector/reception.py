@@ -269,7 +269,7 @@ def read_parameters(parameters: Query, known: Parsers) -> dict[str, Any]:
     """Return the values of a query by their names; an empty one is none. Raises Refused naming
     every bad parameter."""
     query: dict[str, str] = {}
-    wrong: list[dict[str, str]] = []
+    wrong = []
 
     def fault(name: str, detail: str) -> None:
         wrong.append({"parameter": name[:100], "detail": detail})

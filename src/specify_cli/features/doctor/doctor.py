@@ -164,7 +164,7 @@ def _guard(
 ) -> Iterator[Finding]:
     """Yield what a check finds; where it fails, that it did. `name` is the room's function, or
     the file or folder that a check of ours looks at."""
-    findings: list[Finding] = []
+    findings = []
     try:
         with redirect_stdout(sys.stderr):  # what a check prints stands in no answer of ours
             for item in check(subject):

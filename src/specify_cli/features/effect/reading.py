@@ -99,7 +99,7 @@ def measure_parts(text: str) -> dict[str, int]:
 
 
 def _list_hits(lines: Sequence[Mapping[str, object]]) -> Iterator[tuple[str, str]]:
-    seen: set[str] = set()
+    seen = set()
     for line in lines:
         if line.get("event") != "retrieval_response":
             continue
@@ -112,7 +112,7 @@ def _list_hits(lines: Sequence[Mapping[str, object]]) -> Iterator[tuple[str, str
 
 def _is_unanswered(lines: Sequence[Mapping[str, object]]) -> bool:
     """Return whether a blocking gate failed last, and nobody allowed it."""
-    stopped: dict[str, bool] = {}
+    stopped = {}
     for line in lines:
         if line.get("event") == "gate_decision" and line.get("blocking") is not False:
             stopped[say(line.get("gate"))] = line.get("outcome") == "fail" and not line.get(

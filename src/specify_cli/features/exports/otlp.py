@@ -201,7 +201,7 @@ def _tell_tokens(fields: Fields) -> Json:
 def _tell_rest(fields: Fields, placed: Iterable[str] = ()) -> Json:
     """Return every other member of a line under a name of ours; captured values as the text the
     line holds."""
-    attributes: Json = {}
+    attributes = {}
     for key, value in fields.items():
         if key in ENVELOPE or key == "tokens" or key in placed or value is None:
             continue

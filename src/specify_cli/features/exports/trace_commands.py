@@ -126,7 +126,7 @@ def _make_agent_trace(project: Project, runs: Sequence[Run]) -> dict[str, object
     """Return the trace record of one run, its lines found in the files as they are."""
     (run,) = runs
     attributed: dict[str, list[agent_trace.Attributed]] = {}
-    contents: dict[str, bytes] = {}
+    contents = {}
     with open_index(project) as index:
         for path in agent_trace.list_patched(run):
             attributed[path], whole = [], os.path.join(project.root, path)

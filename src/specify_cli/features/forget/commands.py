@@ -313,7 +313,7 @@ def list_holds(values: Values) -> int:
     """Print every hold that was put on a record here, and who released it."""
     project = shell.read_project()
     rows: list[dict[str, object]] = []
-    lines: list[str] = []
+    lines = []
     for one, orders in finding.find_orders(project, sorted(finding.list_copies(project))).items():
         ends = {order.get("hold"): order for order in orders if order.get("event") == "released"}
         for hold in (order for order in orders if order.get("event") == "held"):

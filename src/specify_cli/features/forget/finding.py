@@ -276,7 +276,7 @@ def _plan_record(
     lines: dict[str, tuple[int, set[str]]] = {}
     every: list[NamedObject] = []
     led: list[NamedObject] = []
-    tails: set[str] = set()
+    tails = set()
     states: dict[str, object] = {}
     copied: dict[str, tuple[object, object]] = {}
     annexes = read_annexes(files)
@@ -325,7 +325,7 @@ def _plan_record(
 def read_annexes(files: Sequence[Copy]) -> dict[Copy, bytes]:
     """Return the annexes of a record, in each root that holds it, as they lie on disk or will once
     their month is taken out."""
-    annexes: dict[Copy, bytes] = {}
+    annexes = {}
     for copy in files:
         for path, data in read_annex_files(copy.root, copy.place.invocation_id):
             folder, _, name = path.rpartition("/")

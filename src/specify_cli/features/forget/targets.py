@@ -64,7 +64,7 @@ def holds_any(data: bytes, needles: tuple[bytes, ...]) -> bool:
 
 def find_members(fields: Mapping[str, object], query: Query, objects: Set[str]) -> set[str]:
     """Return the members of a line that the query means; `objects` are those that hold a text."""
-    members: set[str] = set()
+    members = set()
     # Of most lines none holds a text, and each has some ten members.
     is_held = bool(query.texts) and holds_any(canonical(fields), query.needles)
     for name, value in fields.items():

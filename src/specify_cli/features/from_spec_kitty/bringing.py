@@ -48,7 +48,7 @@ def bring_over(root: str, source: str, index: Index) -> BroughtOver:
     """
     if not any(os.path.isdir(f"{source}/{name}") for name in _SIGNS):
         raise _not_found(source)
-    copied: list[str] = []
+    copied = []
     different: list[str] = []
     present = 0
     # All of it is read before anything is written.

@@ -241,7 +241,7 @@ def describe_change(change: Change) -> dict[str, object]:
 
 
 def _tell(done: list[Change], *, dry: bool, installing: bool) -> None:
-    lines: list[str] = []
+    lines = []
     for change in done:
         harness = change.place.harness
         lines.append(f"{harness.title}: {change.state} · {one_line(change.place.path)}")

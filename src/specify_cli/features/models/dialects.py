@@ -209,8 +209,8 @@ def _read_message(item: Any) -> Iterator[Message]:
 
 def _read_blocks(role: str, content: Any, answered: str = "") -> tuple[Message, ...]:
     """Return the messages of a content: one, and before it one for each tool result in it."""
-    texts: list[str] = []
-    calls: list[ToolUse] = []
+    texts = []
+    calls = []
     messages: list[Message] = []
     for item in [content or ""] if content is None or isinstance(content, str) else content:
         block: Any = {"type": "text", "text": item} if isinstance(item, str) else item

@@ -118,7 +118,7 @@ def ask_other_model(
     _, record = read_intact(project.root, place)
     history, rules = History((), FileObjectStore(project.root).get), project.config.redaction
     run: Run | None = None
-    compared: list[AnswerCompared] = []
+    compared = []
     stopped = ""
     # 2. One question after another; the child begins with the first that can be asked.
     for fields in _select_calls(record, events, place.invocation_id):

@@ -190,7 +190,7 @@ def list_packs(values: Values) -> int:
     """List the pinned packs."""
     root = shell.read_project().root
     states = {state.id: state for state in verify_packs(root, None)}
-    views: list[PackView] = []
+    views = []
     for pack in read_pinned(root):
         problems, source = states[pack.id].problems, {**pack.source, "path": pack.id}
         content = (

@@ -155,7 +155,7 @@ def check_manifest(pack: Pack, manifest: bytes | None) -> None:
 def compare_rules(before: Iterable[Rule], after: Iterable[Rule]) -> list[Change]:
     """Return what an update of a pack adds, changes, removes, binds and releases."""
     old, new = ({rule.uri: rule for rule in rules} for rules in (before, after))
-    changes: list[Change] = []
+    changes = []
     for uri in sorted({*old, *new}):
         was, now = old.get(uri), new.get(uri)
         rule = now or was

@@ -86,8 +86,8 @@ def refetch_pack(source: Mapping[str, object], rev: str | None, root: str) -> Fe
 
 
 def _sort_files(found: Iterator[tuple[str, bytes]], source: Mapping[str, str]) -> Fetched:
-    files: dict[str, bytes] = {}
-    passed_over: list[str] = []
+    files = {}
+    passed_over = []
     size = 0
     for path, data in found:
         if classify_file(path) and is_plain_path(path):
@@ -197,7 +197,7 @@ def _read_commit(folder: str, commit: str, below: str) -> Iterator[tuple[str, by
     listed = read_git(folder, "ls-tree", "-r", "-z", "-l", tree)
     if listed is None:
         raise _not_found(f"the repository has no folder {below}")
-    blobs: list[tuple[str, str]] = []
+    blobs = []
     for row in filter(None, listed.split(b"\0")):
         about, _, name = row.partition(b"\t")
         mode, _, blob, size = about.split()

@@ -44,7 +44,7 @@ def verify_packs(root: str, signers: Signers | None) -> tuple[PackState, ...]:
         for problem in read_packs(root, profiles=profiles)[1]:
             name, _ = split_path(f"{problem.path}/")
             found.setdefault(name, []).append(problem.describe())
-    states: list[PackState] = []
+    states = []
     for pack in packs:
         (manifest, sealed), problems = _read_sealed(root, pack)
         signature, names = check_signature(manifest, sealed, signers)
@@ -72,7 +72,7 @@ def check_signature(
 def _read_sealed(root: str, pack: Pack) -> tuple[list[bytes | None], list[str]]:
     """Return manifest and signature as they lie in the project, and what is wrong with them."""
     contents: list[bytes | None] = []
-    problems: list[str] = []
+    problems = []
     for name in (MANIFEST, SIGNATURE):
         place = f"{pack.folder}/{name}"
         try:

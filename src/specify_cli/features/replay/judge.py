@@ -193,7 +193,7 @@ def judge_retrieval(
     `code` is given where both saw the same inputs, so that only it can explain.
     """
     seq, where = retrieval.seq, f"retrieval {retrieval.request_id}"
-    findings: Findings = []
+    findings = []
     unexplained: list[tuple[str, object, object]] = []
     if actual.failure is not None:
         unexplained.append(("it", "a result", actual.failure))
@@ -241,7 +241,7 @@ def _compare_hits(
     seq: int, where: str, expected: Outcome, actual: Outcome, epsilon: Decimal
 ) -> Findings:
     then, now = expected.by_uri, actual.by_uri
-    findings: Findings = []
+    findings = []
     apart: set[str] = set()
 
     def note(code: str, detail: str, one: object, two: object) -> None:

@@ -60,7 +60,7 @@ def _replay_items(
     if on_cluster:
         spare_running_threads()
     for item in items:
-        rows: list[Again] = []
+        rows = []
         for root, places, failure in iter_opened(item):
             if failure is not None:
                 rows += _refuse(Item(item.source, places), *failure)

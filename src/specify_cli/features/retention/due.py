@@ -88,7 +88,7 @@ def survey(
     if rules:
         refuse_doubtful_clock(copies, now, idle=idle)
     facts = _read_facts(project, copies, rules)
-    due: dict[str, Mapping[str, str]] = {}
+    due = {}
     for one, about in facts.items():
         parts = find_due(rules, about, now)
         if only is not None:
@@ -155,7 +155,7 @@ def _read_facts(
     if any(rule.proof for rule in rules):
         watch = watch_trail(project)
         ranks = watch.rank_records(copies, watch.judge(verify_shared(project, HERE)))
-    facts: dict[str, Facts] = {}
+    facts = {}
     for one, files in copies.items():
         record = fold(read_copy(files[0]))
         if record is not None and record.completed is not None and record.sealed:

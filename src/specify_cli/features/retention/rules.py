@@ -157,7 +157,7 @@ def find_due(rules: Sequence[Rule], facts: Facts, now: int) -> dict[str, str]:
     is in milliseconds since 1970."""
     age = (now - facts.begun) // _DAY
     about = [rule for rule in rules if rule.is_about(facts)]
-    due: dict[str, str] = {}
+    due = {}
     for part in _WIDER["record"]:
         covering = [rule for rule in about if part in rule.covered]
         least = max((rule.at_least or 0 for rule in covering), default=0)

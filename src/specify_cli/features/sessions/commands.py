@@ -49,7 +49,7 @@ def import_sessions(values: Values) -> int:
     begun, _ = read_times(values)
     importer = SessionImporter(project, cache, home=home, since=begun or 0)
     named = list(dict.fromkeys(shell.get_texts(values, "harness")))
-    done: list[tuple[str, ImportResult]] = []
+    done = []
     with progress_at_terminal("importing sessions", quiet=bool(values["json"])) as progress:
         for harness in named:
             transcripts = list(find_transcripts(harness, home, os.environ))

@@ -127,8 +127,8 @@ def match_unnamed(
                     same = begin if _find(match.lines, "tool_call") else result or begin
                     away = abs(_read_time(match.lines) - same.at) if same.is_dated else 0
                     near.append((away, number, at, call_id, match))
-    matches: dict[str, Match] = {}
-    claimed: set[int] = set()
+    matches = {}
+    claimed = set()
     for *_, call_id, match in sorted(near, key=lambda pair: pair[:3]):
         if call_id not in matches and id(match.lines) not in claimed:
             matches[call_id] = match
@@ -195,7 +195,7 @@ def assign_events(
     } | {call_id: match.place for call_id, match in matched.items()}
     prompts = [item.at for item in events if item.kind == "prompt" and item.agent is None]
     begins = {item.call_id: item for item in events if item.kind == "tool_call"}
-    places: list[int | None] = []
+    places = []
     for item in events:
         place = holders.get(item.call_id)
         if place is None:
@@ -280,7 +280,7 @@ class Comparison:
             if not item.call_id and item.kind != "stage_transition"
         }
         self._words = {body.get("text_hash") for body in self._bodies.values()} - {None}
-        seen: set[tuple[int, str, str]] = set()
+        seen = set()
         for item in events:
             if not item.call_id:
                 # A file that was doubled reports each event twice, at the same time.

@@ -16,7 +16,7 @@ from specify_cli.features.hooks.payload.transcript_end import read_end
 from specify_cli.features.hooks.payload.values import TurnOver, get_object
 from specify_cli.features.sessions.merging import SessionMerger
 from specify_cli.features.sessions.readers import locate_transcript, read_session
-from specify_cli.features.sessions.reading import Session, TranscriptEvent
+from specify_cli.features.sessions.reading import Session
 from specify_cli.features.sessions.transcripts import (
     FIRST_BYTES,
     MAX_TRANSCRIPT,
@@ -70,7 +70,7 @@ def merge_turn(project: Project, cache: ParseCache, over: TurnOver) -> None:
 def _leave_out_half_turn(session: Session) -> Session:
     """Return a session without the answer before its first prompt: of that turn only the end was
     read, so what it used is not known."""
-    events: list[TranscriptEvent] = []
+    events = []
     is_asked = False
     for item in session.events:
         is_asked = is_asked or "prompt" in item.payload

@@ -181,7 +181,7 @@ def fetch_trail(project: Project, remote: str, progress: Progress | None) -> Ref
 def fetch_source(project: Project, sources: list[Source]) -> RefFetch:
     """Bring in this project's records of other sources, such as a collector's database."""
     records: list[str] = []
-    refused: list[str] = []
+    refused = []
     present, rows = 0, _read_rows(project)
     others = [source.name for source in sources if _is_of_another(project, source)]
     for source in sources:
@@ -238,10 +238,10 @@ def _take_in(
     """
     records: list[str] = []
     refused: list[str] = []
-    present: set[str] = set()
+    present = set()
     index, folder = Index(project.root), f"{project.git_dir}/kittify"
     names = set((durable.read_own(folder, _TAKEN, MAX_ARCHIVE) or b"").decode("latin-1").split())
-    pending: list[tuple[str, str, str]] = []
+    pending = []
     for name, blob in sorted(branch.files.items()):
         mark = sha256(os.fsencode(f"{os.path.realpath(project.root)}\0{blob}")).hexdigest()
         if mark in names and index.lookup(name[8:34]):

@@ -59,7 +59,7 @@ def name_ref(top: str, root: str) -> str:
 def list_files(top: str, tip: str) -> dict[str, str]:
     """Return the blob of each file of a state; names that none of ours has are left out."""
     listed = read_git(top, "ls-tree", "-r", "-z", tip) or b""
-    files: dict[str, str] = {}
+    files = {}
     for row in os.fsdecode(listed).split("\0"):
         head, _, name = row.partition("\t")
         if NAME.fullmatch(name) and head.startswith("100644 "):
@@ -176,7 +176,7 @@ def _write_blobs(top: str, new: Iterable[tuple[str, bytes]]) -> dict[str, str]:
     """Return by name the ids of these files, which git keeps from then on; only so many bytes of
     them are in memory at once."""
     blobs: dict[str, str] = {}
-    batch: dict[str, bytes] = {}
+    batch = {}
     size = 0
     for name, data in new:
         batch[name] = data

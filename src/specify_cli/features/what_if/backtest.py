@@ -154,7 +154,7 @@ def judge_retrievals(opened: Opened, sights: Sights, retrievals: Iterable[Retrie
     """Return which rules these retrievals would have put in front of the agent, and did not, or the
     other way about."""
     transitions: list[Transition] = []
-    skipped: list[Skipped] = []
+    skipped = []
     for retrieval in retrievals:
         then = recorded_outcome(retrieval, opened.past.started)
         if then is None:
@@ -169,7 +169,7 @@ def judge_gates(opened: Opened, rules: gates.RuleRegistry) -> Answer:
     """Return which gates decide otherwise by the rules of their names, whatever those are now."""
     invocation_id = opened.past.invocation_id
     transitions: list[Transition] = []
-    skipped: list[Skipped] = []
+    skipped = []
     for fields in opened.past.gates:
         asked = ask_gate(
             fields, rules.find(str(fields.get("rule_ref"))), opened.objects.get, any_version=True

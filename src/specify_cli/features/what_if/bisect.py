@@ -84,8 +84,8 @@ def find_culprit(project: Project, invocation_id: str) -> Culprit:
 def _ask_commits(root: str, top: str, opened: Opened, culprit: Culprit) -> Culprit:
     """Ask each commit after the last that is older than the record and decides as it does."""
     began, parsed = millis_of(opened.past.invocation_id) // 1000, ParseCache(None)
-    answers: dict[Files, tuple[Transition, ...]] = {}
-    asked: list[tuple[int, Commit, tuple[Transition, ...]]] = []
+    answers = {}
+    asked = []
     for commit, seconds in _list_commits(root, top):
         files = frozenset(_list_files(root, top, str(commit.sha)))
         if files not in answers:
@@ -147,7 +147,7 @@ def _list_files(root: str, top: str, sha: str) -> Iterator[tuple[str, str]]:
 
 def _ask(top: str, files: Files, opened: Opened, parsed: ParseCache) -> tuple[Transition, ...]:
     """Return what would have come out otherwise with these files."""
-    contents: dict[str, bytes] = {}
+    contents = {}
     for path, blob in sorted(files):
         data = read_git(top, "cat-file", "blob", blob)
         if data is None:

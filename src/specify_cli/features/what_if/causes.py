@@ -56,7 +56,7 @@ def find_causes(
     routing_then = {key: started.get(key) for key in routing_of(today.routed.decision)}
     routing_first = {"refused": then} if isinstance(then, str) else routing_of(then)
     routing_now = routing_of(today.routed.decision)
-    causes: list[Change] = []
+    causes = []
 
     def note(cause: str, applied: bool, message: str, *changed: Change) -> None:
         causes.append(

@@ -152,7 +152,7 @@ def _explain_error(error: Exception) -> str:
 def _find_root(project: Project, place: Place) -> Place:
     """Return the record a chain of replays began with. Raises StoredDataError
     unreplayable.tampered."""
-    seen: set[str] = set()
+    seen = set()
     while True:
         _, record = read_intact(project.root, place)
         parent = record.started.get("parent_invocation_id")

@@ -72,7 +72,7 @@ def take_in(project: Project) -> list[str]:
                     )
                 except FileExistsError:
                     continue
-    adopted: list[str] = []
+    adopted = []
     for item in left_behind:
         path = f"{layout.RECORDS}/{item.name}"
         if path.startswith(layout.COLD):

@@ -74,7 +74,7 @@ def find_unseen(
         for line in lines
         if line.get("reason") == "unseen_change"
     }
-    changes: dict[str, _Change] = {}
+    changes = {}
     for path in _list_changed(root, began):
         change = _read_change(root, path)
         masked = mask_path(path, rules)

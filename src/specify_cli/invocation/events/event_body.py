@@ -346,7 +346,7 @@ def without_objects(composed: Composed, reason: str) -> Composed:
     `reason` is the message of the gaps. The event itself is recorded.
     """
     body: dict[str, object] = {}
-    lost: list[str] = []
+    lost = []
     for name, value in composed.body.items():
         if isinstance(value, dict) and "object" in value:
             value = {key: item for key, item in value.items() if key != "object"} | {

@@ -146,7 +146,7 @@ def unpacked(path: str) -> Iterator[Contents]:
     `verify_contents` asks.
     """
     with require_order(), tempfile.TemporaryDirectory(prefix="spec-kitty-") as root:
-        names: list[str] = []
+        names = []
         for name, pieces in _iter_members(path):
             names.append(name)
             try:
@@ -259,7 +259,7 @@ def _read_manifest(file: str) -> tuple[Any, bool]:
     `Withheld` does. Any other bytes than ours may be read as something else: they differ from what
     is written of it.
     """
-    withheld: list[Withheld] = []
+    withheld = []
     rest: list[bytes] = []
     with open(file, "rb") as lines:
         for line in lines:

@@ -180,7 +180,7 @@ class Search:
         """Return how often each rule applies to the texts of a JSON value; `named` reads each
         next to its name too."""
         counts: dict[str, int] = {}
-        unknown: list[Text] = []
+        unknown = []
         for one in _list_texts(value):
             counted = self._named.get((*one, named))
             if counted is None:

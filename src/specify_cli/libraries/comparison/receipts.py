@@ -174,8 +174,8 @@ def settle(lines: Sequence[Fields]) -> Sequence[Fields]:
     if not repeated:
         return lines
     in_force = bytearray(b"\1") * len(lines)
-    ends: dict[str, int] = {}
-    begun: set[str] = set()
+    ends = {}
+    begun = set()
     for place, fields in enumerate(lines):
         name = _name_work(fields)
         if name is None or hash(name) not in repeated:
@@ -216,7 +216,7 @@ def order_parallel(lines: Sequence[Fields]) -> Sequence[Fields]:
     in_order = array("I")
     parallel: list[tuple[tuple[str, ...], int]] = []
     places: set[tuple[Any, Any]] = set()
-    asked: dict[str, str] = {}
+    asked = {}
     for at, fields in enumerate(lines):
         place = str(fields.get("step")), str(fields.get("ordinal"))
         call_id, event = str(fields.get("call_id")), fields.get("event")
@@ -245,7 +245,7 @@ def order_parallel(lines: Sequence[Fields]) -> Sequence[Fields]:
 def _read_receipts(ordered: Sequence[Fields]) -> tuple[Sequence[Receipt], Sequence[int]]:
     """Return the receipts of lines that are in order, and where each stands."""
     steps, calls = array("I"), array("I")
-    begun: dict[str, int] = {}
+    begun = {}
     for place, fields in enumerate(ordered):
         event, call_id = str(fields.get("event")), str(fields.get("call_id"))
         if event == "tool_call":
@@ -324,7 +324,7 @@ def _read_bare(element: Mapping[str, Any], where: str) -> Receipt:
             spell(element)[:80],
         )
     where = f"{where}.content" if "content" in element else where
-    texts: list[str | None] = []
+    texts = []
     for key in ("step_type", "decision", "output_hash"):
         value = content.get(key)
         if not isinstance(value, str) and not (key == "output_hash" and value is None):

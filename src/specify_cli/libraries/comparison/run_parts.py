@@ -149,7 +149,7 @@ def compare_parts(one: Side, two: Side, *, cut: bool, other_rules: bool) -> Comp
     """
     places = [_sort_places(side.lines) for side in (one, two)]
     modes = [_read_modes(side.lines) for side in (one, two)]
-    differences: list[Difference] = []
+    differences = []
     not_comparable: Counter[str] = Counter()
     for event, members in _MEMBERS.items():
         there = [side.get(event, array("I")) for side in places]

@@ -28,7 +28,7 @@ def _spell(char: str) -> str | None:
 def display_value(value: object) -> Markup:
     """Any recorded value as it may stand in a page."""
     parts: list[Markup] = []
-    plain: list[str] = []
+    plain = []
     for char in str(value):
         spelled = _spell(char)
         if spelled is None:

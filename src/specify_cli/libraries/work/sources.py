@@ -115,7 +115,7 @@ def find_sources(folder: str) -> list[Source]:
     top = os.path.abspath(folder)
     if os.path.isfile(top):
         return [Source(os.path.basename(top), top, True)]
-    sources: list[Source] = []
+    sources = []
 
     def note(error: OSError) -> None:
         if error.filename != top:

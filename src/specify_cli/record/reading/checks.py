@@ -239,7 +239,7 @@ def find_commands(context: str) -> tuple[str, ...]:
 
     `context` is the text that the agent was given: the governance context, or the charter itself.
     """
-    commands: list[str] = []
+    commands = []
     for heading in re.finditer(_HEADING, context):
         section = re.split(r"^#{1,6} ", context[heading.end() :], maxsplit=1, flags=re.M)[0]
         commands += re.findall(_CODE, section)

@@ -60,7 +60,7 @@ def _list_untold(started: Mapping[str, object], lines: Iterable[Mapping[str, obj
     )
     if not harness or started.get("tombstone") is True:
         return []
-    events: set[str] = set()
+    events = set()
     members: set[str] = set()
     withheld = False
     for line in lines:

@@ -135,7 +135,7 @@ def _settle(hunk: _Hunk) -> _Hunk:
 
     Otherwise the line would be attributed to the invocation that merely repeated it.
     """
-    settled: _Hunk = []
+    settled = []
     for in_both, group in groupby(hunk, key=lambda line: line[0] == KEPT):
         change = list(group)
         old, new = ([text for mark, text in change if mark == side] for side in (REMOVED, ADDED))
@@ -181,7 +181,7 @@ def _match(old: list[str], new: list[str], around: int = _AROUND) -> Iterator[_H
     from difflib import SequenceMatcher
 
     for group in SequenceMatcher(None, old, new, autojunk=False).get_grouped_opcodes(around):
-        hunk: _Hunk = []
+        hunk = []
         for tag, i1, i2, j1, j2 in group:
             if tag == "equal":
                 hunk += [(KEPT, line) for line in new[j1:j2]]

@@ -156,7 +156,7 @@ def sum_usage(lines: Iterable[Fields], prices: Prices) -> tuple[UsageRow, ...]:
     with.
     """
     rows: dict[tuple[str | None, str | None], list[Fields]] = {}
-    models: dict[str | None, str] = {}
+    models = {}
     for line in lines:
         if line.get("event") not in ("turn", "model_call") or "source" in line:
             continue  # a recorded answer that a re-execution gave back took nothing

@@ -137,7 +137,7 @@ def find_root(lines: Iterable[Mapping[str, object]], root: str) -> str:
 
     `lines` are the fields of a record, `root` is the folder to fall back on.
     """
-    calls: dict[str, str] = {}
+    calls = {}
     for line in lines:
         if line.get("event") == "tool_call":
             value = _find_value(_read_head(line.get("args")))

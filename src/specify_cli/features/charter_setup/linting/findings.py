@@ -66,7 +66,7 @@ CODES: Mapping[str, tuple[Literal["error", "advice"], str]] = {
 
 def list_rows() -> list[str]:
     """Return the codes as docs/charter.md lists them."""
-    rows: list[str] = []
+    rows = []
     for heading, texts in (("Errors:", _ERRORS), ("Advice:", _ADVICE)):
         rows += [heading, "", *(f"- `{code}`: {text}" for code, text in texts.items()), ""]
     return rows[:-1]

@@ -279,7 +279,7 @@ def _check_prose(text: str) -> Findings:
 
 def _strip_comments(text: str) -> str:
     """Return the text without its HTML comments; one without an end stays."""
-    parts: list[str] = []
+    parts = []
     at = 0
     while (start := text.find("<!--", at)) >= 0 and (end := text.find("-->", start + 4)) >= 0:
         parts.append(text[at:start])

@@ -418,7 +418,7 @@ class SqlStorage:
         """Return the whole records that are stored of some invocations, as they were sent."""
 
         def read(transaction: Transaction) -> dict[ListPosition, str]:
-            bodies: dict[ListPosition, str] = {}
+            bodies = {}
             for place in places:
                 stored, digest = read_record(transaction, place)
                 if stored is not None:
@@ -526,7 +526,7 @@ def _read_merged(transaction: Transaction, page: _Page) -> list[Row]:
     makes that so for every pair of filters. What would be too many lists is a condition, which no
     index is used for.
     """
-    where: list[str] = []
+    where = []
     values: list[str] = []
     lists: list[tuple[tuple[str, str], ...]] = [()]
     for column, chosen in page.criteria.items():
@@ -546,7 +546,7 @@ def _read_merged(transaction: Transaction, page: _Page) -> list[Row]:
     rows: list[Row] = []
     at_once = max(1, min(_LISTS_AT_ONCE, _VALUES_AT_ONCE // (len(values) + 4)))
     for first in range(0, len(lists), at_once):
-        parts: list[str] = []
+        parts = []
         parameters: list[object] = []
         for number, one in enumerate(lists[first : first + at_once]):
             met = " AND ".join([*where, *(f"{column} = ?" for column, _ in one)]) or "1 = 1"

@@ -60,7 +60,7 @@ def compose_match(criteria: Mapping[str, Sequence[str]]) -> str | None:
         for column in COLUMNS
         if column in criteria and len(criteria[column]) <= _MOST
     ]
-    parts: list[list[str]] = []
+    parts = []
     while words:
         first = words.pop(0)
         if words and len(first) * len(words[0]) <= _MOST:

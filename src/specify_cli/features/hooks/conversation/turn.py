@@ -311,7 +311,7 @@ def _count_calls(data: bytes) -> int:
 
 def _list_open_calls(data: bytes) -> list[Fields]:
     """Return the calls of a record that have no result."""
-    calls: dict[str, Fields] = {}
+    calls = {}
     # a result that was reported together with a `do` can come before its call
     open_calls: Counter[str] = Counter()
     for fields in read_lines(data, b'"event":"tool_'):
@@ -403,7 +403,7 @@ def _is_recorded(
     root, session = at.root, call.session_id
     bound = [one.invocation_id for one in list_bindings(root, at.harness, session, None)]
     needles = (f'"text_hash":"{text_hash}"'.encode(), b'"event":"prompt"')
-    lines: list[Fields] = []
+    lines = []
     for invocation_id in dict.fromkeys((recorder.invocation_id, *bound)):
         try:
             data = FileRecordStore(root).read(Index(root).resolve(invocation_id))

@@ -70,7 +70,7 @@ def join_pieces(value: object, depth: int = 0) -> object:
 
 def _read_screen_lines(value: list[object]) -> list[str] | None:
     """Return the lines of a screen, each a list of cells with a `text`; None for any other list."""
-    lines: list[str] = []
+    lines = []
     for line in value:
         texts = [as_object(cell).get("text") for cell in line] if isinstance(line, list) else [None]
         if not all(isinstance(text, str) for text in texts):
@@ -83,7 +83,7 @@ def _join_screen(lines: list[str]) -> str:
     """Return the text on a screen: a line that fills the width goes on in the next."""
     padded = any(line.endswith(" ") for line in lines)
     width = max(map(len, lines))
-    parts: list[str] = []
+    parts = []
     for line in lines:
         # Of a padded screen a full line is one without padding, however wide its characters are.
         full = line != "" and (line[-1] != " " if padded else len(line) == width)

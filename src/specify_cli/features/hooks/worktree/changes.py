@@ -103,7 +103,7 @@ class Changes:
             )
         base = (read_git(top, "rev-parse", "-q", "--verify", "HEAD") or b"").decode().strip()
         files = {path: File(0) for path in list_gone(self._index)}
-        moved: dict[str, os.stat_result] = {}
+        moved = {}
         for named in list_uncommitted(top, prefix or "."):
             path = named[len(prefix) :]
             if path and not path.startswith(f"{layout.KITTIFY}/") and path not in files:

@@ -67,8 +67,8 @@ class Reader:
 
         A file None was as in the commit `base`, or not there.
         """
-        asked: dict[str, str] = {}
-        before: dict[str, File] = {}
+        asked = {}
+        before = {}
         for path, file in files.items():
             if file is None and "\n" not in path:
                 asked[path] = f"{base}:{self._prefix}{path}" if base else ""
