@@ -56,7 +56,7 @@ from specify_cli.record.record import (
     refusal_after,
     tip_of,
 )
-from specify_cli.record.seal import open_line
+from specify_cli.record.seal import Fields, open_line
 from specify_cli.record.state import StateFold
 from specify_cli.redaction.redact import redact
 from specify_cli.storage.objects import FileObjectStore
@@ -213,7 +213,7 @@ class Recorder:
         assert self._fold is not None
         return self._fold
 
-    def compose(self, event: str, payload: Mapping[str, object]) -> Composed:
+    def compose(self, event: str, payload: Fields) -> Composed:
         """Return one event checked, redacted and captured; nothing is written.
 
         `event` is one of `RECORDABLE`. `payload` is the caller's raw value, not masked yet. For a
@@ -593,7 +593,7 @@ class Recorder:
             paths.append(write_annex(self.project, self._records, self.invocation_id, name, line))
         return tuple(paths)
 
-    def _compose_link(self, event: str, payload: Mapping[str, object]) -> Composed:
+    def _compose_link(self, event: str, payload: Fields) -> Composed:
         """Return the body of a link: the file's digest, or the commit's full id."""
         key = "path" if event == "artifact_link" else "commit"
         value = payload.get(key)
@@ -633,12 +633,12 @@ class Recorder:
             end = at + len(raw) + 1
         self._offset = begin + end
 
-    def _apply(self, fields: Mapping[str, object]) -> None:
+    def _apply(self, fields: Fields) -> None:
         """Apply a line that is about to be written to the state, if the state is followed."""
         if self._fold is not None:
             self._fold.apply(fields)
 
-    def _read_first_line(self) -> Mapping[str, object]:
+    def _read_first_line(self) -> Fields:
         """Return the fields of `started`. Raises StoredDataError where the record cannot be
         continued."""
         line = open_line(self._records.head(self.place))

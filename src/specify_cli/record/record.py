@@ -39,13 +39,14 @@ from specify_cli.record.seal import (
     SALT,
     SALT_SIZE,
     VERSIONS,
+    Fields,
     Line,
     open_line,
     seal_line,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     # (offset, size) → `size` bytes from the offset on; fewer only at the end.
     ReadAt = Callable[[int, int], bytes]
@@ -359,7 +360,7 @@ def refusal_after(tip: Tip, invocation_id: str, event: str) -> Refusal | None:
     return None
 
 
-def is_durable(fields: Mapping[str, object]) -> bool:
+def is_durable(fields: Fields) -> bool:
     """Return whether a line with these fields is on stable storage before the program goes on.
 
     These are the events marked durable in the table, and a call with an external effect, which has
@@ -378,7 +379,7 @@ def is_replay(head: bytes) -> bool:
     return (open_line(head).fields or {}).get("run_kind", "live") not in ("live", None)
 
 
-def is_stand_in(fields: Mapping[str, object]) -> bool:
+def is_stand_in(fields: Fields) -> bool:
     """Return whether a line is what a safe export leaves of one it withholds (docs/format.md
     §4).
 
@@ -518,7 +519,7 @@ def plan_after_power_cut(data: bytes, invocation_id: str, at: str) -> AppendPlan
     return _recover(tip, rest, invocation_id, at)
 
 
-def _get_moment(fields: Mapping[str, object]) -> str:
+def _get_moment(fields: Fields) -> str:
     """Return the time of a line; only the closing line has it under another key."""
     return str(fields.get("completed_at", fields.get("at", "")))
 

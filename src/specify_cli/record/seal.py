@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Set
     from typing import Any
 
+    # The members of a line.
+    Fields = Mapping[str, object]
+else:
+    Fields = dict
 
 # Since version 2 a line holds a salt: without it, whoever guesses an erased value could check the
 # guess against the seal.
@@ -141,7 +145,7 @@ def digest_of(value: object) -> str:
     return sha256(canonical(value)).hexdigest()
 
 
-def seal_line(fields: Mapping[str, object]) -> bytes:
+def seal_line(fields: Fields) -> bytes:
     """Return the whole line of `fields`, sealed and ended by LF.
 
     `fields` are all members but the seal. Raises SealError where a key has not the form of
@@ -160,7 +164,7 @@ def seal_line(fields: Mapping[str, object]) -> bytes:
     return line
 
 
-def erase_members(fields: Mapping[str, object], seal: str, names: Set[str], salt: str) -> bytes:
+def erase_members(fields: Fields, seal: str, names: Set[str], salt: str) -> bytes:
     """Return a line without the members in `names`; it keeps the seal it had.
 
     Members that were erased before stay erased. The line's own salt is erased too: with it, whoever
@@ -185,7 +189,7 @@ def erase_members(fields: Mapping[str, object], seal: str, names: Set[str], salt
     return b'%b,"~":"%b"}\n' % (body, seal.encode("ascii"))
 
 
-def erased_members(fields: Mapping[str, object]) -> tuple[str, ...]:
+def erased_members(fields: Fields) -> tuple[str, ...]:
     """Return the names in the `erased` member of a line, sorted; none if that member is malformed.
 
     It is malformed if the line still has one of the members, if one belongs to the envelope, or if

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping
 
 from doctrine.light_imports import NamedTuple
 from doctrine.text import say
-from specify_cli.record.seal import digest_of
+from specify_cli.record.seal import Fields, digest_of
 
 
 class Usage(NamedTuple):
@@ -129,10 +129,10 @@ class StateFold:
         self.last_output_hash: str | None = None
         self.stopped = False
         self.last_ordinal: dict[str, int] = {}
-        self.policy: Mapping[str, object] = {}
+        self.policy: Fields = {}
         self.labels: dict[str, int] = {}
 
-    def apply(self, fields: Mapping[str, object]) -> None:
+    def apply(self, fields: Fields) -> None:
         """Apply the next line of the record; a line of an unknown event only moves `seq`.
 
         Lines must come in order. Of a malformed line every usable member counts; `verify` reports
@@ -189,25 +189,25 @@ class StateFold:
             (ordinal for name, ordinal in reversed(self.open_steps) if name == step), max(last, 1)
         )
 
-    def _apply_started(self, _: Mapping[str, object]) -> None:
+    def _apply_started(self, _: Fields) -> None:
         self.status = "open"
 
-    def _apply_completed(self, fields: Mapping[str, object]) -> None:
+    def _apply_completed(self, fields: Fields) -> None:
         outcome = fields.get("outcome")
         self.status, self.outcome = "closed", None if outcome is None else say(outcome)
 
-    def _apply_stage_transition(self, fields: Mapping[str, object]) -> None:
+    def _apply_stage_transition(self, fields: Fields) -> None:
         self.stage = say(fields.get("to"))
 
-    def _apply_checkpoint(self, fields: Mapping[str, object]) -> None:
+    def _apply_checkpoint(self, fields: Fields) -> None:
         label = fields.get("label")
         if isinstance(label, str):
             self.labels[label] = self.seq
 
-    def _apply_policy_snapshot_ref(self, fields: Mapping[str, object]) -> None:
+    def _apply_policy_snapshot_ref(self, fields: Fields) -> None:
         self.policy = {key: fields.get(key) for key in ("bundle_hash", "policy_hash", "error")}
 
-    def _apply_step_started(self, fields: Mapping[str, object]) -> None:
+    def _apply_step_started(self, fields: Fields) -> None:
         key = _get_key(fields)
         # Beginning again what did not end is the same unit of work, not another one.
         again = key in self.failed or key in self.open_steps
@@ -217,7 +217,7 @@ class StateFold:
         self.steps += not again
         self.last_ordinal[key[0]] = max(key[1], self.last_ordinal.get(key[0], 0))
 
-    def _apply_step_completed(self, fields: Mapping[str, object]) -> None:
+    def _apply_step_completed(self, fields: Fields) -> None:
         key = _get_key(fields)
         self.open_steps.pop(key, None)
         self.failed.pop(key, None)
@@ -227,23 +227,23 @@ class StateFold:
             *key, str(fields.get("decision")), self.last_output_hash, self.seq
         )
 
-    def _apply_step_failed(self, fields: Mapping[str, object]) -> None:
+    def _apply_step_failed(self, fields: Fields) -> None:
         key = _get_key(fields)
         self.open_steps.pop(key, None)
         self.failed[key] = None
 
-    def _apply_tool_call(self, fields: Mapping[str, object]) -> None:
+    def _apply_tool_call(self, fields: Fields) -> None:
         call_id = say(fields.get("call_id"))
         self.tool_calls += call_id not in self.open_calls
         self.open_calls[call_id] = None
 
-    def _apply_tool_result(self, fields: Mapping[str, object]) -> None:
+    def _apply_tool_result(self, fields: Fields) -> None:
         self.open_calls.pop(say(fields.get("call_id")), None)
         output_hash = fields.get("output_hash")
         if output_hash is not None:
             self.last_output_hash = str(output_hash)
 
-    def _apply_model_call(self, fields: Mapping[str, object]) -> None:
+    def _apply_model_call(self, fields: Fields) -> None:
         tokens = fields.get("tokens")
         if isinstance(tokens, Mapping):
             counts = {kind: count for kind, count in tokens.items() if type(count) is int}
@@ -254,7 +254,7 @@ class StateFold:
         if output_hash is not None:
             self.last_output_hash = str(output_hash)
 
-    def _apply_policy_violation(self, fields: Mapping[str, object]) -> None:
+    def _apply_policy_violation(self, fields: Fields) -> None:
         self.stopped = self.stopped or str(fields.get("rule_id", "")).startswith("limit:")
 
 
@@ -274,7 +274,7 @@ _TAKE = {
 }
 
 
-def rehydrate(lines: Iterable[Mapping[str, object]]) -> ExecutionState:
+def rehydrate(lines: Iterable[Fields]) -> ExecutionState:
     """Return the state after these lines, given as their fields in order.
 
     Lines of a prefix give the state a replay compares at a checkpoint. No lines give status `none`.
@@ -285,7 +285,7 @@ def rehydrate(lines: Iterable[Mapping[str, object]]) -> ExecutionState:
     return fold.state()
 
 
-def _get_key(fields: Mapping[str, object]) -> tuple[str, int]:
+def _get_key(fields: Fields) -> tuple[str, int]:
     """Return (name, ordinal) of a step event; an ordinal of another form counts as the first."""
     ordinal = fields.get("ordinal")
     return say(fields.get("step")), ordinal if type(ordinal) is int else 1

@@ -35,7 +35,7 @@ from specify_cli.record.reading.evidence import weigh_evidence
 from specify_cli.record.reading.usage import Spent, add_up, sum_usage
 from specify_cli.record.reading.views import View, as_lists, fields_of, number_lines, read_file
 from specify_cli.record.record import Entry, Record, fold, fold_entries, lines_in_force
-from specify_cli.record.seal import open_line
+from specify_cli.record.seal import Fields, open_line
 from specify_cli.storage.checking import read_annex_files, read_lines, verify_place
 from specify_cli.storage.index import Index
 from specify_cli.storage.objects import FileObjectStore
@@ -220,7 +220,7 @@ def read_spent(root: str, place: Place) -> Spent | None:
     `root` is the project's folder. Lines whose seal does not fit do not count.
     """
     data = read_whole(root, place)
-    lines: list[Mapping[str, object]] = []
+    lines: list[Fields] = []
     for match in re.finditer(_TELLS_USAGE, data):
         begin, end = data.rfind(b"\n", 0, match.start()) + 1, data.find(b"\n", match.end())
         line = open_line(data[begin : max(begin, end)])
@@ -249,7 +249,7 @@ def add_spent(project: Project, rows: Iterable[Row]) -> tuple[Row, ...]:
     return tuple(spent_rows)
 
 
-def read_test_commands(root: str, started: Mapping[str, object]) -> tuple[str, ...]:
+def read_test_commands(root: str, started: Fields) -> tuple[str, ...]:
     """Return the test commands of the charter that a record began under."""
     return read_commands(started, FileObjectStore(root).get)
 
@@ -493,7 +493,7 @@ def show_invocation(project: Project, invocation_id: str) -> dict[str, object]:
     return value
 
 
-def tell_invocation(project: Project, value: Mapping[str, object]) -> Story:
+def tell_invocation(project: Project, value: Fields) -> Story:
     """Return the story of an invocation that `view_invocation` or `show_invocation` gave.
 
     The charter's test commands are read from the record's own context object.
@@ -516,7 +516,7 @@ def tell_invocation(project: Project, value: Mapping[str, object]) -> Story:
     return story._replace(asked=request, before=tell_above(project, started))
 
 
-def tell_above(project: Project, started: Mapping[str, object]) -> str:
+def tell_above(project: Project, started: Fields) -> str:
     """Return what the agent did before this record in the same turn, from the parent record, as
     `tell_before` does; "" if the parent is not here.
 
@@ -551,7 +551,7 @@ def view_invocation(project: Project, invocation_id: str) -> dict[str, object]:
     annexes = annex_events(project.root, place.invocation_id)
     lines = number_lines(fields_of(record), annexes)
     evidence = weigh_evidence(started, lines)
-    lines_of: dict[str, list[Mapping[str, object]]] = {name: [] for name in _OWN_MEMBERS}
+    lines_of: dict[str, list[Fields]] = {name: [] for name in _OWN_MEMBERS}
     for line in lines:
         lines_of.get(str(line.get("event")), []).append(line)
 
@@ -587,13 +587,11 @@ def view_invocation(project: Project, invocation_id: str) -> dict[str, object]:
     }
 
 
-def _describe_context(
-    started: Mapping[str, object], lines_of: Mapping[str, list[Mapping[str, object]]]
-) -> dict[str, object]:
+def _describe_context(started: Fields, lines_of: Mapping[str, list[Fields]]) -> dict[str, object]:
     """Return the member `context`: the query, the hits, and which part was printed. `lines_of` maps
     events to lines; the first retrieval is that of the context."""
-    request: Mapping[str, object] = next(iter(lines_of["retrieval_request"]), {})
-    response: Mapping[str, object] = next(iter(lines_of["retrieval_response"]), {})
+    request: Fields = next(iter(lines_of["retrieval_request"]), {})
+    response: Fields = next(iter(lines_of["retrieval_response"]), {})
     digest = started.get("governance_context_hash")
     return {
         "hash": digest,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from charter.context import list_in_force
 from charter.inputs import load_inputs
@@ -22,6 +22,7 @@ from specify_cli.record.reading.printed_context import read_printed_before
 from specify_cli.record.reading.timeline import make_timeline
 from specify_cli.record.reading.views import fields_of, join, list_objects
 from specify_cli.record.record import Record
+from specify_cli.record.seal import Fields
 from specify_cli.storage.objects import FileObjectStore
 from specify_cli.storage.queries import Annexes, Times, read_live_runs
 from specify_cli.storage.store import Place
@@ -54,7 +55,7 @@ def judge_in_force(project: Project, cache: ParseCache | None, uses: Sequence[Us
 
 def read_use(
     invocation_id: str,
-    lines: Sequence[Mapping[str, object]],
+    lines: Sequence[Fields],
     get: Callable[[str], bytes],
 ) -> Use:
     """Return what the lines and annexes of one record say. `get` returns an object by its digest,
@@ -85,7 +86,7 @@ def read_use(
     )
 
 
-def _find(lines: Sequence[Mapping[str, object]], event: str) -> Mapping[str, object]:
+def _find(lines: Sequence[Fields], event: str) -> Fields:
     return next((line for line in lines if line.get("event") == event), {})
 
 
@@ -98,7 +99,7 @@ def measure_parts(text: str) -> dict[str, int]:
     return sizes
 
 
-def _list_hits(lines: Sequence[Mapping[str, object]]) -> Iterator[tuple[str, str]]:
+def _list_hits(lines: Sequence[Fields]) -> Iterator[tuple[str, str]]:
     seen = set()
     for line in lines:
         if line.get("event") != "retrieval_response":
@@ -110,7 +111,7 @@ def _list_hits(lines: Sequence[Mapping[str, object]]) -> Iterator[tuple[str, str
                 yield uri, say(hit.get("shown") or "whole")
 
 
-def _is_unanswered(lines: Sequence[Mapping[str, object]]) -> bool:
+def _is_unanswered(lines: Sequence[Fields]) -> bool:
     """Return whether a blocking gate failed last, and nobody allowed it."""
     stopped = {}
     for line in lines:

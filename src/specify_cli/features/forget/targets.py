@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import fnmatch
 import json
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Set
 from functools import lru_cache
 from typing import NamedTuple
 
 from specify_cli.libraries.words.content_members import add_derived, list_permanent, list_said
-from specify_cli.record.seal import canonical
+from specify_cli.record.seal import Fields, canonical
 
 SHORTEST = 4
 # So much of a text at the end where a capture was cut is taken for the text.
@@ -62,7 +62,7 @@ def holds_any(data: bytes, needles: tuple[bytes, ...]) -> bool:
     return any(needle in data for needle in needles)
 
 
-def find_members(fields: Mapping[str, object], query: Query, objects: Set[str]) -> set[str]:
+def find_members(fields: Fields, query: Query, objects: Set[str]) -> set[str]:
     """Return the members of a line that the query means; `objects` are those that hold a text."""
     members = set()
     # Of most lines none holds a text, and each has some ten members.
@@ -80,7 +80,7 @@ def find_members(fields: Mapping[str, object], query: Query, objects: Set[str]) 
     return add_derived(fields, members)
 
 
-def choose_members(query: Query, objects: Set[str]) -> Callable[[Mapping[str, object]], set[str]]:
+def choose_members(query: Query, objects: Set[str]) -> Callable[[Fields], set[str]]:
     """Return what chooses the members of the lines of one record, in their order.
 
     With a path a call about the file goes with its result, which may hold what is in it, though
@@ -88,7 +88,7 @@ def choose_members(query: Query, objects: Set[str]) -> Callable[[Mapping[str, ob
     """
     calls: set[object] = set()
 
-    def choose(fields: Mapping[str, object]) -> set[str]:
+    def choose(fields: Fields) -> set[str]:
         members, call_id = find_members(fields, query, objects), fields.get("call_id")
         if query.path is None or not isinstance(call_id, str):
             return members
@@ -99,7 +99,7 @@ def choose_members(query: Query, objects: Set[str]) -> Callable[[Mapping[str, ob
     return choose
 
 
-def _is_cut(capture: Mapping[str, object], query: Query) -> bool:
+def _is_cut(capture: Fields, query: Query) -> bool:
     """Return whether a capture was cut inside one of the texts, so that a part of it is left."""
     head, tail = capture.get("head"), capture.get("tail", "")
     if not isinstance(head, str) or not isinstance(tail, str) or not (tail or "object" in capture):
@@ -113,17 +113,17 @@ def _is_cut(capture: Mapping[str, object], query: Query) -> bool:
     )
 
 
-def list_governance(fields: Mapping[str, object]) -> set[str]:
+def list_governance(fields: Fields) -> set[str]:
     """Return the members of a line that name the rules and the context that were in force."""
     return set(_GOVERNANCE & fields.keys())
 
 
-def list_erasable(fields: Mapping[str, object]) -> set[str]:
+def list_erasable(fields: Fields) -> set[str]:
     """Return every member that a line can lose: what is left says that something happened."""
     return {*(fields.keys() - list_permanent(fields) - _SHAPE), *list_governance(fields)}
 
 
-def _is_about(fields: Mapping[str, object], pattern: str) -> bool:
+def _is_about(fields: Fields, pattern: str) -> bool:
     paths = [fields.get("path"), fields.get("ref")]
     if any(isinstance(path, str) and fnmatch.fnmatchcase(path, pattern) for path in paths):
         return True

@@ -12,8 +12,8 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping
 
 from doctrine.text import say
+from specify_cli.record.seal import Fields
 
-Fields = Mapping[str, object]
 Place = tuple[str, int]
 TOP: Place = ("", 0)
 # What a program asks a run for: event → the member that names it. Those of the run stand in no

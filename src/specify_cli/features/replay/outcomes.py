@@ -10,9 +10,7 @@ from typing import NamedTuple
 from specify_cli.record.event_table import EVENTS
 from specify_cli.record.reading.views import View, get_seq, pick
 from specify_cli.record.record import is_stand_in
-
-Fields = Mapping[str, object]
-
+from specify_cli.record.seal import Fields
 
 Get = Callable[[str], bytes]
 
@@ -88,8 +86,8 @@ class Code(NamedTuple):
     """The versions of the code that decided and of the code that decides now, `build` among
     them."""
 
-    recorded: Mapping[str, object]
-    current: Mapping[str, object]
+    recorded: Fields
+    current: Fields
 
     def drift(self, part: str) -> tuple[str, ...]:
         """Return where the code of a part is not the one that decided, each as `name then ->

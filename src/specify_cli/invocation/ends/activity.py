@@ -16,6 +16,7 @@ from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 from specify_cli.durable import YEAR_10000
 from specify_cli.errors import InvocationError
 from specify_cli.record.reading.views import fields_of, read_file
+from specify_cli.record.seal import Fields
 from specify_cli.storage.index import Index
 from specify_cli.storage.store import FileRecordStore
 
@@ -99,9 +100,7 @@ class Activity(NamedTuple):
         )
 
 
-def read_activity(
-    lines: Iterable[Mapping[str, object]], now: int, *, with_open: bool = True
-) -> Activity:
+def read_activity(lines: Iterable[Fields], now: int, *, with_open: bool = True) -> Activity:
     """Return the calls of a record that can change files, with their times, and its edits.
 
     `lines` are fields in order, and `now` is in ms. With `with_open`, a call without an end still
@@ -111,7 +110,7 @@ def read_activity(
     too; another that states no duration is assumed to have run for five seconds.
     """
     calls: list[Call] = []
-    open_calls: dict[str, Mapping[str, object]] = {}
+    open_calls: dict[str, Fields] = {}
     readers: set[str] = set()
     left_running: dict[str, Call] = {}
     spans: dict[str, Span] = {}
@@ -159,7 +158,7 @@ def _is_read(tool: str) -> bool:
     return name_deed(tool) in ("read", "search", "plan")
 
 
-def _make_call(line: Mapping[str, object], begin: int, end: int) -> Call:
+def _make_call(line: Fields, begin: int, end: int) -> Call:
     """Return the call in a line. `begin` counts if the line is that of its result."""
     if line.get("event") == "tool_call":
         begin = read_moment(line.get("claimed_at", line.get("at"))) or begin

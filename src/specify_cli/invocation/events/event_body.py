@@ -20,7 +20,7 @@ from doctrine.light_imports import TYPE_CHECKING, NamedTuple, sha256
 from doctrine.text import get_object, make_encodable, name_kind, say, spell
 from specify_cli.record.event_table import EVENTS, Member
 from specify_cli.record.record import dedupe_bytes, is_durable
-from specify_cli.record.seal import MAX_INTEGER, digest_of, is_digest, open_line
+from specify_cli.record.seal import MAX_INTEGER, Fields, digest_of, is_digest, open_line
 from specify_cli.redaction.capture import CapturedSide, DigestKey, apply_mode
 from specify_cli.redaction.json_values import ForeignError, foreign_text
 from specify_cli.redaction.redact import RedactionError, RuleSet, redact
@@ -105,7 +105,7 @@ _NOT_COMPARED |= {"from", "ordinal", "call_id", "idempotency_key", "witness", "c
 
 def compose_event(
     event: str,
-    payload: Mapping[str, object],
+    payload: Fields,
     settings: Settings,
     *,
     new_id: Callable[[], str],
@@ -196,7 +196,7 @@ def gap(reason: str, what: str, *, count: int = 1, message: str = "") -> dict[st
     }
 
 
-def find_line(data: bytes, key: str) -> Mapping[str, object] | None:
+def find_line(data: bytes, key: str) -> Fields | None:
     """Return the fields of the whole line with a dedupe key; None if there is none.
 
     The key is searched in the bytes, so a long record is not parsed. A line whose seal does not
@@ -216,7 +216,7 @@ def find_line(data: bytes, key: str) -> Mapping[str, object] | None:
     return None
 
 
-def conflict_gap(data: bytes, key: str, body: Mapping[str, object]) -> dict[str, object] | None:
+def conflict_gap(data: bytes, key: str, body: Fields) -> dict[str, object] | None:
     """Return the gap for an event whose dedupe key the record already has with another body; None
     for the same body.
 
@@ -293,7 +293,7 @@ def find_known(
     return BatchState(tuple(events), tuple(body for body in conflicts if body is not None), change)
 
 
-def change_gap(started: Mapping[str, object], settings: Settings) -> dict[str, object] | None:
+def change_gap(started: Fields, settings: Settings) -> dict[str, object] | None:
     """Return the gap for capture modes or redaction rules that have changed since the record began;
     None without a change.
 
@@ -319,7 +319,7 @@ def change_gap(started: Mapping[str, object], settings: Settings) -> dict[str, o
 
 
 def other_writer(
-    started: Mapping[str, object], writer: Mapping[str, str], rules: RuleSet
+    started: Fields, writer: Mapping[str, str], rules: RuleSet
 ) -> dict[str, str] | None:
     """Return the masked `writer` if it did not open the record; None if it did.
 
@@ -362,9 +362,7 @@ def without_objects(composed: Composed, reason: str) -> Composed:
     return Composed(body, (), (*composed.gaps, *gaps))
 
 
-def _refuse_foreign_members(
-    event: str, fields: Mapping[str, Member], payload: Mapping[str, object]
-) -> None:
+def _refuse_foreign_members(event: str, fields: Mapping[str, Member], payload: Fields) -> None:
     """Raise PayloadError for a member that the event does not have, or that only the recorder
     computes."""
     for name in payload:

@@ -8,7 +8,7 @@ for span in run.spans:
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
@@ -17,6 +17,7 @@ from specify_cli.errors import CallerError
 from specify_cli.record.reading.coverage import list_unseen
 from specify_cli.record.reading.timeline import Entry, make_timeline, moment_of
 from specify_cli.record.reading.usage import find_model
+from specify_cli.record.seal import Fields
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # The last nanosecond that a signed 64-bit integer counts, in the year 2262.
@@ -44,8 +45,8 @@ class Run(NamedTuple):
     export left out."""
 
     invocation_id: str
-    started: Mapping[str, object]
-    completed: Mapping[str, object]
+    started: Fields
+    completed: Fields
     tip: str | None
     spans: tuple[Span, ...]
     not_seen: tuple[str, ...]
@@ -72,8 +73,8 @@ class Run(NamedTuple):
 
 
 def read_run(
-    lines: Iterable[Mapping[str, object]],
-    annexes: Iterable[Mapping[str, object]] = (),
+    lines: Iterable[Fields],
+    annexes: Iterable[Fields] = (),
     tip: str | None = None,
     withheld: int = 0,
 ) -> Run:
@@ -101,7 +102,7 @@ def read_run(
     )
 
 
-def _place(lines: list[Mapping[str, object]], closed: int | None) -> tuple[Span, ...]:
+def _place(lines: list[Fields], closed: int | None) -> tuple[Span, ...]:
     """Place each entry in time; one without a readable time comes with the one before it. What
     never ended lasts until the run was `closed`."""
     moments = [moment for line in lines if (moment := _read_nanos(moment_of(line))) is not None]

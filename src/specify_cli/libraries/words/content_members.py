@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Set
 
 from specify_cli.record.event_table import EVENTS
-from specify_cli.record.seal import ALWAYS_LEFT
+from specify_cli.record.seal import ALWAYS_LEFT, Fields
 
 # Kinds of members that hold what people and tools said.
 _SAID = frozenset(("captured", "digested", "message", "note"))
@@ -45,7 +45,7 @@ _KEPT = {
 }
 
 
-def list_said(fields: Mapping[str, object], sides: Set[str] | None = None) -> set[str]:
+def list_said(fields: Fields, sides: Set[str] | None = None) -> set[str]:
     """Return the members of a line that hold what people and tools said, of these capture sides.
 
     Texts of files that were changed are a side of their own, *files*.
@@ -75,7 +75,7 @@ def list_losable() -> set[str]:
     }
 
 
-def list_unknown(fields: Mapping[str, object]) -> set[str]:
+def list_unknown(fields: Fields) -> set[str]:
     """Return the members of a line that this version does not know: they can hold anything."""
     event = EVENTS.get(str(fields.get("event")))
     stems = () if event is None else event.members
@@ -83,7 +83,7 @@ def list_unknown(fields: Mapping[str, object]) -> set[str]:
     return {*fields} - known - KEPT
 
 
-def add_derived(fields: Mapping[str, object], names: Set[str]) -> set[str]:
+def add_derived(fields: Fields, names: Set[str]) -> set[str]:
     """Return members with those of the line that would give them away to whoever tries guesses."""
     wider = set(names)
     for name in names:
@@ -92,7 +92,7 @@ def add_derived(fields: Mapping[str, object], names: Set[str]) -> set[str]:
     return (wider & fields.keys()) - list_permanent(fields)
 
 
-def list_permanent(fields: Mapping[str, object]) -> frozenset[str]:
+def list_permanent(fields: Fields) -> frozenset[str]:
     """Return the members that no erasure takes from a line. `after` is the links of most lines, and
     the text of a file in one of a patch."""
     return _KEPT.get(str(fields.get("event")), KEPT)

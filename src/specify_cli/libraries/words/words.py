@@ -8,10 +8,10 @@ match_query('token "login test"')  # an FTS5 query that can only be a query
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from doctrine.text import say
-from specify_cli.record.seal import erased_members
+from specify_cli.record.seal import Fields, erased_members
 
 # Members nobody looks for: order, links between lines, and what another column of the index holds.
 _UNSEARCHED = frozenset(
@@ -51,12 +51,12 @@ _QUERY = re.compile(r'"([^"]*)"?|(\S+)')
 _WORDS = re.compile(r"\w+")
 
 
-def text_of(fields: Mapping[str, object]) -> str:
+def text_of(fields: Fields) -> str:
     """Return the words of a line: every text in it but digests, ids and times."""
     return _NOISE.sub("", "\n".join(_find_texts(fields)))
 
 
-def _find_texts(fields: Mapping[str, object]) -> Iterator[str]:
+def _find_texts(fields: Fields) -> Iterator[str]:
     event = fields.get("event")
     if event == "policy_snapshot_ref" or (
         event == "retrieval_request" and fields.get("request_id") == "context"
@@ -76,7 +76,7 @@ def _find_texts(fields: Mapping[str, object]) -> Iterator[str]:
             waiting += value
 
 
-def marks_of(fields: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+def marks_of(fields: Fields) -> Iterator[tuple[str, str]]:
     """Yield what a filter can ask for: paths, tools, commits and rules; which of the rules stood in
     front of the agent, not offered by their titles alone (`front`); and of which events values were
     erased, or stand whole in an object alone (`cut`)."""
@@ -125,7 +125,7 @@ def _read_query(text: str) -> Iterator[tuple[list[str], bool]]:
             yield words, word.endswith("*")
 
 
-def cut_snippet(fields: Mapping[str, object], text: str, width: int = 100) -> str:
+def cut_snippet(fields: Fields, text: str, width: int = 100) -> str:
     """Return the part of a line in which the words of a query stand."""
     one_line_text = " ".join(text_of(fields).split())
     words = [word for part, _ in _read_query(text) for word in part]

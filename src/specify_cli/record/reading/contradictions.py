@@ -19,10 +19,10 @@ from specify_cli.record.reading.patch_lines import (
     digest_line,
     read_lines_member,
 )
-from specify_cli.record.seal import SealError, digest_of
+from specify_cli.record.seal import Fields, SealError, digest_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
 _CAPTURED_MEMBERS = list_members("captured")
 # The events that state a digest of what they hold.
@@ -34,7 +34,7 @@ STATING = frozenset(
 _ESCAPED_SURROGATE = r"\\ud[89a-f]"
 
 
-def find_contradictions(fields: Mapping[str, object]) -> Iterator[str]:
+def find_contradictions(fields: Fields) -> Iterator[str]:
     """Yield one sentence for each digest in a line that does not fit the text beside it.
 
     `fields` are those of a whole line whose event is in `STATING`. A text that the line holds in
@@ -85,7 +85,7 @@ def _is_digest_right(captured: object, stated: object) -> bool:
     )
 
 
-def _check_result(fields: Mapping[str, object]) -> Iterator[str]:
+def _check_result(fields: Fields) -> Iterator[str]:
     """Yield that a search's `result_hash` is of another result than the one that stands in its
     line."""
     if "result_hash" not in fields:
@@ -100,7 +100,7 @@ def _check_result(fields: Mapping[str, object]) -> Iterator[str]:
         yield "result_hash is not the SHA-256 of its hits and filters"
 
 
-def _check_lines(fields: Mapping[str, object]) -> Iterator[str]:
+def _check_lines(fields: Fields) -> Iterator[str]:
     """Yield that the digests of a patch's lines are of other lines than those of the diff or texts
     it holds."""
     diff, before, after = (_read_whole(fields.get(name)) for name in ("diff", "before", "after"))

@@ -13,9 +13,10 @@ from __future__ import annotations
 from doctrine.light_imports import TYPE_CHECKING
 from specify_cli.record.reading.printed_context import UNREAD
 from specify_cli.record.record import is_stand_in
+from specify_cli.record.seal import Fields
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
 # What a capture mode leaves out of a side.
 _LEFT_OUT = {"off": "capture is off", "hash": "captured as a digest alone"}
@@ -23,7 +24,7 @@ _LEFT_OUT = {"off": "capture is off", "hash": "captured as a digest alone"}
 _ONE_VOICE = frozenset(("gemini", "antigravity"))
 
 
-def list_unseen(started: Mapping[str, object], lines: Iterable[Mapping[str, object]]) -> list[str]:
+def list_unseen(started: Fields, lines: Iterable[Fields]) -> list[str]:
     """Return what a record does not hold: sides that were not captured, and kinds of events that
     nobody reported.
 
@@ -46,7 +47,7 @@ def list_unseen(started: Mapping[str, object], lines: Iterable[Mapping[str, obje
     return narrowed + left_out + _list_untold(started, lines)
 
 
-def _list_untold(started: Mapping[str, object], lines: Iterable[Mapping[str, object]]) -> list[str]:
+def _list_untold(started: Fields, lines: Iterable[Fields]) -> list[str]:
     """Return which events of an agent's work nobody reported.
 
     Each has a name for people and a test. Where lines are withheld only the tests of the first line

@@ -23,9 +23,10 @@ from specify_cli.record.reading.checks import (
     read_run,
 )
 from specify_cli.record.reading.timeline import Entry, make_timeline
+from specify_cli.record.seal import Fields
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 # Behind these a turn is not at its end.
 _WORK = ("prompt", "tool_call", "tool_result", "patch_apply", "turn")
@@ -53,9 +54,7 @@ class Remark(NamedTuple):
         return f"{self.text} ({lines} {', '.join(map(str, self.seqs))})" if self.seqs else self.text
 
 
-def note_done(
-    lines: Sequence[Mapping[str, object]], commands: Sequence[str] = ()
-) -> tuple[Remark, ...]:
+def note_done(lines: Sequence[Fields], commands: Sequence[str] = ()) -> tuple[Remark, ...]:
     """Return the remarks about a record that was closed as done; none for any other record.
 
     `lines` are the fields of its lines. `commands` are the charter's test commands, as
@@ -84,7 +83,7 @@ class CheckState(NamedTuple):
     record: str | None = None
 
 
-def judge_tests(lines: Sequence[Mapping[str, object]], commands: Sequence[str] = ()) -> CheckState:
+def judge_tests(lines: Sequence[Fields], commands: Sequence[str] = ()) -> CheckState:
     """Return how the work was tested after its last change.
 
     `lines` are the fields of a record and its annexes, open or closed. `commands` are test commands
@@ -95,7 +94,7 @@ def judge_tests(lines: Sequence[Mapping[str, object]], commands: Sequence[str] =
 
 
 def judge_later_tests(
-    lines: Sequence[Mapping[str, object]], since: str, commands: Sequence[str] = ()
+    lines: Sequence[Fields], since: str, commands: Sequence[str] = ()
 ) -> CheckState | None:
     """Return the result of the test runs in another record of a session that began after `since`
     (RFC 3339): a run that passed, otherwise the last run; None if there are no runs.
@@ -114,7 +113,7 @@ def judge_later_tests(
     return CheckState(check.shows, _cut(check.entry.about))
 
 
-def judge_end(events: Sequence[Mapping[str, object]]) -> str:
+def judge_end(events: Sequence[Fields]) -> str:
     """Return the outcome of a session that nobody closed, from its last events.
 
     It is `done` if the agent came to the end of its turn, `failed` after an error, otherwise
@@ -279,7 +278,7 @@ class RemarkSources:
             self.newest[entry.name, entry.about] = run
 
 
-def _show(lines: Sequence[Mapping[str, object]], commands: Sequence[str]) -> RemarkSources:
+def _show(lines: Sequence[Fields], commands: Sequence[str]) -> RemarkSources:
     """Return the sources of a whole record."""
     sources = RemarkSources(commands)
     for at, entry in enumerate(make_timeline(lines)):

@@ -24,6 +24,7 @@ from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 from doctrine.text import say
 from specify_cli.record.event_table import EVENTS
 from specify_cli.record.reading.views import View, get_seq
+from specify_cli.record.seal import Fields
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -62,8 +63,8 @@ class Entry(NamedTuple):
     duration_ms: int | None
     agent: str | None
     within: int | None
-    fields: Mapping[str, object]
-    end_fields: Mapping[str, object]
+    fields: Fields
+    end_fields: Fields
 
     @property
     def bad(self) -> bool:
@@ -71,7 +72,7 @@ class Entry(NamedTuple):
         return (self.status or "").partition(" (")[0] in BAD
 
 
-def make_timeline(events: Sequence[Mapping[str, object]]) -> Sequence[Entry]:
+def make_timeline(events: Sequence[Fields]) -> Sequence[Entry]:
     """Return the entries of a record in the order they began; an end without a beginning is an
     entry of its own.
 
@@ -107,7 +108,7 @@ class _Pairs(NamedTuple):
     first_ends: Mapping[int, int]
 
 
-def _pair_lines(events: Sequence[Mapping[str, object]]) -> _Pairs:
+def _pair_lines(events: Sequence[Fields]) -> _Pairs:
     """Return which lines begin and end each entry of a timeline.
 
     Places are positions among the entries, numbers are positions among the lines. In `within` and
@@ -158,7 +159,7 @@ def _pair_lines(events: Sequence[Mapping[str, object]]) -> _Pairs:
     return _Pairs(first_lines, last_lines, within, first_ends)
 
 
-def _begin(number: int, fields: Mapping[str, object], within: int | None) -> Entry:
+def _begin(number: int, fields: Fields, within: int | None) -> Entry:
     """Return the entry that a line begins. `within` is the place of the step around it.
 
     Without an end, a call or a step has the status `open`.
@@ -185,7 +186,7 @@ def _begin(number: int, fields: Mapping[str, object], within: int | None) -> Ent
     )
 
 
-def _end(entry: Entry, number: int, fields: Mapping[str, object]) -> Entry:
+def _end(entry: Entry, number: int, fields: Fields) -> Entry:
     """Return an entry with its end: status, duration, and the fields of the line `number`.
 
     A duration that the program measured counts before one from the times of the two lines.
@@ -208,7 +209,7 @@ def _end(entry: Entry, number: int, fields: Mapping[str, object]) -> Entry:
     )
 
 
-def _read_status(kind: str, fields: Mapping[str, object]) -> object:
+def _read_status(kind: str, fields: Fields) -> object:
     """Return how an entry ended, as its line says it; None where nothing says it."""
     if kind == "step_failed" or (
         kind in ("patch_apply", "model_call") and fields.get("ok") is False
@@ -226,7 +227,7 @@ def _read_status(kind: str, fields: Mapping[str, object]) -> object:
     return None
 
 
-def _read_name(kind: str, fields: Mapping[str, object]) -> str:
+def _read_name(kind: str, fields: Fields) -> str:
     """Return what an entry is called: the tool, the step, the model; else what the event is."""
     for key in ("tool", "step", "gate", "model", "kind", "path", "error_code", "rule_id", "label"):
         if kind in EVENTS and key in EVENTS[kind].highlights and fields.get(key) is not None:
@@ -234,7 +235,7 @@ def _read_name(kind: str, fields: Mapping[str, object]) -> str:
     return kind
 
 
-def _describe(kind: str, fields: Mapping[str, object]) -> str:
+def _describe(kind: str, fields: Fields) -> str:
     """Return what an entry is about in a few words: of a call its arguments, of an edit the
     path."""
     if kind == "withheld":
@@ -261,7 +262,7 @@ def _describe(kind: str, fields: Mapping[str, object]) -> str:
     return " ".join(filter(None, parts))
 
 
-def _describe_reconciled(fields: Mapping[str, object]) -> str:
+def _describe_reconciled(fields: Fields) -> str:
     """Return the counts of a comparison with a witness; those of 0 are left out."""
     counts = (
         f"{say(fields[name])} {name}"
@@ -283,9 +284,7 @@ def _find_gist(head: str) -> str:
         return match[1]
 
 
-def _find_step(
-    fields: Mapping[str, object], open_steps: Mapping[tuple[str, str], int], kind: str
-) -> int | None:
+def _find_step(fields: Fields, open_steps: Mapping[tuple[str, str], int], kind: str) -> int | None:
     """Return the place of the open step that a line is in; None if it is in none.
 
     A line of work in a thread of its own names its step with the ordinal (`within`), because
@@ -307,7 +306,7 @@ def _find_step(
     return None
 
 
-def moment_of(fields: Mapping[str, object]) -> str | None:
+def moment_of(fields: Fields) -> str | None:
     """Return the time that a line states, RFC 3339; None for a line without one, such as a
     stand-in.
 

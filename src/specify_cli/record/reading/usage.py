@@ -15,11 +15,11 @@ from decimal import Decimal, InvalidOperation
 
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 from doctrine.text import get_object, say
+from specify_cli.record.seal import Fields
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    Fields = Mapping[str, object]
 
 PRICED = ("input", "cache_read", "cache_write", "output")
 # The kinds of tokens in the order they are shown; `cached` is of older records.
@@ -93,7 +93,7 @@ class UsageRow(NamedTuple):
     estimated_at: str | None
 
 
-def describe_usage(row: Mapping[str, object]) -> str:
+def describe_usage(row: Fields) -> str:
     """Return a row, as JSON has it, in words.
 
     `row` is an item of `usage` of docs/schemas/invocation.json.

@@ -19,10 +19,10 @@ from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 from doctrine.text import count, say
 from specify_cli.record.reading.checks import FAILED, count_failed, judge_check
 from specify_cli.record.reading.timeline import Entry
-from specify_cli.record.seal import erased_members
+from specify_cli.record.seal import Fields, erased_members
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
 # How a deed ended badly.
 BAD = ("failed", "denied")
@@ -129,7 +129,7 @@ def shorten_paths(text: str, root: str) -> str:
     return _HOME.sub("~", text)
 
 
-def find_root(lines: Iterable[Mapping[str, object]], root: str) -> str:
+def find_root(lines: Iterable[Fields], root: str) -> str:
     """Return the project's folder at the time of the record; `root` if the record does not show it.
 
     A call names its file by an absolute path, and the patch it made by a path below the project:
@@ -230,7 +230,7 @@ def read_outcome(entry: Entry) -> str:
     return status if status in ("open", "unknown") else "ok"
 
 
-def list_limits(fields: Mapping[str, object]) -> list[str]:
+def list_limits(fields: Fields) -> list[str]:
     """Return the limits of a line as texts for people: which parts are masked, cut, not kept,
     withheld or erased, and which other session wrote it.
 
@@ -324,7 +324,7 @@ def cut(text: str, size: int) -> str:
     return text if len(text) <= size else f"{text[: size - 1]}…"
 
 
-def _count_lines(fields: Mapping[str, object]) -> tuple[int | None, int | None]:
+def _count_lines(fields: Fields) -> tuple[int | None, int | None]:
     """Return how many lines came and went, where the record tells it."""
     marks = fields.get("lines")
     if isinstance(marks, str):

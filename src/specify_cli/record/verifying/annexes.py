@@ -12,7 +12,7 @@ last line of the opening, which never changes.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 
 from doctrine.text import say
 from specify_cli.record.event_table import ANNEX_EVENTS, ORDERS
@@ -29,6 +29,7 @@ from specify_cli.record.record import integer_at
 from specify_cli.record.seal import (
     TIME_PATTERN,
     VERSIONS,
+    Fields,
     erased_members,
     open_line,
     seal_at_end,
@@ -66,7 +67,7 @@ def add_annexes(
     all_objects = list(report.objects)
     seals = list(report.trail.annexes)
     erased = list(report.erased)
-    orders: list[tuple[str, Mapping[str, object]]] = []
+    orders: list[tuple[str, Fields]] = []
     lone_calls = report.trail.lone_calls
     for file, data in annexes:
         seal = seal_at_end(data)
@@ -104,7 +105,7 @@ def add_annexes(
     return judge_erasures(report, orders, shows_seal) if orders else report
 
 
-def count_lone_calls(fields: Mapping[str, object]) -> int:
+def count_lone_calls(fields: Fields) -> int:
     """Return by how many an annex changes the number of calls that only one witness reported: a
     transcript that was compared with the record confirms some, or adds one of its own.
 

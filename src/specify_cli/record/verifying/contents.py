@@ -19,7 +19,6 @@ prepare a record with such ids.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping
 
 from doctrine.text import say
 from specify_cli.record.event_table import EVENTS
@@ -38,7 +37,7 @@ from specify_cli.record.reading.contradictions import STATING, find_contradictio
 from specify_cli.record.reading.evidence import CONTRADICTIONS
 from specify_cli.record.reading.hash_table import HashTable
 from specify_cli.record.record import Tip, genesis_tip
-from specify_cli.record.seal import ERASED
+from specify_cli.record.seal import ERASED, Fields
 from specify_cli.record.verifying.named_objects import OBJECT_MEMBERS, named_objects
 
 KNOWN = frozenset(EVENTS)
@@ -301,12 +300,12 @@ class Contents:
             )
 
 
-def _is_of_transcript(fields: Mapping[str, object]) -> bool:
+def _is_of_transcript(fields: Fields) -> bool:
     """Return whether a line comes from a program's transcript; no payload can set that member."""
     return fields.get("witness") == "transcript"
 
 
-def _read_links(fields: Mapping[str, object], seq: int | None) -> tuple[Citation, ...]:
+def _read_links(fields: Fields, seq: int | None) -> tuple[Citation, ...]:
     """Return the closings of other records that a line names in `after` (docs/format.md §11)."""
     seals, ids = fields.get("after"), fields.get("after_of")
     if not isinstance(seals, list) or not isinstance(ids, list):

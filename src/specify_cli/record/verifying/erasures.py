@@ -11,13 +11,13 @@ names members that are still there, the finding is ERASURE_PENDING.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from doctrine.text import count, say
 from specify_cli.record import layout
 from specify_cli.record.findings import ErasedLine, RecordReport, finding
-from specify_cli.record.seal import Line, erased_members, is_digest
+from specify_cli.record.seal import Fields, Line, erased_members, is_digest
 
 
 class Row(NamedTuple):
@@ -32,7 +32,7 @@ class Row(NamedTuple):
     digest: str
 
 
-def read_rows(fields: Mapping[str, object]) -> tuple[Row, ...] | None:
+def read_rows(fields: Fields) -> tuple[Row, ...] | None:
     """Return a row for each line that an annex lists as erased; None if the list is malformed.
 
     `fields` are those of the annex. `seal` and `digest` of a row must have the form of digests;
@@ -68,7 +68,7 @@ def make_row(line: Line) -> dict[str, object]:
 
 def judge_erasures(
     report: RecordReport,
-    annexes: Sequence[tuple[str, Mapping[str, object]]],
+    annexes: Sequence[tuple[str, Fields]],
     holds: Callable[[str], bool] | None,
 ) -> RecordReport:
     """Return the report of a record after its annexes account for erased members.
@@ -126,9 +126,7 @@ def judge_erasures(
     return report._replace(findings=tuple(remaining), erased_objects=tuple(sorted(objects)))
 
 
-def find_hold(
-    annexes: Sequence[Mapping[str, object]], at: str = "9999-12-31T23:59:59.999Z"
-) -> Mapping[str, object] | None:
+def find_hold(annexes: Sequence[Fields], at: str = "9999-12-31T23:59:59.999Z") -> Fields | None:
     """Return a hold that is in force on a record at a time; None where none is.
 
     `annexes` and `at` are as for `list_in_force`.
@@ -136,9 +134,7 @@ def find_hold(
     return next(iter(list_in_force(annexes, at)), None)
 
 
-def list_in_force(
-    annexes: Sequence[Mapping[str, object]], at: str = "9999-12-31T23:59:59.999Z"
-) -> list[Mapping[str, object]]:
+def list_in_force(annexes: Sequence[Fields], at: str = "9999-12-31T23:59:59.999Z") -> list[Fields]:
     """Return the holds that are in force on a record at a time; there can be several, one from each
     clone.
 
@@ -154,7 +150,7 @@ def list_in_force(
     return [one for one in holds if one.get("~") not in over]
 
 
-def _say_order(fields: Mapping[str, object]) -> str:
+def _say_order(fields: Fields) -> str:
     """Return who ordered an erasure and why, as findings say it."""
     rule = fields.get("rule")
     by = f"rule {say(rule)}" if rule is not None else say(fields.get("ordered_by"))
