@@ -248,13 +248,12 @@ def read_folder(
     suffixes: tuple[str, ...],
     *,
     skip: tuple[str, ...] = (),
-    max_bytes: int = MAX_BYTES,
 ) -> tuple[tuple[SourceFile, ...], tuple[Problem, ...]]:
     """Return every file below a relative folder whose name ends in one of the suffixes (and in none
     to skip).
 
     `path` is relative to `root`. No link is followed. Files are sorted by path, each with at most
-    `max_bytes`; one that is larger or cannot be read is a problem instead.
+    `MAX_BYTES`; one that is larger or cannot be read is a problem instead.
     """
     files = _Sources()
     problems: list[Problem] = []
@@ -264,7 +263,7 @@ def read_folder(
         return (), (error.problem,)
     if folder is not None:
         try:
-            _read_below(folder, path, (suffixes, skip), max_bytes, files, problems, 1)
+            _read_below(folder, path, (suffixes, skip), files, problems, 1)
         finally:
             os.close(folder)
     return tuple(files), tuple(problems)
@@ -314,7 +313,6 @@ def _read_below(
     folder: int,
     path: str,
     names: tuple[tuple[str, ...], tuple[str, ...]],
-    max_bytes: int,
     files: _Sources,
     problems: list[Problem],
     level: int,
@@ -343,7 +341,7 @@ def _read_below(
                     continue
                 inner = os.open(name, _FOLDER_FLAGS, dir_fd=folder)
                 try:
-                    _read_below(inner, inner_path, names, max_bytes, files, problems, level + 1)
+                    _read_below(inner, inner_path, names, files, problems, level + 1)
                 finally:
                     os.close(inner)
             elif name.endswith(names[0]) and not name.endswith(names[1]):
@@ -354,7 +352,7 @@ def _read_below(
                         Problem(where, None, reason, "remove files that are not needed")
                     )
                     return
-                source = _read_at(folder, name, inner_path, max_bytes)
+                source = _read_at(folder, name, inner_path, MAX_BYTES)
                 if source is not None:
                     files.append(source)
                     files.size += len(source.data)

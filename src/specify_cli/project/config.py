@@ -166,6 +166,7 @@ def _find_secrets(text: str, rules: RuleSet) -> list[tuple[str, int]]:
 
 
 # The protections in force if the accepted ones cannot be read.
+_MAX_REQUEST = 1024 * 1024
 _RECORD_NOTHING = Protections(capture=dict.fromkeys(SIDES, "off"))
 
 
@@ -439,11 +440,11 @@ def _invalid(where: str, expected: str, actual: str) -> StoredDataError:
     )
 
 
-def valid_request(text: str, limit: int = 1024 * 1024) -> str:
+def valid_request(text: str) -> str:
     """Return the request itself. Raises CallerError for NUL, lone surrogates, oversize or no text
     at all.
 
-    `limit` is in bytes of UTF-8. The codes are REQUEST_INVALID, REQUEST_TOO_LARGE and
+    At most 1 MiB of UTF-8 is taken. The codes are REQUEST_INVALID, REQUEST_TOO_LARGE and
     EMPTY_REQUEST.
 
     The text comes back unchanged, so what is recorded is what was said, but for masks.
@@ -457,10 +458,10 @@ def valid_request(text: str, limit: int = 1024 * 1024) -> str:
             "Unicode text",
             "send the request as UTF-8, for example: spec-kitty do - < request.txt",
         ) from error
-    if size > limit:
+    if size > _MAX_REQUEST:
         raise CallerError(
             "REQUEST_TOO_LARGE",
-            f"the request has {size} bytes; at most {limit} are taken",
+            f"the request has {size} bytes; at most {_MAX_REQUEST} are taken",
             "put the material into a file of the project and name that file in a shorter request",
         )
     if "\0" in text:

@@ -158,7 +158,7 @@ def rule_set(user: Collection[tuple[str, str]], allow: Collection[str] = ()) -> 
         )
     rules = []
     for rule_id, pattern in sorted(user):
-        if not _is_rule_id(rule_id):
+        if compiled(r"[a-z0-9][a-z0-9-]{0,63}").fullmatch(rule_id) is None:
             raise RuleError(f"rule {rule_id!r}: an id is [a-z0-9][a-z0-9-]{{0,63}}")
         if rule_id in shipped.ids:
             raise RuleError(f"rule {rule_id}: this id is taken by a shipped rule")
@@ -230,11 +230,6 @@ def _generate_random_values() -> Iterator[str]:
             for length in (8, 10, 12, 14, 16, 20, 22, 24, 28, 32, 36, 40, 43, 44, 48, 56, 64, 128)
         )
     yield "9f1c2b7e-4d3a-4c55-8e21-0b6f7a9d1c34"
-
-
-def _is_rule_id(text: str) -> bool:
-    """Return whether a text can be a rule's id, and so stand in a mask."""
-    return compiled(r"[a-z0-9][a-z0-9-]{0,63}").fullmatch(text) is not None
 
 
 def _compile_re2(what: str, pattern: str) -> Any:

@@ -109,13 +109,9 @@ def write_json_lines(values: Iterable[object]) -> None:
     _write_pieces(1, (f"{_escape_json(line)}\n" for line in lines))
 
 
-def write_text(text: str, *, styled: bool = False) -> None:
-    """Write text to stdout, escaped; a `styled` text comes from `render` with its cells escaped
-    already.
-
-    Raises EnvironmentFault ACCESS_FAILED, BrokenPipeError.
-    """
-    printable = text if styled else "\n".join(_fit(escape(text).split("\n"), 1))
+def write_text(text: str) -> None:
+    """Write text to stdout, escaped. Raises EnvironmentFault ACCESS_FAILED, BrokenPipeError."""
+    printable = "\n".join(_fit(escape(text).split("\n"), 1))
     _write(1, printable if printable.endswith("\n") else printable + "\n")
 
 

@@ -72,7 +72,16 @@ def synthesize(values: Values) -> int:
             {
                 "dry_run": bool(values["dry_run"]),
                 "answers": answers,
-                "files": [_describe_draft(draft, written) for draft in drafts],
+                "files": [
+                    {
+                        "path": draft.path,
+                        "state": draft.state,
+                        "written": draft.path in written,
+                        "content": draft.data.decode(),
+                        "diff": draft.diff or None,
+                    }
+                    for draft in drafts
+                ],
                 "notes": notes,
             }
         )
@@ -293,16 +302,6 @@ def _ask_which(drafts: Sequence[Draft], person: Person | None, *, force: bool) -
             if person and person.agrees(f"Replace {path} as shown above?", default=False)
         ]
     return new.union(different)
-
-
-def _describe_draft(draft: Draft, written: set[str]) -> dict[str, object]:
-    return {
-        "path": draft.path,
-        "state": draft.state,
-        "written": draft.path in written,
-        "content": draft.data.decode(),
-        "diff": draft.diff or None,
-    }
 
 
 def _describe_outcome(drafts: Sequence[Draft], written: set[str], *, dry: bool, offer: bool) -> str:

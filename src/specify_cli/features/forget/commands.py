@@ -129,13 +129,13 @@ def _read_text(path: str) -> str:
         ) from error
 
 
-def _read_order(project: Project, values: Values, rule: str | None = None) -> Order:
+def _read_order(project: Project, values: Values) -> Order:
     reason = shell.get_text(values, "reason")
     key, actor = shell.get_text(values, "key"), shell.caller().actor.actor_id
     top = find_worktree(project.root)
     if key is not None and top is not None:
         actor = (ask_git(top, "config", "user.email") or "").strip() or actor
-    return Order(actor, reason or "no reason given", key, rule)
+    return Order(actor, reason or "no reason given", key)
 
 
 def show_and_erase(

@@ -73,7 +73,11 @@ def bring_over(root: str, source: str, index: Index) -> BroughtOver:
             len([name for name in _list(f"{folder}/tasks") if re.match(r"WP[0-9]+.*\.md\Z", name)])
             for folder in _list_folders(f"{source}/kitty-specs")
         ),
-        tuple(folder for folder in _list_folders(f"{source}/packs") if _is_pack(folder)),
+        tuple(
+            folder
+            for folder in _list_folders(f"{source}/packs")
+            if os.path.isfile(f"{folder}/pack.yaml") or os.path.isdir(f"{folder}/directives")
+        ),
     )
 
 
@@ -135,7 +139,3 @@ def _list(folder: str) -> list[str]:
 
 def _list_folders(folder: str) -> list[str]:
     return [f"{folder}/{name}" for name in _list(folder) if os.path.isdir(f"{folder}/{name}")]
-
-
-def _is_pack(folder: str) -> bool:
-    return os.path.isfile(f"{folder}/pack.yaml") or os.path.isdir(f"{folder}/directives")

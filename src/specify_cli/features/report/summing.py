@@ -124,7 +124,11 @@ def add_up_runs(runs: Iterable[Run]) -> Report:
         pick(lambda run: run.outcome in _BAD),
         pick(lambda run: run.outcome == "open"),
         pick(lambda run: run.tests.partition(":")[0] in _UNTESTED),
-        pick(lambda run: bool(run.failed) and run.outcome == "done" and _is_green(run)),
+        pick(
+            lambda run: (
+                bool(run.failed) and run.outcome == "done" and run.tests.startswith("passed")
+            )
+        ),
         pick(lambda run: bool(run.unseen)),
         _share(listed, lambda run: (run.by,)),
         _share(listed, lambda run: (run.profile,)),
@@ -136,10 +140,6 @@ def add_up_runs(runs: Iterable[Run]) -> Report:
         _add_costs(listed),
         any(run.estimated for run in listed),
     )
-
-
-def _is_green(run: Run) -> bool:
-    return run.tests.startswith("passed")
 
 
 def _share(runs: Sequence[Run], list_names: Callable[[Run], Iterable[str]]) -> tuple[Share, ...]:

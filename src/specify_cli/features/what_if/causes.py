@@ -40,10 +40,6 @@ def read_config_then(opened: Opened) -> Fields:
     return get_object(opened.manifest, "config")
 
 
-def read_settings_then(opened: Opened) -> Fields:
-    return get_object(read_config_then(opened), "settings")
-
-
 def find_causes(
     project: Project,
     opened: Opened,
@@ -173,7 +169,7 @@ def _compare_policy(opened: Opened, live: ContextInputs) -> list[Change]:
 def _compare_config(project: Project, opened: Opened, live: ContextInputs) -> list[Change]:
     """Return where the config of today would have recorded or retrieved otherwise."""
     then = read_config_then(opened)
-    settings = _flatten(complete_settings(read_settings_then(opened)))
+    settings = _flatten(complete_settings(get_object(read_config_then(opened), "settings")))
     changes = list(_list_changes("settings", settings, _flatten(live.settings)))
     rules = project.config.redaction.digest
     # With other code the shipped rules may be others; that is no config.

@@ -280,7 +280,7 @@ class Search:
         try:
             for reading in _iter_unescaped(text):
                 _raise_to(most, self._look(reading))
-            if _is_json(text):
+            if text.lstrip()[:1] in _OPENERS:
                 try:
                     value = parse_foreign(text)
                     _raise_to(most, foreign_text(value, self._rules).counts)
@@ -320,10 +320,6 @@ def _list_texts(value: object) -> list[Text]:
         elif isinstance(item, (list, tuple)):
             pending += item
     return texts
-
-
-def _is_json(text: str) -> bool:
-    return text.lstrip()[:1] in _OPENERS
 
 
 def _is_deep(text: str) -> bool:

@@ -48,6 +48,8 @@ _PATHS = re.compile(
 )
 _MARKS = {"path": "path", "ref": "path", "tool": "tool", "rule_ref": "rule", "rule_id": "rule"}
 _QUERY = re.compile(r'"([^"]*)"?|(\S+)')
+# Of a snippet, in signs.
+_WIDTH = 100
 _WORDS = re.compile(r"\w+")
 
 
@@ -125,15 +127,15 @@ def _read_query(text: str) -> Iterator[tuple[list[str], bool]]:
             yield words, word.endswith("*")
 
 
-def cut_snippet(fields: Fields, text: str, width: int = 100) -> str:
+def cut_snippet(fields: Fields, text: str) -> str:
     """Return the part of a line in which the words of a query stand."""
     one_line_text = " ".join(text_of(fields).split())
     words = [word for part, _ in _read_query(text) for word in part]
     low = one_line_text.lower()
     places = [place for word in words if (place := low.find(word.lower())) >= 0]
-    start = max(0, min(places, default=0) - width // 4)
+    start = max(0, min(places, default=0) - _WIDTH // 4)
     return (
         ("…" if start else "")
-        + one_line_text[start : start + width]
-        + ("…" if len(one_line_text) > start + width else "")
+        + one_line_text[start : start + _WIDTH]
+        + ("…" if len(one_line_text) > start + _WIDTH else "")
     )

@@ -218,7 +218,9 @@ class Contents:
         inferred, tool = fields.get("inferred") is True, say(fields.get("tool", _UNNAMED))
         if self._is_harmed() or (inferred and first is not None):
             pass
-        elif first is not None and (_is_of_transcript(fields) or call_id in self.unsure):
+        elif first is not None and (
+            fields.get("witness") == "transcript" or call_id in self.unsure
+        ):
             pass  # the first result did not state the end of the call, this one does
         elif first is not None and first[1] != result and _ERASED_RESULT not in (first[1], result):
             what = f"call {call_id} has a result at seq {first[0]} and another at seq {seq}"
@@ -298,11 +300,6 @@ class Contents:
             self.add_finding(
                 "ID_MISMATCH", seq, offset, f"expected {self.invocation_id}, found {invocation_id}"
             )
-
-
-def _is_of_transcript(fields: Fields) -> bool:
-    """Return whether a line comes from a program's transcript; no payload can set that member."""
-    return fields.get("witness") == "transcript"
 
 
 def _read_links(fields: Fields, seq: int | None) -> tuple[Citation, ...]:
