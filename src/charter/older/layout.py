@@ -9,8 +9,10 @@ alike.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import Any
 
+from charter.inputs import ContextInputs
 from charter.layout import (
     describe_denied,
     describe_fetch,
@@ -22,15 +24,9 @@ from charter.layout import (
     render_artifact,
     truncate,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
-
-    from charter.inputs import ContextInputs
-    from charter.retrieval import Hit, Retrieval
-    from doctrine.agent_profiles.profile import AgentProfile
-    from doctrine.artifact import Artifact
+from charter.retrieval import Hit, Retrieval
+from doctrine.agent_profiles.profile import AgentProfile
+from doctrine.artifact import Artifact
 
 _LISTED_OMISSIONS = 8
 _CHARTER_SHARE = 60

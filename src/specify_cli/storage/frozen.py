@@ -14,7 +14,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from charter.doctrine_files import GRAPH_PATHS
 from charter.inputs import (
@@ -24,7 +24,7 @@ from charter.inputs import (
     POLICY_PATH,
     ContextInputs,
 )
-from charter.model import CharterError
+from charter.model import CharterError, Policy
 from charter.parse import parse_policy
 from charter.retrieval import deciding
 from doctrine.agent_profiles.profile import AgentProfile, ProfileError, parse_profile
@@ -35,10 +35,7 @@ from doctrine.yaml_reader import YamlError
 from specify_cli.errors import StoredDataError
 from specify_cli.record.seal import SealError, digest_of
 from specify_cli.routing.router import ProjectFacts, RouterTable
-
-if TYPE_CHECKING:
-    from charter.model import Policy
-    from specify_cli.storage.store import ObjectStore
+from specify_cli.storage.store import ObjectStore
 
 
 class Frozen(NamedTuple):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from doctrine import os
 from specify_cli import durable
@@ -37,9 +38,6 @@ from specify_cli.record import layout
 from specify_cli.room import Values
 from specify_cli.routing.registry import ProfileRegistry
 from specify_cli.storage.store import FileRecordStore
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 _ANSWER_BYTES = 65_536
 _INTERVIEW = f"{layout.LOCAL}/interview.json"

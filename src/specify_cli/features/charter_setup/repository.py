@@ -12,18 +12,14 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from doctrine import os
 from doctrine.git import find_worktree
 from doctrine.load import SourceError, read_source
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from typing import Any
-
-    Table = Mapping[str, Any]
+Table = Mapping[str, Any]
 
 _REQUIREMENT = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)")
 # A test by its name, as RSpec, Busted and Vitest have it.

@@ -11,6 +11,7 @@ from __future__ import annotations
 import fnmatch
 import json
 import re
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from doctrine import os
@@ -19,18 +20,12 @@ from specify_cli.features.charter_setup.existing_rules import FOR_FOLDERS
 from specify_cli.features.charter_setup.repository import (
     Manifests,
     Repository,
+    Table,
     get_table,
     read_json,
     read_manifests,
     read_toml,
 )
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-    from typing import Any
-
-    Table = Mapping[str, Any]
 
 MAX_PACKAGES = 20
 _PLAIN = re.compile(r"[A-Za-z0-9_@+-][A-Za-z0-9_@+./-]{0,99}\Z")

@@ -14,20 +14,18 @@ import json
 import os
 import re
 import unicodedata
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
 
+from doctrine.agent_profiles.profile import AgentProfile
 from doctrine.languages import ENDINGS
 from doctrine.text import UNSEEN
-from specify_cli.features.charter_setup.existing_rules import collect_sections, render_sections
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-    from typing import Any
-
-    from doctrine.agent_profiles.profile import AgentProfile
-    from specify_cli.features.charter_setup.existing_rules import RuleFile
-    from specify_cli.features.charter_setup.survey import Data, Package, Step, Survey
+from specify_cli.features.charter_setup.existing_rules import (
+    RuleFile,
+    collect_sections,
+    render_sections,
+)
+from specify_cli.features.charter_setup.survey import Data, Package, Step, Survey
 
 CHARTER = ".kittify/charter/charter.md"
 POLICY = ".kittify/charter/policy.yaml"

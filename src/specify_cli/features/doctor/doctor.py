@@ -14,23 +14,25 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import redirect_stdout, suppress
 from functools import partial
 from shlex import quote
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from ulid import ULID
 
 from charter.inputs import exposures, files_of, load_inputs
 from charter.state import state_problem
 from doctrine.git import GitNotStarted
+from doctrine.load import ParseCache, Problem
 from doctrine.text import count
 from specify_cli import durable
 from specify_cli.cli.run import explain_access
 from specify_cli.errors import InvocationError
+from specify_cli.invocation.caller import Caller
 from specify_cli.invocation.executor import ProfileInvocationExecutor
 from specify_cli.project.checks import Finding, list_names
 from specify_cli.project.config import Project
 from specify_cli.project.decisions import read_decisions
 from specify_cli.project.tracked import tracked_private
-from specify_cli.record import layout
+from specify_cli.record import findings, layout
 from specify_cli.record.findings import ERROR, FINDINGS, INFO, WARNING, RecordReport
 from specify_cli.record.reading.done_note import judge_end
 from specify_cli.record.reading.views import fields_of
@@ -47,11 +49,6 @@ from specify_cli.storage.queries import read_record
 from specify_cli.storage.reachability import Reach
 from specify_cli.storage.store import GITATTRIBUTES
 from specify_cli.storage.worktrees import find_left_behind, find_unkept
-
-if TYPE_CHECKING:
-    from doctrine.load import ParseCache, Problem
-    from specify_cli.invocation.caller import Caller
-    from specify_cli.record import findings
 
 STALE_OPEN_HOURS = 24
 _LITTLE = 16 * 1024

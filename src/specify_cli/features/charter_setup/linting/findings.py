@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    Lines = Mapping[tuple[str | int, ...], int]
+Lines = Mapping[tuple[str | int, ...], int]
 
 
 ERROR: Literal["error"] = "error"

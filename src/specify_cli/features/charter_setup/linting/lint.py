@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from charter.context import measure_charter, measure_first_tier
@@ -24,6 +25,7 @@ from charter.inputs import (
     files_of,
     load_inputs,
 )
+from charter.model import Policy, PolicyRule
 from charter.parse import headings_of
 from charter.retrieval import deciding, matches
 from doctrine.agent_profiles.capabilities import DEFAULT_ROLE_CAPABILITIES
@@ -34,6 +36,8 @@ from doctrine.graph import parse_edges
 from doctrine.load import (
     GRAPH_FILE,
     ParseCache,
+    Problem,
+    SecretFinder,
     SourceError,
     SourceFile,
     read_source,
@@ -45,6 +49,7 @@ from doctrine.yaml_reader import YamlError, locate_yaml, read_yaml
 from specify_cli.features.charter_setup.existing_rules import fold_line
 from specify_cli.features.charter_setup.linting.findings import (
     Finding,
+    Lines,
     find_line_of_item,
     finding,
     suggest,
@@ -56,15 +61,7 @@ from specify_cli.features.charter_setup.linting.unread import (
     report_unread,
 )
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from charter.model import Policy, PolicyRule
-    from doctrine.load import Problem, SecretFinder
-
-    Findings = Iterator[Finding]
-    Lines = Mapping[tuple[str | int, ...], int]
+Findings = Iterator[Finding]
 
 # Joiners side by side join nothing; a private character has no meaning that a reader could know.
 _HIDDEN = re.compile(f"{UNSEEN}|[\ue000-\uf8ff\U000f0000-\U0010ffff]|[\u200c\u200d]{{2,}}")

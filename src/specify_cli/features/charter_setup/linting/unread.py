@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 import os
+from collections.abc import Iterator, Sequence
 
 from charter.context import GOVERNANCE_KEYS
 from charter.inputs import DOCTRINE_FOLDER, OVERLAYS
@@ -19,15 +20,9 @@ from doctrine.yaml_reader import YamlError, locate_yaml, read_yaml
 from specify_cli.cli.commands.project.config import iter_refused
 from specify_cli.cli.tables.points import list_fills
 from specify_cli.errors import InvocationError
-from specify_cli.features.charter_setup.linting.findings import Finding, finding, suggest
+from specify_cli.features.charter_setup.linting.findings import Finding, Lines, finding, suggest
 from specify_cli.project.config import parse_config
 from specify_cli.project.protection import CAPTURE_SIDES
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    Lines = Mapping[tuple[str | int, ...], int]
 
 _CHARTER_FOLDER = ".kittify/charter"
 _READ_HERE = ("charter.md", "charter.yaml", "policy.yaml", "context-state.json")
