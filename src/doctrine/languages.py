@@ -4,8 +4,6 @@ profile go by. [pure]
     LANGUAGES.get(".py"), LANGUAGES.get("cargo.toml")      # ("python", "rust")
 """
 
-from __future__ import annotations
-
 # Endings begin with a dot; the rest are whole names of files, in lower case.
 _SIGNS = {
     "python": ".py pyproject.toml setup.py setup.cfg requirements.txt pipfile",

@@ -269,7 +269,7 @@ class Error(BaseModel):
     candidates: list[dict[str, Any]] | None = None
 
 
-SHAPES: dict[str, Any] = {
+SHAPES = {
     "invocation-payload": InvocationPayload,
     "completion": Completion,
     "route-decision": RouteDecision,

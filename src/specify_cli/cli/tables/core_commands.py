@@ -1,7 +1,5 @@
 """The commands of the core: what a request becomes, and the records that it leaves."""
 
-from __future__ import annotations
-
 from specify_cli.cli.tables.params import (
     ANSWER,
     CLOSING,

@@ -3,8 +3,6 @@
 Command(("invocations", "tail"), "…", "…", (ID, flag("follow", "…")), (…), READ)
 """
 
-from __future__ import annotations
-
 from specify_cli.room import Group, argument, flag, option
 
 # Of rooms that bring in what was recorded elsewhere; each can be there without the others.

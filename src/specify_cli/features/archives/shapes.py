@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 from specify_cli.cli.schemas.shapes import Shape, derived, shape_of
 from specify_cli.features.archives import many as archives
@@ -50,7 +50,7 @@ class Imported:
     """Printed by invocations import."""
 
 
-SHAPES: dict[str, Any] = {
+SHAPES = {
     "archived": shape_of(archives.Archived),
     "exported": Exported,
     "imported": Imported,

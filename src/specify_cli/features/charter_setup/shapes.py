@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 from specify_cli.cli.schemas.shapes import Shape, derived, shape_of
 from specify_cli.features.charter_setup import synthesize
@@ -48,7 +48,7 @@ class SetUp(Shape):
     skills: list[SkillState]
 
 
-SHAPES: dict[str, Any] = {
+SHAPES = {
     "charter-synthesis": CharterSynthesis,
     "charter-lint": shape_of(LintReport),
     "set-up": SetUp,

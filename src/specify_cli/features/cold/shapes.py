@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from specify_cli.cli.schemas.shapes import Shape
 
 
@@ -37,7 +35,7 @@ class ColdUnpacked(Shape):
     records: int
 
 
-SHAPES: dict[str, Any] = {
+SHAPES = {
     "cold-month": ColdMonth,
     "cold-packed": ColdPacked,
     "cold-unpacked": ColdUnpacked,

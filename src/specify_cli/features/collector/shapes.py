@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 from specify_cli.cli.schemas.shapes import Shape
 from specify_cli.features.exports.shapes import LeftOut
@@ -52,7 +52,7 @@ class CollectorTokenCreated(CollectorToken):
     token: str
 
 
-SHAPES: dict[str, Any] = {
+SHAPES = {
     "collector-listening": CollectorListening,
     "ledger-exported": LedgerExported,
     "collector-token": CollectorToken,

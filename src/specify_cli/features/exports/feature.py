@@ -1,7 +1,5 @@
 """What this room brings."""
 
-from __future__ import annotations
-
 from specify_cli.room import Feature, Form, option
 
 _EXPORT = ("invocations", "export")

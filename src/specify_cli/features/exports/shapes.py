@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from specify_cli.cli.schemas.shapes import Shape
 
 
@@ -37,7 +35,7 @@ class TablesExported(Shape):
     left_out: list[LeftOut]
 
 
-SHAPES: dict[str, Any] = {
+SHAPES = {
     "trace-written": TraceWritten,
     "tables-exported": TablesExported,
 }

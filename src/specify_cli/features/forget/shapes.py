@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from specify_cli.cli.schemas.shapes import Shape
 
 
@@ -42,7 +40,7 @@ class HoldRow(Shape):
     in_force: bool
 
 
-SHAPES: dict[str, Any] = {
+SHAPES = {
     "forgotten": Forgotten,
     "hold-row": HoldRow,
 }

@@ -68,7 +68,7 @@ class HooksTest(Shape):
     events: list[HookedEvent]
 
 
-SHAPES: dict[str, Any] = {
+SHAPES = {
     "hooks-status": shape_of(detection.HooksStatus),
     "hooks-changes": HooksChanges,
     "hooks-test": HooksTest,

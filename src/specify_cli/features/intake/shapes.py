@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from specify_cli.cli.schemas.shapes import Shape
 
 
@@ -15,6 +13,6 @@ class Brief(Shape):
     sha256: str
 
 
-SHAPES: dict[str, Any] = {
+SHAPES = {
     "brief": Brief,
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 from specify_cli.cli.schemas.shapes import derived
 from specify_cli.features.models import other_model
@@ -25,6 +25,6 @@ class ModelReplay:
     """Printed by replay with --ab."""
 
 
-SHAPES: dict[str, Any] = {
+SHAPES = {
     "model-replay": ModelReplay,
 }

@@ -1,7 +1,5 @@
 """What this room brings."""
 
-from __future__ import annotations
-
 from specify_cli.cli.tables.params import SHOW
 from specify_cli.room import Command, Feature, Group, argument, flag, option
 

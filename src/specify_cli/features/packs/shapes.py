@@ -1,13 +1,9 @@
 """The JSON that this room's commands print."""
 
-from __future__ import annotations
-
-from typing import Any
-
 from specify_cli.cli.schemas.shapes import shape_of
 from specify_cli.features.packs.commands import Built, PackChange, PackList, PackStates, Removed
 
-SHAPES: dict[str, Any] = {
+SHAPES = {
     "pack-taken": shape_of(PackChange),
     "pack-list": shape_of(PackList),
     "pack-removed": shape_of(Removed),

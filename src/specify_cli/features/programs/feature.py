@@ -1,7 +1,5 @@
 """What this room brings."""
 
-from __future__ import annotations
-
 from specify_cli.cli.tables.params import ID, READ, STRICT
 from specify_cli.room import Command, Feature, Fill, flag, option
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 from specify_cli.cli.schemas.shapes import Shape, derived
 from specify_cli.libraries.comparison.shapes import Comparison
@@ -90,7 +90,7 @@ class Reexecution(Shape):
     comparison: Comparison
 
 
-SHAPES: dict[str, Any] = {
+SHAPES = {
     "execution-state": State,
     "resume-plan": ResumePlan,
     "resumption": Resumption,

@@ -251,7 +251,7 @@ class ReplayedAgain(Shape):
     rows: list[AgainRow]
 
 
-SHAPES: dict[str, Any] = {
+SHAPES = {
     "replayed-again": ReplayedAgain,
     "replay-report": ReplayReport,
     "cited": shape_of(citation.Cited),

@@ -1,10 +1,6 @@
 """The JSON that this room's command prints."""
 
-from __future__ import annotations
-
-from typing import Any
-
 from specify_cli.cli.schemas.shapes import shape_of
 from specify_cli.features.report.commands import RunsReport
 
-SHAPES: dict[str, Any] = {"runs-report": shape_of(RunsReport)}
+SHAPES = {"runs-report": shape_of(RunsReport)}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from specify_cli.cli.schemas.shapes import Shape, derived
 from specify_cli.features.retention import duty
 
@@ -69,7 +67,7 @@ class Duty:
     """One duty, its source, whether the project meets it, and the facts that say so."""
 
 
-SHAPES: dict[str, Any] = {
+SHAPES = {
     "retention-status": RetentionStatus,
     "retention-plan": RetentionPlan,
     "retention-duty": Duty,

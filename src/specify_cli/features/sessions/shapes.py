@@ -1,12 +1,8 @@
 """The JSON that this room's commands print."""
 
-from __future__ import annotations
-
-from typing import Any
-
 from specify_cli.cli.schemas.shapes import shape_of
 from specify_cli.features.sessions import importer
 
-SHAPES: dict[str, Any] = {
+SHAPES = {
     "sessions-imported": shape_of(importer.SessionsImported),
 }

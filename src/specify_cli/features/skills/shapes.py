@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from specify_cli.cli.schemas.shapes import Shape, shape_of
 from specify_cli.features.skills import skills
 
@@ -15,6 +13,6 @@ class SkillState(Shape):
     state: skills.State
 
 
-SHAPES: dict[str, Any] = {
+SHAPES = {
     "skills-installed": shape_of(skills.SkillsInstalled),
 }

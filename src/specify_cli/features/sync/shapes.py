@@ -81,7 +81,7 @@ class SyncPlanned(Shape):
     events: list[dict[str, Any]]
 
 
-SHAPES: dict[str, Any] = {
+SHAPES = {
     "sync-status": SyncStatus,
     "sync-enabled": SyncEnabled,
     "sync-disabled": SyncDisabled,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from pydantic import BaseModel, ConfigDict
 
 from specify_cli.cli.schemas.shapes import shape_of
@@ -20,7 +18,7 @@ class ViewListening(BaseModel):
     port: int
 
 
-SHAPES: dict[str, Any] = {
+SHAPES = {
     "page": shape_of(page.Page),
     "view-listening": ViewListening,
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 from specify_cli.cli.schemas.shapes import Shape, shape_of
 from specify_cli.features.what_if import backtest, bisect
@@ -127,7 +127,7 @@ class SourcesBacktested(Shape):
     table: list[shape_of(backtest.Row)]  # type: ignore[valid-type]
 
 
-SHAPES: dict[str, Any] = {
+SHAPES = {
     "backtest": shape_of(backtest.Backtest),
     "culprit": shape_of(bisect.Culprit),
     "sources-backtested": SourcesBacktested,
