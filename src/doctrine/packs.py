@@ -188,7 +188,7 @@ def read_packs(root: str, *, profiles: bool) -> tuple[tuple[SourceFile, ...], tu
     lock, packs, broken = read_lock(root)
     if broken is not None:
         return (), (broken,)
-    files: list[SourceFile] = [] if profiles or lock is None else [lock]
+    files = [] if profiles or lock is None else [lock]
     problems = [] if profiles else _find_unpinned(root, {pack.id for pack in packs})
     suffixes, skip = (_PROFILES, ()) if profiles else (_TEXTS, (*_PROFILES, "README.md"))
     for pack in packs:

@@ -72,7 +72,7 @@ if TYPE_CHECKING:
     from specify_cli.record.record import Source
 
 # Members that describe the state of the run; the recorder fills in what a payload does not give.
-_PLACED: Mapping[str, str] = {**dict.fromkeys(STEP_EVENTS, "ordinal"), "stage_transition": "from"}
+_PLACED = {**dict.fromkeys(STEP_EVENTS, "ordinal"), "stage_transition": "from"}
 # Members of a written line that the answer repeats.
 _ANSWERED = (
     "event",
@@ -301,7 +301,7 @@ class Recorder:
                     "checkpoint",
                 )
 
-        manual: Body = {"event": "checkpoint", "manual": True}
+        manual = {"event": "checkpoint", "manual": True}
         if masked is not None:
             manual["label"] = masked
         return self._write([Composed(manual)], self._look_up_grounds(), dedupe=(None,), check=check)
@@ -551,7 +551,7 @@ class Recorder:
         same = was == now and (was is not None or before.get("bundle_hash") == grounds.bundle)
         if same and before.get("error") == grounds.error:
             return None
-        reference: Body = {
+        reference = {
             "event": "policy_snapshot_ref",
             "bundle": grounds.bundle,
             "bundle_hash": grounds.bundle,

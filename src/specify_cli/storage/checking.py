@@ -114,7 +114,7 @@ def verify_place(
         readable,
         lambda seal: seal.encode() in list_seals(),
     )
-    extra: list[Finding] = [
+    extra = [
         _find_unread("NOT_A_REGULAR_FILE", path, data)
         for path, data in annexes
         if not isinstance(data, bytes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -97,7 +97,7 @@ def export_tables(values: Values) -> int:
     project, ids = open_export(values, "parquet", of_all=True, in_clear=True)
     folder = str(values["parquet"])
     index = Index(project.root)
-    places: Iterable[Place] = {index.resolve(text) for text in ids} or index.places()
+    places = {index.resolve(text) for text in ids} or index.places()
     left_out: list[dict[str, str]] = []
     counts = dict.fromkeys(TABLES, 0)
     with ParquetFolder(folder) as parquet, ExitStack() as stack:

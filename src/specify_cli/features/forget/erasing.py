@@ -93,7 +93,7 @@ def write_journal(project: Project, plan: Plan, order: Order, now: int) -> Journ
     name = new_ulid(now, os.urandom(10))
     # An order of another branch comes back with it: the erasure has to stand behind that one too.
     orders = find_orders(project, [one.invocation_id for one in plan.records])
-    journal: Journal = {
+    journal = {
         "v": _VERSION,
         "id": name,
         "at": rfc3339(now),

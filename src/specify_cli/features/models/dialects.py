@@ -34,7 +34,7 @@ _PARTS = {
 # Members of a request that have no part in the answer; those whose usual value has none; and what
 # is asked again.
 _SILENT = {"model", "stream", "stream_options", "user", "metadata", "store", "service_tier"}
-_USUAL: Json = {"tool_choice": "auto", "response_format": {"type": "text"}, "n": 1}
+_USUAL = {"tool_choice": "auto", "response_format": {"type": "text"}, "n": 1}
 _OPTIONS = ("max_tokens", "max_completion_tokens", "temperature", "top_p")
 # What a provider puts behind the name of a model it answers with, or is asked for.
 _VERSION = re.compile(r"[-@:](\d{4}-\d\d-\d\d|\d{3,}|latest)$")
@@ -344,7 +344,7 @@ def _write_messages(question: Question) -> Iterator[Json]:
 
 
 def _write_tool(tool: Tool, dialect: str) -> Json:
-    function: Json = {"name": tool.name, "description": tool.description}
+    function = {"name": tool.name, "description": tool.description}
     if dialect == MESSAGES:
         return function | {"input_schema": tool.schema}
     return {"type": "function", "function": function | {"parameters": tool.schema}}

@@ -56,8 +56,8 @@ def search(
     config = {**config, **_SEARCHED, "k": limit, "most_whole": limit, "limit": limit}
     plain = search_grounds(config)
     hits, filters = limit_hits(plain.hits, config), list(plain.filters_applied)
-    shared: Body = {**(marks or {}), "request_id": request_id}
-    request: Body = {
+    shared = {**(marks or {}), "request_id": request_id}
+    request = {
         **shared,
         "event": "retrieval_request",
         "query": plain.query,
@@ -65,7 +65,7 @@ def search(
         "config": config,
         "corpus": grounds.corpus,
     }
-    response: Body = {
+    response = {
         **shared,
         "event": "retrieval_response",
         "hits": hits,

@@ -27,7 +27,7 @@ from specify_cli.record.record import OUTCOMES
 SIDES = ("prompt", "response", "tool_args", "tool_output")
 # Kinds of content, and those that stand for several of them.
 PARTS = (*SIDES, "files", "governance")
-_WIDER: Mapping[str, tuple[str, ...]] = {"all": PARTS, "record": (*PARTS, "record")}
+_WIDER = {"all": PARTS, "record": (*PARTS, "record")}
 KINDS = (*PARTS, *_WIDER)
 _KEYS = {"name", "keep", "at_most", "at_least", "outcome", "profile", "proof"}
 _DAY = 24 * 60 * 60 * 1000

@@ -33,7 +33,7 @@ _LASTING = {
     "the log was refused",
 }
 # What `enable` shows where no record is yet.
-_EXAMPLE: Members = {
+_EXAMPLE = {
     "invocation_id": "01J00000000000000000000000",
     "seq": 0,
     "started_at": "2026-01-01T00:00:00.000Z",
@@ -51,7 +51,7 @@ _EXAMPLE: Members = {
     "verb": "do",
     "~": "0" * 64,
 }
-_EXAMPLE_CLOSED: Members = {
+_EXAMPLE_CLOSED = {
     "seq": 4,
     "completed_at": "2026-01-01T00:05:00.000Z",
     "outcome": "done",

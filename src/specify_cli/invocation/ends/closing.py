@@ -134,10 +134,10 @@ def compose_closing(
 
     `outcome` and `closed_by` are the words of docs/format.md §4, already checked.
     """
-    bodies: list[Body] = [{**body, "at": at} for body in contents.artifacts.values()]
+    bodies = [{**body, "at": at} for body in contents.artifacts.values()]
     if contents.commit is not None:
         bodies.append({"event": "commit_link", "at": at, "sha": contents.commit})
-    closing: Body = {
+    closing = {
         "event": "completed",
         "completed_at": at,
         "outcome": outcome,

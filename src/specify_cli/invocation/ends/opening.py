@@ -481,7 +481,7 @@ def _compose_started(
     decision, rules = routed.decision, routed.project.config.redaction
     text, terms, caller = routed.request.text, request.terms, request.caller
     request_object = encode_oversize(text)
-    started: Body = {
+    started = {
         "event": "started",
         "started_at": rfc3339(request.millis),
         "profile_id": decision.profile_id,

@@ -294,7 +294,7 @@ class Leaving:
                 content, file=name, invocation_id=place.invocation_id, tip=closing
             )
             named += objects
-        row: Row = {
+        row = {
             "invocation_id": place.invocation_id,
             "file": place.name,
             "lines": report.lines,

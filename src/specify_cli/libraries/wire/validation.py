@@ -72,7 +72,7 @@ def _match_one_of(*values: str) -> _Form:
 
 
 _TEXT = _Form("a string", lambda value: isinstance(value, str))
-_FORMS: Mapping[str, _Form] = {
+_FORMS = {
     "v": _Form(
         f"{contract.EXTENSION_VERSION}, the version this receiver knows",
         lambda value: type(value) is int and value == contract.EXTENSION_VERSION,

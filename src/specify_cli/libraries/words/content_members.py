@@ -7,14 +7,14 @@ encrypted. [pure]
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Set
 
 from specify_cli.record.event_table import EVENTS
 from specify_cli.record.seal import ALWAYS_LEFT, Fields
 
 # Kinds of members that hold what people and tools said.
 _SAID = frozenset(("captured", "digested", "message", "note"))
-_SAID_BY_NAME: Mapping[str, frozenset[str]] = {
+_SAID_BY_NAME = {
     "started": frozenset(("request_text", "printed", "decisions", "mission")),
     "retrieval_request": frozenset(("query",)),
     "session_change": frozenset(("reason", "detail")),
@@ -28,7 +28,7 @@ _SAID_BY_NAME: Mapping[str, frozenset[str]] = {
 }
 _OF_A_PATCH = ("before", "after", "diff", "lines")
 # What follows from a member, so that it would give the member away to whoever tries guesses.
-_DERIVED: Mapping[str, tuple[str, ...]] = {
+_DERIVED = {
     "request_text": ("request_object", "execution_hash", "match_reason"),
     "request_object": ("request_text", "execution_hash", "match_reason"),
     "args": ("idempotency_key",),

@@ -13,7 +13,7 @@ from contextlib import suppress
 
 from specify_cli.errors import InvocationError
 from specify_cli.features.hooks.payload.site import Site
-from specify_cli.features.hooks.payload.values import Fields, HookInput
+from specify_cli.features.hooks.payload.values import HookInput
 from specify_cli.invocation.bindings import (
     bind,
     binding_of,
@@ -51,7 +51,7 @@ def follow_subagent(at: Site, call: HookInput) -> HookInput:
         if event.phase == "pre":
             named = call.parent_agent != session and call.parent_agent
             above = named or _take_mark(root, _find_folder(harness, session))
-            note: Fields = {"above": above, "stage": event.payload.get("to")}
+            note = {"above": above, "stage": event.payload.get("to")}
             write_small(root, *note_path, note)
             bound = binding_of(root, harness, session, above) if above else None
             if bound is not None:

@@ -272,7 +272,7 @@ def _close_unanswered_calls(at: Site, call: HookInput, recorder: Recorder, *, ev
         # Its hook or its transcript says when it is over.
         if can_go_on and refusal is None and moment is None:
             continue
-        payload: Members = {
+        payload = {
             "call_id": call_id,
             "tool": fields.get("tool"),
             "inferred": True,

@@ -12,7 +12,6 @@ from specify_cli.features.hooks.payload.dialect import Dialect
 from specify_cli.features.hooks.payload.values import (
     HookEvent,
     HookInput,
-    Members,
     Payload,
     compute_fingerprint,
     match_first,
@@ -59,7 +58,7 @@ class Cursor(Dialect):
         key = compute_fingerprint(
             (match_first(payload, "generation_id"), path, payload.get("edits"))
         )
-        body: Members = {"path": path, "kind": "modify", "ok": True}
+        body = {"path": path, "kind": "modify", "ok": True}
         diff = spell_pieces(payload)
         body |= {} if diff is None else {"diff": diff}
         return call._replace(events=(HookEvent("patch_apply", body, "other", key),))
