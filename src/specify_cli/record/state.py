@@ -258,19 +258,11 @@ class StateFold:
         self.stopped = self.stopped or str(fields.get("rule_id", "")).startswith("limit:")
 
 
+# What each event does to a state: `_apply_` and its name.
 _TAKE = {
-    "started": StateFold._apply_started,
-    "completed": StateFold._apply_completed,
-    "stage_transition": StateFold._apply_stage_transition,
-    "checkpoint": StateFold._apply_checkpoint,
-    "policy_snapshot_ref": StateFold._apply_policy_snapshot_ref,
-    "step_started": StateFold._apply_step_started,
-    "step_completed": StateFold._apply_step_completed,
-    "step_failed": StateFold._apply_step_failed,
-    "tool_call": StateFold._apply_tool_call,
-    "tool_result": StateFold._apply_tool_result,
-    "model_call": StateFold._apply_model_call,
-    "policy_violation": StateFold._apply_policy_violation,
+    name.removeprefix("_apply_"): take
+    for name, take in vars(StateFold).items()
+    if name.startswith("_apply_")
 }
 
 

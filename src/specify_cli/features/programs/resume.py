@@ -325,7 +325,7 @@ def _open(
     history = History(fields_of(record), FileObjectStore(project.root).get)
     writer = None if caller is None else caller.writer
     recorder = Recorder(project, place, cache=cache, follow=True, writer=writer)
-    recorded = _collect_members(record)
+    recorded = _collect_members(project, record)
     profiles = {item.profile_id: item.digest for item in ProfileRegistry(project.root, cache).all()}
     now = {
         "request": request,
@@ -335,7 +335,6 @@ def _open(
         "program": None if program is None else program_digest(program),
         "limits": None if limits is None else dict(limits),
     }
-    recorded["profile"] = _read_profile_then(project, record)
     # What the record says of itself has to be what it was bound to.
     policy = next((fields.get("policy_hash") for fields in _list_policies(record)), None)
     bound = execution_hash_of(record.started, str(recorded["request"]), recorded["profile"], policy)
@@ -403,14 +402,14 @@ def _fold_again(record: Record) -> ExecutionState:
     return folded.state()
 
 
-def _collect_members(record: Record) -> dict[str, object]:
+def _collect_members(project: Project, record: Record) -> dict[str, object]:
     """Return what the record says that the run depends on."""
     started = record.started
     last = _list_policies(record)[-1:] or [{}]
     error = "unreadable" if last[0].get("error") else "none"
     return {
         "request": started.get("request_text") if "request_object" not in started else None,
-        "profile": None,
+        "profile": _read_profile_then(project, record),
         "policy": last[0].get("policy_hash") or error,
         "tools": started.get("tools"),
         "program": started.get("program"),

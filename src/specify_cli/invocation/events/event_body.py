@@ -20,7 +20,16 @@ from doctrine.light_imports import TYPE_CHECKING, NamedTuple, sha256
 from doctrine.text import get_object, make_encodable, name_kind, say, spell
 from specify_cli.record.event_table import EVENTS, Member
 from specify_cli.record.record import dedupe_bytes, is_durable
-from specify_cli.record.seal import MAX_INTEGER, Fields, digest_of, is_digest, open_line
+from specify_cli.record.seal import (
+    ALWAYS_LEFT,
+    MAX_INTEGER,
+    SALT,
+    SEAL_KEY,
+    Fields,
+    digest_of,
+    is_digest,
+    open_line,
+)
 from specify_cli.redaction.capture import CapturedSide, DigestKey, apply_mode
 from specify_cli.redaction.json_values import ForeignError, foreign_text
 from specify_cli.redaction.redact import RedactionError, RuleSet, redact
@@ -82,21 +91,17 @@ class Composed(NamedTuple):
 
 
 STEP_EVENTS = ("step_started", "step_completed", "step_failed")
-_COMPUTED = {
-    "v",
-    "salt",
-    "seq",
-    "prev",
-    "~",
-    "at",
-    "started_at",
-    "completed_at",
-    "event",
-    "invocation_id",
+# What the envelope holds, and what the recorder adds.
+_COMPUTED = ALWAYS_LEFT | {
+    SALT,
+    SEAL_KEY,
     "dedupe",
+    "digest_key",
+    "redactions",
+    "truncated",
+    "export_safe",
+    "state_hash",
 }
-# What the recorder adds.
-_COMPUTED |= {"digest_key", "redactions", "truncated", "export_safe", "state_hash"}
 # Members that two bodies of one event may differ in: a writer adds them, or makes new ids if a
 # payload has none.
 _NOT_COMPARED = {"v", "salt", "seq", "prev", "~", "at", "invocation_id", "dedupe", "by"}
