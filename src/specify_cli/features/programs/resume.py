@@ -217,14 +217,7 @@ def resume(
             trace_id=str(opened.record.started.get("trace_id", "")),
             spent_seconds=spent_seconds(opened.record),
             rerun=frozenset(rerun),
-            seam={
-                "event": "resumed",
-                "from_seq": plan.state.seq,
-                "state_hash": plan.state.state_hash,
-                "program": program_digest(program),
-                "in_doubt": [item.call_id for item in plan.in_doubt],
-                "rerun": sorted({item.partition(":")[0] for item in rerun}),
-            },
+            seam=_compose_resumed(plan, program, rerun),
         )
         refused = [call for call in plan.in_doubt if not past.allows(call)]
         if refused:
@@ -244,6 +237,18 @@ def resume(
             run.release()
     finally:
         recorder.close()
+
+
+def _compose_resumed(plan: ResumePlan, program: Program, rerun: Sequence[str]) -> dict[str, object]:
+    """Return the event that stands before the first line a resumed run adds."""
+    return {
+        "event": "resumed",
+        "from_seq": plan.state.seq,
+        "state_hash": plan.state.state_hash,
+        "program": program_digest(program),
+        "in_doubt": [item.call_id for item in plan.in_doubt],
+        "rerun": sorted({item.partition(":")[0] for item in rerun}),
+    }
 
 
 def _check_unchanged(plan: ResumePlan) -> None:
