@@ -17,6 +17,7 @@ from specify_cli.cli.terminal.output import (
     one_line,
     paint,
     terminal_width,
+    write_answer,
     write_json,
     write_lines,
     write_text,
@@ -76,16 +77,13 @@ def route(values: Values) -> int:
             "languages": list(routed.facts.languages),
             "considered": [dict(item) for item in decision.considered],
         }
-    if values["json"]:
-        write_json(value)
-        return 0
     lines = [
         f"{decision.profile_id} · {decision.action} ({decision.confidence})",
         one_line(explain_choice(decision.match_reason)),
     ]
     if values["explain"]:
         lines += ["", *_render_considered(decision.considered)]
-    write_lines(lines)
+    write_answer(values, value, lines)
     return 0
 
 

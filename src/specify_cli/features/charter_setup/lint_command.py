@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from doctrine.agent_profiles.repository import PROJECT_FOLDERS
 from specify_cli.cli import shell
-from specify_cli.cli.terminal.output import one_line, write_json, write_lines
+from specify_cli.cli.terminal.output import one_line, write_answer
 from specify_cli.features.charter_setup.linting.findings import ERROR, LintReport
 from specify_cli.features.charter_setup.linting.lint import lint_project
 from specify_cli.project.config import load_project
@@ -21,9 +21,6 @@ def lint(values: Values) -> int:
     ]
     errors = sum(item.severity == ERROR for item in findings)
     report = LintReport(not errors, errors, len(findings) - errors, findings)
-    if values["json"]:
-        write_json(report)
-        return 1 if errors else 0
     lines = []
     for item in findings:
         place = item.file if item.line is None else f"{item.file}:{item.line}"
@@ -31,5 +28,5 @@ def lint(values: Values) -> int:
         lines.append(f"  {one_line(item.repair)}")
     count = f"{errors} error{'' if errors == 1 else 's'}, {report.advice} advice"
     lines.append(f"{'not sound' if errors else 'sound'}: {count}")
-    write_lines(lines)
+    write_answer(values, report, lines)
     return 1 if errors else 0

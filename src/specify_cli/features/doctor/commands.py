@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 from specify_cli.cli import shell
 from specify_cli.cli.tables.points import call_fill, list_fills, load
 from specify_cli.cli.tables.strangers import read_strangers
-from specify_cli.cli.terminal.output import one_line, write_json, write_lines
+from specify_cli.cli.terminal.output import one_line, write_answer
 from specify_cli.errors import InvocationError
 from specify_cli.features.doctor.doctor import DoctorReport, Rooms, examine, sweep
 from specify_cli.project.checks import Finding
@@ -73,13 +74,10 @@ def doctor(values: Values) -> int:
         for item in (*examine(project, cache, _read_rooms(project)), *left_out)
     ]
     errors = sum(item.severity == ERROR for item in findings)
-    if values["json"]:
-        write_json(DoctorReport(errors == 0, findings, swept))
-        return 1 if errors else 0
     lines = [f"closed as {item.outcome}: {item.invocation_id}" for item in swept]
-    counts: dict[str, int] = {}
+    counts: Counter[str] = Counter()
     for item in findings:
-        counts[item.code] = counts.get(item.code, 0) + 1
+        counts[item.code] += 1
         if counts[item.code] <= _LISTED:
             lines.append(
                 f"{item.severity}: {item.code} {one_line(item.path)}: {one_line(item.message)}"
@@ -91,5 +89,5 @@ def doctor(values: Values) -> int:
         if count > _LISTED
     ]
     lines.append("nothing is wrong" if not findings else f"{errors} of {len(findings)} are errors")
-    write_lines(lines)
+    write_answer(values, DoctorReport(errors == 0, findings, swept), lines)
     return 1 if errors else 0

@@ -12,6 +12,7 @@ from doctrine.text import count
 from specify_cli.cli import shell
 from specify_cli.cli.terminal.output import (
     one_line,
+    write_answer,
     write_json,
     write_lines,
     write_note,
@@ -81,21 +82,17 @@ def show_status(values: Values) -> int:
         "bytes": measure(project, overview.plan),
         "rules": rules,
     }
-    if values["json"]:
-        write_json(value)
-        return 0
     sizes = _say_bytes(value["record_bytes"]), _say_bytes(value["object_bytes"])
-    write_lines(
-        [
-            f"{count(len(overview.copies), 'record')}, {sizes[0]}, {value['open']} open, "
-            f"{value['held']} held; {count(len(objects), 'object')}, {sizes[1]}",
-            *([f"from {value['oldest']} to {value['newest']}"] if dates else []),
-            *(_say_rule(rule) for rule in rules),
-            *(f"contradiction: {what}" for what in overview.contradictions),
-        ]
-    )
+    lines = [
+        f"{count(len(overview.copies), 'record')}, {sizes[0]}, {value['open']} open, "
+        f"{value['held']} held; {count(len(objects), 'object')}, {sizes[1]}",
+        *([f"from {value['oldest']} to {value['newest']}"] if dates else []),
+        *(_say_rule(rule) for rule in rules),
+        *(f"contradiction: {what}" for what in overview.contradictions),
+    ]
     if not overview.rules:
-        write_text("no rule: retention in .kittify/config.yaml, then spec-kitty config accept")
+        lines.append("no rule: retention in .kittify/config.yaml, then spec-kitty config accept")
+    write_answer(values, value, lines)
     return 0
 
 
@@ -216,19 +213,12 @@ def report(values: Values) -> int:
     """Print each duty, whether it is met, and the facts that say so."""
     project = shell.read_project()
     duties = judge_duties(_gather(project))
-    if values["json"]:
-        write_json([duty._asdict() for duty in duties])
-        return 0
+    lines = []
     for duty in duties:
-        write_lines(
-            [
-                f"{duty.state.upper()}  {duty.asks}",
-                f"  {duty.source}",
-                *(f"  - {one_line(fact)}" for fact in duty.facts),
-                "",
-            ]
-        )
-    write_text("Facts from this clone's records and config; no legal advice.")
+        lines += [f"{duty.state.upper()}  {duty.asks}", f"  {duty.source}"]
+        lines += [*(f"  - {one_line(fact)}" for fact in duty.facts), ""]
+    lines.append("Facts from this clone's records and config; no legal advice.")
+    write_answer(values, [duty._asdict() for duty in duties], lines)
     return 0
 
 

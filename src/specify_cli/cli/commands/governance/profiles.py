@@ -8,7 +8,13 @@ from __future__ import annotations
 
 from doctrine.agent_profiles.profile import make_row
 from specify_cli.cli import shell
-from specify_cli.cli.terminal.output import one_line, write_json, write_lines, write_note
+from specify_cli.cli.terminal.output import (
+    one_line,
+    write_answer,
+    write_json,
+    write_lines,
+    write_note,
+)
 from specify_cli.cli.terminal.render import table
 from specify_cli.room import Values
 from specify_cli.routing.registry import ProfileRegistry
@@ -46,9 +52,6 @@ def show_profile(values: Values) -> int:
         "digest": profile.digest,
         "document": dict(profile.document),
     }
-    if values["json"]:
-        write_json(value)
-        return 0
     lines = [
         f"{one_line(profile.name)} ({profile.profile_id}, {profile.origin})",
         one_line(profile.description),
@@ -59,7 +62,7 @@ def show_profile(values: Values) -> int:
         for key, item in value.items()
         if key != "document" and item
     ]
-    write_lines(lines)
+    write_answer(values, value, lines)
     return 0
 
 

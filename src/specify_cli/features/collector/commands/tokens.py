@@ -65,9 +65,7 @@ def list_tokens(values: Values) -> int:
     """Show every token without its secret. Raises StoredDataError, EnvironmentFault."""
     with _opened_tokens(values) as (tokens, now):
         rows = tokens.list_all()
-    if values["json"]:
-        write_json([_describe_token(token) for token in rows])
-        return 0
+    lines = []
     for token in rows:
         projects = "all projects" if token.projects is None else f"{len(token.projects)} projects"
         if token.projects is not None and len(token.projects) == 1:
@@ -79,10 +77,11 @@ def list_tokens(values: Values) -> int:
         used = (
             "never used" if token.last_used_at is None else f"last used {token.last_used_at[:13]}h"
         )
-        write_text(
+        lines.append(
             f"{token.id}  {token.name}  {','.join(sorted(token.scopes))}  {projects}{rate}, "
             f"{used}{ended}"
         )
+    write_answer(values, [_describe_token(token) for token in rows], lines)
     return 0
 
 

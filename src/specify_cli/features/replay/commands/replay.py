@@ -10,7 +10,7 @@ from doctrine.text import count
 from specify_cli.cli import shell
 from specify_cli.cli.terminal.output import (
     one_line,
-    write_json,
+    write_answer,
     write_json_pieces,
     write_lines,
     write_note,
@@ -68,20 +68,16 @@ def _replay_again(values: Values) -> int:
             )
         )
     counts = Counter(row.verdict for row in rows)
-    if values["json"]:
-        write_json(
-            {"records": len(rows), **{name: counts[name] for name in VERDICTS}, "rows": rows}
-        )
-    else:
-        bad = [row for row in rows if row.verdict != MATCH]
-        lines = [
-            one_line(f"{row.source}/{row.file}: {row.verdict}: {row.message}")
-            for row in bad[:_ROWS_SHOWN]
-        ]
-        if len(bad) > _ROWS_SHOWN:
-            lines.append(f"and {len(bad) - _ROWS_SHOWN} more: --json lists them")
-        sums = ", ".join(f"{counts[name]} {name}" for name in VERDICTS)
-        write_lines([*lines, f"{count(len(rows), 'record')}: {sums}"])
+    value = {"records": len(rows), **{name: counts[name] for name in VERDICTS}, "rows": rows}
+    bad = [row for row in rows if row.verdict != MATCH]
+    lines = [
+        one_line(f"{row.source}/{row.file}: {row.verdict}: {row.message}")
+        for row in bad[:_ROWS_SHOWN]
+    ]
+    if len(bad) > _ROWS_SHOWN:
+        lines.append(f"and {len(bad) - _ROWS_SHOWN} more: --json lists them")
+    sums = ", ".join(f"{counts[name]} {name}" for name in VERDICTS)
+    write_answer(values, value, [*lines, f"{count(len(rows), 'record')}: {sums}"])
     unevaluated = counts[NOT_EVALUATED] if values["strict"] else 0
     return 1 if counts[DIFFERS] + counts[REFUSED] + unevaluated else 0
 
