@@ -16,6 +16,7 @@ from pydantic import ValidationError
 from spec_kitty_events.conformance import validate_event
 from spec_kitty_events.models import Event
 
+from doctrine.text import name_kind
 from specify_cli.libraries.wire import contract
 from specify_cli.libraries.wire.contract import (
     COMPLETED,
@@ -109,7 +110,7 @@ def faults(event: object) -> list[Fault]:
     if unfit is not None:
         return [unfit]
     if not isinstance(event, dict):
-        return [Fault("", f"expected a JSON object, found {_describe_kind(event)}")]
+        return [Fault("", f"expected a JSON object, found {name_kind(event)}")]
     phase = next((phase for phase in PHASES if event.get("type") == contract.TYPES[phase]), None)
     text = event.get(EXTENSION)
     node = _read_extension(text)
@@ -131,7 +132,7 @@ def faults(event: object) -> list[Fault]:
         all_faults += _judge_event(data)
         all_faults += _judge_payload(data.get("payload"), phase, level)
     elif "data" in event:
-        all_faults.append((("data",), f"expected a JSON object, found {_describe_kind(data)}"))
+        all_faults.append((("data",), f"expected a JSON object, found {name_kind(data)}"))
     if node is not None:
         wrong = "; ".join(
             _judge_extension(node, json.loads(str(expected[EXTENSION])), phase, level)
@@ -330,11 +331,3 @@ def _is_uuid(value: object) -> bool:
 
 def _refuse_constant(name: str) -> object:
     raise ValueError(name)
-
-
-def _describe_kind(value: object) -> str:
-    if value is None:
-        return "null"
-    return {dict: "an object", list: "an array", str: "a string", bool: "a boolean"}.get(
-        type(value), "a number"
-    )

@@ -20,7 +20,7 @@ import re
 from itertools import chain
 
 from doctrine.light_imports import TYPE_CHECKING
-from doctrine.text import count, get_object, say
+from doctrine.text import count, get_object, say, say_member
 from specify_cli.record.reading.done_note import RemarkSources
 from specify_cli.record.reading.printed_context import describe_printed, is_in_front
 from specify_cli.record.reading.timeline import Entry, make_timeline, measure
@@ -86,7 +86,7 @@ def tell_story(lines: Sequence[Line], commands: Sequence[str] = (), root: str = 
     started: Line = next((line for line in lines if line.get("event") == "started"), {})
     session = started.get("session")
     # In a subagent's own record its lines belong to the top, not to a chapter of a subagent.
-    own = _get_text(session, "agent_id") if isinstance(session, dict) else None
+    own = say_member(session, "agent_id") if isinstance(session, dict) else None
     telling, sources = Telling(commands, find_root(lines, root), own), RemarkSources(commands)
     closing_line: Line = {}
     response: Line = {}
@@ -98,15 +98,15 @@ def tell_story(lines: Sequence[Line], commands: Sequence[str] = (), root: str = 
             closing_line = entry.fields
         elif entry.kind == "retrieval_response":
             response = response or entry.fields
-    start = _get_text(started, "started_at")
-    end = _get_text(closing_line, "completed_at")
+    start = say_member(started, "started_at")
+    end = say_member(closing_line, "completed_at")
     tests = sources.judge_tests()
     notes = [Fact(remark.text, remark.seqs) for remark in sources.note_done()]
     return Story(
         invocation_id=say(started.get("invocation_id") or ""),
         # An older writer could close a record without saying how it ended.
         outcome=say(closing_line.get("outcome") or "closed") if closing_line else "open",
-        closed_by=_get_text(closing_line, "closed_by"),
+        closed_by=say_member(closing_line, "closed_by"),
         ended_at=end,
         duration_ms=measure(start, end),
         asked=tell_asked(started),
@@ -444,17 +444,17 @@ def tell_asked(started: Line) -> StoryRequest:
     actor = actor if isinstance(actor, dict) else {"actor_id": actor}
     session = get_object(started, "session")
     return StoryRequest(
-        request=_get_text(started, "request_text"),
+        request=say_member(started, "request_text"),
         missing="erased" if "request_text" in erased_members(started) else "",
         by=say(actor.get("actor_id") or "unknown"),
-        model=_get_text(actor, "model"),
-        harness=_get_text(session, "harness"),
-        session=_get_text(session, "session_id"),
-        profile=_get_text(started, "profile_id"),
-        action=_get_text(started, "action"),
+        model=say_member(actor, "model"),
+        harness=say_member(session, "harness"),
+        session=say_member(session, "session_id"),
+        profile=say_member(started, "profile_id"),
+        action=say_member(started, "action"),
         why=explain_choice(say(started.get("match_reason") or "")),
-        at=_get_text(started, "started_at"),
-        parent=_get_text(started, "parent_invocation_id"),
+        at=say_member(started, "started_at"),
+        parent=say_member(started, "parent_invocation_id"),
         work=describe_work(started.get("mission"), started.get("work_package")),
     )
 
@@ -503,12 +503,6 @@ def _list_bearing(hits: Iterable[Line], changed: Sequence[str]) -> Iterator[Bear
             if any(f"/{path.lower()}".endswith(suffix) for suffix in suffixes)
         ]
         yield Bearing(say(hit.get("uri")), because, tuple(files), by_kind)
-
-
-def _get_text(fields: Line, name: str) -> str | None:
-    """Return a member as text; None where the line does not have it."""
-    value = fields.get(name)
-    return None if value is None else say(value)
 
 
 def _add(one: int | None, two: int | None) -> int | None:
