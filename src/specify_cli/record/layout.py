@@ -177,9 +177,7 @@ def annex_folder(invocation_id: str) -> str:
 
     So the annexes of a record are listed without reading those of others. Raises PathError.
     """
-    if not is_invocation_id(invocation_id):
-        raise PathError(f"{invocation_id!r} is not a ULID")
-    return f"{ANNEXES}/{invocation_id}"
+    return _name_below(ANNEXES, invocation_id)
 
 
 def name_place(place: str) -> str:
@@ -193,6 +191,11 @@ def evidence_folder(invocation_id: str) -> str:
 
     Closing the record again writes it again (docs/format.md §6). Raises PathError.
     """
+    return _name_below(EVIDENCE, invocation_id)
+
+
+def _name_below(folder: str, invocation_id: str) -> str:
+    """Return the folder of a record below another one. Raises PathError."""
     if not is_invocation_id(invocation_id):
         raise PathError(f"{invocation_id!r} is not a ULID")
-    return f"{EVIDENCE}/{invocation_id}"
+    return f"{folder}/{invocation_id}"

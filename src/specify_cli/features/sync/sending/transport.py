@@ -25,7 +25,7 @@ from standardwebhooks.webhooks import Webhook
 from specify_cli import VERSION
 from specify_cli.errors import EnvironmentFault
 from specify_cli.features.sync.consent import is_loopback
-from specify_cli.libraries.wire.contract import CONTENT_TYPE
+from specify_cli.libraries.wire.contract import CONTENT_TYPE, canonical
 from specify_cli.record.reading.views import list_objects
 
 CONNECT_SECONDS = 5.0
@@ -359,6 +359,4 @@ def stop_after(seconds: float) -> Iterator[None]:
 
 def body_of(events: Sequence[Mapping[str, object]]) -> bytes:
     """Return the bytes of a batch: the same events give the same bytes."""
-    return json.dumps(events, ensure_ascii=False, separators=(",", ":"), sort_keys=True).encode(
-        "utf-8"
-    )
+    return canonical(events).encode("utf-8")
