@@ -61,7 +61,7 @@ def get_object(source: object, key: str) -> dict[str, Any]:
 def make_encodable(text: str) -> str:
     r"""Return a text that UTF-8 can write: a lone surrogate, as of a file name that is not UTF-8,
     is spelt `\udcff`."""
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def name_kind(value: object) -> str:

@@ -86,7 +86,7 @@ def decode_utf8(data: bytes, name: str) -> str:
     `data` is the file's content, and `name` what the error calls it.
     """
     try:
-        return data.decode("utf-8").removeprefix("\ufeff")
+        return data.decode().removeprefix("\ufeff")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         reason = f"not UTF-8: byte 0x{data[error.start]:02x} at offset {error.start}"

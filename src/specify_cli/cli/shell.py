@@ -137,7 +137,7 @@ def request_text(words: object) -> str:
             raise CallerError("REQUEST_INVALID", "stdin is closed", "spec-kitty do - < request.txt")
         data = sys.stdin.buffer.read(_STDIN_LIMIT + 1)
         try:
-            return data.decode("utf-8")
+            return data.decode()
         except UnicodeDecodeError as error:
             raise CallerError(
                 "REQUEST_INVALID",

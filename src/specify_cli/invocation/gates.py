@@ -150,7 +150,7 @@ def source_digest(function: Callable[..., object]) -> str:
 def _digest_rule(function: Callable[..., object], source: str | None) -> str:
     """Return the digest of a rule's source, or of its compiled code where the source is gone."""
     text = _read_code(getattr(function, "__code__", None)) if source is None else source
-    return hashlib.sha256(text.encode("utf-8")).hexdigest()
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def read_source(function: Callable[..., object]) -> str | None:

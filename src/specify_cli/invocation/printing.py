@@ -90,9 +90,7 @@ def choose_printed(
     if not earlier or context.page is None:
         return PrintedContext(context.text, None)
     text = join_page(context.page, {entry["uri"]: entry["invocation_id"] for entry in earlier})
-    return PrintedContext(
-        text, {"form": "new", "held": earlier, "hash": digest(text.encode("utf-8"))}
-    )
+    return PrintedContext(text, {"form": "new", "held": earlier, "hash": digest(text.encode())})
 
 
 def _mark_name(harness: str, session: str) -> str:

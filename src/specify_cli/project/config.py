@@ -450,7 +450,7 @@ def valid_request(text: str) -> str:
     The text comes back unchanged, so what is recorded is what was said, but for masks.
     """
     try:
-        size = len(text.encode("utf-8"))
+        size = len(text.encode())
     except UnicodeEncodeError as error:
         raise CallerError(
             "REQUEST_INVALID",

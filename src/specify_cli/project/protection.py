@@ -278,9 +278,7 @@ def _write_all(git_dir: str, value: dict[str, object]) -> None:
         os.makedirs(folder, mode=0o700, exist_ok=True)
         with durable.folder(folder) as fd:
             value[_FOLDER] = os.fstat(fd).st_ino
-            durable.replace(
-                fd, ACCEPTED, json.dumps(value, indent=2).encode("utf-8"), durable.PRIVATE
-            )
+            durable.replace(fd, ACCEPTED, json.dumps(value, indent=2).encode(), durable.PRIVATE)
 
 
 def _read_all(git_dir: str | None) -> tuple[dict[str, object], bool]:

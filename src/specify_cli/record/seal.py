@@ -90,7 +90,7 @@ class Codec(NamedTuple):
     sha256: Callable[[bytes], Any]
 
 
-_STANDARD = Codec(json.loads, lambda value: _encode(value).encode("utf-8"), sha256)
+_STANDARD = Codec(json.loads, lambda value: _encode(value).encode(), sha256)
 # Keys that passed `_is_key`. The format has few keys, and every line repeats them.
 _KNOWN_KEYS: set[str] = set()
 _MOST_KEYS = 1024
@@ -371,7 +371,7 @@ def _parse(raw: bytes, duplicates: list[str]) -> dict[str, object] | None:
         return value
 
     try:
-        value = json.loads(raw.decode("utf-8"), object_pairs_hook=collect)
+        value = json.loads(raw.decode(), object_pairs_hook=collect)
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
@@ -418,7 +418,7 @@ def _sort_utf16(value: object) -> object:
 def _encode_utf8(text: str) -> bytes:
     """Return the UTF-8 bytes of a text. Raises SealError for a lone surrogate, which has none."""
     try:
-        return text.encode("utf-8")
+        return text.encode()
     except UnicodeEncodeError as error:
         raise SealError(
             "text", "Unicode scalar values", f"a lone surrogate at {error.start}"

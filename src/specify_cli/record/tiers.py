@@ -49,7 +49,7 @@ def evidence_document(data: bytes, digest: str, name: str) -> bytes:
     and the note says which.
     """
     try:
-        data.decode("utf-8")
+        data.decode()
     except UnicodeDecodeError:
         return (
             f"# Evidence: {name}\n\n{len(data)} bytes that are not text, kept as object\n"

@@ -113,7 +113,7 @@ def apply_mode(
         text = escaped_surrogates(text)
     else:
         raise ForeignError(f"{name}: {type(value).__name__} is no text of type {media_type}")
-    data = text.encode("utf-8")
+    data = text.encode()
     if rank == 1:
         fields: dict[str, object] = {f"{name}_size": len(data)}
         if key is not None:
@@ -142,7 +142,7 @@ def _refer(data: bytes, head: str, media_type: str) -> tuple[bytes, dict[str, ob
     """
     stored = data
     if len(data) > MAX_KEPT:
-        stored = data[:MAX_KEPT].decode("utf-8", "ignore").encode("utf-8")
+        stored = data[:MAX_KEPT].decode("utf-8", "ignore").encode()
     reference: dict[str, object] = {
         "object": sha256(stored).hexdigest(),
         "size": len(data),

@@ -40,7 +40,7 @@ def read_captured_text(
         return None, f"of {say(captured.get('size'))} bytes {say(captured.get('kept'))} are kept"
     if isinstance(captured.get("object"), str):
         try:
-            return get(str(captured["object"])).decode("utf-8"), ""
+            return get(str(captured["object"])).decode(), ""
         except (InvocationError, UnicodeDecodeError) as error:
             return None, str(error)
     head = captured.get("head")
@@ -48,6 +48,6 @@ def read_captured_text(
         # A summary that holds everything: of a text the text itself, of other JSON its canonical
         # form.
         for whole in (head, foreign_text(head, NO_RULES).text):
-            if hashlib.sha256(whole.encode("utf-8")).hexdigest() == recorded:
+            if hashlib.sha256(whole.encode()).hexdigest() == recorded:
                 return whole, ""
     return None, f"captured as summary, so a part of its {say(captured.get('size'))} bytes is kept"

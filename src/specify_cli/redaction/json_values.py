@@ -275,7 +275,7 @@ def escaped_surrogates(text: str) -> str:
     A text that UTF-8 holds already comes back as it is.
     """
     try:
-        text.encode("utf-8")
+        text.encode()
     except UnicodeEncodeError:
         joined = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
         return re.sub(r"[\ud800-\udfff]", lambda match: f"\\u{ord(match[0]):04x}", joined)

@@ -592,7 +592,7 @@ def _make_encodable(text: str) -> str:
     """Return the text with lone surrogates replaced one by one, so that places stay where they
     are."""
     try:
-        text.encode("utf-8")
+        text.encode()
     except UnicodeEncodeError:
         return compiled(r"[\ud800-\udfff]").sub("�", text)
     return text

@@ -161,7 +161,7 @@ def _parse(body: bytes) -> Any:
     _check_values(body)
     try:
         return json.loads(
-            body.decode("utf-8"), object_pairs_hook=_read_members, parse_constant=_refuse_constant
+            body.decode(), object_pairs_hook=_read_members, parse_constant=_refuse_constant
         )
     except UnicodeDecodeError as error:
         raise Refused("bad-request", f"the body is not UTF-8 at byte {error.start}") from error

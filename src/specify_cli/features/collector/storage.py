@@ -310,7 +310,7 @@ def _get_beginning(value: object) -> str | None:
 
 def compute_digest(body: str) -> str:
     """Return the SHA-256 by which a conflict names a body, and a damaged row is noticed."""
-    return hashlib.sha256(body.encode("utf-8")).hexdigest()
+    return hashlib.sha256(body.encode()).hexdigest()
 
 
 def judge(phases: Mapping[str, StoredEvent], phase: str, event: Event, client: str) -> str:

@@ -27,7 +27,7 @@ def intake(values: Values) -> int:
     # A config that cannot be read may hold redaction rules, so nothing is kept under one.
     project = shell.load_writable()
     masked = redact(text, project.config.redaction)
-    data = masked.text.encode("utf-8")
+    data = masked.text.encode()
     name = f"{ULID.from_timestamp(read_clock(time.time_ns))}.md"
     path = f"{layout.INTAKE}/{name}"
     with durable.Writing(path):
@@ -58,6 +58,6 @@ def _read(path: str) -> str:
     )
     folder, name = os.path.split(os.path.abspath(path))
     try:
-        return durable.read_below(folder, name, label=path).decode("utf-8")
+        return durable.read_below(folder, name, label=path).decode()
     except (FileNotFoundError, NotADirectoryError, UnicodeDecodeError) as error:
         raise missing from error

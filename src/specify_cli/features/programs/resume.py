@@ -566,7 +566,7 @@ def open_child(
     project, _ = load_project(os.fspath(repo), home)
     request = str(started.get("request_text"))
     if isinstance(started.get("request_object"), str):  # it was too long for its line
-        request = FileObjectStore(project.root).get(str(started["request_object"])).decode("utf-8")
+        request = FileObjectStore(project.root).get(str(started["request_object"])).decode()
     if started.get("tombstone") is True:
         raise CallerError(
             "NOT_RESUMABLE", f"{parent} does not hold its request", "re-execute another run"

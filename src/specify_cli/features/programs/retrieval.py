@@ -61,7 +61,7 @@ def search(
         **shared,
         "event": "retrieval_request",
         "query": plain.query,
-        "query_hash": digest(plain.query.encode("utf-8")),
+        "query_hash": digest(plain.query.encode()),
         "config": config,
         "corpus": grounds.corpus,
     }

@@ -114,7 +114,7 @@ def _apply_patch(fields: Fields, known: str | None, get: Get) -> Applied:
 
 
 def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8")).hexdigest()
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def judge_patch(applied: Applied) -> Findings:

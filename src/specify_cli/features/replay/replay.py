@@ -305,7 +305,7 @@ def _rerun(
         )
         if printing is None or isinstance(context, str) or context.page is None:
             return outcome
-        printed = join_page(context.page, printing).encode("utf-8")
+        printed = join_page(context.page, printing).encode()
         return outcome._replace(printed_hash=digest(printed))
 
     corpus = own if as_of is None else as_of.corpus
@@ -372,7 +372,7 @@ def outcome_of(context: CharterContextResult | str, retrieval: Retrieval) -> Out
     """Return an assembled context as the outcome of a retrieval."""
     if isinstance(context, str):
         return Outcome((), (), failure=context)
-    text_hash = digest(context.text.encode("utf-8")) if retrieval.is_context else None
+    text_hash = digest(context.text.encode()) if retrieval.is_context else None
     return Outcome(context.hits, context.filters_applied, context.error, context.query, text_hash)
 
 
@@ -442,7 +442,7 @@ def write_report(folder: str, replayed: Replayed) -> tuple[str, str]:
     with durable.Writing(folder):
         os.makedirs(folder, exist_ok=True)
         with durable.folder(folder) as fd:
-            durable.replace(fd, REPORT_PAGE, page_of(value).encode("utf-8"), durable.PRIVATE)
+            durable.replace(fd, REPORT_PAGE, page_of(value).encode(), durable.PRIVATE)
             durable.replace(fd, REPORT_JSON, report_bytes(value), durable.PRIVATE)
     return paths
 
@@ -474,7 +474,7 @@ def note_replay(
     touched.
     """
     value = view_report(replayed)
-    data, page = report_bytes(value), page_of(value).encode("utf-8")
+    data, page = report_bytes(value), page_of(value).encode()
     objects = FileObjectStore(project.root, project.config.trail)
     records = FileRecordStore(project.root, project.config.trail)
     # 1. The report is durable before anything names it.

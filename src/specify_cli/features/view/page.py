@@ -95,9 +95,9 @@ def compose_page(project: Project, place: Place, *, proofs: bool) -> tuple[bytes
             f"{place.path} carries no seals, so a page cannot check it",
             "export it as an archive",
         )
-    lines = [raw.decode("utf-8") for _, raw in lines_in_force(data)]
+    lines = [raw.decode() for _, raw in lines_in_force(data)]
     annexes = [
-        annex.rstrip(b"\n").decode("utf-8")
+        annex.rstrip(b"\n").decode()
         for _, annex in read_annex_files(project.root, place.invocation_id)
     ]
     objects, left_out = _read_objects(project, (entry.fields for entry in record.entries))
@@ -148,7 +148,7 @@ def _read_objects(
         try:
             data = store.get(digest)
             is_raw = _IMAGE.match(data) is not None
-            content = data if is_raw else data.decode("utf-8")
+            content = data if is_raw else data.decode()
         except (InvocationError, UnicodeDecodeError):
             left_out += [f"{digest} (not here, or no text)"] if digest in digests else []
             continue

@@ -52,12 +52,12 @@ def claim(project: Project, original: str, key: str, child: Child, envelope: Env
         "original_invocation_id": original,
         "replay_invocation_id": child.invocation_id,
         "profile_id": child.profile_id,
-        "record": child.data.decode("utf-8"),
+        "record": child.data.decode(),
         "envelope": envelope,
     }
     try:
         with durable.folder(project.root, CLAIMS, create=True) as fd:
-            data = json.dumps(value, ensure_ascii=False).encode("utf-8")
+            data = json.dumps(value, ensure_ascii=False).encode()
             durable.create_exclusive(fd, _claim_name(original, key), data, durable.PRIVATE)
     except FileExistsError:
         existing = claimed(project, original, key)

@@ -348,7 +348,7 @@ def _compose_child(
     data, _ = chain(genesis_tip(FORMAT_VERSION), invocation_id, bodies, os.urandom)
     # A long request is an object of the original already; put again, the child does not depend on
     # that.
-    request = opened.request.encode("utf-8") if "request_object" in bodies[0] else None
+    request = opened.request.encode() if "request_object" in bodies[0] else None
     roots = tuple(
         item for item in (frozen.manifest, context_object(context), request) if item is not None
     )

@@ -378,7 +378,7 @@ def context_object(context: CharterContextResult) -> bytes | None:
 
     Its SHA-256 is the `governance_context_hash` of `started`.
     """
-    return context.text.encode("utf-8") if context.available or context.text else None
+    return context.text.encode() if context.available or context.text else None
 
 
 def build_digest() -> str | None:
@@ -401,7 +401,7 @@ def encode_oversize(text: str) -> bytes | None:
 
     `text` is the masked request.
     """
-    data = text.encode("utf-8")
+    data = text.encode()
     escapes = sum(data.count(bytes((code,))) for code in range(32))
     return (
         data
@@ -487,7 +487,7 @@ def _compose_started(
         "profile_id": decision.profile_id,
         "action": decision.action,
         "request_text": text if request_object is None else _shorten(text),
-        "governance_context_hash": digest(context.text.encode("utf-8")),
+        "governance_context_hash": digest(context.text.encode()),
         "governance_context_available": context.available,
         "actor": {
             key: mask_outside(value, rules)
@@ -552,7 +552,7 @@ def _compose_retrieval(
         "at": at,
         "request_id": "context",
         "query": context.query,
-        "query_hash": digest(context.query.encode("utf-8")),
+        "query_hash": digest(context.query.encode()),
         "config": context.config,
         "corpus": digest(frozen.corpus),
     }
@@ -624,7 +624,7 @@ def build_payload(
         profile_friendly_name=routed.profile.name,
         action=decision.action,
         governance_context_text=context.text,
-        governance_context_hash=digest(context.text.encode("utf-8")),
+        governance_context_hash=digest(context.text.encode()),
         governance_context_available=context.available,
         router_confidence=decision.confidence,
         match_reason=decision.match_reason,

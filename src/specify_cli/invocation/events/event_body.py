@@ -445,7 +445,7 @@ def _read_digested(
     if mode in ("off", "hash"):
         captured = _read_captured(where, name, field, value, settings)
         return captured.fields, captured.objects, captured.counts
-    data = redact(_read_text(where, value), settings.rules).text.encode("utf-8")
+    data = redact(_read_text(where, value), settings.rules).text.encode()
     return {f"{name}_hash": sha256(data).hexdigest(), f"{name}_size": len(data)}, (), {}
 
 
@@ -459,7 +459,7 @@ def _read_object(where: str, name: str, value: object, mode: str, settings: Sett
         foreign = foreign_text(value, settings.rules)
     except ForeignError as error:
         raise PayloadError(where, "a JSON value", str(error)) from error
-    data = foreign.text.encode("utf-8")
+    data = foreign.text.encode()
     return {name: sha256(data).hexdigest()}, (data,), foreign.counts
 
 
@@ -539,4 +539,4 @@ def idempotency_key(trace_id: str, *parts: str) -> str:
 
     `trace_id` is that of the record, so two runs of one program have different keys.
     """
-    return sha256("\0".join((trace_id, *parts)).encode("utf-8")).hexdigest()[:32]
+    return sha256("\0".join((trace_id, *parts)).encode()).hexdigest()[:32]

@@ -103,7 +103,7 @@ def recordable(name: str) -> str:
     by it.
     """
     try:
-        return os.fsencode(name).decode("utf-8")
+        return os.fsencode(name).decode()
     except UnicodeError as error:
         raise CallerError(
             "INVALID_VALUE",

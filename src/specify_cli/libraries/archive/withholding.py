@@ -170,7 +170,7 @@ class Search:
     def judge_object(self, data: bytes) -> str | None:
         """Return why an object must not leave; None where it may."""
         try:
-            text = data.decode("utf-8")
+            text = data.decode()
         except UnicodeDecodeError:
             return "not text, so it cannot be searched for secrets"
         counts = self._count_in_text(text, None)

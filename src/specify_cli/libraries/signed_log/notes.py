@@ -212,7 +212,7 @@ def parse_checkpoint(data: bytes) -> Checkpoint:
     if len(data) > MAX_NOTE:
         raise NoteError(f"a checkpoint has at most {MAX_NOTE} bytes, found {len(data)}")
     try:
-        note = data.decode("utf-8")
+        note = data.decode()
     except UnicodeDecodeError as error:
         raise NoteError("a checkpoint is UTF-8 text") from error
     text, blank, signed = note.rpartition("\n\n")

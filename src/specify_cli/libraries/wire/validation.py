@@ -301,7 +301,7 @@ def _find_unfit(value: object) -> Fault | None:
 
 def _is_unicode(text: str) -> bool:
     try:
-        text.encode("utf-8")
+        text.encode()
     except UnicodeEncodeError:
         return False
     return True

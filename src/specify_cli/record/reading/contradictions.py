@@ -61,7 +61,7 @@ def find_contradictions(fields: Fields) -> Iterator[str]:
 
 def _hash(text: str) -> str:
     """Return the SHA-256 of a text's UTF-8 bytes, in lowercase hex."""
-    return sha256(text.encode("utf-8")).hexdigest()
+    return sha256(text.encode()).hexdigest()
 
 
 def _is_digest_right(captured: object, stated: object) -> bool:

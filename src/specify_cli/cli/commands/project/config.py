@@ -102,7 +102,7 @@ def initialise(root: str, trail: str | None) -> tuple[dict[str, object], Sequenc
         text = _CONFIG.format(uuid=uuid.uuid4(), trail=trail or "private")
         try:
             with durable.folder(root, layout.KITTIFY, create=True) as fd:
-                durable.create_exclusive(fd, "config.yaml", text.encode("utf-8"), durable.SHARED)
+                durable.create_exclusive(fd, "config.yaml", text.encode(), durable.SHARED)
             created = True
         except FileExistsError:
             pass
@@ -145,7 +145,7 @@ def _set(root: str, data: bytes, *, uuid: str | None = None, trail: str | None =
     yaml = YAML()
     yaml.preserve_quotes = True
     yaml.width = 10**6
-    document = yaml.load(data.decode("utf-8")) or {}
+    document = yaml.load(data.decode()) or {}
     if uuid is not None:
         document["project"] = {**(document.get("project") or {}), "uuid": uuid}
     if trail is not None:

@@ -208,7 +208,7 @@ def _check_charter(rules: _Rules) -> Findings:
         )
     if CHARTER_MARKDOWN in files:
         try:
-            text = files[CHARTER_MARKDOWN].decode("utf-8").removeprefix("\ufeff")
+            text = files[CHARTER_MARKDOWN].decode().removeprefix("\ufeff")
         except UnicodeDecodeError:
             text = None
         if text is not None:

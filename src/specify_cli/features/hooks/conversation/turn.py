@@ -214,7 +214,7 @@ def read_prompt(at: Site, session: str) -> tuple[str, str] | None:
     try:
         path = f"{layout.PROMPTS}/{short_digest(at.harness, session)}"
         data = durable.read_below(at.root, path, 2 * _MAX_PROMPT)
-        key, _, text = data.decode("utf-8").partition("\n")
+        key, _, text = data.decode().partition("\n")
     except (OSError, InvocationError, ValueError):
         return None
     return key, text

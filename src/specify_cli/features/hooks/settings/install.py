@@ -148,7 +148,7 @@ def _judge_state(harness: Harness, text: str) -> State:
         return "outdated" if present == "partial" else present
     if text == PLUGIN:
         return "current"
-    if hashlib.sha256(text.encode("utf-8")).hexdigest() in EARLIER_PLUGINS:
+    if hashlib.sha256(text.encode()).hexdigest() in EARLIER_PLUGINS:
         return "outdated"
     return "edited" if text.startswith(PLUGIN_MARK) else "foreign"
 
@@ -273,7 +273,7 @@ def _read(place: SettingsPlace) -> bytes | None:
 
 def _decode_text(place: SettingsPlace, data: bytes) -> str:
     try:
-        return data.decode("utf-8")
+        return data.decode()
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise _refuse(
@@ -284,7 +284,7 @@ def _decode_text(place: SettingsPlace, data: bytes) -> str:
 
 def _write(place: SettingsPlace, seen: bytes | None, text: str | None) -> None:
     mode = durable.SHARED if place.scope == "project" else durable.PRIVATE
-    data = None if text is None else text.encode("utf-8")
+    data = None if text is None else text.encode()
     write_file(place.root, place.relative, seen, data, mode=mode, label=place.path)
 
 

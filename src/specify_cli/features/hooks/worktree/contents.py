@@ -95,7 +95,7 @@ class Reader:
         if len(data) > _MAX_TEXT or b"\0" in data:
             return None, None
         try:
-            text = data.decode("utf-8")
+            text = data.decode()
             masked = redact(text, self._rules).text if self._keeps_lines else ""
         except (UnicodeDecodeError, RedactionError):
             return None, None

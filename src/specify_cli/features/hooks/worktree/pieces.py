@@ -35,7 +35,7 @@ def _complete(event: HookEvent, at: Site) -> HookEvent:
         return event
     try:
         data = durable.read_below(at.root, name, MAX_FILE)
-        after = data.decode("utf-8") if len(data) <= MAX_FILE else ""
+        after = data.decode() if len(data) <= MAX_FILE else ""
     except (OSError, InvocationError, UnicodeDecodeError):
         return event
     before = undo_pieces(after, diff)

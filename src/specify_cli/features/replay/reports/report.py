@@ -98,7 +98,7 @@ def _describe_invocation(replayed: Replayed) -> Json:
 
 def report_bytes(value: Json) -> bytes:
     """Return the bytes of replay_report.json: the same value gives the same bytes everywhere."""
-    return ("".join(json_pieces(value, sort_keys=True)) + "\n").encode("utf-8")
+    return ("".join(json_pieces(value, sort_keys=True)) + "\n").encode()
 
 
 def describe_verdict(replayed: Replayed) -> str:

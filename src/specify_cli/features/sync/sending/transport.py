@@ -240,7 +240,7 @@ class Endpoint:
             headers |= {
                 "webhook-id": key,
                 "webhook-timestamp": str(int(moment.timestamp())),
-                "webhook-signature": self._signer.sign(key, moment, body.decode("utf-8")),
+                "webhook-signature": self._signer.sign(key, moment, body.decode()),
             }
         try:
             response, answer = _request(self._client, "POST", self._url, body, headers, seconds)
@@ -359,4 +359,4 @@ def stop_after(seconds: float) -> Iterator[None]:
 
 def body_of(events: Sequence[Mapping[str, object]]) -> bytes:
     """Return the bytes of a batch: the same events give the same bytes."""
-    return canonical(events).encode("utf-8")
+    return canonical(events).encode()
