@@ -18,9 +18,10 @@ from doctrine.artifact import Artifact
 from doctrine.light_imports import TYPE_CHECKING, sha256
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from charter.model import PolicyAction
+    from doctrine.yaml_reader import Document
 
 PREAMBLE = "preamble"
 _ACTIONS: dict[str, PolicyAction] = {"allow": "allow", "deny": "deny", "redact": "redact"}
@@ -110,7 +111,7 @@ def parse_charter_document(document: object) -> Charter:
     return Charter(tuple(sections), activated, selected, tuple(remarks))
 
 
-def _read_texts(document: Mapping[str, object], names: _Slugs) -> Iterable[Artifact]:
+def _read_texts(document: Document, names: _Slugs) -> Iterable[Artifact]:
     """Yield a section for each key that holds prose."""
     for key, value in document.items():
         if not isinstance(value, str) or not value.strip():
@@ -121,7 +122,7 @@ def _read_texts(document: Mapping[str, object], names: _Slugs) -> Iterable[Artif
 
 
 def _read_lists(
-    document: Mapping[str, object], prefix: str, remarks: list[Remark]
+    document: Document, prefix: str, remarks: list[Remark]
 ) -> dict[str, tuple[str, ...]]:
     """Return the ids of each list whose key begins so, by the kind of doctrine it lists.
 
@@ -279,8 +280,8 @@ def strip_mark(body: str) -> str:
 
 
 def _split_blocks(
-    document: Mapping[str, object],
-) -> Iterable[tuple[tuple[str, ...], Mapping[str, object]]]:
+    document: Document,
+) -> Iterable[tuple[tuple[str, ...], Document]]:
     """Yield the places where lists of doctrine may stand, each with the keys that lead there."""
     yield (), document
     governance = document.get("governance")
@@ -313,9 +314,7 @@ def _read_ids(value: object, path: tuple[str | int, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(ids))
 
 
-def _read_directives(
-    document: Mapping[str, object], names: _Slugs, remarks: list[Remark]
-) -> list[Artifact]:
+def _read_directives(document: Document, names: _Slugs, remarks: list[Remark]) -> list[Artifact]:
     """Return the directives that the charter states itself, each as a section.
 
     They stand in a list, or in a list within a mapping. Two of one id are both shown, and remarked
@@ -392,9 +391,7 @@ def _read_rule(entry: object, path: tuple[str | int, ...]) -> PolicyRule:
     )
 
 
-def _read_match(
-    match: object, identifier: object, path: tuple[str | int, ...]
-) -> Mapping[str, object]:
+def _read_match(match: object, identifier: object, path: tuple[str | int, ...]) -> Document:
     """Return what a rule matches by: at least one of uri, kind and tag, and nothing else."""
     if not isinstance(match, dict) or not match:
         raise CharterError(
@@ -407,9 +404,7 @@ def _read_match(
     return match
 
 
-def _read_patterns(
-    match: Mapping[str, object], key: str, path: tuple[str | int, ...]
-) -> tuple[str, ...]:
+def _read_patterns(match: Document, key: str, path: tuple[str | int, ...]) -> tuple[str, ...]:
     """Return the patterns of one key, given as one or as a list; none where it is not there."""
     if key not in match:
         return ()

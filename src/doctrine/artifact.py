@@ -19,7 +19,7 @@ import re
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from doctrine.yaml_reader import Document
 
 
 KINDS = ("directive", "tactic", "styleguide", "toolguide")
@@ -186,7 +186,7 @@ def parse_markdown_artifact(text: str, *, path: str, digest: str, origin: str) -
     return parse_artifact({"title": title, "body": body}, path=path, digest=digest, origin=origin)
 
 
-def _read_applies(document: Mapping[str, object]) -> Applies:
+def _read_applies(document: Document) -> Applies:
     """Return when a rule applies; what is not understood is left out, and `charter lint` names it.
 
     A text or list under `applies_to` is prose of an older form.
@@ -199,7 +199,7 @@ def _read_applies(document: Mapping[str, object]) -> Applies:
     return Applies(**lists, when=" ".join(when.split()) if isinstance(when, str) else "")
 
 
-def _read_always(document: Mapping[str, object]) -> tuple[str, ...]:
+def _read_always(document: Document) -> tuple[str, ...]:
     """Return the actions in which a rule is always shown, `*` for all; a sentence there is
     prose."""
     value = document.get("always")
@@ -238,7 +238,7 @@ def _make_singular(word: str) -> str:
     return word.removesuffix("s")
 
 
-def _read_kind(document: Mapping[str, object], path: str) -> str:
+def _read_kind(document: Document, path: str) -> str:
     """Return the kind of a document: as it says, else as its file name or folder says."""
     kind = _read_line(document, "kind", "type").lower()
     if not kind:
@@ -268,7 +268,7 @@ def _read_kind(document: Mapping[str, object], path: str) -> str:
     return kind
 
 
-def _read_line(document: Mapping[str, object], *keys: str) -> str:
+def _read_line(document: Document, *keys: str) -> str:
     """Return the first of these members as one line; "" where none is there. Raises
     ArtifactError."""
     for key in keys:
@@ -284,7 +284,7 @@ def _read_line(document: Mapping[str, object], *keys: str) -> str:
     return ""
 
 
-def _read_words(document: Mapping[str, object], key: str) -> tuple[str, ...]:
+def _read_words(document: Document, key: str) -> tuple[str, ...]:
     """Return a list of labels in lower case, each once. Raises ArtifactError."""
     value = document.get(key)
     items = value if isinstance(value, list) else [] if value is None else [value]
@@ -298,7 +298,7 @@ def _read_words(document: Mapping[str, object], key: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(" ".join(str(item).lower().split()) for item in items))
 
 
-def _compose(document: Mapping[str, object]) -> str:
+def _compose(document: Document) -> str:
     """Return a body from the text fields of an artifact that has none: the forms in the field name
     theirs freely."""
     parts = []
@@ -317,7 +317,7 @@ def _compose(document: Mapping[str, object]) -> str:
     return "\n\n".join(parts)
 
 
-def _read_entry(item: str | Mapping[str, object]) -> str:
+def _read_entry(item: str | Document) -> str:
     """Return an item of a list as one line."""
     if isinstance(item, str):
         return " ".join(item.split())

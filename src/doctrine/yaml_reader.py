@@ -19,8 +19,11 @@ import re
 from doctrine.light_imports import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from typing import Any
+
+    # A mapping as a file has it.
+    Document = Mapping[str, object]
 
 PARSER_VERSION = 1
 MAX_BYTES = 262_144

@@ -15,7 +15,7 @@ from types import MappingProxyType
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from doctrine.yaml_reader import Document
 
 
 PROFILE_ID = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}\Z")
@@ -66,7 +66,7 @@ class AgentProfile(NamedTuple):
     sentinel: bool = False
     digest: str = ""
     origin: str = "shipped"
-    document: Mapping[str, object] = MappingProxyType({})
+    document: Document = MappingProxyType({})
 
 
 class ProfileRow(NamedTuple):
@@ -137,7 +137,7 @@ def parse_profile(document: object, *, digest: str, origin: str) -> AgentProfile
     )
 
 
-def _look(mapping: Mapping[str, object], key: str) -> object:
+def _look(mapping: Document, key: str) -> object:
     """Return the value at a kebab-case key, or at its snake_case spelling."""
     if key in mapping:
         return mapping[key]
@@ -165,7 +165,7 @@ def _read_scalar(value: object) -> str | None:
     return None
 
 
-def _read_text(mapping: Mapping[str, object], key: str, *, required: bool = False) -> str:
+def _read_text(mapping: Document, key: str, *, required: bool = False) -> str:
     """Return a member as one line; "" where it is absent and may be. Raises ProfileError."""
     value = _look(mapping, key)
     if value is None and not required:
@@ -176,7 +176,7 @@ def _read_text(mapping: Mapping[str, object], key: str, *, required: bool = Fals
     return text
 
 
-def _read_flag(mapping: Mapping[str, object], key: str) -> bool:
+def _read_flag(mapping: Document, key: str) -> bool:
     """Return a member that is true or false; False where it is absent. Raises ProfileError."""
     value = _look(mapping, key)
     if value is None:
@@ -186,7 +186,7 @@ def _read_flag(mapping: Mapping[str, object], key: str) -> bool:
     return value
 
 
-def _read_section(mapping: Mapping[str, object], key: str) -> Mapping[str, object]:
+def _read_section(mapping: Document, key: str) -> Document:
     """Return a member that is a mapping; an empty one where it is absent. Raises ProfileError."""
     value = _look(mapping, key)
     if value is None:
@@ -196,7 +196,7 @@ def _read_section(mapping: Mapping[str, object], key: str) -> Mapping[str, objec
     return value
 
 
-def _read_texts(mapping: Mapping[str, object], key: str) -> tuple[str, ...]:
+def _read_texts(mapping: Document, key: str) -> tuple[str, ...]:
     """Return a list of names: each may be a scalar or a mapping that names itself; a lone one needs
     no list."""
     value = _look(mapping, key)
@@ -217,7 +217,7 @@ def _read_texts(mapping: Mapping[str, object], key: str) -> tuple[str, ...]:
     return tuple(texts)
 
 
-def _read_roles(document: Mapping[str, object], *, sentinel: bool) -> tuple[str, ...]:
+def _read_roles(document: Document, *, sentinel: bool) -> tuple[str, ...]:
     """Return the roles in upper case, each once. Raises ProfileError where there is none."""
     roles = _read_texts(document, "roles") or _read_texts(document, "role")
     if not roles and not sentinel:
@@ -229,7 +229,7 @@ def _read_roles(document: Mapping[str, object], *, sentinel: bool) -> tuple[str,
     return tuple(dict.fromkeys(role.upper() for role in roles))
 
 
-def _read_priority(document: Mapping[str, object]) -> int:
+def _read_priority(document: Document) -> int:
     """Return the routing priority; 50 where it is absent. Raises ProfileError."""
     value = _look(document, "routing-priority")
     if value is None:
@@ -241,7 +241,7 @@ def _read_priority(document: Mapping[str, object]) -> int:
     return value
 
 
-def _read_schema_version(document: Mapping[str, object]) -> str:
+def _read_schema_version(document: Document) -> str:
     """Return the version of the profile's form; 1.0 where it is absent. Raises ProfileError."""
     value = _look(document, "schema-version")
     if value is None:
