@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 _DATE = r"\d{4}-\d\d-\d\d"
 # Verbs of these cells tell how other work begins or ends.
 _TAILS = ("preparatory", "verify_tail", "report_tail", "follow")
+# Work is looked for in so many sentences behind one that prepares it.
+_AHEAD = 8
 _PREPARED = "verb the first one prepares"
 _SPEAKERS = read_cell("we i we'd i'd we've i've we're i'm we'll i'll")
 _PRAISE = read_cell("good great nice excellent awesome amazing perfect cool")
@@ -174,11 +176,10 @@ def _find_prepared(
     prepares = checks or lead.action == "none" or lead.lemma in _list_preparing(parsed)
     if len(readings) != 1 or not prepares or lead.rule == _PREPARED:
         return ()
-    in_order = False
-    for begin, end in sentences:
-        if begin == start:
-            in_order = "first" in (parsed.word(begin), parsed.word(end - 1))
-        later = read_sentences(parsed, [(begin, end)], 0) if begin > start else ()
+    at = next(i for i, (_, end) in enumerate(sentences) if end > start)
+    in_order = "first" in (parsed.word(start), parsed.word(sentences[at][1] - 1))
+    for begin, end in sentences[at + 1 : at + 1 + _AHEAD]:
+        later = read_sentences(parsed, [(begin, end)], 0)
         if not later or later[0].action == "none" or later[0].rule.startswith("question"):
             continue
         if (lead.action, later[0].action) == ("review", "analyze"):
