@@ -187,7 +187,9 @@ def _find_prepared(
         if_not = checks and parsed.word(begin) in ("if", "otherwise")
         if checks and not if_not and (later[0].action != "implement" or _is_own(parsed, start)):
             continue
-        then = if_not or parsed.is_in(begin, "then_words") or parsed.word(begin) in _AFTERWARDS
+        # "Then add one", in German "Schreibe dann einen"
+        then = any(parsed.is_in(i, "then_words") for i in (begin, begin + 1))
+        then = if_not or then or parsed.word(begin) in _AFTERWARDS
         keeps = "down" in (parsed.word(end - 1), parsed.word(end - 2))  # "Write them down"
         is_tail = keeps or _is_tail(parsed, later[0])
         # "Read the API. Then update the docs", unlike "Then tell me what it does"
