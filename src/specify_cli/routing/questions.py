@@ -90,6 +90,8 @@ class Questions(RequestText):
         is_title = word.endswith("n't") and not (question or has_subject)
         if self.is_in(i, "strict_aux") and not is_title:
             return True
+        if word == "should" and self.word(i + 1) in ("i", "we"):
+            return True  # "should I use a class here"
         is_polite = word in _POLITE and self.is_in(i + 1, "politely")
         return question and not is_polite
 
