@@ -42,6 +42,8 @@ _AGREEMENTS = (
     "fair enough",
     "never mind",
     "let's back up",
+    "approved",
+    "correct",
 )
 # "Off by one, I guess."
 _GUESSING = read_cell("guess think suppose believe assume hope")
@@ -250,6 +252,7 @@ def _find_request(
     If the later sentence asks to plan or specify, it counts alone. Another action may be meant in
     addition, so both are readings. `first` is where the clause of `lead` begins.
     """
+    first += parsed.word(first) in ("but", "and", "so")
     # "The review of WP05 found two bugs. Fix them."
     is_topic = lead.rule == "head noun of the request" and parsed.word(first) in ("the", "our")
     # "I want to see the queries. Log them."
