@@ -306,6 +306,8 @@ class Clauses(Questions):
         The past form of a verb that changes no file is no order without an opener: "reported by a
         customer". A verb of the cell `halting` is one only with an object.
         """
+        if i >= end:
+            return None  # "The form needs a way to"
         phrase = self.find_phrase("phrases", i, end)
         if phrase and " ".join(phrase[0].words) in _SOME_DOING:
             phrase = phrase if self._names_work(phrase[1], end) else None

@@ -144,7 +144,7 @@ class RequestText:
             matched = next(
                 (
                     j
-                    for j in range(at, min(end, at + reach))
+                    for j in range(at, min(end, at + reach, len(self.tokens)))
                     if self.word(j) == word or self.tokens[j].kind in ",."
                 ),
                 end,

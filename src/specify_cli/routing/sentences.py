@@ -174,7 +174,7 @@ def _find_prepared(
     """
     lead = readings[0]
     # "Check whether it exists. If not, add it.", "Restart the server. Fix the login."
-    checks = lead.lemma.split()[0] in ("check", "verify")
+    checks = lead.lemma.partition(" ")[0] in ("check", "verify")
     prepares = checks or lead.action == "none" or lead.lemma in _list_preparing(parsed)
     if len(readings) != 1 or not prepares or lead.rule == _PREPARED:
         return ()
