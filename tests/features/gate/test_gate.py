@@ -457,6 +457,37 @@ def test_a_picture_or_a_link_that_an_agent_made_has_the_record_which_tells_how_i
     assert "LINES_NOT_KNOWN" in shop.codes()
 
 
+def test_of_many_pictures_no_more_is_read_than_of_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shop = Shop(tmp_path, "  records: fail")
+    run = shop.begin()
+    for name in ("one", "two"):
+        picture = f"{name}\0" * 900
+        shop.write(f"src/{name}.png", picture)
+        shop.record(run, ("patch_apply", {"path": f"src/{name}.png", "kind": "create", "after": picture}))
+    shop.commit(SIGNED)
+    told = shop.codes()
+    monkeypatch.setattr(git_range, "_MAX_BYTES", 6000)
+
+    assert {*shop.codes()} - {*told} == {"LINES_NOT_KNOWN"}
+
+
+@pytest.mark.parametrize("how", ["moved", "made of a file of the same text"])
+def test_a_link_at_a_new_place_is_told_by_a_record_alone(tmp_path: Path, how: str) -> None:
+    shop = Shop(tmp_path, "  records: fail")
+    old, new = shop.root / "old/link", shop.root / ("link" if how == "moved" else "old/link")
+    old.parent.mkdir()
+    shop.on_base(lambda: old.symlink_to("../../x") if how == "moved" else shop.write("old/link", "../../x"))
+    old.unlink()
+    new.symlink_to("../../x")
+    shop.commit(SIGNED)
+    untold = shop.codes()
+    run, path = shop.begin(), str(new.relative_to(shop.root))
+    shop.record(run, ("patch_apply", {"path": path, "kind": "create", "after": "../../x"}))
+    shop.commit()
+
+    assert untold == ["LINES_NOT_KNOWN"] and "LINES_NOT_KNOWN" not in shop.codes()
+
+
 def test_a_picture_of_the_base_that_only_moved_is_nothing_that_came(tmp_path: Path) -> None:
     shop = Shop(tmp_path, ALL_FAIL)
     shop.on_base(lambda: (shop.root / "cart.png").write_bytes(b"\x89PNG\0\0"))

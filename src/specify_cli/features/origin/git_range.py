@@ -301,7 +301,9 @@ def _read_files(top: str, ends: tuple[str, str], rows: Sequence[_Row]) -> Iterat
 
 def _add_lines(row: _Row, data: bytes | None, hunks: _Hunks) -> ChangedFile:
     file, removed = row.file, sum(gone for _, gone, _, _ in hunks)
-    if file.kind == "deleted" or file.blob == row.old_blob:
+    # what a link leads to is told by its place, too
+    is_same = file.blob == row.old_blob and row.mode != "120000"
+    if file.kind == "deleted" or is_same:
         return file._replace(removed=removed)
     if not row.mode.startswith("100"):
         return file._replace(problem="it is a link or another repository, not a file")

@@ -99,10 +99,14 @@ def trace_range(
     traces = [_trace_file(index, changes, file, prefix, top) for file in changes.files]
     every = [part for stretches, _ in traces for part in stretches]
     named = {name for part in every for name in part.answered_by}
+    makers = _find_makers(index, changes.files, prefix, top)
     for file, (stretches, problem) in zip(changes.files, traces, strict=True):
         if problem is not None:
             problems.append(f"{file.path}: {problem}")
         own = {name for part in stretches for name in part.answered_by}
+        removal = makers.get(file.path, ()), file.brought
+        if file.path not in makers:
+            removal = _trace_removal(index, changes, file, prefix, top, (own, named))
         traced = TracedFile(
             make_encodable(file.path),
             None if file.old_path is None else make_encodable(file.old_path),
@@ -110,7 +114,7 @@ def trace_range(
             file.removed,
             file.problem or problem,
             stretches,
-            *_trace_removal(index, changes, file, prefix, top, (own, named)),
+            *removal,
         )
         files.append(traced)
     if any(part.is_unknown for part in every):
@@ -256,6 +260,25 @@ def _name_copiers(
     return tuple(sorted({name for name, held in copies if lines <= held}))
 
 
+def _find_makers(
+    index: SearchIndex, files: Iterable[ChangedFile], prefix: str, top: str
+) -> dict[str, tuple[str, ...]]:
+    """Return by path whose records tell that they left a file that is no text as it is; nobody of
+    what is not read. All are read at once, so that many cost no more than one read may."""
+    left = {
+        (file.path, file.blob): [edit for edit in find_edits(index, (), [path]) if edit.after_hash]
+        for file in files
+        if file.problem is not None and not file.lines and file.path.startswith(prefix)
+        for path in [make_encodable(file.path.removeprefix(prefix))]
+    }
+    blobs = read_blobs(top, (blob for (_, blob), edits in left.items() if edits), _MAX_CONTENT)
+    digests = {blob: sha256(data).hexdigest() for blob, data in blobs.items() if data}
+    return {
+        path: tuple(sorted({e.invocation_id for e in edits if e.after_hash == digests.get(blob)}))
+        for (path, blob), edits in left.items()
+    }
+
+
 def _trace_removal(
     index: SearchIndex,
     changes: ChangeRange,
@@ -265,24 +288,15 @@ def _trace_removal(
     known: Sequence[Set[str]],
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return whose records tell of all that went from a file and came nowhere else in it, and in
-    which commits it did; nothing where something of it is not told. Of a file that is no text, the
-    same of what it holds.
+    which commits it did; nothing where something of it is not told.
 
     Others may have taken away the same lines before, so the first of the groups `known` whose
     records tell of all are named, who wrote lines of the file, or of the range; and who took some
     away after these.
     """
-    if not file.path.startswith(prefix):
+    if not file.gone or not file.path.startswith(prefix):
         return (), ()
     path = make_encodable(file.path.removeprefix(prefix))
-    if file.problem is not None and not file.lines:
-        left = [edit for edit in find_edits(index, (), [path]) if edit.after_hash]
-        data = read_blobs(top, [file.blob], _MAX_CONTENT)[file.blob] if left else None
-        digest = data and sha256(data).hexdigest()
-        makers = {edit.invocation_id for edit in left if edit.after_hash == digest}
-        return tuple(sorted(makers)), file.brought
-    if not file.gone:
-        return (), ()
     gone = Counter(digest_line(line) for line in file.gone if line.strip())
     sought = gone - Counter(digest_line(file.lines[at]) for at in file.changed)
     removers: dict[str, Counter[str]] = {}
