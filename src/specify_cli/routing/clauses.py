@@ -331,13 +331,6 @@ class Clauses(Questions):
         order = self._ask_object(verb, i + 1, end)
         return self.make_reading(i, rule, order.action, order.lemma, order.weight), i + 1
 
-    def _is_noun_phrase(self, after: int, end: int, noun: bool) -> bool:
-        """Return whether a phrase of the table that ends before `after` only names a thing: "the
-        user stories are below", "code review bot"."""
-        if noun and self.is_in(after, "finite"):
-            return True
-        return bool(self.name_action(after - 1)) and self.continues(after, end)
-
     def _only_names(self, after: int, end: int, noun: bool) -> bool:
         """Return whether a phrase of the table that ends before `after` names a thing: "the user
         stories are below", "code review bot"."""

@@ -577,6 +577,16 @@ def test_what_git_brings_is_nobodys(agent: Agent) -> None:
     assert [line for line in agent.lines() if line["event"] == "patch_apply" and "lines" in line] == []
 
 
+def test_what_a_call_writes_in_the_second_of_a_switch_before_it_is_its_own(agent: Agent) -> None:
+    git(agent.root, "branch", "other", home=agent.home)
+    agent.shell("git commit -qm more --allow-empty")
+    agent.shell("git switch -q other")
+    agent.shell("echo seven >> b.py")
+    agent.stop()
+
+    assert agent.came("b.py") == digests("seven")
+
+
 def test_what_a_commit_hook_rewrote_is_of_the_call_that_committed(agent: Agent) -> None:
     hook = agent.root / ".git/hooks/pre-commit"
     hook.parent.mkdir(exist_ok=True)
@@ -765,6 +775,38 @@ def test_a_copy_gives_its_lines_to_nobody(agent: Agent) -> None:
 
     assert [agent.came(name) for name in ("copied.py", "again.py", "later.py")] == [set(), set(), set()]
     assert agent.came("new.py") == digests("new")
+
+
+@pytest.mark.parametrize(
+    ("command", "made"),
+    [
+        ("cat a.py b.py > c.py", "c.py"),
+        ("head -n 4 a.py > c.py; echo own >> c.py", "c.py"),
+        ("sed -n 1,4p a.py >> b.py", "b.py"),
+        ("python3 -c \"open('c.py', 'a').write(open('sub/c.py').read() + 'own')\"", "c.py"),
+        ("true\ncp {older} c.py", "c.py"),
+    ],
+)
+def test_what_a_command_copies_of_an_older_file_that_it_names_gives_its_lines_to_nobody(
+    cli: Cli, agent: Agent, tmp_path: Path, command: str, made: str
+) -> None:
+    (tmp_path / "older.py").write_text("one of older\ntwo of older\n")
+    tick()
+    copier = Agent(cli, agent.root, agent.home, SESSION.replace("1", "2"))
+    copier.shell("true")
+    copier.shell(command.format(older=tmp_path / "older.py"))
+    copier.stop()
+
+    assert (made in [path for _, path in copier.seen()], copier.came(made)) == (True, set())
+
+
+def test_what_a_script_writes_that_the_agent_wrote_before_is_its_own(agent: Agent, tmp_path: Path) -> None:
+    script, lines = tmp_path / "patch.py", "".join(f"own line {number}\n" for number in range(4))
+    script.write_text(f"new = '''\n{lines}'''\nopen('b.py', 'a').write(new[1:])\n")
+    agent.shell(f"python3 {script}")
+    agent.stop()
+
+    assert agent.came("b.py") == digests(*lines.splitlines())
 
 
 def test_a_copy_of_a_file_that_changes_before_the_next_look_gives_its_lines_to_nobody(agent: Agent) -> None:

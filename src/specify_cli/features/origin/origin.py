@@ -104,9 +104,9 @@ def trace_range(
         if problem is not None:
             problems.append(f"{file.path}: {problem}")
         own = {name for part in stretches for name in part.answered_by}
-        removal = makers.get(file.path, ()), file.brought
-        if file.path not in makers:
-            removal = _trace_removal(index, changes, file, prefix, top, (own, named))
+        removal = makers.get(file.path) or _trace_removal(
+            index, changes, file, prefix, top, (own, named)
+        )
         traced = TracedFile(
             make_encodable(file.path),
             None if file.old_path is None else make_encodable(file.old_path),
@@ -262,20 +262,25 @@ def _name_copiers(
 
 def _find_makers(
     index: SearchIndex, files: Iterable[ChangedFile], prefix: str, top: str
-) -> dict[str, tuple[str, ...]]:
-    """Return by path whose records tell that they left a file that is no text as it is; nobody of
-    what is not read. All are read at once, so that many cost no more than one read may."""
-    left = {
-        (file.path, file.blob): [edit for edit in find_edits(index, (), [path]) if edit.after_hash]
+) -> dict[str, tuple[tuple[str, ...], tuple[str, ...]]]:
+    """Return by path whose records tell that they left a file that is no text as it is, and which
+    commits brought that. All are read at once, so that many cost no more than one read may."""
+    left = [
+        (file, [edit for edit in find_edits(index, (), [path]) if edit.after_hash])
         for file in files
         if file.problem is not None and not file.lines and file.path.startswith(prefix)
         for path in [make_encodable(file.path.removeprefix(prefix))]
-    }
-    blobs = read_blobs(top, (blob for (_, blob), edits in left.items() if edits), _MAX_CONTENT)
+    ]
+    blobs = read_blobs(top, (file.blob for file, edits in left if edits), _MAX_CONTENT)
     digests = {blob: sha256(data).hexdigest() for blob, data in blobs.items() if data}
     return {
-        path: tuple(sorted({e.invocation_id for e in edits if e.after_hash == digests.get(blob)}))
-        for (path, blob), edits in left.items()
+        file.path: (
+            tuple(
+                sorted({e.invocation_id for e in edits if e.after_hash == digests.get(file.blob)})
+            ),
+            file.brought,
+        )
+        for file, edits in left
     }
 
 

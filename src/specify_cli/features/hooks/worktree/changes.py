@@ -10,7 +10,7 @@ and in no edit that a record reports, is a `capture_gap` *unseen_change*.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from doctrine.git import read_git
 from doctrine.text import make_encodable
@@ -18,7 +18,6 @@ from specify_cli.features.hooks.direct import read_lines
 from specify_cli.features.hooks.harnesses import find_dialect
 from specify_cli.features.hooks.payload.site import Site
 from specify_cli.features.hooks.payload.transcript_end import Ends, read_ends
-from specify_cli.features.hooks.payload.values import Fields
 from specify_cli.features.hooks.worktree.contents import (
     Content,
     Reader,
@@ -56,10 +55,13 @@ from specify_cli.invocation.ends.unseen import describe_unseen, list_uncommitted
 from specify_cli.invocation.events.event_body import Composed, gap
 from specify_cli.invocation.recorder import Recorder
 from specify_cli.record import layout
-from specify_cli.record.ids import rfc3339
+from specify_cli.record.ids import millis_of, rfc3339
 from specify_cli.storage.store import FileRecordStore
 
 _MAX_CHANGED = 200
+# So many files that a command names are read, and what stands in no name.
+_MAX_NAMED = 16
+_MARKS = dict.fromkeys(map(ord, "'\"`\\<>|;&()={}[],"), " ")
 _TAIL = 1024 * 1024
 
 
@@ -129,9 +131,7 @@ class Changes:
         moved, at = _set_waiting_aside(moved, owners, moments, at, ended)
         began = [call.span.begin for owner in owners.values() for call in owner.calls]
         brought = bool(began) and has_git_brought(self._index.top, min(began))
-        entries = {
-            path: find_entry(self._index, path, state) for path, state in moved.files.items()
-        }
+        entries = {p: find_entry(self._index, p, s) for p, s in moved.files.items()}
         # What git put there is in its commits: its text is asked for when it is needed.
         as_git = {
             path: name_blob(stamp(moved.files[path]), entry.blob)
@@ -139,16 +139,18 @@ class Changes:
             if entry is not None and entry.is_current and brought
         }
         contents = self._read({p: s for p, s in moved.files.items() if p not in as_git})
-        stood: dict[str, File | None] = {
-            path: known.files.get(path) for path in owners if path not in as_git
-        }
-        if not known.base:
-            stood = {path: file or self._guess_before(path) for path, file in stood.items()}
+        stood = {path: known.files.get(path) for path in owners if path not in as_git}
+        if not known.base:  # whether git's index has it is all that is known
+            stood = {
+                p: f or File(int(find_entry(self._index, p, None) is not None))
+                for p, f in stood.items()
+            }
         blobs = [content.blob for content in contents.values() if content.blob]
         before, has = self._reader.read_before(stood, known.base, blobs)
         gone = [before[path] for path in moved.gone]
         stands = {path: content.file for path, content in contents.items()}
         uses = count_uses(known.files, before, stands)
+        sources = self._read_sources(owners.values())
         items: list[tuple[Composed, str]] = []
         hands: dict[str, int] = {}
         for path in sorted(before.keys() & (contents.keys() | moved.gone.keys())):
@@ -156,7 +158,7 @@ class Changes:
             old = before[path]
             if entry is not None and not old.mode:
                 old = old._replace(mode=entry.mode)
-            change = describe_change(old, stands.get(path), gone, uses)
+            change = describe_change(old, stands.get(path), gone, uses, sources)
             if change is None:
                 continue
             if owner.whose == "hand":
@@ -229,7 +231,15 @@ class Changes:
 
             more = annex_events(self._root, self._recorder.invocation_id)
             # The call has ended now, and not when its end was inferred.
-            lines = [*(one for one in lines if not _is_inferred_end(one, ended)), *more]
+            lines = [
+                one for one in lines if (one.get("inferred"), one.get("call_id")) != (True, ended)
+            ]
+            lines += more
+        self._args = {
+            line.get("call_id"): line.get("args")
+            for line in lines
+            if line.get("event") == "tool_call"
+        }
         own = read_activity(lines, now)
         running = {call.call_id: call.span.begin for call in own.calls if call.span.end == now}
         ends = read_ends(find_dialect(self._at.harness), self._at.transcript, running)
@@ -242,15 +252,24 @@ class Changes:
         }
         return own, now if first is None else first, untold
 
-    def _is_not_own(self, path: str, known: KnownTree, owner: ChangeOwner, blob: str) -> bool:
-        """Return whether others may have written what a call left, which git has as `blob`."""
-        return not self._is_small or (bool(blob) and self._was_in_git(path, known, owner, blob))
+    def _read_sources(self, owners: Iterable[ChangeOwner]) -> set[str]:
+        """Return the digests of the lines of files that calls name and that are older than the
+        record: what a call leaves of these elsewhere may be anybody's."""
+        calls = {call.call_id for owner in owners for call in owner.calls}
+        args = str([self._args.get(name) for name in calls])
+        args = args.replace("\\n", " ").translate(_MARKS)
+        named = {os.path.join(self._at.folder, word) for word in args.split()}
+        since = millis_of(self._recorder.invocation_id)
+        files = list(filter(os.path.isfile, sorted(named)))[:_MAX_NAMED]
+        return {line for path in files for line in self._reader.list_old_lines(path, since)}
 
-    def _was_in_git(self, path: str, known: KnownTree, owner: ChangeOwner, blob: str) -> bool:
-        """Return whether git had what a call left before: then others may have written it.
+    def _is_not_own(self, path: str, known: KnownTree, owner: ChangeOwner, blob: str) -> bool:
+        """Return whether others may have written what a call left, as git had it before as `blob`.
 
         To store it again gives it a new time, so that alone proves nothing.
         """
+        if not self._is_small or not blob:
+            return not self._is_small
         top, own = self._index.top, find_entry(self._index, path, None)
         others = self._index.data.count(bytes.fromhex(blob))
         others -= own is not None and own.blob == blob
@@ -281,9 +300,8 @@ class Changes:
             body["lines"] = change.lines
         if content is not None and change.is_mode:
             body["mode"] = "100755" if content.file.mode & EXECUTABLE else "100644"
-        keeps = self._settings.capture.get("tool_args") in ("summary", "full")
-        if content is not None and content.text is None and content.file.digest and keeps:
-            body["after_hash"] = content.file.digest
+        if content is not None and content.text is None and self._reader.keeps_lines:
+            body |= {"after_hash": content.file.digest} if content.file.digest else {}
         return done._replace(body=body)
 
     def _read(self, moved: Mapping[str, os.stat_result]) -> dict[str, Content]:
@@ -292,11 +310,6 @@ class Changes:
             path: self._reader.read(path, state)
             for path, state in sorted(moved.items())[:_MAX_CHANGED]
         }
-
-    def _guess_before(self, path: str) -> File:
-        """Return what is known of a file that no look has seen: whether git's index has it."""
-        there = find_entry(self._index, path, None) is not None
-        return File(int(there))
 
     def _append(self, items: list[tuple[Composed, str]]) -> None:
         """Append lines, each once by the key that distinguishes it; of a record that is closed
@@ -308,10 +321,6 @@ class Changes:
         elif items:
             keys = [digest_of_names("tree", item.event, key)[:32] for item, key in items]
             self._recorder.append([item for item, _ in items], dedupe=keys, checkpoints=False)
-
-
-def _is_inferred_end(line: Fields, call_id: str | None) -> bool:
-    return line.get("inferred") is True and line.get("call_id") == call_id
 
 
 def _count_left_out(number: int) -> Composed:
@@ -332,7 +341,10 @@ def _set_waiting_aside(
     waiting = {
         path: ChangeOwner("unsure")
         for path, owner in owners.items()
-        if owner.whose == "own" and not any(_is_over(call, now, ended) for call in owner.calls)
+        if owner.whose == "own"
+        and not any(
+            call.span.end != now or call.call_id.partition("#")[0] == ended for call in owner.calls
+        )
     }
     if ended is None:
         owners |= waiting
@@ -341,11 +353,6 @@ def _set_waiting_aside(
     gone = {path: moment for path, moment in moved.gone.items() if path not in waiting}
     until = min([at, *(moments[path] * 1_000_000 for path in waiting)])
     return moved._replace(files=files, gone=gone), until
-
-
-def _is_over(call: Call, now: int, ended: str | None) -> bool:
-    """Return whether the end of a call is known: it is reported, or being reported now."""
-    return call.span.end != now or call.call_id.partition("#")[0] == ended
 
 
 def _split(call: Call, ends: Ends, now: int) -> list[Call]:

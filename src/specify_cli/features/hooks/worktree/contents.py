@@ -12,9 +12,9 @@ from doctrine.git import git_directory, own_git_directory, read_contents
 from doctrine.light_imports import NamedTuple, sha256
 from specify_cli import durable
 from specify_cli.errors import InvocationError
-from specify_cli.features.hooks.payload.transcript_end import read_end
+from specify_cli.features.hooks.payload.transcript_end import read_end, read_head
 from specify_cli.features.hooks.worktree.known import File, stamp
-from specify_cli.features.hooks.worktree.listing import Index
+from specify_cli.features.hooks.worktree.listing import TICK, Index
 from specify_cli.invocation.events.event_body import Settings
 from specify_cli.record.reading.patch_lines import digest_line
 from specify_cli.redaction.redact import RedactionError, redact
@@ -42,7 +42,7 @@ class Reader:
     def __init__(self, index: Index, settings: Settings) -> None:
         self._root, self._top, self._prefix = index.root, index.top, index.prefix
         self._rules = settings.rules
-        self._keeps_lines = settings.capture.get("tool_args") in ("summary", "full")
+        self.keeps_lines = settings.capture.get("tool_args") in ("summary", "full")
 
     def read(self, path: str, state: os.stat_result) -> Content:
         """Return a file of the work tree; of one that is too large its times alone."""
@@ -78,7 +78,7 @@ class Reader:
                 before[path] = ABSENT._replace(lines=None) if file is None else file
         names = [*(name or "0" * 40 for name in asked.values()), *blobs]
         contents = read_contents(self._top, names)
-        answers = [None] * len(names) if contents is None else contents
+        answers = contents or [None] * len(names)
         for path, answer in zip(asked, answers, strict=False):
             if answer is None:
                 before[path] = ABSENT if contents is not None else ABSENT._replace(lines=None)
@@ -89,6 +89,12 @@ class Reader:
         there = zip(blobs, answers[len(asked) :], strict=True)
         return before, {blob for blob, answer in there if answer is not None}
 
+    def list_old_lines(self, path: str, since: int) -> list[str]:
+        """Return the digests of the masked lines of any file; none of one that is long, or changed
+        since a moment (ms)."""
+        data = b"" if _is_later(path, since) else read_head(path, _MAX_TEXT + 1)
+        return self._read_lines(data)[1] or []
+
     def _read_lines(self, data: bytes) -> tuple[str | None, list[str] | None]:
         """Return the text of a file and the digests of its masked lines, None where it is none, or
         long."""
@@ -96,10 +102,10 @@ class Reader:
             return None, None
         try:
             text = data.decode()
-            masked = redact(text, self._rules).text if self._keeps_lines else ""
+            masked = redact(text, self._rules).text if self.keeps_lines else ""
         except (UnicodeDecodeError, RedactionError):
             return None, None
-        if not self._keeps_lines:
+        if not self.keeps_lines:
             return text, None
         return text, [*map(digest_line, masked.removesuffix("\n").split("\n"))] if masked else []
 
@@ -117,7 +123,9 @@ def has_git_brought(top: str, since: int) -> bool:
     A commit brings nothing, and a branch that begins where HEAD is.
     """
     own_dir = own_git_directory(top)
-    for line in read_end(f"{own_dir}/logs/HEAD", 8192).split(b"\n"):
+    log = f"{own_dir}/logs/HEAD"
+    # Its lines have whole seconds: only the file's own time tells a move just before a call.
+    for line in read_end(log, 8192).split(b"\n") if _is_later(log, since) else ():
         head, _, message = line.partition(b"\t")
         words = head.split(b" ")
         stamp = words[-2] if len(words) > 3 else b""
@@ -144,6 +152,6 @@ def was_loose_before(top: str, blob: str, since: int) -> bool | None:
 
 def _is_later(path: str, since: int) -> bool:
     try:
-        return os.lstat(path).st_mtime * 1000 >= since
+        return os.lstat(path).st_ctime_ns + TICK >= since * 1_000_000
     except OSError:
         return False

@@ -12,6 +12,7 @@ from doctrine.light_imports import TYPE_CHECKING
 from specify_cli.errors import InvocationError
 from specify_cli.features.hooks.direct import find_bound
 from specify_cli.features.hooks.payload.calls import find_path
+from specify_cli.features.hooks.payload.site import find_name
 from specify_cli.features.hooks.worktree.judge import TELLS, WAITS, judge_call
 from specify_cli.record import layout
 
@@ -42,11 +43,12 @@ def _look_around(at: Site, call: HookInput) -> None:
     if event.event != "tool_call":
         if kind != TELLS:
             # what its payload reports without lines, the tree shows
-            only = _name_below(at, find_path(event.payload)) if _lacks_lines(event) else None
+            path = find_path(event.payload) if _lacks_lines(event) else None
+            only = find_name(at, path) if path else None
             _look(at, place, call, ended=event.named_id, only=only)
         return
     path = find_path(event.payload.get("args")) if kind == TELLS else None
-    only = _name_below(at, path)
+    only = find_name(at, path) if path else None
     if path is not None:
         # Its payload will report its change: the only question is whether others changed the file
         # before, or removed one next to it, whose moment the folder's time tells until it is
@@ -63,12 +65,6 @@ def _look_around(at: Site, call: HookInput) -> None:
             return
         only = None if moved else only
     _look(at, place, call, begun=(event.named_id, kind), only=only)
-
-
-def _name_below(at: Site, path: str | None) -> str | None:
-    """Return a path as the project names it; None for one that is not in it."""
-    whole = os.path.normpath(os.path.join(at.folder, path or at.root))
-    return whole[len(at.root) + 1 :] if whole.startswith(f"{at.root}/") else None
 
 
 def _lacks_lines(event: HookEvent) -> bool:

@@ -15,7 +15,7 @@ from specify_cli.features.hooks.payload.calls import EDITING_TOOLS, PATCHING_TOO
 from specify_cli.record.reading.patch_lines import lines_of_digests
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence, Set
 
     from specify_cli.features.hooks.worktree.known import File
     from specify_cli.invocation.ends.activity import Activity, Call
@@ -32,6 +32,8 @@ _BRINGING = (
 _ON_RECORDS, _JOINING = "spec-kitty profile-invocation ", (";", "&", "|", "\\n", "$(", "`")
 _WAITING = ("agent", "task", "question", "ask_user", "plan", "fetch", "search", "skill", "todo")
 EXECUTABLE = 0o100
+# Lines that came to a file and are as many as these prove no copy.
+_FEW = 2
 # A file system's clock is late by this much at most.
 _TICK_MILLIS = 10
 
@@ -122,13 +124,18 @@ def judge_change(
 
 
 def describe_change(
-    before: File, after: File | None, gone: Sequence[File], uses: Mapping[str, int]
+    before: File,
+    after: File | None,
+    gone: Sequence[File],
+    uses: Mapping[str, int],
+    sources: Set[str],
 ) -> Change | None:
     """Return what a change was, `after` None for a file that is gone; None where nothing but its
     times changed.
 
     A new file can have been moved from one of those that are gone. Where half of its lines stand or
-    stood in other files, which `uses` counts, it may be a copy, and they may be anybody's.
+    stood in other files, which `uses` counts, it may be a copy, and they may be anybody's; so where
+    half of what came, and more than a few lines, stands in `sources`.
     """
     if after is None:
         return Change("delete", None)
@@ -137,8 +144,9 @@ def describe_change(
         return Change("modify", None, is_mode) if is_mode else None
     source = None if before.changed else _find_source(after, gone)
     origin, lines = source or before, None
-    new = set(after.lines or ())
-    is_copy = not origin.changed and 2 * sum(uses[line] > 1 for line in new) > len(new)
+    new = set(after.lines or ()) - set(origin.lines or () if origin.changed else ())
+    copied = {line for line in new if line in sources or (uses[line] > 1 and not origin.changed)}
+    is_copy = 2 * len(copied) > len(new) and len(copied) > (_FEW if origin.changed else 0)
     if after.lines is not None and origin.lines is not None and not is_copy:
         lines = lines_of_digests(origin.lines if origin.changed else None, after.lines)
     return Change("modify" if before.changed else "create", lines)

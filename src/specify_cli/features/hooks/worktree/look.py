@@ -76,7 +76,7 @@ def look(
         if ended and index.total > MAX_AFTER and not (is_late or _has_others(fd)):
             return True
         known = read_known(fd, place.invocation_id, key.secret)
-        if is_late and not _is_under_way(known, ended):
+        if is_late and (known is None or (ended and known.calls.get(ended, ENDED) == ENDED)):
             return False
         only = _narrow(only, known, ended)
         is_small, moved, until = index.total <= MAX_FILES, None, now
@@ -102,12 +102,6 @@ def look(
             known.calls[call[0]] = call[1]
         write_known(fd, place.invocation_id, key.secret, known)
     return True
-
-
-def _is_under_way(known: KnownTree | None, ended: str | None) -> bool:
-    """Return whether the tree of a record was looked at before, and with `ended` before that call
-    began, whose end is not seen yet."""
-    return known is not None and (not ended or known.calls.get(ended, ENDED) != ENDED)
 
 
 def _move_on(
