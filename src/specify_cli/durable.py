@@ -473,6 +473,10 @@ class Staged:
             except OSError as error:
                 if error.errno not in _UNNAMED_MISSING:
                     raise
+        return self._open_temp(mode)
+
+    def _open_temp(self, mode: int) -> int:
+        """Return a descriptor of a `.tmp-` file."""
         self._temp = f".tmp-{os.urandom(8).hex()}"
         flags = os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
         return os.open(self._temp, flags, mode, dir_fd=self._folder)
@@ -519,9 +523,7 @@ class Staged:
         mode = stat.S_IMODE(os.fstat(self._fd).st_mode)
         os.close(self._fd)
         self._fd = -1
-        self._temp = f".tmp-{os.urandom(8).hex()}"
-        flags = os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
-        self._fd = os.open(self._temp, flags, mode, dir_fd=self._folder)
+        self._fd = self._open_temp(mode)
         write_all(self._fd, data)
         os.fsync(self._fd)
 

@@ -1324,6 +1324,19 @@ def test_a_file_that_a_command_copied_has_a_record(tmp_path: Path) -> None:
     assert [(part["invocation_ids"], len(part["copied_by"])) for part in files["src/second.py"]] == [([], 1)]
 
 
+def test_a_copy_that_got_lines_before_its_commit_is_told_as_a_copy_and_these_lines(tmp_path: Path) -> None:
+    shop = Shop(tmp_path, "  records: fail")
+    run, text = shop.begin(), (shop.root / "src/login.py").read_text()
+    shop.write("src/second.py", text)
+    shop.record(run, ("patch_apply", {"path": "src/second.py", "kind": "modify", "after": text, "ok": True}))
+    shop.edit(run, "src/second.py")
+    shop.commit(SIGNED)
+    (file,) = shop.judge()["origin"]["files"]
+    parts = [(part["invocation_ids"], part["copied_by"]) for part in file["stretches"]]
+
+    assert parts == [([], [run]), ([run], [])] and "LINES_UNRECORDED" not in shop.codes()
+
+
 def test_what_was_committed_before_a_command_fetched_it_is_not_copied_by_it(tmp_path: Path) -> None:
     shop = Shop(tmp_path, f"  records: {{level: fail, of: all}}\n{KEYS}")
     shop.write("src/theirs.py", (shop.root / "src/login.py").read_text() + "# by a person\n")

@@ -61,7 +61,11 @@ def _check_lost(project: Project) -> Iterator[Finding]:
             _advise_on_orphans(orphans),
         )
     stored = adopted.union(*map(list_keys, lines))
-    for top, path, label in _read_failure_logs(project):
+    logs = [(project.root, layout.HOOK_FAILURES, layout.HOOK_FAILURES)]
+    if project.git_dir is not None:
+        label = f"{project.git_dir}/{layout.LOST_IN_GIT}"
+        logs.append((project.git_dir, layout.LOST_IN_GIT, label))
+    for top, path, label in logs:
         failures, full = _read_reported_lines(top, path, stored)
         if failures or full:
             what = (
@@ -198,14 +202,6 @@ def _is_running(pid: int) -> bool:
     except (OSError, OverflowError):
         pass
     return True
-
-
-def _read_failure_logs(project: Project) -> Iterator[tuple[str, str, str]]:
-    """Yield where hooks note their own failures: folder, path below it, and the path as people name
-    it."""
-    yield project.root, layout.HOOK_FAILURES, layout.HOOK_FAILURES
-    if project.git_dir is not None:
-        yield project.git_dir, layout.LOST_IN_GIT, f"{project.git_dir}/{layout.LOST_IN_GIT}"
 
 
 def _read_reported_lines(top: str, path: str, known: set[str]) -> tuple[list[LogLine], str]:

@@ -15,7 +15,7 @@ from itertools import groupby, pairwise
 from typing import NamedTuple
 
 from specify_cli.features.origin.report import ChangedFile, Stretch
-from specify_cli.features.search.blame import COMMON, Edit, Names, find_writers
+from specify_cli.features.search.blame import COMMON, Edit, EditsByLine, Names, find_writers
 from specify_cli.record.reading.patch_lines import ADDED, KEPT, REMOVED, LineMark, digest_line
 
 # What formatters change: a mark of byte order, blanks, quotes, commas and semicolons.
@@ -36,7 +36,7 @@ class KeptText(NamedTuple):
 
 def attribute_lines(
     file: ChangedFile, named: Names, edits: Sequence[Edit], texts: Sequence[KeptText]
-) -> dict[int, tuple[Edit, ...]]:
+) -> EditsByLine:
     """Return for each line of a file, by its number, the edits that may have written it; `texts`
     are the texts of edits."""
     if not file.changed:
@@ -58,7 +58,7 @@ def attribute_lines(
     return {**known, **drop_given(file, known, by_text, edits)}
 
 
-def join_lines(file: ChangedFile, writers: dict[int, tuple[Edit, ...]]) -> tuple[Stretch, ...]:
+def join_lines(file: ChangedFile, writers: EditsByLine) -> tuple[Stretch, ...]:
     """Return the changed lines of a file as stretches; blank ones go with their neighbours."""
     reformatted = {
         at
@@ -69,9 +69,7 @@ def join_lines(file: ChangedFile, writers: dict[int, tuple[Edit, ...]]) -> tuple
     return tuple(_join(file, writers, reformatted))
 
 
-def list_unknown(
-    file: ChangedFile, writers: Mapping[int, tuple[Edit, ...]], edits: Sequence[Edit]
-) -> list[int]:
+def list_unknown(file: ChangedFile, writers: EditsByLine, edits: Sequence[Edit]) -> list[int]:
     """Return the changed lines without a writer that stood elsewhere when they came, and that an
     edit added somewhere."""
     return [
@@ -85,10 +83,10 @@ def list_unknown(
 
 def drop_given(
     file: ChangedFile,
-    writers: Mapping[int, tuple[Edit, ...]],
-    found: Mapping[int, tuple[Edit, ...]],
+    writers: EditsByLine,
+    found: EditsByLine,
     edits: Sequence[Edit],
-) -> dict[int, tuple[Edit, ...]]:
+) -> EditsByLine:
     """Return which of some more writers `found` can be told: a line that an invocation added is
     given once, so another one of the same content is somebody else's."""
     spare = Counter(
@@ -166,7 +164,7 @@ def _follow_commits(
 
 def _match_moved(
     file: ChangedFile, named: Names, edits: Sequence[Edit], left: Collection[int]
-) -> dict[int, tuple[Edit, ...]]:
+) -> EditsByLine:
     """Return who moved lines to where git says that they came."""
     sought = {digest_line(file.lines[at]) for at in left}
     moves: list[Edit] = []
@@ -192,7 +190,7 @@ def _match_moved(
     return {at: found[at] for at in left if found[at] and taken.isdisjoint(around[at : at + 2])}
 
 
-def _fill_blanks(file: ChangedFile, writers: dict[int, tuple[Edit, ...]]) -> None:
+def _fill_blanks(file: ChangedFile, writers: EditsByLine) -> None:
     """Give blank lines without a writer to that of the lines beside them which came in the same
     commit, where that is one."""
     left = [at for at in file.changed if not writers[at] and not file.lines[at].strip()]
@@ -232,7 +230,7 @@ def _find_pairs(edits: Sequence[Edit]) -> dict[tuple[str, str, str], list[_Added
 
 
 def _join(
-    file: ChangedFile, writers: Mapping[int, tuple[Edit, ...]], reformatted: Collection[int]
+    file: ChangedFile, writers: EditsByLine, reformatted: Collection[int]
 ) -> Iterator[Stretch]:
     """Yield the changed lines as stretches that have the same commit and the same writers."""
 
@@ -262,13 +260,13 @@ def _has(mark: str, digest: str, edits: Sequence[Edit]) -> bool:
 
 def _find_by_text(
     file: ChangedFile, left: Sequence[int], kept_texts: Sequence[KeptText]
-) -> dict[int, tuple[Edit, ...]]:
+) -> EditsByLine:
     """Return the edits whose text holds lines, perhaps in another form, the longest rows first."""
     form = _PROSE_FORM if file.path.endswith(_PROSE) else _FORM
     texts = [(item.edit, form.sub("", item.text)) for item in kept_texts]
     bare = {at: form.sub("", file.lines[at]) for at in left}
     gone = form.sub("", "\n".join(file.gone))
-    writers: dict[int, tuple[Edit, ...]] = {}
+    writers: EditsByLine = {}
     place = 0
     while place < len(left) and texts:
         row, edits = _find_row(file.lines, left, place, bare, texts)

@@ -16,7 +16,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from doctrine.git import read_contents, read_git
+from doctrine.git import ask_git, read_contents, read_git
 from specify_cli.errors import CallerError
 from specify_cli.features.origin.report import ChangedFile, ChangeRange, Commit
 from specify_cli.features.search.blame import BLAME, Came, list_times, read_blame
@@ -107,9 +107,9 @@ def find_commit(top: str, name: str) -> str:
     """Return the id of the commit that a name stands for. Raises CallerError INVALID_VALUE."""
     commit = None
     if name and not name.startswith("-"):
-        commit = read_git(top, "rev-parse", "--verify", "-q", f"{name}^{{commit}}")
+        commit = ask_git(top, "rev-parse", "--verify", "-q", f"{name}^{{commit}}")
     if commit is None:
-        remotes = os.fsdecode(read_git(top, "remote") or b"").split()
+        remotes = (ask_git(top, "remote") or "").split()
         remote, _, branch = name.partition("/")
         # a clone of one branch keeps no other by itself, and no clone a branch of its own
         target = f":refs/remotes/{name}"
@@ -125,12 +125,12 @@ def find_commit(top: str, name: str) -> str:
         if name == "HEAD":
             step = "git commit: this repository has no commit yet"
         raise CallerError("INVALID_VALUE", f"{name!r} is no commit of this repository", step)
-    return commit.decode().strip()
+    return commit.strip()
 
 
 def find_base(top: str, base: str, head: str) -> str:
     """Return the commit where `head` left `base`. Raises CallerError INVALID_VALUE."""
-    answer = read_git(top, "merge-base", base, head)
+    answer = ask_git(top, "merge-base", base, head)
     if answer is None:
         shallow = read_git(top, "rev-parse", "--is-shallow-repository") == b"true\n"
         raise CallerError(
@@ -139,7 +139,7 @@ def find_base(top: str, base: str, head: str) -> str:
             + (": this clone is shallow" if shallow else ""),
             "git fetch --unshallow" if shallow else "git log --graph --oneline --all",
         )
-    return answer.decode().strip()
+    return answer.strip()
 
 
 def read_blobs(top: str, blobs: Iterable[str], limit: int = MAX_FILE) -> dict[str, bytes | None]:
@@ -204,7 +204,7 @@ def _resolve(top: str, range_text: str) -> tuple[str, str, str]:
     left, dots, right = range_text.partition("..")
     if not dots:
         head = find_commit(top, left)
-        parent = read_git(top, "rev-parse", "--verify", "-q", f"{head}^")
+        parent = ask_git(top, "rev-parse", "--verify", "-q", f"{head}^")
         if parent is None and b"\nparent " in _ask(top, "cat-file", "commit", head):
             raise CallerError(
                 "INVALID_VALUE",
@@ -213,7 +213,7 @@ def _resolve(top: str, range_text: str) -> tuple[str, str, str]:
             )
         if parent is None:
             return _EMPTY_TREE, head, ""
-        return parent.decode().strip(), head, parent.decode().strip()
+        return parent.strip(), head, parent.strip()
     tip, head = find_commit(top, left or "HEAD"), find_commit(top, right.lstrip(".") or "HEAD")
     return find_base(top, tip, head), head, tip
 
@@ -370,7 +370,7 @@ def _read_sizes(text: bytes) -> Iterator[tuple[int, int, int, int]]:
 def read_log(top: str, changes: ChangeRange, path: str, form: str) -> list[str]:
     """Return what git's log of a file in a range prints in a format, line by line."""
     words = ("log", f"--format={form}", f"{changes.base}..{changes.head}", "--", literal(path))
-    return list(filter(None, os.fsdecode(read_git(top, *words) or b"").split("\n")))
+    return list(filter(None, (ask_git(top, *words) or "").split("\n")))
 
 
 def read_versions(

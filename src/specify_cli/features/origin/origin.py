@@ -41,7 +41,7 @@ from specify_cli.features.origin.report import (
 )
 from specify_cli.features.origin.session import find_tests
 from specify_cli.features.origin.writers import ApprovedBy, Writer, describe_writer
-from specify_cli.features.search.blame import Edit, Names, Order, list_digests
+from specify_cli.features.search.blame import Edit, EditsByLine, Names, Order, list_digests
 from specify_cli.features.search.chains import MAX_VERSIONS, find_in_versions
 from specify_cli.features.search.database import SearchIndex
 from specify_cli.features.search.why import find_edits, list_gaps
@@ -70,6 +70,9 @@ from specify_cli.storage.store import Place
 _CHECKED = "(signed by a trusted key)"
 # So many bytes of a file that is no text are read.
 _MAX_CONTENT = 32 * 1024 * 1024
+
+# Whose records tell what became of a file beside its lines, and in which commits it did.
+_Removal = tuple[tuple[str, ...], tuple[str, ...]]
 
 
 class Reading(NamedTuple):
@@ -192,15 +195,15 @@ def _trace_file(
     edits = [edit for edit in patches if edit.hunks]
     patches = [edit for edit in patches if edit.path in own]
 
-    def attribute(version: ChangedFile, paths: Collection[str]) -> dict[int, tuple[Edit, ...]]:
+    def attribute(version: ChangedFile, paths: Collection[str]) -> EditsByLine:
         gone = {edit.path for edit in edits if f"{prefix}{edit.path}" not in changes.paths}
         texts = list(_list_texts(edit for edit in edits if edit.path in paths))
         return attribute_lines(version, Names({*paths}, gone), edits, texts)
 
     writers = attribute(file, own)
     # What stood around a line can have changed since it came.
-    found: dict[int, tuple[Edit, ...]] = {}
-    known: dict[tuple[str, str], dict[int, tuple[Edit, ...]]] = {}
+    found: EditsByLine = {}
+    known: dict[tuple[str, str], EditsByLine] = {}
     for at in list_unknown(file, writers, edits):
         path, number = file.stood[at]
         key = file.commits[at], path
@@ -239,17 +242,22 @@ def _find_copies(
     patches: Iterable[Edit], read: Callable[[], Iterable[tuple[str, Sequence[str]]]]
 ) -> Iterator[tuple[str, Set[str]]]:
     """Yield the invocations whose records tell that they left the file as one of its versions is
-    and keep no line of it, since it may be a copy; and the lines of that version. `read` gives when
-    the versions were committed: what was committed before is of somebody else, and was fetched."""
+    and keep no line of it, since it may be a copy; and the lines of that version. What other
+    patches added to it is left out where it is not so as a whole. `read` gives when the versions
+    were committed: what was committed before is of somebody else, and was fetched."""
     made: dict[str, list[Edit]] = {}
+    added: set[str] = set()
     for edit in patches:
+        added.update(line.digest for hunk in edit.hunks for line in hunk if line.mark == ADDED)
         if not edit.hunks and edit.fields.get("kind") != "delete":
             made.setdefault(edit.after_hash, []).append(edit)
     for committed, lines in sorted(read(), key=itemgetter(0)) if made else ():
-        for digest in list_digests(lines) & made.keys():
-            for edit in made.pop(digest):
-                if edit.order[0] <= committed:
-                    yield edit.invocation_id, {*lines}
+        left = [line for line in lines if digest_line(line) not in added]
+        for held in (lines, left):
+            for digest in list_digests(held) & made.keys():
+                for edit in made.pop(digest):
+                    if edit.order[0] <= committed:
+                        yield edit.invocation_id, {*held}
 
 
 def _name_copiers(
@@ -262,14 +270,13 @@ def _name_copiers(
 
 def _find_makers(
     index: SearchIndex, files: Iterable[ChangedFile], prefix: str, top: str
-) -> dict[str, tuple[tuple[str, ...], tuple[str, ...]]]:
+) -> dict[str, _Removal]:
     """Return by path whose records tell that they left a file that is no text as it is, and which
     commits brought that. All are read at once, so that many cost no more than one read may."""
     left = [
-        (file, [edit for edit in find_edits(index, (), [path]) if edit.after_hash])
+        (file, [*find_edits(index, (), [make_encodable(file.path.removeprefix(prefix))])])
         for file in files
         if file.problem is not None and not file.lines and file.path.startswith(prefix)
-        for path in [make_encodable(file.path.removeprefix(prefix))]
     ]
     blobs = read_blobs(top, (file.blob for file, edits in left if edits), _MAX_CONTENT)
     digests = {blob: sha256(data).hexdigest() for blob, data in blobs.items() if data}
@@ -291,7 +298,7 @@ def _trace_removal(
     prefix: str,
     top: str,
     known: Sequence[Set[str]],
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
+) -> _Removal:
     """Return whose records tell of all that went from a file and came nowhere else in it, and in
     which commits it did; nothing where something of it is not told.
 

@@ -98,6 +98,10 @@ class Edit(NamedTuple):
         return self
 
 
+# Who wrote lines, by their numbers.
+EditsByLine = dict[int, tuple[Edit, ...]]
+
+
 class Came(NamedTuple):
     """When a line came to a file, in RFC 3339: its author's time, which a rebase keeps, and that
     of the commit."""

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from itertools import islice
 
-from specify_cli.features.search.blame import Came, Edit, list_digests
+from specify_cli.features.search.blame import Came, Edit, EditsByLine, list_digests
 from specify_cli.record.reading.patch_lines import ADDED, KEPT, REMOVED, LineMark, digest_line
 
 # So many patches of one invocation are taken back, of so many the last can have come after the
@@ -39,7 +39,7 @@ def find_in_versions(
     came: Mapping[int, Came],
     patches: Sequence[Edit],
     known: Mapping[int, Sequence[Edit]],
-) -> dict[int, tuple[Edit, ...]]:
+) -> EditsByLine:
     """Return by their numbers who wrote lines that came with a version of a file: who made all that
     is new in it. Where several are `known` to have written a line, it is one of these.
 
@@ -49,7 +49,7 @@ def find_in_versions(
     the lines of the file, and `versions` names of some the one they came with. `read` returns files
     by `commit:path`, None for one that is not there or cannot be read; `:path` is the work tree's.
     """
-    found: dict[int, tuple[Edit, ...]] = {}
+    found: EditsByLine = {}
     lines: dict[VersionName, list[int]] = {}
     for at, name in versions.items():
         lines.setdefault(name, []).append(at)

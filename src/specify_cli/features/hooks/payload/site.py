@@ -91,9 +91,10 @@ def place_events(call: HookInput, at: Site) -> HookInput:
     return call._replace(events=tuple(_place_event(event, at, elsewhere) for event in call.events))
 
 
-def find_name(at: Site, path: str) -> str | None:
-    """Return the name below the project of a file that a payload names; None of one elsewhere."""
-    return durable.name_below(at.root, os.path.normpath(os.path.join(at.folder, path)))
+def find_name(at: Site, path: str | None) -> str | None:
+    """Return the name below the project of a file that a payload names; None of one elsewhere, and
+    where it names none."""
+    return path and durable.name_below(at.root, os.path.normpath(os.path.join(at.folder, path)))
 
 
 def _place_event(event: HookEvent, at: Site, elsewhere: bool) -> HookEvent:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 
-from doctrine.git import read_git
+from doctrine.git import ask_git, read_git
 from doctrine.text import make_encodable
 from specify_cli.features.hooks.direct import read_lines
 from specify_cli.features.hooks.harnesses import find_dialect
@@ -103,7 +103,7 @@ class Changes:
             self._append(
                 [(Composed(gap("submodule", name, message=message)), name) for name in names]
             )
-        base = (read_git(top, "rev-parse", "-q", "--verify", "HEAD") or b"").decode().strip()
+        base = (ask_git(top, "rev-parse", "-q", "--verify", "HEAD") or "").strip()
         files = {path: File(0) for path in list_gone(self._index)}
         moved = {}
         for named in list_uncommitted(top, prefix or "."):
@@ -175,8 +175,7 @@ class Changes:
         if (left_out := len(moved.files) - len(as_git) - len(contents)) > 0:
             items.append((_count_left_out(left_out), str(now)))
         self._append(items)
-        known.files.update({path: stamp(state) for path, state in moved.files.items()})
-        known.files.update(as_git | stands)
+        known.files.update({p: stamp(s) for p, s in moved.files.items()} | as_git | stands)
         known.files.update({path: before[path]._replace(changed=0) for path in moved.gone})
         return at
 
@@ -235,11 +234,7 @@ class Changes:
                 one for one in lines if (one.get("inferred"), one.get("call_id")) != (True, ended)
             ]
             lines += more
-        self._args = {
-            line.get("call_id"): line.get("args")
-            for line in lines
-            if line.get("event") == "tool_call"
-        }
+        self._lines = lines
         own = read_activity(lines, now)
         running = {call.call_id: call.span.begin for call in own.calls if call.span.end == now}
         ends = read_ends(find_dialect(self._at.harness), self._at.transcript, running)
@@ -256,12 +251,14 @@ class Changes:
         """Return the digests of the lines of files that calls name and that are older than the
         record: what a call leaves of these elsewhere may be anybody's."""
         calls = {call.call_id for owner in owners for call in owner.calls}
-        args = str([self._args.get(name) for name in calls])
-        args = args.replace("\\n", " ").translate(_MARKS)
-        named = {os.path.join(self._at.folder, word) for word in args.split()}
-        since = millis_of(self._recorder.invocation_id)
-        files = list(filter(os.path.isfile, sorted(named)))[:_MAX_NAMED]
-        return {line for path in files for line in self._reader.list_old_lines(path, since)}
+        args = [line.get("args") for line in self._lines if line.get("call_id") in calls]
+        words = str(args).replace("\\n", " ").translate(_MARKS).split()
+        named = sorted({os.path.join(self._at.folder, word) for word in words})
+        return {
+            line
+            for path in [*filter(os.path.isfile, named)][:_MAX_NAMED]
+            for line in self._reader.list_old_lines(path, millis_of(self._recorder.invocation_id))
+        }
 
     def _is_not_own(self, path: str, known: KnownTree, owner: ChangeOwner, blob: str) -> bool:
         """Return whether others may have written what a call left, as git had it before as `blob`.

@@ -43,12 +43,11 @@ def _look_around(at: Site, call: HookInput) -> None:
     if event.event != "tool_call":
         if kind != TELLS:
             # what its payload reports without lines, the tree shows
-            path = find_path(event.payload) if _lacks_lines(event) else None
-            only = find_name(at, path) if path else None
+            only = find_name(at, find_path(event.payload)) if _lacks_lines(event) else None
             _look(at, place, call, ended=event.named_id, only=only)
         return
     path = find_path(event.payload.get("args")) if kind == TELLS else None
-    only = find_name(at, path) if path else None
+    only = find_name(at, path)
     if path is not None:
         # Its payload will report its change: the only question is whether others changed the file
         # before, or removed one next to it, whose moment the folder's time tells until it is

@@ -144,7 +144,7 @@ def describe_change(
         return Change("modify", None, is_mode) if is_mode else None
     source = None if before.changed else _find_source(after, gone)
     origin, lines = source or before, None
-    new = set(after.lines or ()) - set(origin.lines or () if origin.changed else ())
+    new = set(after.lines or ()) - set((origin.changed and origin.lines) or ())
     copied = {line for line in new if line in sources or (uses[line] > 1 and not origin.changed)}
     is_copy = 2 * len(copied) > len(new) and len(copied) > (_FEW if origin.changed else 0)
     if after.lines is not None and origin.lines is not None and not is_copy:
