@@ -59,8 +59,9 @@ from specify_cli.record.ids import millis_of, rfc3339
 from specify_cli.storage.store import FileRecordStore
 
 _MAX_CHANGED = 200
-# So many files that a command names are read, and what stands in no name.
-_MAX_NAMED = 16
+# Of the words of commands so many are looked at, and so many files that they name are read.
+_MAX_WORDS, _MAX_NAMED = 1_000, 16
+# What stands in no name
 _MARKS = dict.fromkeys(map(ord, "'\"`\\<>|;&()={}[],"), " ")
 _TAIL = 1024 * 1024
 
@@ -252,7 +253,7 @@ class Changes:
         record: what a call leaves of these elsewhere may be anybody's."""
         calls = {call.call_id for owner in owners for call in owner.calls}
         args = [line.get("args") for line in self._lines if line.get("call_id") in calls]
-        words = str(args).replace("\\n", " ").translate(_MARKS).split()
+        words = str(args).replace("\\n", " ").translate(_MARKS).split()[:_MAX_WORDS]
         named = sorted({os.path.join(self._at.folder, word) for word in words})
         return {
             line
