@@ -68,10 +68,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason=f"asks for a room that is not here: {ABSENT['rooms']}"))
 
 
-def pytest_collection_finish() -> None:
-    """Keep what was imported to collect out of every later collection of garbage: it stays until the end."""
-    gc.collect()
-    gc.freeze()
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Look for no garbage while tests are collected, and keep what was imported for it out of every later search: it
+    stays until the end."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()
 
     # At the very end packages count what they leak.
     atexit.register(gc.unfreeze)
