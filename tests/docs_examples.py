@@ -62,6 +62,23 @@ REFUSED = {
     "spec-kitty packs build . --key ~/.ssh/id_ed25519": "PACK_NOT_FOUND",
     "spec-kitty gate waive tests ID --reason 'words only' --until 2026-12-31 --key ~/.ssh/id_ed25519": "INVALID_VALUE",
 }
+# The extras without which a line may be refused, by words of it.
+NEEDS = {
+    "cold pack": "cold",
+    "origin --release": "view",
+    "report --since 30d --html": "view",
+    "--html two.html": "view",
+    "spec-kitty collector": "collector",
+    "--parquet": "parquet",
+    "--format otlp --endpoint": "sync",
+    "--ab MODEL": "sync",
+    "spec-kitty view": "view",
+    "spec-kitty mcp serve": "mcp",
+    "spec-kitty sync": "sync",
+    "spec-kitty trail": "trail",
+    "--engine dask": "fleet",
+    "--source postgresql": "collector",
+}
 # They go on until they are stopped; tests of their own run them.
 ENDLESS = ("--follow", "collector serve", "spec-kitty view")
 # Whether a shell runs it: what a shell has a part in. All of them run in processes in tests/docs/test_bare_install.py.
@@ -71,6 +88,11 @@ EXAMPLES = {
     for example in command.examples
     if not any(word in example for word in ENDLESS)
 }
+
+
+def name_extra(line: str) -> str | None:
+    """Return the extra that a command line needs; None where it works with the default dependencies."""
+    return next((name for words, name in NEEDS.items() if words in line), None)
 
 
 class Prepared(NamedTuple):

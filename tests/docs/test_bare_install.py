@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 from packaging.requirements import Requirement
 
-from docs_examples import EXAMPLES, REFUSED, Prepared, place_ids
+from docs_examples import EXAMPLES, REFUSED, Prepared, name_extra, place_ids
 from forked import forking
 from rooms import copy_bytecode
 from specify_cli.installation import advise_install
@@ -29,23 +29,6 @@ from support import CHARTER, PATIENCE, environment, git
 
 ROOT = Path(__file__).parents[2]
 NAME = "spec-kitty-recorder"
-# The extras without which a line may be refused, by words of it.
-NEEDS = {
-    "cold pack": "cold",
-    "origin --release": "view",
-    "report --since 30d --html": "view",
-    "--html two.html": "view",
-    "spec-kitty collector": "collector",
-    "--parquet": "parquet",
-    "--format otlp --endpoint": "sync",
-    "--ab MODEL": "sync",
-    "spec-kitty view": "view",
-    "spec-kitty mcp serve": "mcp",
-    "spec-kitty sync": "sync",
-    "spec-kitty trail": "trail",
-    "--engine dask": "fleet",
-    "--source postgresql": "collector",
-}
 Run = Callable[..., tuple[int, str]]
 
 
@@ -114,7 +97,7 @@ def work(tmp_path: Path) -> Path:
 
 def _judge(line: str, code: int, said: str, allowed: set[int]) -> str:
     """Return what is wrong with an answer: an error without its extra, or an advice that does not fit; or nothing."""
-    extra = next((name for words, name in NEEDS.items() if words in line), None)
+    extra = name_extra(line)
     if "INTERNAL" in said or "ModuleNotFoundError" in said:
         return f"{line}: {said}"
     if "EXTRA_MISSING" in said:
@@ -159,8 +142,11 @@ def test_every_example_of_the_help_works_or_names_its_extra(run: Run, prepared: 
         root = Path(shutil.copytree(prepared.root, tmp_path / str(number), symlinks=True))
         line = place_ids(prepared._replace(root=root), example)
         code, said = run(*shlex.split(line)[1:], cwd=root)
-        refused = REFUSED.get(example, "no code")
-        wrong += [text] if refused not in said and (text := _judge(line, code, said, {0})) else []
+        refused = REFUSED.get(example)
+        if refused is None or "EXTRA_MISSING" in said:
+            wrong += [text] if (text := _judge(line, code, said, {0})) else []
+        elif not code or refused not in said:
+            wrong.append(f"{line}: exit {code}, not {refused}: {said}")
 
     assert wrong == []
 
