@@ -32,7 +32,7 @@ if sys.argv[2] == "verify":
     report = verify_file(project.root, place)
     lines, wrong = report.lines, len(report.findings)
 else:
-    state = state_of(project, sys.argv[1])
+    state = state_of(project, sys.argv[1], None)
     lines, wrong = state.seq + 1, len(state.open_calls)
 cost = time.process_time() - began
 grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
