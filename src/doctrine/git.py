@@ -237,11 +237,12 @@ def read_contents(top: str, names: Sequence[str]) -> list[bytes | None] | None:
     """Return the contents of objects by id or `commit:path`, in order, None for one that is not
     there; None for all where git fails. Raises GitNotStarted without git.
 
-    git is asked once. `top` is the worktree's top. A `name` holds no line break.
+    git is asked once. `top` is the worktree's top.
     """
     if not names:
         return []
-    stdin = os.fsencode("".join(f"{name}\n" for name in names))
+    # A name with a line break would be two: git is asked for none, and has none.
+    stdin = os.fsencode("".join("\n" if "\n" in name else f"{name}\n" for name in names))
     data = read_git(top, "cat-file", "--batch", stdin=stdin)
     if data is None:
         return None

@@ -31,6 +31,10 @@ def test_an_answer_is_all_that_git_printed_and_a_failure_is_none(top: str) -> No
     assert asked.read_git(os.path.dirname(top), "status") is None
 
 
+def test_git_has_nothing_of_a_name_that_holds_a_line_break(top: str) -> None:
+    assert asked.read_contents(top, ["HEAD:a\nb", "HEAD:a.txt", "HEAD:b.txt"]) == [None, b"x" * 300_000, None]
+
+
 def test_without_git_the_caller_is_told(top: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     before = os.listdir("/proc/self/fd") if sys.platform == "linux" else []

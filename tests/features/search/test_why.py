@@ -361,6 +361,21 @@ def test_a_short_line_is_known_where_all_that_came_with_it_is_its_writers(cli: C
     assert told() == [(1, 1, run.invocation_id), (2, 5, None)]
 
 
+def test_a_file_whose_name_holds_a_line_break_is_explained(project: Path, cli: Cli) -> None:
+    """Git cannot be asked for its versions, one name a line: what the work tree says is left."""
+    name, short = "a\nb.py", "}\n"
+    with open_invocation(project, "fix it") as run:
+        run.patch(name, "create", after=f"{short}x = 1\n")
+    (project / name).write_text(f"{short}{short}y = 1\n")
+
+    untracked = cli("why", name, "--json")
+    git(project, "add", "-A")
+    git(project, "commit", "-qm", "start")
+    committed = cli("why", name, "--json")
+
+    assert [untracked.code, committed.code] == [0, 0]
+
+
 def test_a_file_whose_name_is_not_utf8_is_explained(project: Path, cli: Cli) -> None:
     name = os.fsdecode(b"caf\xe9.py")
     (project / name).write_text("x = 1\n")

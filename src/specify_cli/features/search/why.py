@@ -232,11 +232,9 @@ def _read_blame(root: str, place: str) -> bytes:
 def _read_versions(top: str, data: bytes, names: list[str]) -> dict[str, bytes | None]:
     """Return the bytes of files by `commit:path`, None for one that is not there; those of the work
     tree, without a commit, are `data`."""
-    contents = read_contents(top, names) or [None] * len(names)
-    return {
-        name: data if name.startswith(":") else content
-        for name, content in zip(names, contents, strict=True)
-    }
+    asked = [name for name in names if not name.startswith(":")]
+    contents = read_contents(top, asked) or [None] * len(asked)
+    return dict.fromkeys(names, data) | dict(zip(asked, contents, strict=True))
 
 
 def find_edits(index: SearchIndex, lines: Sequence[str], paths: Sequence[str]) -> Iterator[Edit]:
