@@ -415,8 +415,7 @@ class Clauses(Questions):
         done = self.find_verb(i) if verb.lemma in _PHASES else None
         if done and self.word(i).endswith("ing"):
             return self._ask_object(done, i + 1, end)  # "Start discussing the API"
-        asked = {self.word(j) for j in range(i, end)}
-        if verb.lemma == "check" and asked & {"why", "many"}:
+        if verb.lemma == "check" and any(self.word(j) in ("why", "many") for j in range(i, end)):
             return verb._replace(action="analyze")  # "Check the docs and see why it fails"
         tracks = verb.lemma.removesuffix(" up") in table.words("tracker_verbs")
         if tracks and self.is_tracked(i, end):

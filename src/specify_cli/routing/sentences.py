@@ -113,7 +113,8 @@ def read_sentences(
                 parts = [*split_tokens(tokens, ",", last, end), *sentences]
                 later = _find_request(parsed, lead[0], parts, start, first)
                 readings = _combine(parsed, *lead, end)
-                return later or _find_prepared(parsed, readings, sentences, start) or readings
+                behind = [pair for pair in sentences if pair[0] > start]
+                return later or _find_prepared(parsed, readings, behind, (start, end)) or readings
     return (question_reading,) if question_reading else habit
 
 
@@ -164,10 +165,13 @@ def _only_tells(parsed: Clauses, lead: Reading, first: int) -> bool:
 
 
 def _find_prepared(
-    parsed: Clauses, readings: tuple[Reading, ...], sentences: list[tuple[int, int]], start: int
+    parsed: Clauses,
+    readings: tuple[Reading, ...],
+    behind: list[tuple[int, int]],
+    sentence: tuple[int, int],
 ) -> tuple[Reading, ...]:
-    """Return the readings of the sentence that the one at `start` only prepares: "Read the guide
-    first. Then rename the functions", "Run the tests. Fix what fails".
+    """Return the readings of the sentence `behind` that `sentence` with its readings only prepares:
+    "Read the guide first. Then rename the functions", "Run the tests. Fix what fails".
 
     A word such as *then* or *first* says so, or an order that the first cannot be a part of; "Use
     a profiler" is one.
@@ -175,19 +179,22 @@ def _find_prepared(
     lead = readings[0]
     # "Check whether it exists. If not, add it.", "Restart the server. Fix the login."
     checks = lead.lemma.partition(" ")[0] in ("check", "verify")
-    prepares = checks or lead.action == "none" or lead.lemma in _list_preparing(parsed)
+    prepares = checks or lead.action == "none" or _is_preparing(parsed, lead)
     if len(readings) != 1 or not prepares or lead.rule == _PREPARED:
         return ()
-    at = next(i for i, (_, end) in enumerate(sentences) if end > start)
-    in_order = "first" in (parsed.word(start), parsed.word(sentences[at][1] - 1))
-    for begin, end in sentences[at + 1 : at + 1 + _AHEAD]:
+    in_order = "first" in (parsed.word(sentence[0]), parsed.word(sentence[1] - 1))
+    # "Check my patch" is about a change that can be reviewed.
+    is_own = any(
+        parsed.is_in(i, "review_objects") or parsed.word(i) == "my" for i in range(*sentence)
+    )
+    for begin, end in behind[:_AHEAD]:
         later = read_sentences(parsed, [(begin, end)], 0)
         if not later or later[0].action == "none" or later[0].rule.startswith("question"):
             continue
         if (lead.action, later[0].action) == ("review", "analyze"):
             continue  # "Look at my branch. Then tell me what you would change."
         if_not = checks and parsed.word(begin) in ("if", "otherwise")
-        if checks and not if_not and (later[0].action != "implement" or _is_own(parsed, start)):
+        if checks and not if_not and (is_own or later[0].action != "implement"):
             continue
         # "Then add one", in German "Schreibe dann einen"
         then = any(parsed.is_in(i, "then_words") for i in (begin, begin + 1))
@@ -205,15 +212,6 @@ def _find_prepared(
     return ()
 
 
-def _is_own(parsed: Clauses, start: int) -> bool:
-    """Return whether the sentence at `start` is about a change that can be reviewed: "check my
-    patch"."""
-    end = next((i for i in range(start, len(parsed.tokens)) if parsed.tokens[i].kind == "."), start)
-    return any(
-        parsed.is_in(i, "review_objects") or parsed.word(i) == "my" for i in range(start, end)
-    )
-
-
 def _is_work(parsed: Clauses, order: Reading) -> bool:
     """Return whether an order is work of its own and no manner of another, as "use a profiler"
     is."""
@@ -221,9 +219,12 @@ def _is_work(parsed: Clauses, order: Reading) -> bool:
     return changes or order.weight == "alias" or order.action not in ("implement", "analyze")
 
 
-def _list_preparing(parsed: Clauses) -> frozenset[str]:
-    """Return the verbs and phrases that only prepare other work: "find", "look at"."""
-    return parsed.table.words("preparatory") | parsed.table.texts("preparatory_phrases")
+def _is_preparing(parsed: Clauses, order: Reading) -> bool:
+    """Return whether the verb or phrase of an order only prepares other work: "find", "look at"."""
+    table = parsed.table
+    return order.lemma in table.words("preparatory") or order.lemma in table.texts(
+        "preparatory_phrases"
+    )
 
 
 def _find_main_order(
@@ -344,7 +345,7 @@ def _combine(parsed: Clauses, first: Reading, at: int, end: int) -> tuple[Readin
     # "Check the list page and add a filter", unlike "check and fix it"
     looks = first.lemma == "check" and others and others[0].weight == "own"
     looks = looks and others[0].action == "implement"
-    if others and (tidies or looks or first.lemma in _list_preparing(parsed)):
+    if others and (tidies or looks or _is_preparing(parsed, first)):
         return drop_doubles(r._replace(rule=_PREPARED) for r in others)
     return drop_doubles((first, *others))
 
@@ -378,21 +379,20 @@ def _find_others(parsed: Clauses, first: Reading, at: int, end: int) -> list[Rea
         if not region and k < end and k not in parsed.negated:
             sure = then or fixes or i == at
             readings += _read_other(parsed, k, end, adjacent=i == at, sure=sure)
-    programs = first.action == "implement" and any(
+    makes_program = first.action == "implement" and any(
         parsed.is_in(i, "buildables") and parsed.word(i + 1) == "to" for i in range(at, end)
     )
     # "and close the issue", unlike "go through the wiki and archive what is old"
-    files = first.lemma not in _list_preparing(parsed)
-    tracks = parsed.table.words("tracker_verbs") if files else ()
+    tracks = () if _is_preparing(parsed, first) else parsed.table.words("tracker_verbs")
     return [
         reading
         for reading in readings
         if reading.action != first.action
         and not (reading.action == "curate" and reading.lemma in tracks)
         # "Write a script to list all files and then count their lines"
-        and not (programs and reading.action == "analyze")
+        and not (makes_program and reading.action == "analyze")
         # "Examine the code and identify errors"
-        and not (first.action == "review" and reading.lemma in _list_preparing(parsed))
+        and not (first.action == "review" and _is_preparing(parsed, reading))
         and not (first.action == "curate" and _sorts_out(parsed, reading, end))
     ]
 

@@ -169,6 +169,7 @@ class RouterTable:
         self.version = int(str(documents[0]["version"]))
         self._documents = documents
         self._words: dict[str, frozenset[str]] = {}
+        self._texts: dict[str, frozenset[str]] = {}
         self._actions: dict[str, dict[str, str]] = {}
         self._phrases: dict[str, PhraseIndex] = {}
         self.aliases = {action: tuple(text.split(" | ")) for action, text in self.rows("aliases")}
@@ -224,7 +225,10 @@ class RouterTable:
 
         They are not cut into words and not folded.
         """
-        return frozenset(phrase for _, text in self.rows(cell) for phrase in text.split(" | "))
+        if cell not in self._texts:
+            phrases = (phrase for _, text in self.rows(cell) for phrase in text.split(" | "))
+            self._texts[cell] = frozenset(phrases)
+        return self._texts[cell]
 
     def objects(self, lemma: str) -> dict[str, str]:
         """Return the objects that give a verb another action, each with that action.

@@ -47,7 +47,7 @@ def origin(values: Values) -> int:
     with open_index(project) as index:
         report = trace_range(project, index, changes, top)
     output, form = shell.get_text(values, "output"), values["format"]
-    lines = [*render_origin(report)]
+    lines = [*render_origin(report)] if form == "text" else []
     if form == "csv":
         text = make_csv(report)
     elif form == "html":
@@ -58,8 +58,6 @@ def origin(values: Values) -> int:
         text = spell_lines(lines)
     if output is not None:
         lines = [f"{output}: {report.lines.changed} lines"]
-    elif form != "text":
-        lines = []
     write_report(values, report, text, lines)
     return 0
 

@@ -266,8 +266,10 @@ class Changes:
 
         To store it again gives it a new time, so that alone proves nothing.
         """
-        if not self._is_small or not blob:
-            return not self._is_small
+        if not self._is_small:
+            return True
+        if not blob:
+            return False
         top, own = self._index.top, find_entry(self._index, path, None)
         others = self._index.data.count(bytes.fromhex(blob))
         others -= own is not None and own.blob == blob
@@ -298,8 +300,9 @@ class Changes:
             body["lines"] = change.lines
         if content is not None and change.is_mode:
             body["mode"] = "100755" if content.file.mode & EXECUTABLE else "100644"
-        if content is not None and content.text is None and self._reader.keeps_lines:
-            body |= {"after_hash": content.file.digest} if content.file.digest else {}
+        keeps = self._reader.keeps_lines
+        if content is not None and content.text is None and content.file.digest and keeps:
+            body["after_hash"] = content.file.digest
         return done._replace(body=body)
 
     def _read(self, moved: Mapping[str, os.stat_result]) -> dict[str, Content]:

@@ -144,11 +144,12 @@ def describe_change(
         return Change("modify", None, is_mode) if is_mode else None
     source = None if before.changed else _find_source(after, gone)
     origin, lines = source or before, None
-    new = set(after.lines or ()) - set((origin.changed and origin.lines) or ())
+    old = origin.lines if origin.changed else None
+    new = set(after.lines or ()) - set(old or ())
     copied = {line for line in new if line in sources or (uses[line] > 1 and not origin.changed)}
     is_copy = 2 * len(copied) > len(new) and len(copied) > (_FEW if origin.changed else 0)
     if after.lines is not None and origin.lines is not None and not is_copy:
-        lines = lines_of_digests(origin.lines if origin.changed else None, after.lines)
+        lines = lines_of_digests(old, after.lines)
     return Change("modify" if before.changed else "create", lines)
 
 
