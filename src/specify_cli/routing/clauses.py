@@ -15,10 +15,9 @@ made it necessary, and tests/specify_cli/routing/router_titles.jsonl holds hundr
 from __future__ import annotations
 
 from specify_cli.routing.questions import OWN_WORK, Questions
-from specify_cli.routing.request_text import PEOPLE, SUBJECTS, THINGS, Reading
+from specify_cli.routing.request_text import NEEDED, PEOPLE, SUBJECTS, THINGS, Reading
 from specify_cli.routing.table import Phrase, Verb, read_cell
 
-_NEEDED = read_cell("needed required missing due overdue pending wanted requested")
 _KNOWN = read_cell("the this that my our your")
 _ASKS = read_cell("please you me us we users")
 _OUGHT = read_cell("should must shall")
@@ -28,6 +27,7 @@ _IT = read_cell("it this that")
 _PLACES = read_cell("on for in to")
 _TALKS = read_cell("meeting call chat talk look minute moment word break sync demo retro standup")
 _PHASES = read_cell("start begin continue finish resume")
+_WEIGHED = ("consider", "look at")
 _MOVED = read_cell("into onto from")
 # "Do the frontend" is an order, whatever it names; "do a demo" names no work.
 _SOME_DOING = ("do a", "do an", "do another")
@@ -151,7 +151,7 @@ class Clauses(Questions):
         if last < 0:
             return None
         is_statement = self.is_in(after, "finite")
-        if is_statement and self.word(after + 1) not in _NEEDED:
+        if is_statement and self.word(after + 1) not in NEEDED:
             return None
         # "missing validation on the form", "nothing runs the triage"
         does_nothing = self.word(i) == "nothing" and self.word(i + 1).endswith("s")
@@ -219,13 +219,14 @@ class Clauses(Questions):
     def _is_predicate(self, i: int, end: int) -> bool:
         """Return whether the word at `i` is the verb of a statement: "WP05 done", "I pushed it",
         "it writes a file"."""
-        word, before, subject = self.word(i), self.word(i - 1), i - 1
-        while subject > 0 and self.is_adverb(subject):
-            subject -= 1  # "I just reviewed it"
+        word, before = self.word(i), self.word(i - 1)
+        subject = self.skip_adverbs(i - 1)  # "I just reviewed it"
         if word in _SEES and before.endswith(("m", "re", "keep")):
             return True
         if before in _BUSY and not word.endswith("ing"):
             return True  # "I'll run it myself", "we're clean"
+        if word == "know" and before in SUBJECTS:
+            return True  # "I know that it is slow"
         is_past = self.is_in(i, "past") or word == "tried"
         is_asked = self.is_in(subject - 1, "aux")  # "can we split the form?"
         if is_past and self.word(subject) in PEOPLE and not is_asked:
@@ -267,17 +268,7 @@ class Clauses(Questions):
         after_file = i > 0 and self.tokens[i - 1].kind == "o"
         if after_file and not self.marks_object(i + 1, end):
             return True
-        return self._is_topic(i, end) or self._ends_in_action(i, end)
-
-    def _is_topic(self, i: int, end: int) -> bool:
-        """Return whether the phrase at `i` is one noun up to a colon, which names what the request
-        is about."""
-        if end >= len(self.tokens) or self.tokens[end].word != ":":
-            return False
-        if self.word(end - 1) == "only":
-            return False  # "plan only: …"
-        following = range(i + 1, end)
-        return all(self.continues(j, end) and self.word(j) not in _NEEDED for j in following)
+        return self.is_topic(i, end) or self._ends_in_action(i, end)
 
     def _ends_in_action(self, i: int, end: int) -> bool:
         """Return whether the phrase at `i` goes by its last word: "test plan review", "group mapper
@@ -381,12 +372,13 @@ class Clauses(Questions):
         word = self.word(i)
         is_plural = word != verb.lemma and word.endswith("s")
         is_liked = is_plural and self.word(i - 1) in ("like", "love")
-        if is_liked or self.word(i + 1) in _SAYS:  # "QA found that it crashes"
+        # "QA found that it crashes", "Next hand should start by itself"
+        if is_liked or self.word(i + 1) in _SAYS | _OUGHT:
             return True
         if opened:
             return False
         # "Plan approved. Build it."
-        is_done = self.word(i + 1).endswith("ed") and self.word(i + 1) not in _NEEDED
+        is_done = self.word(i + 1).endswith("ed") and self.word(i + 1) not in NEEDED
         if is_done and i + 2 >= end and verb.lemma in self.table.words("homographs"):
             return True
         # "Setting `a` on a page can cause an error"
@@ -402,6 +394,20 @@ class Clauses(Questions):
             return True
         return is_plural and i + 1 < end
 
+    def _ask_gerund(self, verb: Verb, i: int, end: int) -> Verb | None:
+        """Return the verb of the gerund at `i`, if the verb before it only leads to it: "consider
+        using a set", "start discussing the API", "look at adding a cache", unlike "look at
+        caching"."""
+        while self.is_adverb(i):
+            i += 1
+        done = self.find_verb(i) if self.word(i).endswith("ing") else None
+        if done and verb.lemma in _PHASES:
+            return self._ask_object(done, i + 1, end)
+        if not done or done.action != "implement" or not verb.lemma.endswith(_WEIGHED):
+            return None
+        is_named = self.continues(i + 1, end) or self.marks_object(i + 1, end)
+        return done if is_named or verb.lemma == "consider" or done.weight == "alias" else None
+
     def _ask_object(self, verb: Verb, i: int, end: int) -> Verb:
         """Return the verb with the action its object gives it: to write a spec is to specify.
 
@@ -409,12 +415,9 @@ class Clauses(Questions):
         verb without one keeps its action, unless the head noun stands for another ("make a plan").
         """
         table = self.table
-        done = self.find_verb(i) if verb.lemma == "consider" else None
-        if done and done.action == "implement" and self.word(i).endswith("ing"):
-            return done  # "Consider using a set"
-        done = self.find_verb(i) if verb.lemma in _PHASES else None
-        if done and self.word(i).endswith("ing"):
-            return self._ask_object(done, i + 1, end)  # "Start discussing the API"
+        done = self._ask_gerund(verb, i, end)
+        if done:
+            return done
         if verb.lemma == "check" and any(self.word(j) in ("why", "many") for j in range(i, end)):
             return verb._replace(action="analyze")  # "Check the docs and see why it fails"
         tracks = verb.lemma.removesuffix(" up") in table.words("tracker_verbs")

@@ -36,7 +36,7 @@ _STORY = (
     r"(?i)\s*((?:i|we|users) want to be able to|as an? [^.!?\n]{1,60}?,? i "
     r"(?:can|should|must|may|(?:want|need|would like) (?:to|the|my|all)))\b"
 )
-_TAGS = r"\[(?!\d{4}-)([^\]\n]{1,40})\]\s*(?:\[[^\]\n]{1,40}\]\s*)*(?=\w)"
+_TAGS = r"\[(?!\d{4}-|Image |Pasted )([^\]\n]{1,40})\]\s*(?:\[[^\]\n]{1,40}\]\s*)*(?=\w)"
 _LABEL = (
     r"\s*((?i:feature request|bug report)|[^\W\d_][\w-]{0,30})"
     r"(?: #?[0-9]{1,9})?(\([^)\n]{0,60}\))?(!)?\s?:(?=\s|\Z)"

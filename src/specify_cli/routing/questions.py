@@ -21,6 +21,7 @@ _POINTING = read_cell("this these that")
 _JUDGED = read_cell("idiomatic pythonic clean readable")
 _PLAIN_WH = read_cell("why where when who why's where's who's")
 _POLITE = read_cell("can could would will shall")
+_TAGS = read_cell("why right no correct")
 # What a thing could do that nobody would ask about: "could the error name the field?"
 _OFFERS = read_cell(
     "show print display include accept remember name list warn hide offer support mention link "
@@ -77,6 +78,8 @@ class Questions(RequestText):
             )
             if self.word(i) == "was" and is_stated:
                 return False  # German asks so; "file_path was removed", "I was" are English
+            if before == "is" and self.word(i - 2) in ("this", "that", "here"):
+                return False  # "This is how it looks."
             return not (self.word(i) == "what" and self.word(i + 1) in ("a", "an"))
         return self.is_in(i, "wh_aux") and (question or self.is_in(i + 1, "aux"))
 
@@ -90,8 +93,8 @@ class Questions(RequestText):
         is_title = word.endswith("n't") and not (question or has_subject)
         if self.is_in(i, "strict_aux") and not is_title:
             return True
-        if word == "should" and self.word(i + 1) in ("i", "we"):
-            return True  # "should I use a class here"
+        if word in ("should", "do") and self.word(i + 1) in ("i", "we", "you", "they"):
+            return True  # "should I use a class here", "do we wanna hardcode it"
         is_polite = word in _POLITE and self.is_in(i + 1, "politely")
         return question and not is_polite
 
@@ -126,6 +129,21 @@ class Questions(RequestText):
         if here & marks and self.tells_change(0, i):
             return True  # "I changed the retries, what do you think?"
         return bool(here & work and here & marks) and len(here & (work | marks)) > 1
+
+    def read_tag(
+        self, last: int, end: int, question: bool, ordered: bool
+    ) -> tuple[Reading, int] | None:
+        """Return the reading of a statement with a question behind its last comma, at `last`: "It
+        hangs, why?", "We just remove it, right?", unlike the order "Fix it, right?".
+
+        `ordered` says that the statement is read as an order.
+        """
+        if not question or last != end - 2 or self.word(end - 1) not in _TAGS:
+            return None
+        begin = max((j + 1 for j in range(last) if self.tokens[j].kind in ",."), default=0)
+        if ordered and self.word(begin) not in SUBJECTS:
+            return None
+        return self.make_reading(end - 1, "question", "analyze"), end
 
     def read_doubt(self, start: int, end: int) -> Reading | None:
         """Return the reading of a question worded as a statement: "memory usage is a little high?"

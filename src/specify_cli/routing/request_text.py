@@ -32,6 +32,7 @@ _EACH_TIME = read_cell("before after on at")
 _HANDING = read_cell("push commit submit finish complete")
 _WORKERS = read_cell("i we you i've we've you've just")
 THINGS = read_cell("it them this that everything all anything")
+NEEDED = read_cell("needed required missing due overdue pending wanted requested")
 FRONTS = read_cell("for in on at under inside from during with within after before until since")
 # How far apart the two halves of a phrase such as "break … down" may stand.
 _GAP = 8
@@ -191,6 +192,12 @@ class RequestText:
         word = self.word(i)
         return word in _ADVERBS or (word.endswith("ly") and len(word) > 4)
 
+    def skip_adverbs(self, i: int, start: int = 0) -> int:
+        """Return the position of the last word up to `i` that is no adverb, at least `start`."""
+        while i > start and self.is_adverb(i):
+            i -= 1
+        return i
+
     def is_tracked(self, i: int, end: int) -> bool:
         """Return whether the object is an entry of the tracker, or a part of one: "the ticket", "a
         comment to the issue"."""
@@ -268,9 +275,7 @@ class RequestText:
     def _is_stated(self, i: int) -> bool:
         """Return whether the negation at `i` follows a subject, so that it describes and forbids
         nothing."""
-        at = i - 1
-        while at > 0 and self.is_adverb(at):
-            at -= 1
+        at = self.skip_adverbs(i - 1)
         stated = any(self.word(j) in ("be", "is", "are") for j in range(max(i - 4, 0), i))
         if stated and self.word(i + 1).endswith("ed"):
             return True  # "the mode should be casual and not polished"
@@ -281,6 +286,8 @@ class RequestText:
             if verb and verb.action not in ("implement", "none"):
                 return False
             at -= 1
+        if self.word(at) == "they":
+            return True  # "they do not start"
         if at >= 0 and self.is_name(at, i):
             return self.word(i) not in ("do", "don't", "dont", "never", "without")
         return bool(self.word(at)) and not self.is_in(at, "leadins", "boundaries")
@@ -411,6 +418,16 @@ class RequestText:
             if verb and (verb.action == "implement" or verb.lemma in _HANDING):
                 return True
         return False
+
+    def is_topic(self, i: int, end: int) -> bool:
+        """Return whether the phrase at `i` is one noun up to a colon, which names what the request
+        is about."""
+        if end >= len(self.tokens) or self.tokens[end].word != ":":
+            return False
+        if self.word(end - 1) == "only":
+            return False  # "plan only: …"
+        following = range(i + 1, end)
+        return all(self.continues(j, end) and self.word(j) not in NEEDED for j in following)
 
     def name_action(self, last: int) -> str:
         """Return the action the noun that ends at `last` stands for, or the empty text.

@@ -94,8 +94,7 @@ def read_sentences(
                 or _read_after_front(parsed, first, last)
                 or _read_joined(parsed, first, last)
             )
-            if question and parsed.word(end - 1) == "why" and tokens[end - 2].kind == ",":
-                lead = parsed.make_reading(end - 1, "question", "analyze"), end
+            lead = parsed.read_tag(last, end, question, lead is not None) or lead
             if not lead:
                 continue
             if lead[0].rule.startswith("question") and lead[0].action != "review":
@@ -216,6 +215,9 @@ def _is_work(parsed: Clauses, order: Reading) -> bool:
     """Return whether an order is work of its own and no manner of another, as "use a profiler"
     is."""
     changes = order.lemma in _CHANGING or order.lemma in parsed.table.words("mending")
+    # "Pull that out into its own file"
+    is_moved = order.rule == "phrase" and order.lemma.endswith((" out", " off", " on", " up"))
+    changes = changes or (is_moved and order.action == "implement")
     return changes or order.weight == "alias" or order.action not in ("implement", "analyze")
 
 
@@ -378,7 +380,7 @@ def _find_others(parsed: Clauses, first: Reading, at: int, end: int) -> list[Rea
         region = region and not then and not fixes
         if not region and k < end and k not in parsed.negated:
             sure = then or fixes or i == at
-            readings += _read_other(parsed, k, end, adjacent=i == at, sure=sure)
+            readings += _read_other(parsed, k, end, adjacent=i == at, sure=sure, first=first)
     makes_program = first.action == "implement" and any(
         parsed.is_in(i, "buildables") and parsed.word(i + 1) == "to" for i in range(at, end)
     )
@@ -417,8 +419,10 @@ def _fixes_cause(parsed: Clauses, k: int, end: int) -> bool:
     return parsed.is_in(k, "mending") and is_all
 
 
-def _read_other(parsed: Clauses, k: int, end: int, *, adjacent: bool, sure: bool) -> list[Reading]:
-    """Return the reading of a later verb at `k`, unless it only tells how the first action
+def _read_other(
+    parsed: Clauses, k: int, end: int, *, adjacent: bool, sure: bool, first: Reading
+) -> list[Reading]:
+    """Return the reading of a later verb at `k`, unless it only tells how the `first` action
     ends.
 
     `adjacent` says that nothing stands between the two verbs, `sure` that a word such as
@@ -434,8 +438,9 @@ def _read_other(parsed: Clauses, k: int, end: int, *, adjacent: bool, sure: bool
     )
     # "and merge it", "and tell me", "and close the issue"
     follows = other.lemma in words("follow") and other.weight == "own"
-    # "Read and carefully update `plan.md`"
-    follows = follows and not (other.lemma == "update" and parsed.is_name(after, end))
+    # "Read and carefully update `plan.md`", "look at the header and update the colors"
+    updates = parsed.is_name(after, end) or _is_preparing(parsed, first)
+    follows = follows and not (other.lemma == "update" and updates)
     reports = other.lemma in words("report_tail") and not adjacent
     # "Explain closures and provide an example"
     is_example = parsed.word(parsed.find_head(after, end)[0]) in _EXAMPLES
@@ -452,6 +457,8 @@ def _read_other(parsed: Clauses, k: int, end: int, *, adjacent: bool, sure: bool
     is_last = is_last and parsed.word(k - 1) == "and"
     has_object = has_object or is_last or parsed.is_in(thing, "lacking", "states", "wished")
     has_object = has_object or parsed.word(thing) == "one"
+    # "Look at my config and make foo the same"
+    has_object = has_object or (other.lemma == "make" and parsed.continues(thing, end))
     particle = other.rule == "phrase" and parsed.word(after - 1) in _PARTICLES
     has_object = has_object or (particle and parsed.continues(after, end))
     return [other] if sure or has_object or other.rule == "verb" else []

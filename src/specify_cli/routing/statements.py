@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from specify_cli.routing.clauses import Clauses
 
 _BEING = read_cell("is are was were be been being gets get got becomes")
-_LOOKS = read_cell("looks look feels feel seems seem")
+_LOOKS = read_cell("looks look feels feel seems seem appears appear")
 # What a thing can be without a fault: "roses are red".
 _PLAIN = read_cell("red down gone enabled disabled")
 _UNABLE = read_cell("can't cannot couldn't won't can could will should shouldn't")
@@ -320,7 +320,7 @@ def _judge_statement(parsed: Clauses, i: int, start: int, end: int) -> str:
 def _find_subject(parsed: Clauses, i: int, start: int) -> int:
     """Return where the subject of the word at `i` ends: before adverbs and the verb of being."""
     word = parsed.word(i)
-    subject = _skip_adverbs(parsed, i - 1, start)
+    subject = parsed.skip_adverbs(i - 1, start)
     is_passive = parsed.is_in(i, "states") and word not in _PLAIN
     is_passive = is_passive or word.endswith("ing") or word == "never"
     is_passive = is_passive or parsed.is_adverb(i - 1) or parsed.word(i - 1) in _LOOKS
@@ -333,14 +333,7 @@ def _find_subject(parsed: Clauses, i: int, start: int) -> int:
         if not belongs:
             break
         subject -= 1
-    return _skip_adverbs(parsed, subject, start)
-
-
-def _skip_adverbs(parsed: Clauses, i: int, start: int) -> int:
-    """Return the position of the last word before `i` that is no adverb, at least `start`."""
-    while i > start and parsed.is_adverb(i):
-        i -= 1
-    return i
+    return parsed.skip_adverbs(subject, start)
 
 
 def _says_failure(parsed: Clauses, i: int, end: int) -> bool:
@@ -356,9 +349,13 @@ def _says_failure(parsed: Clauses, i: int, end: int) -> bool:
         return parsed.word(i + 1).endswith("s") or is_passive
     if not parsed.is_in(i, "defects") or i + 1 >= end:
         return False
+    if parsed.word(i + 1) in _LOOKS and parsed.word(i + 2) == "to":
+        return True  # "it doesn't seem to fire"
     # "Students can't see their grades", unlike "I can't see why"
     is_barred = parsed.word(i - 1) not in SUBJECTS and word in ("can't", "cannot")
     is_barred = is_barred and i + 2 < end and not parsed.is_in(i + 2, "wh")
+    # "The section doesn't have any padding"
+    is_barred = is_barred or (parsed.word(i + 1) == "have" and parsed.word(i - 1) not in SUBJECTS)
     if parsed.is_in(i + 1, "no_defects") and not is_barred:
         return False
     if parsed.word(i - 1) in ("should", "must"):  # said to somebody

@@ -12,6 +12,10 @@ secrets and list marks are skipped.
 There is no list of the forms of a word: a form is undone by rules (-s, -ed, -ing, doubled letters,
 British spellings), and each result is looked for among the table's base forms. A wrong result does
 no harm, since no verb has that spelling.
+
+Where a verb is expected, a word that no list of the table has and that a slip of the hand makes of
+one verb is read as that verb: "reveiw the code", "can you finsh it". A slip swaps two letters,
+leaves one out or doubles one.
 """
 
 from __future__ import annotations
@@ -29,6 +33,8 @@ if TYPE_CHECKING:
 # A request says what it wants at its beginning; a pasted log after it must not cost time nor add
 # readings.
 READ_TOKENS = 600
+# Letters of the shortest verb in which a slip is looked for: short ones resemble too many words.
+_SHORTEST = 5
 
 
 class Token(NamedTuple):
@@ -52,7 +58,8 @@ _SCAN_PLAIN = r"(?P<word>\w+)|(?P<clause>,)|(?P<stop>[.!?]+)"
 # `{1}` keeps signs beyond Latin out of the sets beside them: to compile such a mixed set takes
 # longer than the rest of the pattern.
 _SCAN = r"""(?xs)(?P<skip>(?m:^)[ \t]*(?:(?:[-*+>]|•{1}|\d{1,3}[.)]|\#{1,6}|\[[ xX]?\])[ \t]+)+
-              |⟦[^⟧\n]{0,100}⟧|(?<!\w)@[\w/.-]+)
+              |⟦[^⟧\n]{0,100}⟧|\[(?:Image|Pasted)\ [^\]\n]{0,60}\]
+              |(?<!\w)@(?:"[^"\n]{1,300}"(?:\#\S{1,40})?|[\w/.-]+(?:[\[(]\S{0,300})?))
     |(?P<pull>(?:https?://|www\.)\S+/(?:pulls?|merge_requests|pull-requests)/(?:\S*[^\s.,;:!?])?)
     |(?P<trace>(?m:^)[ \t]*File\ "[^"\n]{1,300}",\ line\ \d[^\n]*(?:\n[ \t]+[^\n]*)*)
     |(?P<opaque>```.*?(?:```|\Z)|`[^`\n]{0,400}`|(?:https?://|www\.)\S*[^\s.,;:!?]|(?<!\w)</?[a-zA-Z][\w-]{0,30}/?>
@@ -105,7 +112,16 @@ def scan_tokens(text: str, table: RouterTable) -> list[Token]:
             tokens.append(Token("o", "", raw, at))
         if len(tokens) >= READ_TOKENS:
             break
-    return tokens
+    if not tokens and text.startswith("["):
+        return [Token("o", "", text, 0)]  # "[Image #1]" alone names a thing
+    return [
+        token._replace(word=_find_verb_meant(token.word, table) or token.word)
+        if token.kind == "w"
+        and text[token.at : token.at + len(token.raw)].isascii()
+        and _expects_verb(tokens, i, table)
+        else token
+        for i, token in enumerate(tokens)
+    ]
 
 
 def split_tokens(
@@ -165,6 +181,52 @@ def _read_path(raw: str, at: int, table: RouterTable) -> Iterator[Token]:
         yield from _read_word(parts[1], at + len(parts[0]) + 1, table)
     else:
         yield Token("o", "", raw, at)
+
+
+def _expects_verb(tokens: list[Token], i: int, table: RouterTable) -> bool:
+    """Return whether a verb is likely at `i`: at a beginning, and behind "please" or "can you"."""
+    return i == 0 or tokens[i - 1].kind in ",." or tokens[i - 1].word in table.words("before_verbs")
+
+
+def _find_verb_meant(word: str, table: RouterTable) -> str:
+    """Return the form of the verb that a word is a slip of the hand for; empty for a word that the
+    table knows, and where verbs of several actions would fit."""
+    if len(word) < _SHORTEST or any(form in table.verbs for form in list_lemmas(word)):
+        return ""
+    written, word = word, re.sub("(?:ign|nig)$", "ing", word)
+    if any(form in table.verbs for form in list_lemmas(word)):
+        return word  # "executign"
+    lengths = range(max(_SHORTEST, len(word) - 4), len(word) + 2)
+    near = [verb for verb in table.verbs if verb[0] in word[:2] and len(verb) in lengths]
+    meant: dict[str, str] = {}
+    for ending in ("", "s", "ed", "ing"):
+        stem = word.removesuffix(ending)
+        # "writting" is "write" and "ing".
+        stems = (stem, stem + "e") if ending in ("ed", "ing") else (stem,)
+        if word.endswith(ending):
+            fits = [v for v in near if any(_is_slip(s, v) for s in stems)]
+            meant.update((verb + ending, table.verbs[verb].action) for verb in fits)
+    if len(set(meant.values())) != 1:
+        return ""
+    forms = (re.escape(form).encode() for form in list_lemmas(written))
+    is_known = any(re.search(rb"\b%b\b" % form, table.data) for form in forms)
+    return "" if is_known else next(iter(meant))
+
+
+def _is_slip(word: str, form: str) -> bool:
+    """Return whether a word differs from a form by two letters that are swapped, one that is left
+    out behind the first, or one that is doubled."""
+    longer = len(word) - len(form)
+    if abs(longer) > 1 or word == form:
+        return False
+    i = 0
+    while i < min(len(word), len(form)) and word[i] == form[i]:
+        i += 1
+    if longer < 0:
+        return i > 0 and word[i:] == form[i + 1 :]
+    if longer:
+        return i > 0 and word[i - 1] == word[i] and word[i + 1 :] == form[i:]
+    return word[i + 1 : i + 2] + word[i] + word[i + 2 :] == form[i:]
 
 
 def list_lemmas(word: str) -> Iterator[str]:
