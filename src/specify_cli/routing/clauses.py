@@ -23,6 +23,9 @@ _ASKS = read_cell("please you me us we users")
 _OUGHT = read_cell("should must shall")
 _BUSY = read_cell("i'll we're i'm you're they're")
 _BEING = read_cell("is are was were")
+_FILLERS = read_cell(
+    "so and but well ok okay yes yeah alright right now hmm hm um oh ah hey hi then also great cool"
+)
 _IT = read_cell("it this that")
 _PLACES = read_cell("on for in to")
 _TALKS = read_cell("meeting call chat talk look minute moment word break sync demo retro standup")
@@ -102,7 +105,7 @@ class Clauses(Questions):
                 noun = noun or self.word(i - 1) == "there"
             elif not (self.word(i).endswith("ly") and len(self.word(i)) > 4):
                 break  # no adverb such as "quickly" either
-            is_start = False
+            is_start = is_start and self.word(i) in _FILLERS  # "so does it scale"
             i += 1
         return self._read_thing(start, i, end, noun)
 

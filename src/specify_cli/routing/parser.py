@@ -20,7 +20,7 @@ import unicodedata
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 from specify_cli.routing.clauses import Clauses
 from specify_cli.routing.request_text import SUBJECTS, Reading
-from specify_cli.routing.sentences import read_sentences
+from specify_cli.routing.sentences import combine_actions, read_sentences
 from specify_cli.routing.statements import read_statements
 from specify_cli.routing.table import fold, read_cell
 from specify_cli.routing.tokens import scan_tokens, split_tokens
@@ -46,6 +46,8 @@ _PART = r"([\w.-]{1,40}/[\w./, -]{1,60}|[\w.]{1,30} ([a-zA-Z]{3,15})) ?:\s"
 
 
 _ASKING = read_cell("task ask request")
+# Behind these stands no order of its own: "the page that can you …".
+_LINKS = read_cell("that to which of with for about on in by from where how")
 # With these begins no title after the name of a part.
 _GRAMMAR = ("stop_words", "determiners", "boundaries", "leadins", "wh", "aux", "negations")
 
@@ -77,7 +79,7 @@ def read_request(request: str, table: RouterTable) -> ParsedRequest:
     5. A label before a colon, or a tag that is one, names an action.
     6. The first sentence that begins with a question, an order or a noun of an action counts; one
        behind the label "Task:" comes first.
-    7. A statement can imply an action.
+    7. A statement can run on into an order ("it fails can you fix it"), or imply an action.
     8. The tag names the kind of text.
     9. A text that begins with the name of a part is the title of a change, if all its readings are
        things that a program does too (`program_verbs`: to check, to label), or come from the name
@@ -112,21 +114,36 @@ def read_request(request: str, table: RouterTable) -> ParsedRequest:
     sentences.sort(key=lambda pair: not _is_ask(parsed, *pair))
     readings = (
         ((label,) if label else read_sentences(parsed, sentences, skip))
+        or next(filter(None, (_read_run_on(parsed, *pair) for pair in sentences)), ())
         or read_statements(parsed, sentences, forbidden)
         or read_statements(parsed, _skip_label(tokens, sentences, _match_label(text)), forbidden)
         or _read_tag(tag, forbidden, table)
     )
     # 9
-    programs = table.words("program_verbs")
-    if all(
-        reading.action == "none"
-        or reading.lemma in programs
-        or (reading.position == tokens[0].at and reading.rule != "verb")
-        for reading in readings
-    ):
+    if all(_is_vague(reading, parsed) for reading in readings):
         readings = _read_scope(text, tag, parsed) or readings
     words = (token.word for i, token in enumerate(tokens) if i not in parsed.negated)
     return ParsedRequest(readings, forbidden, tuple(word for word in words if word.isalnum()))
+
+
+def _is_vague(reading: Reading, parsed: Clauses) -> bool:
+    """Return whether a reading can be what a program does, or the name a text begins with."""
+    names = reading.position == parsed.tokens[0].at and reading.rule != "verb"
+    is_done_by_programs = reading.lemma in parsed.table.words("program_verbs")
+    return names or is_done_by_programs or reading.action == "none"
+
+
+def _read_run_on(parsed: Clauses, start: int, end: int) -> tuple[Reading, ...]:
+    """Return the readings of an order that follows a statement without a sign between them: "the
+    tests fail can you explain why"."""
+    for i in range(start + 2, end - 1):
+        is_told = parsed.is_in(i - 1, "subordinators", "conjunctions", "wh")
+        if is_told or parsed.word(i - 1) in _LINKS or not parsed.find_phrase("run_ons", i, end):
+            continue
+        order = parsed.read_clause(i, end, question=False)
+        if order and order[0].action != "none":
+            return combine_actions(parsed, *order, end)
+    return ()
 
 
 def _is_ask(parsed: Clauses, start: int, end: int) -> bool:

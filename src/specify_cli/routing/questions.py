@@ -95,12 +95,17 @@ class Questions(RequestText):
             return True
         if word in ("should", "do") and self.word(i + 1) in ("i", "we", "you", "they"):
             return True  # "should I use a class here", "do we wanna hardcode it"
+        if word in ("will", "would") and self.word(i + 1) in ("it", "this", "that", "they"):
+            return True  # "but will it stay"
         is_polite = word in _POLITE and self.is_in(i + 1, "politely")
-        return question and not is_polite
+        return (question or self._wishes(i, end)) and not is_polite
 
     def _wishes(self, i: int, end: int) -> bool:
-        """Return whether a question is a wish: "could the table remember its widths?", unlike
-        "could the cache be the cause?"."""
+        """Return whether a question is a wish: "could the table remember its widths?", "can the
+        rows have a border?", unlike "could the cache be the cause?"."""
+        has = any(self.word(j) == "have" and self.word(j + 1) in ("a", "an") for j in range(i, end))
+        if self.word(i) == "can" and self.is_in(i + 1, "determiners") and has:
+            return True
         if self.word(i) != "could" or not self.is_in(i + 1, "determiners"):
             return False
         words = [self.word(j) for j in range(i + 3, end)]

@@ -101,7 +101,7 @@ def read_sentences(
                 question_reading = question_reading or lead[0]
                 break
             if end < sentences[-1][0] and _only_tells(parsed, lead[0], first):
-                habit = habit or _combine(parsed, *lead, end)
+                habit = habit or combine_actions(parsed, *lead, end)
                 break
             is_answered = question_reading is not None and question_reading.action != "none"
             # "What is it called? Shared key or something else?"
@@ -111,7 +111,7 @@ def read_sentences(
                 lead = _find_main_order(parsed, first, last, end) or lead
                 parts = [*split_tokens(tokens, ",", last, end), *sentences]
                 later = _find_request(parsed, lead[0], parts, start, first)
-                readings = _combine(parsed, *lead, end)
+                readings = combine_actions(parsed, *lead, end)
                 behind = [pair for pair in sentences if pair[0] > start]
                 return later or _find_prepared(parsed, readings, behind, (start, end)) or readings
     return (question_reading,) if question_reading else habit
@@ -338,7 +338,7 @@ def _read_after_front(parsed: Clauses, first: int, last: int) -> tuple[Reading, 
     return None
 
 
-def _combine(parsed: Clauses, first: Reading, at: int, end: int) -> tuple[Reading, ...]:
+def combine_actions(parsed: Clauses, first: Reading, at: int, end: int) -> tuple[Reading, ...]:
     """Return the leading reading and the other actions of its sentence; a verb that only prepares
     them ("look at it and fix it") is dropped."""
     others = _find_others(parsed, first, at, end)
