@@ -6,7 +6,7 @@
 Reading order: `router.py` (the decision), `tokens.py` (how a text is split), `parser.py`
 (what it asks for), with `request_text.py`, `questions.py`, `clauses.py`, `sentences.py` and
 `statements.py`; `choice.py` (who gets it), `table.py` and `router_table.json` (what each word
-means), `languages/` (words of other languages), `registry.py` (the only part that reads files).
+means), `languages/` (other languages), `registry.py` (the only part that reads files).
 
 Pure: the same request, profiles and table give the same decision, on any machine (docs/router.md).
 It refuses with candidates where a request can be read in two ways. `invocation`, `charter_setup`

@@ -19,6 +19,7 @@ import unicodedata
 
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 from specify_cli.routing.clauses import Clauses
+from specify_cli.routing.languages.east_asian import read_east_asian
 from specify_cli.routing.request_text import SUBJECTS, Reading
 from specify_cli.routing.sentences import combine_actions, read_sentences
 from specify_cli.routing.statements import read_statements
@@ -74,7 +75,7 @@ def read_request(request: str, table: RouterTable) -> ParsedRequest:
 
     1. The text is cut and made plain; quoted lines and a tag such as "[BUG]" are blanked.
     2. It is split into tokens. A text of stop words alone is empty.
-    3. A slash command is all it says.
+    3. A slash command is all it says; Chinese, Japanese and Korean are read by themselves.
     4. Actions whose verbs stand under a negation that orders are forbidden.
     5. A label before a colon, or a tag that is one, names an action.
     6. The first sentence that begins with a question, an order or a noun of an action counts; one
@@ -99,8 +100,9 @@ def read_request(request: str, table: RouterTable) -> ParsedRequest:
         return ParsedRequest(empty=True)
     # 3
     command = _read_command(text, table)
-    if command:
-        return ParsedRequest((command,))
+    east_asian = () if command or text.isascii() else read_east_asian(text, table)
+    if command or east_asian:
+        return ParsedRequest((command,) if command else east_asian)
     # 4
     parsed = Clauses(tokens, table)
     forbidden = _find_forbidden(parsed)

@@ -1,0 +1,121 @@
+"""Read a request in Chinese, Japanese or Korean.  [pure]
+
+    read_east_asian("请修复登录测试", table)     # the reading "implement" of "修复"
+
+Orders, signs of a question and faults are looked for as they stand in the table. Chinese has its
+verb in front, so the first order of a sentence counts; Japanese and Korean have it at the end, so
+the last one does, if hardly anything follows it. The first sentence that orders something counts
+before one that asks, and that before one that tells a fault.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from doctrine.light_imports import TYPE_CHECKING
+from specify_cli.routing.request_text import Reading
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from specify_cli.routing.table import RouterTable
+
+# Kana, Chinese characters and Hangul; the first and the last are of languages with the verb last.
+_LETTERS, _VERB_LAST = r"[぀-ヿ㐀-鿿가-힯]", r"[぀-ヿ가-힯]"
+_SENTENCE = r"(?:[^。!?;\n.]|\.(?!\s|\Z))+[!?]?"
+# ASCII alone, since what stands beside it without a blank is no part of it.
+_OPAQUE = (
+    r"`[^`]*`|\"[^\"\n]*\"|“[^”]{0,1000}”|[A-Za-z]:\\\S{1,200}?\.[a-z]{1,5}(?![a-z])"
+    r"|(?<![!-~])[!-~]*(?:[/\\]|[A-Za-z0-9]\.[A-Za-z0-9])[!-~]*"
+)
+# As many characters can follow the verb of a request: "していただけますか".
+_ENDING = 12
+
+
+def read_east_asian(text: str, table: RouterTable) -> tuple[Reading, ...]:
+    """Return the one reading of a request in these languages; none for a text that begins in
+    another language, or that says nothing the table knows.
+
+    `text` is in NFKC. Code, quotes, addresses and paths do not count. A reading has the action none
+    for an order that changes no file.
+    """
+    found: dict[str, Reading | None] = {}
+    text = re.sub(_OPAQUE, lambda match: " " * len(match[0]), text)
+    for sentence in re.finditer(_SENTENCE, text):
+        own, others = (len(re.findall(kind, sentence[0])) for kind in (_LETTERS, "[A-Za-z]"))
+        if own > 1 and 4 * own >= others:
+            reading = _read_sentence(sentence[0], sentence.start(), table)
+            found.setdefault(reading.rule if reading else "", reading)
+        elif others and not found:
+            return ()
+    kinds = ("order", "question", "what the subject does")
+    return tuple(filter(None, map(found.get, kinds)))[:1]
+
+
+def _read_sentence(sentence: str, at: int, table: RouterTable) -> Reading | None:
+    """Return the reading of a sentence that begins at the character `at`."""
+    order = _find_order(sentence, table)
+    asks = _find_any("east_asks", sentence, table) or sentence.endswith("?")
+    if order and not (asks and not _find_any("east_polite", sentence, table)):
+        return order._replace(position=at + order.position)
+    if asks:
+        return Reading("analyze", sentence.strip()[:20], "question", at, "", "own")
+    fault = _find_any("east_faults", sentence, table)
+    if not fault:
+        return None
+    rule = "what the subject does"
+    return Reading("implement", fault[0], rule, at + fault.start(), fault[0], "signal")
+
+
+def _find_order(sentence: str, table: RouterTable) -> Reading | None:
+    """Return the order that counts in a sentence; what is denied, or told as done, is none."""
+    verb_last = re.search(_VERB_LAST, sentence) is not None
+    pattern, actions = _compile_orders(table, verb_last)
+    negations, reports = tuple(table.texts("east_negations")), tuple(table.texts("east_reports"))
+    orders = []
+    for match in pattern.finditer(sentence):
+        verb, before, after = match[1] or match[2], sentence[: match.start()], match.end()
+        if verb_last:
+            is_told = len(sentence) - after > _ENDING
+        else:
+            is_told = before.endswith(negations) or sentence[after:].startswith(reports)
+        if not is_told:
+            orders.append(Reading(actions[verb], match[0], "order", match.start(), verb, "own"))
+    if verb_last:
+        return orders[-1] if orders else None
+    polite = _find_any("east_polite", sentence, table)
+    asked = [order for order in orders if polite and order.position >= polite.start()]
+    orders = [order for order in orders if order.action == "plan"] or asked or orders
+    preparing = table.texts("east_preparing")
+    main = (order for order in orders if order.token not in preparing)
+    return next(main, orders[0] if orders else None)
+
+
+def _find_any(cell: str, sentence: str, table: RouterTable) -> re.Match[str] | None:
+    """Return the first of a cell's phrases that stands in a sentence."""
+    return re.search(_join(table.texts(cell)), sentence)
+
+
+@lru_cache(maxsize=8)
+def _compile_orders(table: RouterTable, verb_last: bool) -> tuple[re.Pattern[str], dict[str, str]]:
+    """Return the pattern of the orders of one kind of language, and the actions of what its two
+    groups find: a verb, or the stem that an ending makes a verb of."""
+    orders, stems = (
+        {
+            phrase: action
+            for action, text in table.rows(cell)
+            for phrase in text.split(" | ")
+            if cell == "east_stems" or bool(re.search(_VERB_LAST, phrase)) == verb_last
+        }
+        for cell in ("east_orders", "east_stems")
+    )
+    endings = _join(table.texts("east_suffixes") if verb_last else ())
+    pattern = rf"({_join(orders)})|({_join(stems)}) ?(?:{endings})"
+    return re.compile(pattern), {**stems, **orders}
+
+
+def _join(phrases: Iterable[str]) -> str:
+    """Return a pattern of phrases, the longest first; one that fits nothing for none."""
+    longest = sorted(phrases, key=lambda phrase: (-len(phrase), phrase))
+    return "|".join(map(re.escape, longest)) or r"(?!)"
