@@ -54,6 +54,24 @@ def test_words_lead_to_the_line_they_stand_in(cli: Cli, worked: tuple[str, str])
     assert find(cli, "test login", "absent") == []
 
 
+@pytest.mark.parametrize(
+    ("request_text", "sought", "other"),
+    [
+        ("请帮我修复登录页面的错误", "登录", "登页"),
+        ("请帮我修复登录页面的错误", "修复 错误", "修复 成功"),
+        ("ログインのテストを修正してください", "テスト", "スマ"),
+        ("로그인 테스트를 수정해줘", "테스트", "시험"),
+    ],
+)
+def test_words_of_languages_without_blanks_are_found(cli: Cli, request_text: str, sought: str, other: str) -> None:
+    made = cli("do", request_text, "--json").json()["invocation_id"]
+
+    found = cli("invocations", "search", sought, "--json").json()
+
+    assert [(hit["invocation_id"], sought.split()[0] in hit["snippet"]) for hit in found] == [(made, True)]
+    assert find(cli, other) == []
+
+
 def test_a_search_says_which_values_it_reads_in_part(cli: Cli, project: Path) -> None:
     (project / ".kittify").mkdir()
     (project / ".kittify/config.yaml").write_text("audit: {capture_tool_io: full}\n")

@@ -185,7 +185,15 @@ def test_the_reason_names_a_misspelt_verb_as_it_was_written() -> None:
 
 @pytest.mark.parametrize(
     "request_text",
-    ["simple pages", "stars below the header", "crate layout", "reactor core", "dleivre the banana", "the reveiw", "fxi it"],
+    [
+        "simple pages",
+        "stars below the header",
+        "crate layout",
+        "reactor core",
+        "dleivre the banana",
+        "the reveiw",
+        "fxi it",
+    ],
 )
 def test_words_that_resemble_a_verb_and_slips_elsewhere_are_not_guessed_at(request_text: str) -> None:
     assert asked(request_text) == "ROUTER_NO_MATCH"

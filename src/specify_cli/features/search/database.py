@@ -25,7 +25,13 @@ import orjson
 
 from doctrine.text import count, make_encodable
 from specify_cli.errors import EnvironmentFault, InvocationError
-from specify_cli.libraries.words.words import cut_snippet, marks_of, match_query, text_of
+from specify_cli.libraries.words.words import (
+    cut_snippet,
+    marks_of,
+    match_query,
+    part_signs,
+    text_of,
+)
 from specify_cli.project.config import Project
 from specify_cli.record import layout
 from specify_cli.record.ids import millis_of
@@ -48,7 +54,7 @@ from specify_cli.storage.queries import (
 from specify_cli.storage.store import FileRecordStore, Place
 
 T = TypeVar("T")
-_VERSION = 10
+_VERSION = 11
 # How many bytes of records are indexed between two commits, each of which merges words on disk, and
 # after how many records a bar moves on.
 _BATCH_BYTES = 32 * 1024 * 1024
@@ -346,7 +352,7 @@ class SearchIndex:
         if text:
             self._last += 1
             self._lines.append((self._last, record, get_seq(fields), start))
-            self._words.append((self._last, text))
+            self._words.append((self._last, part_signs(text)))
         if fields.get("event") == "patch_apply":
             hunks = read_lines_member(fields.get("lines"))
             added = {line.digest for hunk in hunks for line in hunk if line.mark == ADDED}

@@ -51,6 +51,8 @@ _QUERY = re.compile(r'"([^"]*)"?|(\S+)')
 # Of a snippet, in signs.
 _WIDTH = 100
 _WORDS = re.compile(r"\w+")
+# Kana, Chinese characters and Hangul: no blank parts their words, so each sign is one.
+_SIGNS = re.compile("[぀-ヿ㐀-鿿가-힯]")
 
 
 def text_of(fields: Fields) -> str:
@@ -106,6 +108,12 @@ def marks_of(fields: Fields) -> Iterator[tuple[str, str]]:
         yield "cut", say(fields.get("event"))
 
 
+def part_signs(text: str) -> str:
+    """Return a text as it is indexed: signs of languages without blanks stand by themselves, so
+    that any two of them are found together."""
+    return text if text.isascii() else _SIGNS.sub(r" \g<0> ", text)
+
+
 def match_query(text: str) -> str | None:
     """Return a query as FTS5 takes it; None where it holds no word.
 
@@ -114,7 +122,7 @@ def match_query(text: str) -> str | None:
     """
     parts = []
     for words, begins in _read_query(text):
-        parts.append(f'"{" ".join(words)}"' + "*" * begins)
+        parts.append(f'"{part_signs(" ".join(words))}"' + "*" * begins)
     return " ".join(parts) or None
 
 
