@@ -19,10 +19,10 @@ import unicodedata
 from itertools import accumulate
 
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple
-from doctrine.text import match_glob
+from doctrine.text import EAST_ASIAN, match_glob
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from charter.model import Policy, PolicyRule
     from doctrine.artifact import Artifact
@@ -37,6 +37,8 @@ _MIN_STEM = 3
 _MASK = re.compile("\u27e6[^\u27e7]*\u27e7")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _WORD = re.compile(r"[^\W_]+")
+# Compiled where it is needed: a class beyond 8 bits takes long.
+_UNPARTED = f"({EAST_ASIAN}+)"
 _DECIMAL = r"([0-9]{1,6})(?:\.([0-9]{1,9}))?\Z"
 _ENDINGS = ("ing", "ion", "ed", "er", "ly", "al", "e", "y", "i")
 _FILLER = (
@@ -321,9 +323,20 @@ def query_terms(query: str) -> tuple[str, ...]:
 def words(text: str) -> list[str]:
     """Return the words of a text, identifiers split, masks of redacted text skipped.
 
-    `parseHTTPHeader` gives three words; all are folded.
+    `parseHTTPHeader` gives three words; all are folded. Where no blanks part words, in Chinese,
+    Japanese and Korean, each two signs that follow one another are a word.
     """
-    return _WORD.findall(fold(_CAMEL.sub(" ", _MASK.sub(" ", text))))
+    found = _WORD.findall(fold(_CAMEL.sub(" ", _MASK.sub(" ", text))))
+    return found if text.isascii() else [part for word in found for part in _part_signs(word)]
+
+
+def _part_signs(word: str) -> Iterator[str]:
+    """Yield the pairs of signs in a word that has some, and what stands between them."""
+    for part in re.split(_UNPARTED, word):
+        if re.match(_UNPARTED, part):
+            yield from (part[i : i + 2] for i in range(max(len(part) - 1, 1)))
+        elif part:
+            yield part
 
 
 def fold(text: str) -> str:
@@ -412,20 +425,21 @@ def _count_terms(
 ) -> None:
     """Add to the counts of each folded text how many of its words have each stem.
 
-    A stem begins its word, so only the places where it stands are looked at, in all texts as one: a
-    word never goes over the line feed between two of them.
+    A stem begins its word, and a pair of signs stands anywhere in one, so only the places where it
+    stands are looked at, in all texts as one: a word never goes over the line feed between two.
     """
     whole = "\n".join(texts)
     ends = list(accumulate(len(text) + 1 for text in texts))
     for term in terms:
         part, place = 0, whole.find(term)
+        is_inside = not term.isascii() and re.match(_UNPARTED, term) is not None
         while place >= 0:
             end = place + len(term)
-            if not place or not whole[place - 1].isalnum():
+            if is_inside or not place or not whole[place - 1].isalnum():
                 word = _WORD.match(whole, place)
                 if word is not None:
-                    end = word.end()
-                    if stem(word.group()) == term:
+                    end = end if is_inside else word.end()
+                    if is_inside or stem(word.group()) == term:
                         while ends[part] <= place:
                             part += 1
                         counts[part][term] = counts[part].get(term, 0) + weight

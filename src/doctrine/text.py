@@ -30,6 +30,10 @@ _INVISIBLE = (
 # before them; after another selector, a letter or a blank they choose nothing.
 UNSEEN = f'[{_INVISIBLE}]|(?<=[\x00-"$-),-/:-\x7f\ufe00-\ufe0f])[\ufe0e\ufe0f]'
 
+# A pattern for a sign of the languages whose words no blanks part: kana, Chinese characters and
+# Hangul.
+EAST_ASIAN = "[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]"
+
 
 def spell(value: object) -> str:
     """Return a value from a file as its author wrote it and not as Python does: `null`, `true`,

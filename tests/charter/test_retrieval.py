@@ -85,6 +85,8 @@ def test_a_stem_is_a_beginning_of_its_word(word: str) -> None:
         ("HTTPServer", ["http", "server"]),
         ("key \u27e6secret-1\u27e7 end", ["key", "end"]),
         ("\uff26\uff29\uff38", ["fix"]),
+        ("修复login测试 页", ["修复", "login", "测试", "页"]),
+        ("テストを", ["テス", "スト", "トを"]),
     ],
 )
 def test_words_are_what_a_person_would_count(text: str, found: list[str]) -> None:
@@ -142,6 +144,24 @@ def test_words_are_found_in_place_as_if_each_text_were_taken_apart(texts: list[s
     apart = [[stem(word) for word in re.findall(r"[^\W_]+", text)] for text in folded]
 
     assert [{term: 2 * stems.count(term) for term in terms if term in stems} for stems in apart] == counts
+
+
+@pytest.mark.parametrize(
+    ("request_text", "rule", "other"),
+    [
+        ("修改数据库的迁移脚本", "数据库迁移必须可以回滚", "页面的颜色用主题里的变量"),
+        ("データベースの移行を修正して", "データベースの移行は戻せること", "画面の色はテーマから取る"),
+        (
+            "데이터베이스 이전을 수정해줘",
+            "데이터베이스를 옮길 때는 되돌릴 수 있어야 한다",
+            "화면 색은 테마에서 가져온다",
+        ),
+    ],
+)
+def test_rules_in_languages_without_blanks_are_found_by_requests(request_text: str, rule: str, other: str) -> None:
+    found, passed = lexical_scores([_artifact("a", rule), _artifact("b", other)], query_terms(request_text), CONFIG)
+
+    assert found > 10 * passed
 
 
 def test_a_keyword_of_several_words_counts_when_all_are_asked_for() -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from doctrine.text import say
+from doctrine.text import EAST_ASIAN, say
 from specify_cli.record.seal import Fields, erased_members
 
 # Members nobody looks for: order, links between lines, and what another column of the index holds.
@@ -51,8 +51,7 @@ _QUERY = re.compile(r'"([^"]*)"?|(\S+)')
 # Of a snippet, in signs.
 _WIDTH = 100
 _WORDS = re.compile(r"\w+")
-# Kana, Chinese characters and Hangul: no blank parts their words, so each sign is one.
-_SIGNS = re.compile("[぀-ヿ㐀-鿿가-힯]")
+_SIGNS = re.compile(EAST_ASIAN)
 
 
 def text_of(fields: Fields) -> str:

@@ -14,6 +14,7 @@ import re
 from functools import lru_cache
 
 from doctrine.light_imports import TYPE_CHECKING
+from doctrine.text import EAST_ASIAN
 from specify_cli.routing.request_text import Reading
 
 if TYPE_CHECKING:
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
 
     from specify_cli.routing.table import RouterTable
 
-# Kana, Chinese characters and Hangul; the first and the last are of languages with the verb last.
-_LETTERS, _VERB_LAST = r"[぀-ヿ㐀-鿿가-힯]", r"[぀-ヿ가-힯]"
+# Kana and Hangul, of the languages with the verb last.
+_VERB_LAST = "[\u3040-\u30ff\uac00-\ud7af]"
 _SENTENCE = r"(?:[^。!?;\n.]|\.(?!\s|\Z))+[!?]?"
 # ASCII alone, since what stands beside it without a blank is no part of it.
 _OPAQUE = (
@@ -43,7 +44,7 @@ def read_east_asian(text: str, table: RouterTable) -> tuple[Reading, ...]:
     found: dict[str, Reading | None] = {}
     text = re.sub(_OPAQUE, lambda match: " " * len(match[0]), text)
     for sentence in re.finditer(_SENTENCE, text):
-        own, others = (len(re.findall(kind, sentence[0])) for kind in (_LETTERS, "[A-Za-z]"))
+        own, others = (len(re.findall(kind, sentence[0])) for kind in (EAST_ASIAN, "[A-Za-z]"))
         if own > 1 and 4 * own >= others:
             reading = _read_sentence(sentence[0], sentence.start(), table)
             found.setdefault(reading.rule if reading else "", reading)
