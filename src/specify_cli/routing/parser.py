@@ -19,7 +19,6 @@ import unicodedata
 
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 from specify_cli.routing.clauses import Clauses
-from specify_cli.routing.languages.east_asian import read_east_asian
 from specify_cli.routing.request_text import SUBJECTS, Reading
 from specify_cli.routing.sentences import combine_actions, read_sentences
 from specify_cli.routing.statements import read_statements
@@ -99,10 +98,9 @@ def read_request(request: str, table: RouterTable) -> ParsedRequest:
     if _is_empty(tokens, table):
         return ParsedRequest(empty=True)
     # 3
-    command = _read_command(text, table)
-    east_asian = () if command or text.isascii() else read_east_asian(text, table)
-    if command or east_asian:
-        return ParsedRequest((command,) if command else east_asian)
+    whole = _read_whole(text, table)
+    if whole:
+        return ParsedRequest(whole)
     # 4
     parsed = Clauses(tokens, table)
     forbidden = _find_forbidden(parsed)
@@ -207,6 +205,16 @@ def _read_tag(
     if not action or action in forbidden:
         return ()
     return (Reading(action, tag[1], "label", tag.start(1), name, "signal"),)
+
+
+def _read_whole(text: str, table: RouterTable) -> tuple[Reading, ...]:
+    """Return the reading of a slash command, or of a text in a language that is read by itself."""
+    command = _read_command(text, table)
+    if command or text.isascii():
+        return (command,) if command else ()
+    from specify_cli.routing.languages.east_asian import read_east_asian  # for few requests
+
+    return read_east_asian(text, table)
 
 
 def _read_command(text: str, table: RouterTable) -> Reading | None:
