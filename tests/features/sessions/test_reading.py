@@ -72,6 +72,33 @@ def test_a_command_of_codex_that_was_interrupted_is_told_as_its_hook_is() -> Non
     assert session is not None and session.events[1].payload["tool_input"] == {"command": "make"}
 
 
+def test_a_search_of_codex_in_the_web_is_a_call() -> None:
+    action = {"type": "search", "query": "teb planner", "queries": ["teb planner", "teb planner github"]}
+    search = {"type": "web_search_end", "call_id": "ws_1", "query": "teb planner", "action": action}
+    page = {"type": "web_search_end", "call_id": "ws_2", "query": "https://example.org"}
+
+    session = read_session("codex", codex(search, page, kind="event_msg"), {})
+    assert session is not None
+    calls = [event.payload for event in session.events if "tool_use_id" in event.payload]
+
+    assert [(one["hook_event_name"], one["tool_use_id"], one["tool_input"]) for one in calls] == [
+        ("PreToolUse", "ws_1", action),
+        ("PostToolUse", "ws_1", action),
+        ("PreToolUse", "ws_2", {"query": "https://example.org"}),
+        ("PostToolUse", "ws_2", {"query": "https://example.org"}),
+    ]
+
+
+def test_a_call_of_codex_in_which_its_session_ended_began_and_did_not_end() -> None:
+    call = {"type": "function_call", "call_id": "c1", "name": "exec_command", "arguments": '{"cmd": "./walk"}'}
+
+    over = read_session("codex", codex(call), {}, is_over=True)
+    going_on = read_session("codex", codex(call), {})
+
+    assert told(over)[1:] == [("PreToolUse", "exec_command", None)]
+    assert told(going_on)[1:] == []
+
+
 def test_what_a_turn_of_codex_used_is_told_though_it_was_aborted_without_a_word() -> None:
     used = {"type": "token_count", "info": {"last_token_usage": {"input_tokens": 7, "output_tokens": 2}}}
     aborted = {"type": "turn_aborted", "reason": "interrupted"}

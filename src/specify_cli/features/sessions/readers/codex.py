@@ -120,6 +120,10 @@ class CodexReader(SessionReader):
             self._made[str(payload["call_id"])] = [payload, 0, self.at]
         elif kind in ("function_call_output", "custom_tool_call_output"):
             self._end_made(str(payload["call_id"]), payload.get("output"))
+        elif kind == "web_search_end":  # the service searches, so nothing says what it gave
+            asked = payload.get("action") or {"query": payload.get("query")}
+            self.begin_call(str(payload["call_id"]), "web_search", asked)
+            self.end_call("PostToolUse", str(payload["call_id"]), tool_response=None)
         elif kind == "item_completed":
             self._read_item(payload["item"], payload)
 
@@ -158,8 +162,15 @@ class CodexReader(SessionReader):
         output = item.get("error") if item.get("status") == "failed" else item.get("result")
         return f"mcp__{item.get('server')}__{item.get('tool')}", args, output
 
-    def _end_made(self, call_id: str, output: object) -> None:
-        """Tell a call as the model made it, where no item said how it ran."""
+    def end_last_turn(self) -> None:
+        # The session ended within these; an item would tell them by an id of its own.
+        for call_id in () if self._has_items else list(self._made):
+            self._end_made(call_id)
+        super().end_last_turn()
+
+    def _end_made(self, call_id: str, output: object = None) -> None:
+        """Tell a call as the model made it, where no item said how it ran; one without output did
+        not end."""
         begun, items, at = self._made.pop(call_id, (None, 0, 0))
         if begun is None or items:
             return
@@ -183,7 +194,8 @@ class CodexReader(SessionReader):
             # no item reports a command that was interrupted
             name, args = "Bash", {"command": command.get("cmd")}
         self.begin_call(call_id, name, args, at)
-        self.end_call("PostToolUse", call_id, status=status, tool_response=text)
+        if output is not None:
+            self.end_call("PostToolUse", call_id, status=status, tool_response=text)
 
 
 def _find_patch(call: Line) -> str | None:
