@@ -232,6 +232,51 @@ def test_the_last_turn_of_a_session_that_is_over_has_no_end_where_its_transcript
     ]
 
 
+def _say(second: int, name: str, used: int, *parts: dict[str, Any], **members: Any) -> dict[str, Any]:
+    usage = {"input_tokens": 1, "output_tokens": used}
+    message = {"id": name, "role": "assistant", "model": "claude-x", "content": list(parts), "usage": usage}
+    head = {"sessionId": "s", "cwd": "/p", "timestamp": AT.format(second), "type": "assistant"}
+    return {**head, "message": message, **members}
+
+
+def _ask(second: int, content: object, **members: Any) -> dict[str, Any]:
+    head = {"type": "user", "sessionId": "s", "cwd": "/p", "timestamp": AT.format(second)}
+    return {**head, "message": {"role": "user", "content": content}, **members}
+
+
+def _used(session: Session | None) -> list[tuple[str, int]]:
+    assert session is not None
+    turns = [(item.payload["hook_event_name"], item.facts.tokens) for item in session.events if item.facts]
+    return [(name, tokens["output"]) for name, tokens in turns if tokens]
+
+
+def test_a_question_beside_the_conversation_is_not_told_with_the_copy_of_the_conversation_it_begins_with() -> None:
+    call = {"type": "tool_use", "id": "c1", "name": "Read", "input": {"file_path": "a.py"}}
+    result = [{"type": "tool_result", "tool_use_id": "c1", "content": "a"}]
+    text = {"type": "text", "text": "done"}
+    main = [_ask(0, "fix it"), _say(1, "m1", 30, call), _ask(2, result), _say(3, "m2", 40, text)]
+    aside = [*main, _ask(4, "This is a side question"), _say(5, "m3", 7, text)]
+
+    session = read_session("claude-code", lines(*main), {"aside_question-1": lines(*aside)})
+
+    assert _used(session) == [("Stop", 70), ("SubagentStop", 7)]
+    assert [name for name, _, _ in told(session)].count("PreToolUse") == 1
+
+
+def test_what_a_turn_used_that_ended_in_an_error_of_the_service_is_told_once_it_cannot_go_on() -> None:
+    call = {"type": "tool_use", "id": "c1", "name": "Read", "input": {"file_path": "a.py"}}
+    result = [{"type": "tool_result", "tool_use_id": "c1", "content": "a"}]
+    failed = _say(3, "e1", 0, {"type": "text", "text": "API Error: 403"}, isApiErrorMessage=True)
+    turn = [_ask(0, "fix it"), _say(1, "m1", 30, call), _ask(2, result), failed]
+
+    going_on = read_session("claude-code", lines(*turn), {})
+    over = read_session("claude-code", lines(*turn, _ask(4, "again")), {})
+
+    assert _used(going_on) == []
+    assert _used(over) == [("Stop", 30)]
+    assert [name for name, _, _ in told(over)][-2:] == ["Stop", "UserPromptSubmit"]
+
+
 def test_what_claude_code_writes_under_a_persons_name_is_no_prompt() -> None:
     head = {"type": "user", "sessionId": "s", "cwd": "/p", "timestamp": AT.format(0)}
     typed = [

@@ -146,15 +146,15 @@ class SessionReader:
     def add_stages(self, kind: str, returns_to: str | None) -> None:
         """Add that this subagent begins and ends, and the type of the one that it goes out from and
         leads back to, where it is none of the session's own."""
-        if not self.events:
+        if not self.events and not self._ended.requests:
             return
         named = {"agent_type": kind} if kind else {}
         if returns_to is not None:
             named["returns_to"] = f"subagent:{returns_to or 'unknown'}"
         stop = {"last_assistant_message": self._words, **named}
-        first = TranscriptEvent(self.events[0].at, self._name("SubagentStart", named))
-        name = self._name("SubagentStop", stop)
-        last = TranscriptEvent(self.events[-1].at, name, self._ended)
+        begun, ended = (self.events[i].at if self.events else self._turn_at for i in (0, -1))
+        first = TranscriptEvent(begun, self._name("SubagentStart", named))
+        last = TranscriptEvent(ended, self._name("SubagentStop", stop), self._ended)
         self.events = [first, *self.events, last]
 
     def begin(self, data: bytes) -> None:
@@ -230,9 +230,11 @@ class SessionReader:
         self.turn = self.turn.begin_next()
         self._ended.add_turn(facts)
         self._words = facts.text or self._words
-        if not self.agent and (facts.text or is_over) and facts.error is None:
+        # What a turn used that failed counts, too, once it cannot go on.
+        if not self.agent and (is_over or (facts.text and facts.error is None)):
             at = self._turn_at
-            said = {"last_assistant_message": facts.text} if facts.text else {}
+            is_said = facts.text and facts.error is None
+            said = {"last_assistant_message": facts.text} if is_said else {}
             payload = self._name("Stop", {**said, "turn_id": f"{at}"})
             self.events.append(TranscriptEvent(at, payload, facts))
 

@@ -26,6 +26,8 @@ from specify_cli.features.sessions.transcripts import (
 
 # What Claude Code writes under a person's name that no person typed.
 _NOT_TYPED = ("<local-command-", "<command-", "<bash-", "Caveat: The messages below")
+# How the subagent that answers a question beside the conversation (`/btw`) is called.
+_ASIDE = "aside_question"
 # What an editor puts before a prompt.
 _BESIDE = re.compile(r"\A(?:\s*<(ide_\w+)>.*?</\1>)+\s*", re.DOTALL)
 # How the summary of a command that ended in the background ends.
@@ -97,6 +99,8 @@ class ClaudeReader(SessionReader):
         elif text.startswith("<bash-input>"):
             self.end_turn()  # a command of the person's own, which the model may answer
         elif text and not text.startswith(_NOT_TYPED):
+            if self.agent.startswith(_ASIDE):
+                self.drop_copy()  # what stands before the question is the conversation's
             self.add_prompt(text)
 
     def _read_notification(self, text: str) -> None:
