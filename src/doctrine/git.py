@@ -37,26 +37,31 @@ _SECONDS, _SECONDS_REMOTE = 30, 300
 
 # Settings of a user, or of a branch, that would run programs or change what git answers.
 _SETTINGS = (
+    "core.commentChar=#",
     "core.fsmonitor=false",
+    "core.quotePath=false",
     "safe.bareRepository=explicit",
     "core.useReplaceRefs=false",
     "diff.interHunkContext=0",
+    "diff.orderFile=/dev/null",
     "diff.renameLimit=1000",
     "i18n.logOutputEncoding=UTF-8",
     "log.showSignature=false",
     "trailer.separators=:",
 )
 
-# Variables that make git look at another repository than the one that was found.
-_POINTERS = {
-    "GIT_DIR",
-    "GIT_WORK_TREE",
-    "GIT_INDEX_FILE",
-    "GIT_OBJECT_DIRECTORY",
-    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
-    "GIT_COMMON_DIR",
-    "GIT_NAMESPACE",
-}
+# Variables of git that say where its settings are and how it reaches a remote. All others would
+# make it look at another repository, or change what it answers.
+_KEPT = (
+    "GIT_ALLOW_PROTOCOL",
+    "GIT_ASKPASS",
+    "GIT_CONFIG_",
+    "GIT_EXEC_PATH",
+    "GIT_HTTP",
+    "GIT_PROXY",
+    "GIT_SS",
+    "GIT_TRACE",
+)
 
 
 class GitNotStarted(OSError):
@@ -345,8 +350,13 @@ def _compose_command(
     directory = own_git_directory(top)
     if directory is None:
         return None
-    variables = {name: value for name, value in os.environ.items() if name not in _POINTERS}
+    variables = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("GIT_") or name.startswith(_KEPT)
+    }
     variables |= {"GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", "GIT_NO_LAZY_FETCH": "1"}
+    variables["GIT_GRAFT_FILE"] = os.devnull
     variables |= {} if network else {"GIT_ALLOW_PROTOCOL": "none"}
     argv = ["git", "-C", top, f"--git-dir={directory}", f"--work-tree={top}"]
     argv += [word for setting in _SETTINGS for word in ("-c", setting)]

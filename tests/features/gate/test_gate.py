@@ -507,6 +507,12 @@ def test_a_picture_of_the_base_that_only_moved_is_nothing_that_came(tmp_path: Pa
         "trailer.separators==",
         "blame.ignoreRevsFile=ignored",
         "diff.ignoreSubmodules=all",
+        "diff.orderFile=nowhere",
+        "core.commentChar=C",
+        "GIT_DIFF_OPTS=-u9",
+        "GIT_LITERAL_PATHSPECS=1",
+        "GIT_SHALLOW_FILE=.git/info/ends",
+        "GIT_GRAFT_FILE=.git/info/ends",
     ],
 )
 def test_the_verdict_is_the_same_under_each_persons_settings_of_git(tmp_path: Path, setting: str) -> None:
@@ -532,10 +538,29 @@ def test_the_verdict_is_the_same_under_each_persons_settings_of_git(tmp_path: Pa
     git(shop.root, "commit", "-qam", "by hand")
     before = shop.gate("--json").out
     name, _, value = setting.partition("=")
-    git(shop.root, "config", name, value)
+    if "GIT_" not in name:
+        git(shop.root, "config", name, value)
+    shop.write(".git/info/ends", git(shop.root, "rev-parse", "HEAD~1"))
+    argv, env = ["gate", "--base", "main", "--json"], {name: value}
 
-    assert shop.gate("--json").out == before
+    assert run_main(argv, cwd=shop.root, home=shop.home, env=env).out == before
     assert {"LINES_NOT_KNOWN", "LINES_UNRECORDED"} <= set(shop.codes())
+
+
+@pytest.mark.parametrize("kinds", [("tags", "heads"), ("tags", "remotes")])
+def test_a_tag_of_the_name_of_the_base_is_not_taken_for_it(tmp_path: Path, kinds: tuple[str, str]) -> None:
+    shop = Shop(tmp_path, "  records: {level: fail, of: all}")
+    shop.write("src/new.py", "print('by hand, and no record tells')\n")
+    shop.commit()
+    for kind, commit in zip(kinds, ("topic", "main"), strict=True):
+        git(shop.root, "update-ref", f"refs/{kind}/base", commit)
+    asked = run_main(["gate", "--base", "base", "--json"], cwd=shop.root, home=shop.home)
+    error = asked.error()
+    named = error["suggestion"].rpartition(": ")[2]
+    judged = run_main(["gate", "--base", named, "--json"], cwd=shop.root, home=shop.home)
+
+    assert (asked.code, error["error_code"], named) == (1, "INVALID_VALUE", f"refs/{kinds[1]}/base")
+    assert error["message"] == f"'base' names refs/{kinds[1]}/base and refs/tags/base" and judged.code == 1
 
 
 def test_a_branch_hides_no_move_of_a_submodule(tmp_path: Path) -> None:

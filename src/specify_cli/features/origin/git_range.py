@@ -104,9 +104,15 @@ def read_range(
 
 
 def find_commit(top: str, name: str) -> str:
-    """Return the id of the commit that a name stands for. Raises CallerError INVALID_VALUE."""
+    """Return the id of the commit that a name stands for. Raises CallerError INVALID_VALUE, also
+    where a tag and a branch have it: git takes the tag, which can be anybody's."""
     commit = None
     if name and not name.startswith("-"):
+        every = {f"refs/{kind}/{name}" for kind in ("tags", "heads", "remotes")}
+        listed = (ask_git(top, "for-each-ref", "--format=%(refname)", *every) or "").split("\n")
+        if len(named := sorted(every.intersection(listed))) > 1:
+            said = f"{name!r} names {' and '.join(named)}"
+            raise CallerError("INVALID_VALUE", said, f"name the one that you mean: {named[0]}")
         commit = ask_git(top, "rev-parse", "--verify", "-q", f"{name}^{{commit}}")
     if commit is None:
         remotes = (ask_git(top, "remote") or "").split()

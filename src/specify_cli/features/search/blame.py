@@ -37,10 +37,7 @@ _AROUND = 8
 _WORD = re.compile(r"\w")
 _TIMES = re.compile(rb"^(?:author|committer)-time ([0-9]+)$", re.M)
 # How git is asked who wrote a line: no list of a user, or of a branch, leaves out commits.
-BLAME = (
-    "-c", "core.quotePath=false", "blame", "--line-porcelain", "--no-textconv",
-    "--ignore-revs-file=",
-)  # fmt: skip
+BLAME = ("blame", "--line-porcelain", "--no-textconv", "--ignore-revs-file=")
 # What that tells of a line: its commit, its number there and at the end,
 # and its path there.
 _BLAMED = re.compile(

@@ -56,15 +56,7 @@ def list_added(root: str, *revisions: str) -> Committed:
     """Return the files of records that commits brought, by record, the newest commit first."""
     top = find_worktree(root)
     folders = (f"{root}/{layout.TRAIL}", f"{root}/{layout.ANNEXES}")
-    argv = [
-        "-c",
-        "core.quotepath=off",
-        "log",
-        *revisions,
-        "--format=%x00%h",
-        "--name-only",
-        "--diff-filter=AM",
-    ]
+    argv = ("log", *revisions, "--format=%x00%h", "--name-only", "--diff-filter=AM")
     try:
         output = None if top is None else ask_git(top, *argv, "--", *folders)
     except OSError:
