@@ -93,6 +93,28 @@ def git_directory(top: str) -> str | None:
     return path if os.path.isdir(path) else None
 
 
+def list_refs(top: str, name: str) -> list[str]:
+    """Return the whole names of the branches and the tag that have a name, branches first.
+
+    `top` is the worktree's top.
+    """
+    every = {f"refs/{kind}/{name}" for kind in ("heads", "remotes", "tags")}
+    listed = ask_git(top, "for-each-ref", "--format=%(refname)", *every) or ""
+    return sorted(every.intersection(listed.split("\n")))
+
+
+def list_cut(top: str) -> frozenset[str]:
+    """Return the commits of a shallow clone whose parents are not here; none of a whole clone.
+
+    `top` is the worktree's top.
+    """
+    try:
+        with open(f"{git_directory(top)}/shallow", encoding="ascii", errors="replace") as file:
+            return frozenset(file.read().split())
+    except OSError:
+        return frozenset()
+
+
 def find_in_main(folder: str) -> str:
     """Return where a folder lies in the main worktree of its repository; the folder itself where
     that is not known."""

@@ -244,6 +244,34 @@ def test_the_command_that_brings_records_into_the_work_tree_brings_them(tmp_path
     assert [absent.code, present.code] == [1, 0], said
 
 
+def test_a_shallow_clone_says_that_earlier_lines_seem_to_have_come_in_its_first_commit(tmp_path: Path) -> None:
+    shop = Shop(tmp_path)
+    shop.work(path="src/login.py")
+    shop.work("add a step")
+    git(tmp_path, "clone", "-q", "--depth=1", "--branch=topic", f"file://{shop.root}", "clone")
+    shop.root = tmp_path / "clone"
+    commands = ["origin", "src/login.py"], ["why", "src/login.py:1"], ["why", "src/login.py"]
+    ask = partial(run_main, cwd=shop.root, home=shop.home)
+    shallow = [(ask(argv).out, ask([*argv, "--json"]).json()["not_known"]) for argv in commands]
+    git(shop.root, "fetch", "-q", "--unshallow")
+    whole = [ask([*argv, "--json"]).json()["not_known"] for argv in commands]
+
+    for text, (said,) in shallow:
+        assert said.endswith(": git fetch --unshallow") and f"not known: {said}" in text
+    assert whole == [[], [], []]
+
+
+def test_records_that_a_sparse_checkout_took_away_are_said_to_be_missing(tmp_path: Path) -> None:
+    shop = Shop(tmp_path, trail="private")
+    shop.work()
+    git(shop.root, "sparse-checkout", "set", "src")
+    said = "no record is here, and the log here names some: spec-kitty invocations verify"
+    told = [run_main([*argv, "src/new.py"], cwd=shop.root, home=shop.home).out for argv in (["why"], ["origin"])]
+
+    assert not (shop.root / ".kittify").exists()
+    assert all(f"not known: {said}" in text for text in (*told, shop.gate().out))
+
+
 def test_the_command_that_closes_open_work_closes_it_as_typed(tmp_path: Path) -> None:
     shop = Shop(tmp_path, "  tests: off\n  ended: fail", trail="private")
     invocation_id = shop.begin()

@@ -16,11 +16,12 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from doctrine.git import ask_git, read_contents, read_git
+from doctrine.git import ask_git, list_cut, list_refs, read_contents, read_git
 from specify_cli.errors import CallerError
-from specify_cli.features.origin.report import ChangedFile, ChangeRange, Commit
+from specify_cli.features.origin.report import ChangedFile, ChangeRange, Commit, is_agents
 from specify_cli.features.search.blame import BLAME, Came, list_times, read_blame
 from specify_cli.features.search.chains import split_text
+from specify_cli.features.search.why import describe_cut
 from specify_cli.invocation.ends.activity import read_moment
 from specify_cli.record.ids import rfc3339
 
@@ -58,13 +59,6 @@ _EVIDENCE = (
     f"gate-waivers/{_HEX * 16}.json",
 )
 _WORK = (":(top)", *(f":(top,exclude,glob)**/.kittify/{name}" for name in _EVIDENCE))
-# How agents sign commits: in trailers, and as authors.
-_AGENTS = re.compile(
-    r"noreply@anthropic\.com|noreply@openai\.com|cursoragent@cursor\.com|copilot@users\.noreply|"
-    r"copilot-swe-agent|devin-ai-integration|gemini-code-assist|google-labs-jules|"
-    r"^(claude|codex|cursor|copilot|gemini|qwen|opencode|aider)\b",
-    re.I,
-)
 
 
 def read_range(
@@ -98,6 +92,7 @@ def read_range(
         for row, file in zip(rows, _read_files(top, (base, head), rows[:MAX_FILES]), strict=False)
     ]
     problems += [f"{file.path}: {file.problem}" for file in files if file.problem is not None]
+    problems += describe_cut(top, (sha for file in files for sha in file.commits.values()))
     return ChangeRange(
         base, head, tuple(commits), tuple(files), list_paths(top, head), tuple(problems)
     )
@@ -108,11 +103,9 @@ def find_commit(top: str, name: str) -> str:
     where a tag and a branch have it: git takes the tag, which can be anybody's."""
     commit = None
     if name and not name.startswith("-"):
-        every = {f"refs/{kind}/{name}" for kind in ("tags", "heads", "remotes")}
-        listed = (ask_git(top, "for-each-ref", "--format=%(refname)", *every) or "").split("\n")
-        if len(named := sorted(every.intersection(listed))) > 1:
-            said = f"{name!r} names {' and '.join(named)}"
-            raise CallerError("INVALID_VALUE", said, f"name the one that you mean: {named[0]}")
+        if len(refs := list_refs(top, name)) > 1:
+            said = f"{name!r} names {' and '.join(refs)}"
+            raise CallerError("INVALID_VALUE", said, f"name the one that you mean: {refs[0]}")
         commit = ask_git(top, "rev-parse", "--verify", "-q", f"{name}^{{commit}}")
     if commit is None:
         remotes = (ask_git(top, "remote") or "").split()
@@ -138,7 +131,7 @@ def find_base(top: str, base: str, head: str) -> str:
     """Return the commit where `head` left `base`. Raises CallerError INVALID_VALUE."""
     answer = ask_git(top, "merge-base", base, head)
     if answer is None:
-        shallow = read_git(top, "rev-parse", "--is-shallow-repository") == b"true\n"
+        shallow = list_cut(top)
         raise CallerError(
             "INVALID_VALUE",
             f"{base[:12]} and {head[:12]} have no commit in common"
@@ -211,7 +204,7 @@ def _resolve(top: str, range_text: str) -> tuple[str, str, str]:
     if not dots:
         head = find_commit(top, left)
         parent = ask_git(top, "rev-parse", "--verify", "-q", f"{head}^")
-        if parent is None and b"\nparent " in _ask(top, "cat-file", "commit", head):
+        if head in list_cut(top):
             raise CallerError(
                 "INVALID_VALUE",
                 f"the commit before {head[:12]} is not here: this clone is shallow",
@@ -243,8 +236,7 @@ def _read_commits(top: str, since: str, head: str) -> tuple[list[Commit], bool, 
         ids, author, committer, at, subject, trailers = fields
         sha, *parents = ids.split()
         named = dict.fromkeys((author, committer, *trailers.split("\n")))
-        agents = tuple(name for name in named if any(map(_AGENTS.search, re.split("[<>]", name))))
-        commits.append(Commit(sha, author, at, subject, agents))
+        commits.append(Commit(sha, author, at, subject, tuple(filter(is_agents, named))))
         is_plain = len(parents) < 2
     more = len(commits) > MAX_COMMITS
     is_plain = is_plain and len(commits) == 1

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from specify_cli.features.origin.writers import Writer
 from specify_cli.features.search.blame import Came
+
+# How agents sign commits: in trailers, and as authors.
+_AGENTS = re.compile(
+    r"noreply@anthropic\.com|noreply@openai\.com|cursoragent@cursor\.com|copilot@users\.noreply|"
+    r"copilot-swe-agent|devin-ai-integration|gemini-code-assist|google-labs-jules|"
+    r"^(claude|codex|cursor|copilot|gemini|qwen|opencode|aider)\b",
+    re.I,
+)
 
 
 class Commit(NamedTuple):
@@ -25,6 +34,11 @@ class Commit(NamedTuple):
         """Return the name and the address of the author."""
         name, _, address = self.author.rpartition(" <")
         return {name, address.removesuffix(">")}
+
+
+def is_agents(signature: str) -> bool:
+    """Return whether a name with an address, as `Claude <noreply@anthropic.com>`, is an agent's."""
+    return any(map(_AGENTS.search, re.split("[<>]", signature)))
 
 
 class ChangedFile(NamedTuple):

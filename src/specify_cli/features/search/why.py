@@ -10,13 +10,13 @@ Told by content alone (`blame`). What no record tells is unknown, never a guess.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain, groupby
 from shlex import quote
 from typing import NamedTuple
 
-from doctrine.git import find_worktree, read_contents, read_git
+from doctrine.git import find_worktree, list_cut, read_contents, read_git
 from doctrine.text import count, make_encodable
 from specify_cli import durable
 from specify_cli.errors import CallerError
@@ -39,6 +39,7 @@ from specify_cli.record.reading.views import number_lines
 from specify_cli.record.story.words import describe_work
 from specify_cli.storage.queries import read_test_commands, show_invocation
 from specify_cli.storage.worktrees import find_left_behind, find_worktrees, list_records
+from specify_cli.trail.log.entries import describe_absent
 
 _MAX_FILE = 8 * 1024 * 1024
 
@@ -90,13 +91,27 @@ class Range(NamedTuple):
 
 
 class Explanation(NamedTuple):
-    """What is known of a file's lines: the ranges in order, and each invocation they name."""
+    """What is known of a file's lines: the ranges in order, and each invocation they name.
+
+    `not_known` says what could not be looked at.
+    """
 
     path: str
     lines: int
     unknown: int
     ranges: tuple[Range, ...]
     origins: tuple[Origin, ...]
+    not_known: tuple[str, ...]
+
+
+def describe_cut(top: str, commits: Iterable[str]) -> Iterator[str]:
+    """Yield why more lines seem to have come in some commits than did, where a shallow clone begins
+    with one of them."""
+    for first in sorted(list_cut(top).intersection(commits))[:1]:
+        yield (
+            "this clone is shallow, so what came earlier seems to have come in "
+            f"{first[:10]}: git fetch --unshallow"
+        )
 
 
 def list_gaps(index: SearchIndex) -> Iterator[str]:
@@ -110,6 +125,8 @@ def list_gaps(index: SearchIndex) -> Iterator[str]:
             f"{count(len(behind), 'record')} that removed worktrees left; take them in with: "
             "spec-kitty invocations reindex"
         )
+    if said := describe_absent(index.project):
+        yield said
     others = [one for one in find_worktrees(root) if next(list_records(one), None) is not None]
     if others:
         named = ", ".join(map(make_encodable, others))
@@ -166,7 +183,11 @@ def explain_file(
         _describe_origin(project, invocation_id, seq) for invocation_id, seq in last_seq.items()
     )
     unknown = sum(not writers for _, writers in pairs)
-    return Explanation(name, len(lines), unknown, tuple(ranges), origins)
+    gaps = list_gaps(index) if unknown else ()
+    cut = describe_cut(
+        find_worktree(project.root) or "", (told[at][0] for at in asked if at in told)
+    )
+    return Explanation(name, len(lines), unknown, tuple(ranges), origins, (*gaps, *cut))
 
 
 def split_place(text: str, here: str) -> tuple[str, int | None]:

@@ -13,7 +13,6 @@ from specify_cli.features.search.why import (
     Explanation,
     Origin,
     explain_file,
-    list_gaps,
     split_place,
 )
 from specify_cli.room import Values
@@ -27,12 +26,11 @@ def why(values: Values) -> int:
     path, line = split_place(str(values["place"]), shell.here())
     with open_index(project) as index:
         explanation = explain_file(project, index, path, line)
-        gaps = list(list_gaps(index)) if explanation.unknown else []
     if values["json"]:
         write_json(explanation)
         return 0
     write_lines(_render(explanation, whole=line is None))
-    write_lines(f"not known: {one_line(text)}" for text in gaps)
+    write_lines(f"not known: {one_line(text)}" for text in explanation.not_known)
     return 0
 
 

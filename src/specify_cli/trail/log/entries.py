@@ -457,6 +457,20 @@ def open_log(project: Project) -> TrailLog:
     return TrailLog(project.root, project.git_dir, project.location.place)
 
 
+def describe_absent(project: Project) -> str:
+    """Return that records are missing where none is here and the log names some; "" elsewhere.
+
+    Worktrees share a log, so where another one has records this one may never have had any.
+    """
+    from specify_cli.storage.worktrees import find_worktrees  # no record is begun with it
+
+    is_empty = next(Index(project.root).newest(), None) is None
+    log = open_log(project).current() if is_empty and not find_worktrees(project.root) else None
+    if log is None or not log.count_leaves():
+        return ""
+    return "no record is here, and the log here names some: spec-kitty invocations verify"
+
+
 def write_annex(
     project: Project,
     records: FileRecordStore,

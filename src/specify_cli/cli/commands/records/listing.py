@@ -28,7 +28,7 @@ from specify_cli.cli.terminal.render import Column, ledger, local_time, name_kin
 from specify_cli.room import Values
 from specify_cli.storage import queries as invocations
 from specify_cli.storage.index import Index
-from specify_cli.storage.worktrees import find_left_behind, find_worktrees
+from specify_cli.storage.worktrees import find_left_behind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -81,13 +81,9 @@ def _say_none(project: Project, listing: invocations.Listing) -> str:
     """Return why a list has no rows: there is none, none is here, none can be read, or none
     fits."""
     if next(Index(project.root).newest(), None) is None:
-        from specify_cli.trail.log.entries import open_log  # for a list without rows only
+        from specify_cli.trail.log.entries import describe_absent  # for a list without rows only
 
-        # Worktrees share a log, so where another one has records this one may never have had any.
-        log = None if find_worktrees(project.root) else open_log(project).current()
-        if log is not None and log.count_leaves():
-            return "no record is here, and the log here names some: spec-kitty invocations verify"
-        return 'no invocations yet; start with: spec-kitty do "…"'
+        return describe_absent(project) or 'no invocations yet; start with: spec-kitty do "…"'
     return "none of the records could be read" if listing.problems else "no invocation fits"
 
 
