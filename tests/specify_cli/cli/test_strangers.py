@@ -657,6 +657,31 @@ def test_a_function_of_others_that_never_ends_does_not_keep_an_answer(
     assert "kitty_slow.work:wait of another package failed: TimeoutError: it did not end" in done.err
 
 
+@pytest.mark.parametrize("where", ["begin", "of_all", "of_each"])
+@pytest.mark.usefixtures("chartered")
+def test_a_check_of_others_that_never_ends_is_named_by_doctor_and_keeps_no_other(
+    bring: Bring, cli: Cli, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    point = {"begin": "record_checks", "of_all": "checks", "of_each": "record_checks"}[where]
+    source = (
+        "import threading\nend = threading.Event()\n"
+        "def wait(*_):\n end.wait()\n return\n yield\n"
+        "def stall(*_): end.wait()\n"
+        "def begin(*_): return wait\n"
+    )
+    work = {"begin": "stall", "of_all": "wait", "of_each": "begin"}[where]
+    bring("late", f"fills=(Fill('{point}', 'work:{work}'),)", source)
+    assert cli("do", "fix the login test").code == cli("do", "add a page").code == 0
+    assert "late" in find_strangers()[0].sources
+    monkeypatch.setattr(points, "_PATIENCE", 0.05)
+
+    done = cli("doctor", "--json")
+
+    sys.modules["kitty_late.work"].end.set()
+    [failed] = [one for one in done.json()["findings"] if one["path"] == f"kitty_late.work:{work}"]
+    assert (done.code, failed["severity"]) == (0, "warning") and "did not end within" in failed["message"]
+
+
 @pytest.mark.usefixtures("chartered")
 def test_a_record_is_closed_whatever_other_packages_do_at_its_end(
     bring: Bring, cli: Cli, monkeypatch: pytest.MonkeyPatch

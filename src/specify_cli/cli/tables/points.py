@@ -143,10 +143,10 @@ def excuse_package(run: str, work: Callable[[], Any]) -> Any:
         return None
 
 
-def run_briefly(work: Callable[[], Any]) -> Any:
+def run_briefly(work: Callable[[], Any], times: int = 1) -> Any:
     """Return what `work` of another package returns. Raises what it raises, an exit or a panic as
-    RuntimeError; TimeoutError where it does not end after a while: it then ends with this
-    process."""
+    RuntimeError; TimeoutError where it does not end after a while, or so many `times` as long: it
+    then ends with this process."""
     from threading import Thread  # for packages of others alone
 
     results: list[Any] = []
@@ -160,13 +160,13 @@ def run_briefly(work: Callable[[], Any]) -> Any:
 
     running = Thread(target=run, daemon=True)
     running.start()
-    running.join(_PATIENCE)
+    running.join(_PATIENCE * times)
     if raised:
         error = raised[0]
         what = f"{type(error).__name__}: {error}"
         raise error if isinstance(error, Exception) else RuntimeError(what) from error
     if not results:
-        raise TimeoutError(f"it did not end within {_PATIENCE} s")
+        raise TimeoutError(f"it did not end within {_PATIENCE * times} s")
     return results[0]
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import redirect_stdout
 from functools import partial
 from typing import Any
 
 from specify_cli.cli import shell
-from specify_cli.cli.tables.points import call_fill, list_fills, load
+from specify_cli.cli.tables.points import call_fill, is_own, list_fills, load, run_briefly
 from specify_cli.cli.tables.strangers import read_strangers
 from specify_cli.cli.terminal.output import one_line, write_answer
 from specify_cli.errors import InvocationError
@@ -20,25 +22,35 @@ from specify_cli.record.findings import ERROR, WARNING
 from specify_cli.room import Values
 
 _LISTED = 5
+# A check of another package may take so many times as long as what an agent waits for.
+_PATIENCE = 12
 
 
 def _read_rooms(project: Project) -> Rooms:
     """Return the checks that rooms bring. What cannot begin is a check that fails."""
-    of_project = [
-        (fill.run, partial(call_check, fill.run, shell.home())) for fill in list_fills("checks")
-    ]
+    home = shell.home()
+    call = partial(_call_in_time, set())
+
+    def check(run: str, subject: Project) -> Any:
+        return call(run, lambda: load(run)(subject, home))
+
+    of_project = [(fill.run, partial(check, fill.run)) for fill in list_fills("checks")]
 
     def list_begun(point: str, *arguments: object) -> Iterator[tuple[str, Any]]:
         for fill in list_fills(point):
+            begin = partial(call_fill, fill, project, *arguments)
             try:
-                begun = call_fill(fill, project, *arguments)
-            except (OSError, InvocationError) as error:
+                begun = call(fill.run, begin)
+            except (OSError, InvocationError, RuntimeError) as error:
                 of_project.append((fill.run, partial(_fail, error)))
                 continue
             if begun is not None:
                 yield fill.run, begun
 
-    of_records = list(list_begun("record_checks", shell.home()))
+    of_records = [
+        (run, lambda report, run=run, begun=begun: call(run, partial(begun, report)))
+        for run, begun in list_begun("record_checks", home)
+    ]
     streams = [stream for _, stream in list_begun("record_streams")]
     return Rooms(of_records, of_project, streams)
 
@@ -47,9 +59,25 @@ def _fail(error: Exception, _: Project) -> Iterator[Finding]:
     raise error
 
 
-def call_check(run: str, home: str | None, project: Project) -> Iterator[Finding]:
-    """Yield what a check finds; its module is imported here, so that a failure is the check's."""
-    yield from load(run)(project, home)
+def _call_in_time(late: set[str], run: str, work: Callable[[], Any]) -> Any:
+    """Return what a function of a room returns, and of another package within a minute: then a list
+    of what it yields. One that was `late` is called no more. Raises what fails in it, RuntimeError
+    where it does not end."""
+    if is_own(run):
+        return work()
+
+    def finish() -> Any:
+        value = work()
+        return list(value) if hasattr(value, "__next__") else value
+
+    if run in late:
+        return ()
+    try:
+        with redirect_stdout(sys.stderr):
+            return run_briefly(finish, _PATIENCE)
+    except TimeoutError as error:
+        late.add(run)
+        raise RuntimeError(error) from error
 
 
 def _list_left_out() -> list[Finding]:
