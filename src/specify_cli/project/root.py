@@ -62,8 +62,12 @@ def require_worktree(root: str, why: str) -> str:
     if top is None:
         from shlex import quote  # for a refusal only
 
-        what = f"{root} is in no git repository: {why}"
-        raise CallerError("NOT_A_REPOSITORY", what, f"git init {quote(root)}")
+        what, step = f"{root} is in no git repository: {why}", f"git init {quote(root)}"
+        if os.path.isfile(f"{root}/HEAD") and os.path.isdir(f"{root}/objects"):
+            what = f"{root} is a bare repository: it has no work tree, where records lie"
+            beside = quote(f"{root.removesuffix('.git')}-checked-out")
+            step = f"git worktree add --detach {beside}, and ask there"
+        raise CallerError("NOT_A_REPOSITORY", what, step)
     return top
 
 

@@ -261,6 +261,21 @@ def test_a_shallow_clone_says_that_earlier_lines_seem_to_have_come_in_its_first_
     assert whole == [[], [], []]
 
 
+def test_a_bare_repository_is_judged_where_the_command_named_checks_it_out(tmp_path: Path) -> None:
+    shop = Shop(tmp_path)
+    shop.work()
+    git(tmp_path, "clone", "-q", "--bare", str(shop.root), "shop.git")
+    shop.root = tmp_path / "shop.git"
+    refused = shop.gate("--json").error()
+    command, _, _ = refused["suggestion"].partition(", ")
+    _, *argv = shlex.split(command)
+    git(shop.root, *argv)
+    shop.root = Path(argv[-1])
+
+    assert (refused["error_code"], "bare repository" in refused["message"]) == ("NOT_A_REPOSITORY", True)
+    assert shop.judge()["origin"]["lines"]["recorded"] == 3
+
+
 def test_records_that_a_sparse_checkout_took_away_are_said_to_be_missing(tmp_path: Path) -> None:
     shop = Shop(tmp_path, trail="private")
     shop.work()
