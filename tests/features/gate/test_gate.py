@@ -36,7 +36,7 @@ from specify_cli.features.what_if.backtest import Answer, Skipped
 from specify_cli.invocation.caller import Actor, Caller
 from specify_cli.project.config import load_project
 from specify_cli.storage.store import Place
-from support import FULL, at_a_terminal, environment, git, run_main, valid
+from support import FULL, at_a_terminal, environment, git, run_main, valid, wait_until
 
 CLEAN = 2000 if FULL else 3
 SIGNED = "work\n\nCo-Authored-By: Claude <noreply@anthropic.com>"
@@ -1283,6 +1283,30 @@ def test_who_took_away_again_what_another_had_put_back_is_judged(tmp_path: Path)
     shop.commit("take it out")
 
     assert shop.codes() == ["INVOCATION_FAILED", "TESTS_NOT_GREEN"]
+
+
+@pytest.mark.parametrize("kind", ["delete", "modify"])
+def test_who_tells_to_have_taken_away_what_a_commit_before_had_not_is_no_excuse(tmp_path: Path, kind: str) -> None:
+    shop = Shop(tmp_path, f"  ended: fail\n  tests: fail\n{KEYS}")
+    shop.on_base(lambda: shop.write("src/login.py", "".join(f"step_{number}(order)\n" for number in range(9))))
+    before, run = (shop.root / "src/login.py").read_text(), shop.begin("take it out")
+    shop.cut(run, "src/login.py", 1 if kind == "modify" else None)
+    shop.end(run, "failed")
+    shop.commit("take it out")
+    committed = time.time()
+    wait_until(lambda: time.time() > committed + 1)  # git counts whole seconds
+    later = shop.begin("add a step")
+    patch = {"path": "src/login.py", "kind": kind, "before": before, "ok": True}
+    after = "".join(before.splitlines(keepends=True)[:-1])
+    shop.record(later, ("patch_apply", patch | ({"after": after} if kind == "modify" else {})))
+    shop.edit(later, "src/login.py" if kind == "modify" else "src/new.py")
+    shop.test(later)
+    shop.end(later)
+    shop.commit("add a step")
+    judged = shop.judge()
+
+    assert {item["invocation_id"] for item in judged["findings"]} == {run}
+    assert [file["removed_by"] for file in judged["origin"]["files"] if file["removed"]] == [[run]]
 
 
 def test_all_who_copied_the_same_file_are_judged(tmp_path: Path) -> None:

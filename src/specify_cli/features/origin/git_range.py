@@ -375,7 +375,7 @@ def read_versions(
     top: str, changes: ChangeRange, paths: Iterable[str]
 ) -> list[tuple[str, tuple[str, ...]]]:
     """Return when the versions that a file of these paths had in a range were committed, up to the
-    end of the second, and their lines."""
+    end of the second, and their lines, the newest first; no line where it was gone."""
     times = {
         f"{sha}:{path}": rfc3339(int(seconds) * 1000 + 999)
         for path in paths
@@ -384,7 +384,7 @@ def read_versions(
         )
     }
     blobs = read_blobs(top, times)
-    return [(times[name], split_text(data)) for name, data in blobs.items() if data is not None]
+    return [(times[name], split_text(data or b"")) for name, data in blobs.items()]
 
 
 def read_version(top: str, changes: ChangeRange, sha: str, path: str) -> ChangedFile | None:

@@ -304,33 +304,51 @@ def _trace_removal(
 
     Others may have taken away the same lines before, so the first of the groups `known` whose
     records tell of all are named, who wrote lines of the file, or of the range; and who took some
-    away after these.
+    away after these. Who tells it after the commit in which they went did not do it.
     """
     if not file.gone or not file.path.startswith(prefix):
         return (), ()
     path = make_encodable(file.path.removeprefix(prefix))
     gone = Counter(digest_line(line) for line in file.gone if line.strip())
     sought = gone - Counter(digest_line(file.lines[at]) for at in file.changed)
-    removers: dict[str, Counter[str]] = {}
-    last: dict[str, Order] = {}
+    told: list[tuple[Edit, Counter[str]]] = []
     for edit in find_edits(index, (), [path]):
         went = Counter(line.digest for hunk in edit.hunks for line in hunk if line.mark == REMOVED)
         if file.kind == "deleted" and edit.fields.get("kind") == "delete":
             went = sought
         if went.keys() & sought.keys():
-            name = edit.invocation_id
-            removers.setdefault(name, Counter()).update(went)
-            last[name] = max(edit.order, last.get(name, edit.order))
+            told.append((edit, went))
+    if len({edit.invocation_id for edit, _ in told}) > 1:
+        end = _find_removed(top, changes, file, sought)
+        in_time = [(edit, went) for edit, went in told if edit.order[0] <= end]
+        told = in_time if sought.keys() <= set().union(*(went for _, went in in_time)) else told
+    removers: dict[str, Counter[str]] = {}
+    last: dict[str, Order] = {}
+    for edit, went in told:
+        name = edit.invocation_id
+        removers.setdefault(name, Counter()).update(went)
+        last[name] = max(edit.order, last.get(name, edit.order))
     names = {*removers}
     if not sought.keys() <= set().union(*removers.values()):
         return (), ()
     for group in known:
-        told = sum((removers[name] for name in group & names), Counter[str]())
-        if sought <= told:
-            end = max(last[name] for name in group & names) if group & names else ("", 0)
-            names = {name for name in names if name in group or last[name] > end}
+        told_by = sum((removers[name] for name in group & names), Counter[str]())
+        if sought <= told_by:
+            end_of = max(last[name] for name in group & names) if group & names else ("", 0)
+            names = {name for name in names if name in group or last[name] > end_of}
             break
     return tuple(sorted(names)), tuple(read_log(top, changes, file.path, "%H"))
+
+
+def _find_removed(top: str, changes: ChangeRange, file: ChangedFile, sought: Counter[str]) -> str:
+    """Return when the commit was made in which the last of these lines went from a file; a time
+    after all others where that is not known."""
+    left, end = Counter(map(digest_line, file.lines)), "~"
+    for committed, lines in read_versions(top, changes, [file.path]):
+        if sought & (Counter(map(digest_line, lines)) - left):
+            break
+        end = committed
+    return end
 
 
 def _list_texts(edits: Iterable[Edit]) -> Iterator[KeptText]:
