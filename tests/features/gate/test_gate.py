@@ -30,7 +30,7 @@ from specify_cli.features.gate.findings import KINDS, GateFinding
 from specify_cli.features.gate.judging import Judged
 from specify_cli.features.gate.rendering import make_comment
 from specify_cli.features.gate.rules import Level
-from specify_cli.features.origin import git_range
+from specify_cli.features.origin import git_range, origin
 from specify_cli.features.origin.report import LineCounts, Origin
 from specify_cli.features.what_if.backtest import Answer, Skipped
 from specify_cli.invocation.caller import Actor, Caller
@@ -511,7 +511,7 @@ def test_of_many_pictures_no_more_is_read_than_of_one(tmp_path: Path, monkeypatc
     told = shop.codes()
     monkeypatch.setattr(git_range, "_MAX_BYTES", 6000)
 
-    assert {*shop.codes()} - {*told} == {"LINES_NOT_KNOWN"}
+    assert {*shop.codes()} - {*told} == {"LINES_NOT_KNOWN", "SECRETS_NOT_KNOWN"}
 
 
 @pytest.mark.parametrize("how", ["moved", "made of a file of the same text"])
@@ -529,6 +529,37 @@ def test_a_link_at_a_new_place_is_told_by_a_record_alone(tmp_path: Path, how: st
     shop.commit()
 
     assert untold == ["LINES_NOT_KNOWN"] and "LINES_NOT_KNOWN" not in shop.codes()
+
+
+KEY = 'api_key = "sk-ant-api03-Xq7Lm2Rt9Vb4Nc8Wd1Yf6Zh3Kj5Pg0Sa7Ue2Io4Qw9Er1Ty6Ui8Op3As5Df"'
+
+
+@pytest.mark.parametrize("how", ["larger than is read by its lines", "with a NUL byte", "UTF-16", "too large", "link"])
+def test_what_is_not_read_by_its_lines_is_read_for_secrets_or_not_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    shop, path = Shop(tmp_path, "  records: fail\n  secrets: fail"), "data/rows.csv"
+    rows = "".join(f"row {number} of many\n" for number in range(130_000))
+    before = {"UTF-16": "\ufeffrow\n", "with a NUL byte": "row\0\n", "link": ""}.get(how, rows)
+    coding = "utf-16-le" if how == "UTF-16" else "utf-8"
+    shop.on_base(lambda: shop.write(path, (before + KEY.replace("Xq7", "Old") + "\n").encode(coding).decode("latin-1")))
+    after = before + KEY.replace("Xq7", "Old") + "\n" + KEY + "\n"
+    (shop.root / path).write_bytes(after.encode(coding))
+    if how == "link":
+        (shop.root / path).unlink()
+        (shop.root / path).symlink_to(KEY)
+    if how == "too large":
+        monkeypatch.setattr(origin, "_MAX_SPELLED", 2 * 1024 * 1024)
+    shop.commit()
+    found = [(item["code"], item["level"], item["first"]) for item in shop.judge()["findings"]]
+    shop.on_base(lambda: shop.set_rules("  secrets: {level: fail, not_known: warn}"))
+
+    if how == "too large":
+        assert found == [("SECRETS_NOT_KNOWN", "fail", None)]
+        assert shop.gate().code == 0 and shop.codes() == ["SECRETS_NOT_KNOWN"]
+    else:
+        line = 1 if how == "link" else before.count("\n") + 2
+        assert found == [("SECRET_WRITTEN", "fail", line)]
 
 
 def test_a_picture_of_the_base_that_only_moved_is_nothing_that_came(tmp_path: Path) -> None:

@@ -29,6 +29,7 @@ from specify_cli.errors import InvocationError, StoredDataError
 from specify_cli.features.gate.judging import (
     Evidence,
     Judged,
+    Secret,
     Weakening,
     find_secret_names,
     find_secrets,
@@ -59,6 +60,7 @@ from specify_cli.features.origin.origin import (
     drop_others,
     find_prefix,
     list_projects,
+    spell_others,
     trace_range,
 )
 from specify_cli.features.origin.report import ChangeRange, Origin
@@ -163,6 +165,8 @@ def _gather_evidence(branch: _Branch, index: SearchIndex) -> Evidence:
     unseen = _find_unpublished(branch, origin)
     origin = origin._replace(not_known=(*origin.not_known, *unseen))
     changed = list_changed(branch.top, changes)
+    spelled, unread = spell_others(branch.top, changes)
+    said = "it, or all such files together, are larger than is read"
     files = {file.path for file in changes.files}
     named = {
         name
@@ -179,8 +183,9 @@ def _gather_evidence(branch: _Branch, index: SearchIndex) -> Evidence:
         frozenset(_find_published(branch, base.paths).values()),
         *_list_untold(branch),
         (
-            *find_secrets(changes.files, base.config.redaction),
+            *find_secrets((*changes.files, *spelled), base.config.redaction),
             *find_secret_names(named, base.config.redaction),
+            *(Secret(make_encodable(path), None, said, known=False) for path in unread),
         ),
         _find_weakening(branch, changed),
         {make_encodable(file.path): file.blob for file in changes.files},

@@ -94,6 +94,12 @@ KINDS: dict[str, Kind] = {
         "a line, or a name, looks like a password, key or token",
         "Take it out of the branch's history and revoke it; redaction.allow excepts a text.",
     ),
+    "SECRETS_NOT_KNOWN": Kind(
+        "secrets",
+        "whether this holds a password, key or token is not known",
+        "Look at it by hand, and sign that: spec-kitty gate waive secrets FILE.",
+        known=False,
+    ),
     "DENY_BECAME_ALLOW": Kind(
         "weakened",
         "what agents were not allowed to see would be shown to them",

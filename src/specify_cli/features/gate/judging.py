@@ -31,12 +31,13 @@ _NOWHERE: _Place = (None, None, None, None)
 
 
 class Secret(NamedTuple):
-    """A line that holds what the rule `rule_id` of redaction masks; without a line it is the name
-    of the file."""
+    """A line that holds what redaction masks, by which rule; without a line it is the name of the
+    file, or where it is not `known`, that the file was not read."""
 
     path: str
     line: int | None
-    rule_id: str
+    said: str
+    known: bool = True
 
 
 class Weakening(NamedTuple):
@@ -285,9 +286,16 @@ def _judge_records(finder: _Finder) -> Findings:
         else:
             continue
         yield from finder.find_in_lines("LINES_UNRECORDED", rule, file, part, said)
+    yield from _find_unlooked(finder, "LINES_NOT_KNOWN", rule)
+
+
+def _find_unlooked(
+    finder: _Finder, code: str, rule: Rule, said: str = "were not looked at"
+) -> Findings:
+    """Yield what of the range is beyond what is looked at."""
     for text in finder.origin.not_known:
-        if "were not looked at" in text:
-            yield from _make("LINES_NOT_KNOWN", rule, "the range", _NOWHERE, text)
+        if said in text:
+            yield from _make(code, rule, "the range", _NOWHERE, text)
 
 
 def _judge_tests(finder: _Finder) -> Findings:
@@ -442,10 +450,12 @@ def _judge_secrets(finder: _Finder) -> Findings:
     rule = finder.rules.secrets
     for item in finder.evidence.secrets:
         if rule.covers(item.path):
+            code = "SECRET_WRITTEN" if item.known else "SECRETS_NOT_KNOWN"
             subject = f"{item.path}@{finder.evidence.blobs.get(item.path, '')}"
-            place = (item.path, item.line, item.line, None)
-            said = f"{item.rule_id}, in the file's name" if item.line is None else item.rule_id
-            yield from _make("SECRET_WRITTEN", rule, subject, place, said)
+            yield from _make(
+                code, rule, subject, (item.path, item.line, item.line, None), item.said
+            )
+    yield from _find_unlooked(finder, "SECRETS_NOT_KNOWN", rule, "files were not looked at")
 
 
 def _judge_weakening(finder: _Finder) -> Findings:
@@ -536,7 +546,8 @@ def find_secrets(files: Sequence[ChangedFile], rules: RuleSet) -> Iterator[Secre
 def find_secret_names(names: Iterable[str], rules: RuleSet) -> Iterator[Secret]:
     """Yield the names of files that hold what records mask."""
     for name in sorted(names):
-        yield from (Secret(make_encodable(name), None, one) for one in redact(name, rules).counts)
+        for one in redact(name, rules).counts:
+            yield Secret(make_encodable(name), None, f"{one}, in the file's name")
 
 
 def _list_windows(changed: Sequence[int], size: int) -> Iterator[tuple[int, int]]:

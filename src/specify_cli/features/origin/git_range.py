@@ -30,6 +30,8 @@ MAX_FILES, MAX_COMMITS, MAX_FILE = 2_000, 5_000, 2 * 1024 * 1024
 _MAX_BYTES = 128 * 1024 * 1024
 # So many files are asked for with one command: all that one may hold is read.
 _AT_ONCE = _MAX_BYTES // MAX_FILE
+# Of another repository's commit there is nothing here to read.
+REPOSITORY = "it is another repository"
 _EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 _KINDS = {"A": "created", "D": "deleted", "R": "renamed"}
 _BLOBS = re.compile(rb"^index ([0-9a-f]+)\.\.([0-9a-f]+)", re.M)
@@ -298,21 +300,20 @@ def _read_files(top: str, ends: tuple[str, str], rows: Sequence[_Row]) -> Iterat
 
 
 def _add_lines(row: _Row, data: bytes | None, hunks: _Hunks) -> ChangedFile:
-    file, removed = row.file, sum(gone for _, gone, _, _ in hunks)
+    file = row.file._replace(removed=sum(gone for _, gone, _, _ in hunks))
     # what a link leads to is told by its place, too
-    is_same = file.blob == row.old_blob and row.mode != "120000"
-    if file.kind == "deleted" or is_same:
-        return file._replace(removed=removed)
+    if file.kind == "deleted" or (file.blob == row.old_blob and row.mode != "120000"):
+        return file
     if not row.mode.startswith("100"):
-        return file._replace(problem="it is a link or another repository, not a file")
+        return file._replace(problem=REPOSITORY if row.mode == "160000" else "it is a link")
     if data is None:
         return file._replace(problem=f"it is larger than {MAX_FILE} bytes")
     if b"\0" in data[:8192]:
-        return file._replace(problem="it is no text")
+        return row.file._replace(problem="it is no text")
     changed = tuple(
         number for _, _, first, size in hunks for number in range(first - 1, first - 1 + size)
     )
-    return file._replace(lines=split_text(data), changed=changed, removed=removed)
+    return file._replace(lines=split_text(data), changed=changed)
 
 
 def _read_hunks(

@@ -26,6 +26,7 @@ from specify_cli.features.origin.attributing import (
     list_unknown,
 )
 from specify_cli.features.origin.git_range import (
+    REPOSITORY,
     read_blobs,
     read_log,
     read_version,
@@ -42,7 +43,7 @@ from specify_cli.features.origin.report import (
 from specify_cli.features.origin.session import find_tests
 from specify_cli.features.origin.writers import ApprovedBy, Writer, describe_writer
 from specify_cli.features.search.blame import Edit, EditsByLine, Names, Order, list_digests
-from specify_cli.features.search.chains import MAX_VERSIONS, find_in_versions
+from specify_cli.features.search.chains import MAX_VERSIONS, find_in_versions, split_text
 from specify_cli.features.search.database import SearchIndex
 from specify_cli.features.search.why import find_edits, list_gaps
 from specify_cli.libraries.ssh.signatures import Signers
@@ -70,6 +71,8 @@ from specify_cli.storage.store import Place
 _CHECKED = "(signed by a trusted key)"
 # So many bytes of a file that is no text are read.
 _MAX_CONTENT = 32 * 1024 * 1024
+# And so many where secrets are looked for in it.
+_MAX_SPELLED = 8 * 1024 * 1024
 
 # Whose records tell what became of a file beside its lines, and in which commits it did.
 _Removal = tuple[tuple[str, ...], tuple[str, ...]]
@@ -289,6 +292,25 @@ def _find_makers(
         )
         for file, edits in left
     }
+
+
+def spell_others(top: str, changes: ChangeRange) -> tuple[list[ChangedFile], list[str]]:
+    """Return the files of a range whose lines are not traced, with the lines that came if they are
+    read as text without NUL bytes; and the paths of those too large for that."""
+    left = [
+        file for file in changes.files if file.problem not in (None, REPOSITORY) and not file.lines
+    ]
+    names = [(file, f"{changes.base}:{file.old_path or file.path}") for file in left]
+    blobs = read_blobs(
+        top, (name for file, old in names for name in (file.blob, old)), _MAX_SPELLED
+    )
+    texts = {name: split_text((data or b"").replace(b"\0", b"")) for name, data in blobs.items()}
+    files = []
+    for file, old in names:
+        lines, before = texts[file.blob], {*texts[old]}
+        changed = (at for at, line in enumerate(lines) if line not in before)
+        files.append(file._replace(lines=lines, changed=tuple(changed)))
+    return files, [file.path for file in left if blobs[file.blob] is None]
 
 
 def _trace_removal(
