@@ -104,6 +104,32 @@ def test_text_markdown_and_json_tell_the_same_of_real_records_and_nothing_in_the
     assert project.is_dir()
 
 
+@pytest.mark.parametrize(
+    ("commands", "is_untested"),
+    [
+        ([("rm src/gone.py", "error")], False),
+        ([("rm src/gone.py", "error"), ("pytest -q", "error")], False),
+        ([("rm src/old.py", "ok"), ("rm src/gone.py", "error")], True),
+        ([("rm src/old.py", "ok")], True),
+    ],
+)
+def test_a_run_of_which_only_a_failed_command_would_have_changed_files_is_not_said_to_have(
+    cli: Cli, project: Path, commands: list[tuple[str, str]], *, is_untested: bool
+) -> None:
+    run = cli("do", "tidy up", "--json").json()["invocation_id"]
+    events: list[dict[str, Any]] = []
+    for number, (command, status) in enumerate(commands):
+        call = {"call_id": f"c{number}"}
+        events.append({"event": "tool_call", **call, "tool": "Bash", "args": {"command": command}})
+        events.append({"event": "tool_result", **call, "status": status, "output": "1 failed"})
+    lines = "".join(json.dumps(event) + "\n" for event in events)
+    assert cli("profile-invocation", "record", run, stdin=lines.encode()).code == 0
+    told = cli("report", "--json").json()["report"]
+
+    assert (told["untested"] == [run], told["files"]) == (is_untested, [])
+    assert project.is_dir()
+
+
 def test_a_report_ends_where_it_is_asked_to_end(cli: Cli, tmp_path: Path) -> None:
     first = cli("do", TRICK, "--json").json()["invocation_id"]
     begun = cli("invocations", "list", "--json").json()[0]["started_at"]

@@ -88,7 +88,8 @@ def judge_tests(lines: Sequence[Fields], commands: Sequence[str] = ()) -> CheckS
 
     `lines` are the fields of a record and its annexes, open or closed. `commands` are test commands
     that count in addition to those that everybody knows. A change is a patch that was applied, a
-    command that writes files, or what was seen changed between two tools.
+    command that writes files, or what was seen changed between two tools. Where each was a command
+    that failed, it is `passed` or `not known`.
     """
     return _show(lines, commands).judge_tests()
 
@@ -154,12 +155,14 @@ class _Check(NamedTuple):
 class _Change(NamedTuple):
     """Something that changed a file: a patch, a command, or what was seen changed between tools.
 
-    `place` is the entry it came after, which is before a test run of the same command.
+    `place` is the entry it came after, which is before a test run of the same command. One that is
+    not `sure` is a command that failed: it may have changed nothing.
     """
 
     seq: int
     name: str
     place: int
+    sure: bool
 
 
 class RemarkSources:
@@ -232,11 +235,13 @@ class RemarkSources:
             return CheckState("no change")
         if last is None or self._withheld or (self.calls and not self.has_commands):
             return CheckState(NOT_KNOWN)
+        is_sure = any(change.sure for change in self._changes.values())
         later = [check for check in self.checks if check.place > last.place]
         if not later:
-            return CheckState("not run", "", (last.seq,))
+            return CheckState("not run" if is_sure else NOT_KNOWN, "", (last.seq,))
         check = self.find_standing_failure(last.place) or later[-1]
-        state = check.shows if check.shows in (PASSED, FAILED, NOT_KNOWN) else "not run"
+        known = (PASSED, FAILED, NOT_KNOWN) if is_sure else (PASSED,)
+        state = check.shows if check.shows in known else "not run" if is_sure else NOT_KNOWN
         return CheckState(state, _cut(check.entry.about), (last.seq, check.seq))
 
     def find_standing_failure(self, since: int) -> _Check | None:
@@ -263,7 +268,7 @@ class RemarkSources:
         return max(self._changes.values(), key=lambda change: change.place, default=None)
 
     def _add_change(self, entry: Entry, name: str, at: int) -> None:
-        self._changes[at] = _Change(entry.seq, name, self._runs.place(entry, at))
+        self._changes[at] = _Change(entry.seq, name, self._runs.place(entry, at), not entry.bad)
 
     def _take_call(self, entry: Entry, at: int) -> None:
         self.calls, self.has_commands = True, self.has_commands or bool(entry.about)
