@@ -32,7 +32,7 @@ from specify_cli.record.reading.checks import FAILED, read_commands
 from specify_cli.record.reading.coverage import list_unseen
 from specify_cli.record.reading.done_note import judge_tests, note_done
 from specify_cli.record.reading.evidence import weigh_evidence
-from specify_cli.record.reading.usage import Spent, add_up, sum_usage
+from specify_cli.record.reading.usage import Spent, add_up, find_model, sum_usage
 from specify_cli.record.reading.views import View, as_lists, fields_of, number_lines, read_file
 from specify_cli.record.record import Entry, Record, fold, fold_entries, lines_in_force
 from specify_cli.record.seal import Fields, open_line
@@ -212,12 +212,19 @@ def tell_unstarted(root: str, place: Place) -> str:
 
 
 def read_spent(root: str, place: Place) -> Spent | None:
-    """Return the usage of a record's models; None if the record states none.
+    """Return the usage of a record's models; None if the record states none. Raises as `read_whole`
+    does.
+
+    `root` is the project's folder.
+    """
+    return add_up(sum_usage(_read_turns(root, place), read_prices()))
+
+
+def _read_turns(root: str, place: Place) -> list[Fields]:
+    """Return the lines of a record that tell of its models, and its annexes.
 
     A pattern finds the `turn` and `model_call` lines, and only these are parsed, because most lines
-    of a long session are tool calls. Raises as `read_whole` does.
-
-    `root` is the project's folder. Lines whose seal does not fit do not count.
+    of a long session are tool calls. Lines whose seal does not fit do not count.
     """
     data = read_whole(root, place)
     lines: list[Fields] = []
@@ -226,15 +233,15 @@ def read_spent(root: str, place: Place) -> Spent | None:
         line = open_line(data[begin : max(begin, end)])
         if line.fields is not None and not line.problems:
             lines.append(line.fields)
-    lines += annex_events(root, place.invocation_id)
-    return add_up(sum_usage(lines, read_prices())) if lines else None
+    return [*lines, *annex_events(root, place.invocation_id)]
 
 
 _TELLS_USAGE = rb'"event":"(?:turn|model_call)"'
 
 
 def add_spent(project: Project, rows: Iterable[Row]) -> tuple[Row, ...]:
-    """Return rows with the usage of their models (`spent`), where it can be read.
+    """Return rows with their models, where the first line names none, and with the usage of these
+    (`spent`), where it can be read.
 
     Each record is read whole, so call it only for the rows that are shown.
     """
@@ -243,7 +250,9 @@ def add_spent(project: Project, rows: Iterable[Row]) -> tuple[Row, ...]:
         folder, _, name = row.path.rpartition("/")
         place = Place(folder, name, row.invocation_id, row.profile_id)
         try:
-            spent_rows.append(row._replace(spent=read_spent(project.root, place)))
+            lines = _read_turns(project.root, place)
+            spent = add_up(sum_usage(lines, read_prices()))
+            spent_rows.append(row._replace(spent=spent, model=row.model or find_model(lines)))
         except (OSError, InvocationError):
             spent_rows.append(row)
     return tuple(spent_rows)
@@ -563,7 +572,7 @@ def view_invocation(project: Project, invocation_id: str) -> dict[str, object]:
 
     used = sum_usage(lines, read_prices())
     return {
-        **row._replace(spent=add_up(used)).as_value(),
+        **row._replace(spent=add_up(used), model=row.model or find_model(lines)).as_value(),
         "context": _describe_context(started, lines_of),
         "evidence": {
             "evidence_ref": completed.get("evidence_ref"),

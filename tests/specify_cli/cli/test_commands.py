@@ -237,11 +237,14 @@ def test_lists_searches_and_pages_say_what_models_used(cli: Cli) -> None:
     assert float(spent[estimated]["cost"]) > 1 and re.fullmatch(r"\d{4}-\d\d-\d\d", day)
     assert spent[unpriced] == {"tokens": 2_000_012, "cost": None, "estimated_at": None}
     assert spent[none] is None
+    models = [rows[run]["model"] for run in (told, estimated, unpriced, none)]
+    assert models == ["m-1", "claude-sonnet-4-5", "claude-sonnet-4-5", None]
     assert "1,000,006 $0.25" in listed.out and f"1,000,006 ~${spent[estimated]['cost']}" in listed.out
     assert f"~ is estimated with the prices of {day}" in listed.err
     assert {hit["invocation_id"]: hit["spent"] for hit in searched} == spent
     assert "1,000,006 $0.25 tokens" in cli("invocations", "search", "implement").out
-    assert cli("invocations", "show", estimated, "--json").json()["spent"] == spent[estimated]
+    shown = cli("invocations", "show", estimated, "--json").json()
+    assert (shown["spent"], shown["model"]) == (spent[estimated], "claude-sonnet-4-5")
 
 
 def test_an_empty_project_lists_nothing_and_says_how_to_start(cli: Cli) -> None:

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 from specify_cli.features.report.summing import Run, make_run
 from specify_cli.project.config import Project
+from specify_cli.project.prices import read_prices
+from specify_cli.record.reading.usage import add_up, sum_usage
 from specify_cli.record.reading.views import fields_of, number_lines
 from specify_cli.record.record import Record
 from specify_cli.record.story.telling import tell_story
@@ -13,7 +15,6 @@ from specify_cli.storage.queries import (
     Annexes,
     Times,
     read_live_runs,
-    read_spent,
     read_test_commands,
 )
 from specify_cli.storage.store import Place
@@ -27,7 +28,7 @@ def read_runs(project: Project, times: Times, unread: list[str]) -> Iterator[Run
         lines = number_lines(list(fields_of(record)), annexes)
         commands = read_test_commands(project.root, record.started)
         story = tell_story(lines, commands, project.root)
-        run = make_run(story, lines, read_spent(project.root, place))
+        run = make_run(story, lines, add_up(sum_usage(lines, read_prices())))
         return run._replace(invocation_id=place.invocation_id)
 
     return read_live_runs(project, times, unread, tell)
