@@ -28,49 +28,54 @@ WARNING: Final = "warning"
 INFO: Final = "info"
 # In characters. A detail may quote a value of a line, which can be as long as the line itself.
 _LONGEST_DETAIL = 500
+# Git has what was published, and nothing else a private record.
+_RESTORE = (
+    "git checkout -- FILE; if it was never published, or is so in git too, copy it from a backup "
+    "or another clone"
+)
 # code → (severity, what it means, what to do); rooms state their own, and docs/verify.md holds all
 # of them.
 FINDINGS: Mapping[str, FindingKind] = {
-    "EMPTY_RECORD": (ERROR, "the file holds no line", "restore it from another clone"),
+    "EMPTY_RECORD": (ERROR, "the file holds no line", _RESTORE),
     "UNREADABLE_LINE": (
         ERROR,
         "a line is not a JSON object",
-        "restore the record from another clone",
+        _RESTORE,
     ),
     "OVERLONG_LINE": (
         ERROR,
         "a line is longer than 2 MiB",
-        "restore the record from another clone",
+        _RESTORE,
     ),
     "HASH_MISMATCH": (
         ERROR,
         "a line's bytes do not hash to its seal",
-        "restore the record from another clone",
+        _RESTORE,
     ),
     "CHAIN_BREAK": (
         ERROR,
         "a line does not name the seal of the line before it",
-        "restore the record",
+        _RESTORE,
     ),
     "SEQUENCE_GAP": (
         ERROR,
         "lines are missing before this one",
-        "restore the record from another clone",
+        _RESTORE,
     ),
     "SEQUENCE_REPEAT": (
         ERROR,
         "a line's number was already used",
-        "restore the record from another clone",
+        _RESTORE,
     ),
     "MISSING_HEAD": (
         ERROR,
         "the record does not begin with its started line",
-        "restore the record",
+        _RESTORE,
     ),
     "UNSEALED_LINE": (
         ERROR,
         "a line without a seal stands in a sealed record",
-        "restore the record",
+        _RESTORE,
     ),
     "DUPLICATE_KEY": (
         ERROR,
@@ -85,7 +90,7 @@ FINDINGS: Mapping[str, FindingKind] = {
     "FOREIGN_LINE_ENDING": (
         ERROR,
         "lines end in CR LF",
-        "git config core.autocrlf must not touch the trail: restore .gitattributes, then the file",
+        "spec-kitty init, which keeps git from it; then sed -i 's/\\r$//' FILE",
     ),
     "TORN_TAIL": (
         ERROR,
@@ -101,7 +106,7 @@ FINDINGS: Mapping[str, FindingKind] = {
     "ID_MISMATCH": (
         ERROR,
         "a line belongs to another invocation",
-        "restore the record from another clone",
+        _RESTORE,
     ),
     "NAME_MISMATCH": (
         ERROR,
@@ -179,7 +184,7 @@ FINDINGS: Mapping[str, FindingKind] = {
     "ANNEX_MISMATCH": (
         ERROR,
         "an annex does not fit its record",
-        "restore it from another clone, or remove it",
+        "git checkout -- FILE, or copy it from another clone; if none has it whole, remove it",
     ),
     "ERASED": (
         INFO,
@@ -565,7 +570,7 @@ def make_finding(
         seq,
         offset,
         _compose_message(meaning, detail[:_LONGEST_DETAIL]),
-        repair,
+        _name_file(repair, file),
     )
 
 
@@ -573,3 +578,11 @@ def make_finding(
 def _compose_message(meaning: str, detail: str) -> str:
     """Return the message of a finding. Equal findings share one text."""
     return f"{meaning}: {detail}" if detail else meaning
+
+
+@lru_cache(maxsize=64)
+def _name_file(repair: str, file: str) -> str:
+    """Return what to do with the file named, as a shell reads it."""
+    from shlex import quote  # for a finding only
+
+    return repair.replace("FILE", quote(file))

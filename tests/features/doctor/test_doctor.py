@@ -167,6 +167,46 @@ def test_a_tail_behind_a_closed_record_is_cut_off_by_the_command_named(cli: Cli,
     assert [] == _repairs(cli, "TORN_TAIL")
 
 
+def _carry_out(command: str, folder: Path) -> None:
+    subprocess.run(["sh", "-c", command], cwd=folder, check=True)
+
+
+def test_line_ends_that_something_changed_are_put_back_by_the_commands_named(cli: Cli, chartered: Path) -> None:
+    record = chartered / cli("do", "implement WP03", "--json").json()["record_path"]
+    whole = record.read_bytes()
+    record.write_bytes(whole.replace(b"\n", b"\r\n"))
+    (repair,) = _repairs(cli, "FOREIGN_LINE_ENDING")
+    first, _, command = repair.partition("; then ")
+
+    assert cli(*first.partition(",")[0].split()[1:]).code == 0
+    _carry_out(command, chartered)
+    assert record.read_bytes() == whole and "FOREIGN_LINE_ENDING" not in _codes(cli)
+
+
+def test_a_published_record_comes_back_by_the_command_named(cli: Cli, chartered: Path) -> None:
+    record = chartered / cli("do", "implement WP03", "--json").json()["record_path"]
+    git(chartered, "add", "-f", str(record))
+    git(chartered, "commit", "-qm", "publish it")
+    whole = record.read_bytes()
+    record.write_bytes(whole.replace(b"WP03", b"WP04", 1))
+    (repair,) = _repairs(cli, "HASH_MISMATCH")
+    _carry_out(repair.partition(";")[0], chartered)
+
+    assert record.read_bytes() == whole and "HASH_MISMATCH" not in _codes(cli)
+
+
+def test_an_object_that_no_record_here_leads_to_is_moved_away_and_not_removed(cli: Cli, chartered: Path) -> None:
+    cli("do", "implement WP03")
+    shard = chartered / ".kittify/events/objects/ab"
+    shard.mkdir(exist_ok=True)
+    (shard / ("0" * 62)).write_bytes(b"of a record that is elsewhere")
+    (repair,) = _repairs(cli, "DANGLING_OBJECT")
+    _carry_out(repair, chartered)
+
+    assert (chartered / ".kittify/local" / ("0" * 62)).read_bytes() == b"of a record that is elsewhere"
+    assert "DANGLING_OBJECT" not in _codes(cli)
+
+
 def test_a_harmed_object_is_named_by_its_path(cli: Cli, chartered: Path) -> None:
     name = cli("do", "implement WP03", "--json").json()["governance_context_hash"]
     path = chartered / ".kittify/events/objects" / name[:2] / name[2:]
@@ -376,7 +416,9 @@ def test_a_record_of_which_no_line_is_whole_is_not_to_be_closed(cli: Cli, charte
     record = chartered / cli("do", "implement WP03", "--json").json()["record_path"]
     record.write_bytes(record.read_bytes()[:100])
 
-    assert [repair for _, repair in _find(cli, "TORN_TAIL")] == ["restore the record from another clone"]
+    [repair] = _repairs(cli, "TORN_TAIL")
+    assert repair.startswith(f"git checkout -- {record.relative_to(chartered)}; ")
+    assert repair.endswith("copy it from a backup or another clone")
 
 
 def test_gitattributes_that_are_no_file_are_named_and_stop_nobody(process: Cli, chartered: Path) -> None:

@@ -200,7 +200,11 @@ def test_what_is_no_payload_disturbs_nobody_and_doctor_knows(
 
     assert events(chartered, run) == []
     assert [line["code"] for line in log(chartered, layout.HOOK_FAILURES)] == ["PAYLOAD_INVALID"]
-    assert "HOOK_FAILED" in {item["code"] for item in cli("doctor", "--json").json()["findings"]}
+    [repair] = [item["repair"] for item in cli("doctor", "--json").json()["findings"] if item["code"] == "HOOK_FAILED"]
+    told = (chartered / layout.HOOK_FAILURES).read_bytes()
+    subprocess.run(["sh", "-c", repair.partition(": ")[2]], cwd=chartered, check=True)
+    assert (chartered / f"{layout.HOOK_FAILURES}.old").read_bytes() == told
+    assert "HOOK_FAILED" not in cli("doctor", "--json").out
 
 
 @pytest.mark.parametrize("harness", ["claude-code", "codex", "cursor", "nobody-knows", "--help-me"[2:]])

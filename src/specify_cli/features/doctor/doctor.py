@@ -33,7 +33,7 @@ from specify_cli.project.config import Project
 from specify_cli.project.decisions import read_decisions
 from specify_cli.project.tracked import tracked_private
 from specify_cli.record import findings, layout
-from specify_cli.record.findings import ERROR, FINDINGS, INFO, WARNING, RecordReport
+from specify_cli.record.findings import ERROR, INFO, WARNING, RecordReport
 from specify_cli.record.reading.done_note import judge_end
 from specify_cli.record.reading.views import fields_of
 from specify_cli.record.record import is_invocation_id
@@ -389,7 +389,7 @@ def _suggest_next(project: Project, report: RecordReport, finding: findings.Find
     """Return what to do about a finding here, where that is more than it can say of itself."""
     if finding.code == "TORN_TAIL":
         if report.tip is None:
-            return FINDINGS["UNREADABLE_LINE"][2]
+            return findings.finding("UNREADABLE_LINE", finding.file, None, 0).repair
         if report.status != "open":
             return f"truncate -s {finding.offset} {finding.file}"
         tail = durable.read_below(project.root, finding.file)[finding.offset :]
@@ -450,4 +450,6 @@ def _check_leftovers(project: Project, reached: set[str] | None) -> Iterator[Fin
                     "no record leads to this object; a writer was stopped, or the record "
                     "is elsewhere"
                 )
-                yield Finding("DANGLING_OBJECT", INFO, path, what, f"rm {path}")
+                # It can be the only copy of what that record names.
+                repair = f"mv -n {path} {layout.LOCAL}/"
+                yield Finding("DANGLING_OBJECT", INFO, path, what, repair)

@@ -6,6 +6,7 @@ import json
 import shutil
 import time
 from collections.abc import Callable, Iterator
+from shlex import quote
 
 from doctrine import os
 from doctrine.text import count, say
@@ -72,9 +73,10 @@ def _check_lost(project: Project) -> Iterator[Finding]:
                 f"{count(len(failures), 'hook call')} "
                 f"failed{_describe_last(failures, 'code', 'message')}"
             )
-            yield Finding(
-                "HOOK_FAILED", WARNING, label, what + full, f"fix the cause, then rm {label}"
-            )
+            file, kept = quote(label), quote(f"{label}.old")
+            # Nothing else says which calls are in no record.
+            repair = f"fix the cause, then: cat {file} >> {kept} && rm {file}"
+            yield Finding("HOOK_FAILED", WARNING, label, what + full, repair)
     names = list_names(project.root, layout.BEGUN)
     marks = (_describe_killed(project.root, name) for name in names)
     killed = [mark for mark in marks if mark is not None]

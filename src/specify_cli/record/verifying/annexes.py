@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterable
 from doctrine.text import say
 from specify_cli.record.event_table import ANNEX_EVENTS, ORDERS
 from specify_cli.record.findings import (
-    FINDINGS,
     ErasedLine,
     Finding,
     NamedObject,
@@ -134,7 +133,7 @@ def verify_annex(
         return (finding("ANNEX_MISMATCH", file, None, 0, "expected one whole line"),), ()
     if line.problems or line.fields is None:
         problem = finding(line.problems[0], file, None, 0)
-        return (problem._replace(repair=FINDINGS["ANNEX_MISMATCH"][2]),), ()
+        return (problem._replace(repair=finding("ANNEX_MISMATCH", file, None, 0).repair),), ()
     fields = line.fields
     seq = integer_at(fields, "seq", 0)
     if line.digest is not None and fields.get("event") in ORDERS:
