@@ -22,6 +22,9 @@ from doctrine.light_imports import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from subprocess import CompletedProcess
+    from typing import TypeVar
+
+    T = TypeVar("T")
 
 # What the branch to merge into is called, the likeliest first.
 DEFAULT_BASES = ("origin/HEAD", "origin/main", "origin/master", "main", "master")
@@ -266,11 +269,7 @@ def read_contents(top: str, names: Sequence[str]) -> list[bytes | None] | None:
 
     git is asked once. `top` is the worktree's top.
     """
-    if not names:
-        return []
-    # A name with a line break would be two: git is asked for none, and has none.
-    stdin = os.fsencode("".join("\n" if "\n" in name else f"{name}\n" for name in names))
-    data = read_git(top, "cat-file", "--batch", stdin=stdin)
+    data = read_git(top, "cat-file", "--batch", stdin=_spell_names(names)) if names else b""
     if data is None:
         return None
     contents: list[bytes | None] = []
@@ -288,44 +287,53 @@ def read_contents(top: str, names: Sequence[str]) -> list[bytes | None] | None:
     return contents
 
 
-def read_blobs(top: str, names: Sequence[str], limit: int) -> Iterator[bytes | None]:
+def _spell_names(names: Sequence[str]) -> bytes:
+    """Return the names of objects as git reads them. One with a line break would be two: git is
+    asked for none, and has none."""
+    return os.fsencode("".join("\n" if "\n" in name else f"{name}\n" for name in names))
+
+
+def read_blobs(
+    top: str, names: Sequence[str], limit: int, most: float = float("inf")
+) -> Iterator[bytes | None]:
     """Yield the contents of blobs by id or `commit:path` in order, many read at once; None for one
-    that is not there or larger than `limit` bytes. Raises GitNotStarted without git.
+    that is no blob here, larger than `limit` bytes, or with those before it than `most`. Raises
+    TimeoutError where git fails, GitNotStarted without git.
 
     `top` is the worktree's top, and `names` are in the order of the result. At most 32 MiB are in
     memory at a time, or one blob.
     """
-    stdin = os.fsencode("".join(f"{name}\n" for name in names))
-    listed = read_git(top, "cat-file", "--batch-check=%(objectsize)", stdin=stdin) or b""
-    rows = [*listed.split(b"\n"), *[b""] * len(names)][: len(names)]
-    sizes = [int(row) if row.isdigit() and int(row) <= limit else -1 for row in rows]
+    sizes: list[int] = []
+    check = "--batch-check=%(objecttype) %(objectsize)"
+    listed = read_git(top, "cat-file", check, stdin=_spell_names(names)) if names else b""
+    for row in _require(listed).split(b"\n")[: len(names)]:
+        kind, _, size = row.rpartition(b" ")
+        is_read = kind == b"blob" and int(size) <= min(limit, most)
+        sizes.append(int(size) if is_read else -1)
+        most -= max(0, sizes[-1])
     at = 0
     while at < len(names):
         end, total = at, 0
         while end < len(names) and (end == at or total + sizes[end] <= _AT_ONCE):
             total += max(0, sizes[end])
             end += 1
-        yield from _read_some(top, names[at:end], sizes[at:end])
+        there = [number for number in range(at, end) if sizes[number] >= 0]
+        data = _require(read_contents(top, [names[number] for number in there]))
+        contents = dict(zip(there, data, strict=True))
+        yield from map(contents.get, range(at, end))
         at = end
 
 
-def _read_some(top: str, names: Sequence[str], sizes: Sequence[int]) -> Iterator[bytes | None]:
-    """Yield the contents of these blobs; None for those without a size."""
-    there = [name for name, size in zip(names, sizes, strict=True) if size >= 0]
-    contents = iter(read_contents(top, there) or ())
-    yield from (next(contents, None) if size >= 0 else None for size in sizes)
+def _require(answer: T | None) -> T:
+    """Return what git answered. Raises TimeoutError where it did not."""
+    if answer is None:
+        raise TimeoutError("git cat-file failed or took more than 30 seconds")
+    return answer
 
 
 def read_blob(top: str, name: str, limit: int) -> bytes | None:
-    """Return a blob by its id or `commit:path`; None where it is not there or larger than `limit`
-    bytes. Raises GitNotStarted without git.
-
-    `top` is the worktree's top.
-    """
-    size = read_git(top, "cat-file", "-s", name)
-    if size is None or int(size) > limit:
-        return None
-    return read_git(top, "cat-file", "blob", name)
+    """Return a blob by its id or `commit:path`, as `read_blobs` does."""
+    return next(read_blobs(top, [name], limit))
 
 
 def run_git(

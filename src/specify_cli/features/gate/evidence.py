@@ -253,9 +253,7 @@ class _Reader(NamedTuple):
             for path in paths
             if f"{self.prefix}{path}" in self.paths
         }
-        known, data = list(names), dict[str, bytes | None]()
-        for at in range(0, len(known), _AT_ONCE):
-            data |= read_blobs(self.top, known[at : at + _AT_ONCE], _MAX_FILE)
+        data = read_blobs(self.top, names, _MAX_FILE, len(names) * _MAX_FILE)
         return {names[name]: found for name, found in data.items() if found is not None}
 
     def require(self, path: str) -> bytes:

@@ -16,7 +16,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from doctrine.git import ask_git, list_cut, list_refs, read_contents, read_git
+from doctrine import git
+from doctrine.git import ask_git, list_cut, list_refs, read_git
 from specify_cli.errors import CallerError
 from specify_cli.features.origin.report import ChangedFile, ChangeRange, Commit, is_agents
 from specify_cli.features.search.blame import BLAME, Came, list_times, read_blame
@@ -143,27 +144,19 @@ def find_base(top: str, base: str, head: str) -> str:
     return answer.strip()
 
 
-def read_blobs(top: str, blobs: Iterable[str], limit: int = MAX_FILE) -> dict[str, bytes | None]:
+def read_blobs(
+    top: str, blobs: Iterable[str], limit: int = MAX_FILE, most: int | None = None
+) -> dict[str, bytes | None]:
     """Return the bytes of blobs by id or `commit:path`; None for one that is not there, larger than
     `limit`, or beyond what is read at once, and for a path that git cannot be asked for, since it
     holds a line break."""
-    wanted = dict[str, bytes | None].fromkeys(blobs)
-    names = [name for name in wanted if "\n" not in name]
-    if not names:
-        return wanted
-    asked = ("cat-file", "--batch-check=%(objecttype) %(objectsize)")
-    stdin = "".join(f"{name}\n" for name in names).encode("utf-8", "surrogateescape")
-    rows = _ask(top, *asked, given=stdin).removesuffix(b"\n").split(b"\n")
-    chosen, left = [], _MAX_BYTES
-    for name, row in zip(names, rows, strict=True):
-        kind, _, size = row.rpartition(b" ")
-        if kind == b"blob" and int(size) <= min(limit, left):
-            chosen.append(name)
-            left -= int(size)
-    contents = read_contents(top, chosen)
-    if contents is None:
-        raise _explain_failure(top, "cat-file")
-    return wanted | dict(zip(chosen, contents, strict=True))
+    wanted = [*dict.fromkeys(blobs)]
+    try:
+        return dict(
+            zip(wanted, git.read_blobs(top, wanted, limit, most or _MAX_BYTES), strict=True)
+        )
+    except TimeoutError as error:
+        raise _explain_failure(top, "cat-file") from error
 
 
 def list_changed(top: str, changes: ChangeRange) -> dict[str, str]:
