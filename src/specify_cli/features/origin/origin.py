@@ -340,19 +340,21 @@ def _trace_removal(
             went = sought
         if went.keys() & sought.keys():
             told.append((edit, went))
+    end = "~"
     if len({edit.invocation_id for edit, _ in told}) > 1:
         end = _find_removed(top, changes, file, sought)
-        in_time = [(edit, went) for edit, went in told if edit.order[0] <= end]
-        told = in_time if sought.keys() <= set().union(*(went for _, went in in_time)) else told
-    removers: dict[str, Counter[str]] = {}
-    last: dict[str, Order] = {}
-    for edit, went in told:
-        name = edit.invocation_id
-        removers.setdefault(name, Counter()).update(went)
-        last[name] = max(edit.order, last.get(name, edit.order))
-    names = {*removers}
-    if not sought.keys() <= set().union(*removers.values()):
+    for patches in ([one for one in told if one[0].order[0] <= end], told):
+        removers: dict[str, Counter[str]] = {}
+        last: dict[str, Order] = {}
+        for edit, went in patches:
+            name = edit.invocation_id
+            removers.setdefault(name, Counter()).update(went)
+            last[name] = max(edit.order, last.get(name, edit.order))
+        if sought.keys() <= set().union(*removers.values()):
+            break
+    else:
         return (), ()
+    names = {*removers}
     for group in known:
         told_by = sum((removers[name] for name in group & names), Counter[str]())
         if sought <= told_by:

@@ -31,7 +31,7 @@ from specify_cli.features.search.blame import (
 from specify_cli.features.search.chains import find_in_versions, split_text
 from specify_cli.features.search.database import SearchIndex
 from specify_cli.project.config import Project
-from specify_cli.record.reading.checks import Runs, name_change
+from specify_cli.record.reading.done_note import RemarkSources
 from specify_cli.record.reading.patch_lines import MAX_LINES, digest_line, read_lines_member
 from specify_cli.record.reading.printed_context import describe_printed, is_in_front
 from specify_cli.record.reading.timeline import Entry, make_timeline
@@ -309,24 +309,11 @@ def _describe_origin(project: Project, invocation_id: str, seq: int) -> Origin:
 
 def find_checks(entries: Sequence[Entry], seq: int, commands: Sequence[str]) -> Iterator[Check]:
     """Yield the test runs after a line of the record; `commands` are the charter's."""
-    runs, change, last_change = Runs(commands), -1, -1
-    judged: list[tuple[int, Entry, str]] = []
+    sources = RemarkSources(commands)
     for at, entry in enumerate(entries):
-        if (shows := runs.judge(entry, at)) is not None:
-            judged.append((at, entry, shows))
-        change = runs.place(entry, at) if entry.seq == seq else change
-        if _is_change(entry, commands):
-            last_change = max(last_change, runs.place(entry, at))
-    for at, entry, shows in judged:
-        if at > change:
-            yield Check(
-                entry.seq, entry.about or entry.name, entry.status, shows, at <= last_change
-            )
-
-
-def _is_change(entry: Entry, commands: Sequence[str]) -> bool:
-    if entry.kind == "tool_call":
-        return entry.status != "denied" and bool(name_change(entry.about, commands))
-    return (entry.kind == "patch_apply" and not entry.bad) or entry.fields.get(
-        "reason"
-    ) == "unseen_change"
+        sources.take(at, entry)
+    places = {change.seq: change.place for change in sources.changes}
+    last = max((change.place for change in sources.changes), default=-1)
+    for entry, shows, place in sources.checks:
+        if place > places.get(seq, -1):
+            yield Check(entry.seq, entry.about or entry.name, entry.status, shows, place <= last)
