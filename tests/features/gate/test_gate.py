@@ -534,14 +534,18 @@ def test_a_link_at_a_new_place_is_told_by_a_record_alone(tmp_path: Path, how: st
 KEY = 'api_key = "sk-ant-api03-Xq7Lm2Rt9Vb4Nc8Wd1Yf6Zh3Kj5Pg0Sa7Ue2Io4Qw9Er1Ty6Ui8Op3As5Df"'
 
 
-@pytest.mark.parametrize("how", ["larger than is read by its lines", "with a NUL byte", "UTF-16", "too large", "link"])
+@pytest.mark.parametrize(
+    "how", ["larger than is read by its lines", "with a NUL byte", "no text", "UTF-16", "too large", "link"]
+)
 def test_what_is_not_read_by_its_lines_is_read_for_secrets_or_not_known(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
     shop, path = Shop(tmp_path, "  records: fail\n  secrets: fail"), "data/rows.csv"
     rows = "".join(f"row {number} of many\n" for number in range(130_000))
-    before = {"UTF-16": "\ufeffrow\n", "with a NUL byte": "row\0\n", "link": ""}.get(how, rows)
-    coding = "utf-16-le" if how == "UTF-16" else "utf-8"
+    before = {"UTF-16": "\ufeffrow\n", "with a NUL byte": "row\0\n", "link": "", "no text": "\xff\0\xd8\n\0"}.get(
+        how, rows
+    )
+    coding = {"UTF-16": "utf-16-le", "no text": "latin-1"}.get(how, "utf-8")
     shop.on_base(lambda: shop.write(path, (before + KEY.replace("Xq7", "Old") + "\n").encode(coding).decode("latin-1")))
     after = before + KEY.replace("Xq7", "Old") + "\n" + KEY + "\n"
     (shop.root / path).write_bytes(after.encode(coding))
@@ -549,7 +553,7 @@ def test_what_is_not_read_by_its_lines_is_read_for_secrets_or_not_known(
         (shop.root / path).unlink()
         (shop.root / path).symlink_to(KEY)
     if how == "too large":
-        monkeypatch.setattr(origin, "_MAX_SPELLED", 2 * 1024 * 1024)
+        monkeypatch.setattr(origin, "_MAX_CONTENT", 2 * 1024 * 1024)
     shop.commit()
     found = [(item["code"], item["level"], item["first"]) for item in shop.judge()["findings"]]
     shop.on_base(lambda: shop.set_rules("  secrets: {level: fail, not_known: warn}"))

@@ -8,6 +8,7 @@ print(report.lines.recorded, "of", report.lines.changed)
 from __future__ import annotations
 
 import os
+import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from functools import cache, partial
@@ -71,8 +72,8 @@ from specify_cli.storage.store import Place
 _CHECKED = "(signed by a trusted key)"
 # So many bytes of a file that is no text are read.
 _MAX_CONTENT = 32 * 1024 * 1024
-# And so many where secrets are looked for in it.
-_MAX_SPELLED = 8 * 1024 * 1024
+# What lies between what can be printed in a file that is no text.
+_NOISE = re.compile(rb"(?:[\t -~]{0,5}[^\n\t -~])+")
 
 # Whose records tell what became of a file beside its lines, and in which commits it did.
 _Removal = tuple[tuple[str, ...], tuple[str, ...]]
@@ -302,15 +303,24 @@ def spell_others(top: str, changes: ChangeRange) -> tuple[list[ChangedFile], lis
     ]
     names = [(file, f"{changes.base}:{file.old_path or file.path}") for file in left]
     blobs = read_blobs(
-        top, (name for file, old in names for name in (file.blob, old)), _MAX_SPELLED
+        top, (name for file, old in names for name in (file.blob, old)), _MAX_CONTENT
     )
-    texts = {name: split_text((data or b"").replace(b"\0", b"")) for name, data in blobs.items()}
+    texts = {name: _spell((data or b"").replace(b"\0", b"")) for name, data in blobs.items()}
     files = []
     for file, old in names:
         lines, before = texts[file.blob], {*texts[old]}
         changed = (at for at, line in enumerate(lines) if line not in before)
         files.append(file._replace(lines=lines, changed=tuple(changed)))
     return files, [file.path for file in left if blobs[file.blob] is None]
+
+
+def _spell(data: bytes) -> tuple[str, ...]:
+    """Return the lines of bytes; of what is no text what stands in a row and can be printed."""
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        data = _NOISE.sub(b" ", data)
+    return split_text(data)
 
 
 def _trace_removal(
