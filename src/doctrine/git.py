@@ -331,11 +331,6 @@ def _require(answer: T | None) -> T:
     return answer
 
 
-def read_blob(top: str, name: str, limit: int) -> bytes | None:
-    """Return a blob by its id or `commit:path`, as `read_blobs` does."""
-    return next(read_blobs(top, [name], limit))
-
-
 def run_git(
     top: str,
     words: Sequence[str],

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from doctrine import git
-from doctrine.git import ask_git, find_worktree
+from doctrine.git import ask_git, find_worktree, read_blobs
 from specify_cli.errors import InvocationError
 from specify_cli.record import layout
 from specify_cli.record.record import genesis_tip, is_invocation_id, lines_in_force
@@ -79,7 +78,7 @@ def read_blob(root: str, name: str) -> bytes:
     large."""
     top = find_worktree(root)
     try:
-        data = None if top is None else git.read_blob(top, name, _MAX_BLOB)
+        data = None if top is None else next(read_blobs(top, [name], _MAX_BLOB))
         return data or b""
     except OSError:
         return b""
