@@ -110,7 +110,7 @@ def read_packed(
         problems.append(Problem(LOCK_PATH, None, str(broken), suggest_repair(LOCK_PATH)))
         return PackDoctrine(True, policy_error=f"policy lookup failed: {LOCK_PATH}: {broken}")
     sections: list[Artifact] = []
-    artifacts: list[Artifact] = []
+    artifacts = []
     edges: list[Edge] = []
     rules: list[PolicyRule] = []
     for pack in packs:
@@ -235,7 +235,7 @@ def _read_artifacts(
     (`guide_path`): the two are one artifact.
     """
     artifacts: dict[str, Artifact] = {}
-    guides: dict[str, str] = {}
+    guides = {}
     for source in sources:
         artifact = _read_artifact(source, origin, problems, cache)
         if artifact is None:

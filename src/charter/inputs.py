@@ -176,8 +176,8 @@ def load_inputs(
     """
     root = os.fspath(repo_root)
     cache = cache or ParseCache(None)
-    sources: list[SourceFile] = []
-    lost: list[Problem] = []
+    sources = []
+    lost = []
     config_problems: tuple[Problem, ...] = ()
     for path, limit in (
         (CHARTER_MARKDOWN, CHARTER_BYTES),

@@ -328,8 +328,8 @@ def _read_directives(document: Document, names: _Slugs, remarks: list[Remark]) -
         return []
     if not isinstance(block, list):
         raise CharterError(path, "the directives are not a list", "write each as `- id: ...`")
-    sections: list[Artifact] = []
-    ids: set[str] = set()
+    sections = []
+    ids = set()
     for position, entry in enumerate(block):
         if isinstance(entry, str):
             entry = {"id": entry}

@@ -133,7 +133,7 @@ def retrieve(
     parts = redact_collection(collection, policy)
     lexical = lexical_scores(parts, terms, config)
     by_request, by_profile = _collect_labels(parts, asked_terms), _collect_labels(parts, seed_terms)
-    scored: list[Hit] = []
+    scored = []
     for original, artifact, lexical_score in zip(collection, parts, lexical, strict=True):
         label_count = _count_named(artifact, by_request)
         graph_score = _score_graph(
@@ -157,7 +157,7 @@ def retrieve(
         ]
     # 7. The best k artifacts stay; charter sections do not count.
     allowed_hits = []
-    cut: list[Hit] = []
+    cut = []
     room = config.k
     for hit in allowed:
         if hit.artifact.origin == "charter":
@@ -175,7 +175,7 @@ def apply_policy(hits: Sequence[Hit], policy: Policy) -> tuple[list[Hit], list[d
     copy."""
     if not policy.rules:
         return list(hits), []
-    allowed: list[Hit] = []
+    allowed = []
     applied = []
     for hit in hits:
         rule = deciding(policy, hit.artifact)

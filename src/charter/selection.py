@@ -122,7 +122,7 @@ def select(
     bm25 = RetrievalConfig()._replace(k1=config.k1, b=config.b)
     lexical = lexical_scores(visible, work.terms, bm25)
     labels = _name_labels(visible, work.terms)
-    candidates: list[Choice] = []
+    candidates = []
     for original, artifact, text in zip(collection, visible, lexical, strict=True):
         # 2. Each rule is scored by when it applies and by its text.
         tag, because = score_applies(artifact, work, labels, artifact.uri in ties.tied)
@@ -202,7 +202,7 @@ def _cut(
 ) -> Selection:
     """Return the first `k` rules, at most two of them whole, and what is left."""
     results = []
-    cut: list[Hit] = []
+    cut = []
     room, whole = config.k, config.most_whole
     demanded = next((one for one in choices if _is_demanded(one, clear)), None)
     for one in choices:

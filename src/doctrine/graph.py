@@ -99,7 +99,7 @@ def parse_edges(document: object) -> tuple[Edge, ...]:
     entries = document.get("edges") if isinstance(document, dict) else None
     if not isinstance(entries, list):
         raise GraphError((), "expected a mapping with a list `edges`")
-    edges: list[Edge] = []
+    edges = []
     for position, entry in enumerate(entries):
         if not isinstance(entry, dict):
             raise GraphError(("edges", position), "expected a mapping with `from` and `to`")

@@ -176,7 +176,7 @@ def compile_shipped(package: str | None = None) -> bytes:
     Raises YamlError where a shipped file is not readable YAML.
     """
     package = package or _find_package_folder()
-    files: dict[str, dict[str, Any]] = {}
+    files = {}
     for folder in _SHIPPED_FOLDERS:
         for parent, folders, names in os.walk(os.path.join(package, folder)):
             folders.sort()

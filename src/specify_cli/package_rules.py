@@ -92,7 +92,7 @@ def _find_cache(base: str, stamp: list[list[object]]) -> str | None:
 
 def read_stamp() -> list[list[object]]:
     """Return when each folder that modules are imported from was changed last, in nanoseconds."""
-    stamp: list[list[object]] = [[_FORMAT, sys.prefix, os.path.getmtime(__file__)]]
+    stamp = [[_FORMAT, sys.prefix, os.path.getmtime(__file__)]]
     for path in sys.path:
         try:
             stamp.append([path, os.stat(path).st_mtime_ns] if path else [])

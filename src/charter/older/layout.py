@@ -115,8 +115,8 @@ def _lay_out(
     others = [hit for hit in hits if hit.artifact.origin != "charter"]
     # The summary of the policy outranks any score: it is what an agent must not miss.
     sections.sort(key=lambda hit: not is_summary(hit.artifact))
-    texts: dict[str, str] = {}
-    omitted: list[dict[str, Any]] = []
+    texts = {}
+    omitted = []
     headings = ["## Charter", "## Doctrine"]
     page.room -= sum(len(heading) + 2 for heading in headings)
     share = min(share, page.room) if others else page.room

@@ -310,7 +310,7 @@ def list_marks(root: str, folder: str) -> list[Mark]:
     `folder` is that of `calls_folder`. The age is taken from the file's own time, not from `at`: a
     mark with a wrong clock must not count for ever.
     """
-    marks: list[Mark] = []
+    marks = []
     try:
         with durable.folder(root, folder) as fd:
             for name in sorted(os.listdir(fd))[:_MAX_MARKS]:

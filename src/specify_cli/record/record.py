@@ -640,7 +640,7 @@ def chain(
     `tip` is that of an `AppendPlan`, or `genesis_tip` for a new record. A body that holds a member
     of the envelope loses it: what the chain says is never the caller's choice.
     """
-    out: list[bytes] = []
+    out = []
     for body in bodies:
         envelope = {
             "v": tip.version,

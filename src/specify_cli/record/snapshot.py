@@ -82,7 +82,7 @@ def corpus_object(
     The bytes are canonical, so two invocations under the same files share one object. See
     docs/format.md §5. Raises SealError where a name or a reason has no canonical form.
     """
-    value: dict[str, object] = {
+    value = {
         "v": MANIFEST_VERSION,
         "shipped": shipped,
         "project": dict(corpus),

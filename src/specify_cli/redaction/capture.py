@@ -143,7 +143,7 @@ def _refer(data: bytes, head: str, media_type: str) -> tuple[bytes, dict[str, ob
     stored = data
     if len(data) > MAX_KEPT:
         stored = data[:MAX_KEPT].decode("utf-8", "ignore").encode()
-    reference: dict[str, object] = {
+    reference = {
         "object": sha256(stored).hexdigest(),
         "size": len(data),
         "media_type": media_type,

@@ -45,7 +45,7 @@ def _find_private_keys(
     A text that was cut has no END, and its key is a key still. Private members of a JWK are found
     here, too.
     """
-    spans: list[tuple[int, int]] = []
+    spans = []
     at = text.find("PRIVATE KEY")
     end_mark = begin_mark = -2
     while at >= 0:

@@ -288,9 +288,9 @@ def _collect_short(value: object) -> list[str]:
     Raises ForeignError for anything without a JSON form, so that the writer need not check it
     again.
     """
-    short: list[str] = []
+    short = []
     path: list[str | int] = []
-    around: set[int] = set()
+    around = set()
     walks: list[tuple[Iterator[tuple[str | int, object]], int]] = [(iter((("", value),)), 0)]
     while walks:
         items, holder = walks[-1]
@@ -376,7 +376,7 @@ class _Writer:
         """Return the value's text; a stack of iterators stands for recursion, for depth is the
         caller's."""
         out = []
-        walks: list[tuple[Iterator[Item], str]] = [(iter((("", value, ""),)), "")]
+        walks = [(iter((("", value, ""),)), "")]
         while walks:
             items, closing = walks[-1]
             for before, child, kind in items:
@@ -436,7 +436,7 @@ class _Writer:
 
     def _mask_names(self, value: dict[str, object]) -> dict[str, str]:
         """Return each redacted name with its name; a number tells two apart that become one."""
-        names: dict[str, str] = {}
+        names = {}
         numbers: dict[str, int] = {}  # the next number to try, by mask
         for name in sorted(value, key=_encode_utf16):
             masked = self._write_text(name)

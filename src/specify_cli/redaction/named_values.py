@@ -94,7 +94,7 @@ def find_secret_values(
     noise, so the rest of the run is skipped.
     """
     spans = []
-    places: set[int] = set()
+    places = set()
     for needle in [one for one in rule.needles if one in folded]:  # few are: asked first
         at = folded.find(needle)
         last = streak = 0

@@ -342,7 +342,7 @@ def _read_escape(match: re.Match[str]) -> str:
 
 def _replace_stretches(text: str, stretches: list[tuple[int, int, str]]) -> View:
     """Return the view of a text in which each stretch is replaced by a character or nothing."""
-    cuts: list[tuple[int, int]] = [(0, 0)]
+    cuts = [(0, 0)]
     pieces: list[str] = []
     at = length = 0
     for start, end, replacement in stretches:
@@ -404,7 +404,7 @@ def _find_candidates(view: View, rules: RuleSet) -> tuple[int, ...]:
     table."""
     if not rules.shipped:
         return ()
-    candidates: set[int] = set()
+    candidates = set()
     for number, where in enumerate((view.words, view.folded, view.text)):
         # Few texts hold a long word.
         if not where or (rules.sieve and not _may_hold(rules.sieve[number], where)):

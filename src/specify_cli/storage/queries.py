@@ -643,7 +643,7 @@ def annex_events(root: str, invocation_id: str) -> list[dict[str, object]]:
     `root` is the project's folder and `invocation_id` the record's. Whether an annex fits the
     record is not checked here.
     """
-    events: list[dict[str, object]] = []
+    events = []
     for _, data in read_annex_files(root, invocation_id):
         line = open_line(data.rstrip(b"\n"))
         if line.fields is not None and not line.problems:

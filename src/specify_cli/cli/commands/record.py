@@ -131,7 +131,7 @@ def _describe_body(body: dict[str, object]) -> str:
 def _parse_json_lines(data: bytes) -> list[tuple[str, dict[str, object]]]:
     """Return the events in JSON lines; blank lines are passed over. Raises CallerError
     PAYLOAD_INVALID."""
-    events: list[tuple[str, dict[str, object]]] = []
+    events = []
     for number, line in enumerate(data.split(b"\n"), 1):
         if not line.strip():
             continue

@@ -79,7 +79,7 @@ def order_rooms(rooms: Sequence[Room]) -> list[Room]:
     """Return the rooms with each after those that it needs. Raises ValueError for a missing one
     and for a circle."""
     by_name = {room.feature.name: room for room in rooms}
-    ordered: dict[str, Room] = {}
+    ordered = {}
 
     def add(name: str, path: tuple[str, ...]) -> None:
         if name in path:
@@ -142,7 +142,7 @@ def assemble(rooms: Sequence[Room]) -> Tables:
 def _refuse_twice(rooms: Sequence[Room]) -> None:
     """Raise ValueError where two rooms bring the same command, group, option, value or name."""
     paths: list[tuple[str, ...]] = []
-    groups: set[Group] = set()  # several rooms may declare one, in the same words
+    groups = set()  # several rooms may declare one, in the same words
     for feature in (room.feature for room in rooms):
         own = [command.path for command in feature.commands]
         paths += [(word,) for word in feature.direct]

@@ -119,7 +119,7 @@ def parse_plain(argv: list[str]) -> tuple[Command, Values] | None:
         if param.kind == "flag":
             values[param.name] = False
     positional = []
-    passed: set[str] = set()
+    passed = set()
     rest = iter(words)
     for word in rest:
         if not word.startswith("-") or word == "-":

@@ -69,7 +69,7 @@ def read_stamp() -> list[list[object]]:
     """Return when each declaration of this checkout was written, in nanoseconds."""
     paths = [f"{_FEATURES}/{name}/feature.py" for name in sorted(os.listdir(_FEATURES))]
     paths += [f"{_HERE}/{name}" for name in _DECLARATIONS]
-    stamp: list[list[object]] = []
+    stamp = []
     for path in paths:
         try:
             stamp.append([path.removeprefix(_FEATURES), os.stat(path).st_mtime_ns])
@@ -149,7 +149,7 @@ def run_briefly(work: Callable[[], Any], times: int = 1) -> Any:
     then ends with this process."""
     from threading import Thread  # for packages of others alone
 
-    results: list[Any] = []
+    results = []
     raised = []
 
     def run() -> None:

@@ -94,7 +94,7 @@ def find_strangers() -> tuple[Strangers, bool]:
     from specify_cli.cli.tables.assemble import read_rooms
 
     ours = read_rooms()
-    loaded: list[tuple[str, str, Room]] = []
+    loaded = []
     sources, broken = dict[str, str](), dict[str, str]()
     developed = []
     is_whole = True
@@ -205,7 +205,7 @@ def _load_room(point: EntryPoint) -> Room:
 
 def _refuse_types(value: Any) -> None:
     """Raise TypeError where a member of a declaration is not of the type that it states."""
-    kinds: dict[str, type] = {"str": str, "int": int, "bool": bool, "tuple": tuple, "Mapping": dict}
+    kinds = {"str": str, "int": int, "bool": bool, "tuple": tuple, "Mapping": dict}
     for name, stated in type(value).__annotations__.items():
         kind, _, inner = stated.partition("[")
         member: Any = getattr(value, name)

@@ -124,7 +124,7 @@ class Observer:
         if took is None:
             took = measure_since(begun.at)
         if begun.event == "tool_result":
-            outcome: dict[str, object] = {
+            outcome = {
                 "status": status or ("ok" if error is None else "error"),
                 **include_if_given("output", answer),
             }

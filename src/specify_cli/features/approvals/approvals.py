@@ -151,7 +151,7 @@ def judge_approvals(entries: list[Entry], signers: Signers | None) -> Iterator[A
     """
     given = [entry for entry in entries if entry.event == "approval"]
     by_seal = {entry.seal: entry for entry in entries} if given else {}
-    signatures: set[object] = set()
+    signatures = set()
     for entry in given:
         problem, detail = None, ""
         if entry.fields.get("identity") in ("ssh", "git"):

@@ -114,9 +114,9 @@ def _fill_once(project: Project, progress: Callable[[int, int], None] | None) ->
 def check_capsule(project: Project) -> Parity:
     """Hold the capsule against the files: every byte, and what each recorded query finds."""
     files = FileRecordStore(project.root)
-    different: list[str] = []
+    different = []
     records = 0
-    texts: dict[str, set[str]] = {}
+    texts = {}
     queries: dict[str, None] = {}
     with open_capsule(project) as capsule:
         for place in Index(project.root).places():

@@ -88,7 +88,7 @@ class RuleSection(NamedTuple):
 
 def read_rule_files(root: str) -> tuple[RuleFile, ...]:
     """Return the rule files of a project, each once; links are not followed."""
-    files: list[RuleFile] = []
+    files = []
     paths = (*_FOR_AGENTS, *_list_folders(root), *_FOR_PEOPLE)
     known = {f"{os.path.realpath(root)}/{path}" for path in paths}
     for path in paths:
@@ -119,7 +119,7 @@ def read_rule_files(root: str) -> tuple[RuleFile, ...]:
 def collect_sections(files: Iterable[RuleFile], said: str = "") -> tuple[RuleSection, ...]:
     """Return the sections of rule files for a first charter; `said` is what it says already."""
     known = {fold_line(line) for line in said.split("\n")}
-    sections: list[RuleSection] = []
+    sections = []
     for file in files:
         for title, level, lines in _split(file):
             if file.path in _FOR_PEOPLE and not _OF_WORK.search(title):

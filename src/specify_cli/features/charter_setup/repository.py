@@ -54,7 +54,7 @@ class Repository:
     def _walk(self) -> None:
         level, entries = [""], 0
         for _ in range(MAX_DEPTH):
-            below: list[str] = []
+            below = []
             for folder in level:
                 for name, is_folder in self._list_folder(folder):
                     # Nearest first, in order of names: a repository too large to walk is cut alike

@@ -115,7 +115,7 @@ def render_foreseen(plan: Foreseen) -> Iterator[str]:
 
 def list_files(root: str) -> dict[str, str]:
     """Return the files of a project's settings and rules with their digests, by path."""
-    files: dict[str, str] = {}
+    files = {}
     for parent, folders, names in os.walk(f"{root}/{layout.KITTIFY}"):
         below = os.path.relpath(parent, root).replace(os.sep, "/")
         folders[:] = [name for name in folders if f"{below}/{name}" not in _ASIDE]

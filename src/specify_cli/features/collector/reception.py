@@ -76,7 +76,7 @@ class Problem(NamedTuple):
         return _TITLES[self.kind][1]
 
     def as_value(self) -> Json:
-        value: Json = {
+        value = {
             "type": f"urn:spec-kitty:problem:{self.kind}",
             "title": self.title,
             "status": self.status,
@@ -268,7 +268,7 @@ def results(
 def read_parameters(parameters: Query, known: Parsers) -> dict[str, Any]:
     """Return the values of a query by their names; an empty one is none. Raises Refused naming
     every bad parameter."""
-    query: dict[str, str] = {}
+    query = {}
     wrong = []
 
     def fault(name: str, detail: str) -> None:

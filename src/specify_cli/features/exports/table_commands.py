@@ -98,7 +98,7 @@ def export_tables(values: Values) -> int:
     folder = str(values["parquet"])
     index = Index(project.root)
     places = {index.resolve(text) for text in ids} or index.places()
-    left_out: list[dict[str, str]] = []
+    left_out = []
     counts = dict.fromkeys(TABLES, 0)
     with ParquetFolder(folder) as parquet, ExitStack() as stack:
         files = {

@@ -250,7 +250,7 @@ def _order_each(values: Values, event: str) -> int:
     if values["reason"] is None:
         raise CallerError("USAGE", "--reason is missing", command)
     index, records = Index(project.root), FileRecordStore(project.root, project.config.trail)
-    rows: list[dict[str, object]] = []
+    rows = []
     roots, away = finding.list_roots(project), finding.read_away(project)
     places = _list_places(project, index, values, command)
     for place in places:
@@ -312,7 +312,7 @@ def _describe_hold(
 def list_holds(values: Values) -> int:
     """Print every hold that was put on a record here, and who released it."""
     project = shell.read_project()
-    rows: list[dict[str, object]] = []
+    rows = []
     lines = []
     for one, orders in finding.find_orders(project, sorted(finding.list_copies(project))).items():
         ends = {order.get("hold"): order for order in orders if order.get("event") == "released"}

@@ -145,7 +145,7 @@ def _compose(
     first = plan.copies[0]
     data = durable.read_below(first.root, first.place.path)
     salts = {seal: os.urandom(16).hex() for seal in plan.lines}
-    rows: list[dict[str, object]] = []
+    rows = []
     said = {
         copy.place.name: durable.read_below(copy.root, copy.place.path) for copy in plan.annexes
     }

@@ -277,8 +277,8 @@ def _plan_record(
     every: list[NamedObject] = []
     led: list[NamedObject] = []
     tails = set()
-    states: dict[str, object] = {}
-    copied: dict[str, tuple[object, object]] = {}
+    states = {}
+    copied = {}
     annexes = read_annexes(files)
     for data in (*map(read_copy, files), *annexes.values()):
         tail = data[data.rfind(b"\n") + 1 :]

@@ -28,8 +28,8 @@ def plan_pending(project: Project) -> tuple[Plan, list[str]]:
     held ones of which that is said too."""
     copies = list_copies(project)
     chosen, holds = {}, find_holds(project, copies)
-    waiting: list[str] = []
-    objects: set[str] = set()
+    waiting = []
+    objects = set()
     here = {name for name, _ in list_objects(project)}
     for invocation_id, files in copies.items():
         orders = [o for o in read_orders([project.root], invocation_id) if o["event"] == "erased"]

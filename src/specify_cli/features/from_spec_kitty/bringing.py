@@ -49,7 +49,7 @@ def bring_over(root: str, source: str, index: Index) -> BroughtOver:
     if not any(os.path.isdir(f"{source}/{name}") for name in _SIGNS):
         raise _not_found(source)
     copied = []
-    different: list[str] = []
+    different = []
     present = 0
     # All of it is read before anything is written.
     for path, data in [] if os.path.samefile(root, source) else list(_read_trail(source)):

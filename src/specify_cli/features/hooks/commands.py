@@ -204,8 +204,8 @@ def change_hooks(
     """Put hooks into the settings of harnesses, or take them out; return what was done and what was
     refused."""
     act = put_in if installing else take_out
-    done: list[Change] = []
-    refused: list[tuple[Harness, InvocationError]] = []
+    done = []
+    refused = []
     for harness in chosen:
         fitted = fit_to_program(harness) if installing else harness
         place = settings_place(fitted, scope, root, home)

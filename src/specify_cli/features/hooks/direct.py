@@ -341,7 +341,7 @@ def _read_plain_modes(root: str) -> dict[str, str] | None:
         mark in data for mark in (b"\r", b"\xc2\x85", b"\xe2\x80\xa8", b"\xe2\x80\xa9")
     ):
         return None
-    modes: dict[str, str] = {}
+    modes = {}
     for line in data.split(b"\n"):
         stripped = line.strip()
         if stripped.startswith(b"#"):

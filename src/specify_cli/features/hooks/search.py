@@ -300,7 +300,7 @@ def _list_candidates(
 def _find_by_record(root: str, harness: str, session: str, agent: str | None) -> list[Binding]:
     """Return the one open record among the newest that this agent of the session began; none where
     there are two."""
-    ids: list[str] = []
+    ids = []
     for place, started, owner in _list_newest(root, lambda folder: folder == layout.RECORDS):
         named = tuple(owner.get(name) for name in ("harness", "session_id", "agent_id"))
         if started.get("tombstone") or named != (harness, session, agent):
@@ -382,7 +382,7 @@ def find_begun(at: Site, call: HookInput, since: int | None) -> str | None:
     if not session:
         return None
     index = Index(at.root)
-    ids: list[str] = []
+    ids = []
     for printed in call.printed:
         try:
             owner = get_object(read_started(at.root, index.resolve(printed)), "session")

@@ -36,7 +36,7 @@ def ask_other(values: Values) -> int:
         ),
         shell.get_text(values, "key_variable"),
     )
-    headers: dict[str, str] = {}
+    headers = {}
     if variable is not None:
         if variable not in os.environ:
             raise CallerError(

@@ -173,7 +173,7 @@ def read_error(value: object) -> str | None:
 def write_question(question: Question, model: str, dialect: str) -> Json:
     """Return the body of a request."""
     messages = list(_write_chat(question) if dialect == CHAT else _write_messages(question))
-    body: Json = {"model": model, "messages": messages, **question.options}
+    body = {"model": model, "messages": messages, **question.options}
     if dialect == MESSAGES:
         body["max_tokens"] = body.get("max_tokens", body.pop("max_completion_tokens", MAX_TOKENS))
         system = "\n\n".join(
@@ -211,7 +211,7 @@ def _read_blocks(role: str, content: Any, answered: str = "") -> tuple[Message, 
     """Return the messages of a content: one, and before it one for each tool result in it."""
     texts = []
     calls = []
-    messages: list[Message] = []
+    messages = []
     for item in [content or ""] if content is None or isinstance(content, str) else content:
         block: Any = {"type": "text", "text": item} if isinstance(item, str) else item
         kind = block.get("type")

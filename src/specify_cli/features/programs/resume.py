@@ -269,7 +269,7 @@ def _check_consent(rerun: Sequence[str], opened: _Opened) -> None:
 
     Raises CallerError INVALID_VALUE.
     """
-    named: set[str] = set()
+    named = set()
     for fields in fields_of(opened.record):
         if fields.get("event") == "tool_call":
             named |= {str(fields.get("call_id")), f"{fields.get('call_id')}:{fields.get('seq')}"}

@@ -378,7 +378,7 @@ class Run(Course):
                 f"gate {name}: rule {rule} gave no answer: {describe_error(error)}",
             )
             raise
-        decided: dict[str, object] = {
+        decided = {
             "gate": name,
             "rule_ref": rule,
             **asked.describe(),

@@ -219,7 +219,7 @@ def judge_retrieval(
         if recorded_hits == now and recorded != computed:
             unexplained.append(("result_hash", recorded, computed))
     part = "context" if retrieval.is_context else "retrieval"
-    drifted: Findings = []
+    drifted = []
     if code is not None:
         errors = dict.fromkeys(item.code for item in findings if item.severity == ERROR)
         differing = [*errors, *(name for name, _, _ in unexplained)]
@@ -242,7 +242,7 @@ def _compare_hits(
 ) -> Findings:
     then, now = expected.by_uri, actual.by_uri
     findings = []
-    apart: set[str] = set()
+    apart = set()
 
     def note(code: str, detail: str, one: object, two: object) -> None:
         findings.append(make_finding(code, seq, "retrieval", f"{where}: {detail}", one, two))
@@ -439,7 +439,7 @@ def capture_mode(fields: Fields, name: str, capture: Fields) -> str:
 def judge_states(lines: Iterable[Fields], code: Code) -> tuple[int, Findings]:
     """Return how many recorded states were folded again, and where one is another."""
     folded, count = StateFold(), 0
-    findings: Findings = []
+    findings = []
     for fields in lines:
         recorded = fields.get("state_hash")
         if fields.get("event") in ("checkpoint", "resumed") and isinstance(recorded, str):

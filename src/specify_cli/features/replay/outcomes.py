@@ -181,7 +181,7 @@ def read_past(lines: Sequence[Fields]) -> SortedRecord:
     passed over."""
     places: dict[str, array[int]] = {}
     retrievals, tools = _Pairs("request_id"), _Pairs("call_id")
-    points: list[Point] = []
+    points = []
     stage: str | None = None
     for place, fields in enumerate(lines):
         event = _WITHHELD if is_stand_in(fields) else str(fields.get("event"))

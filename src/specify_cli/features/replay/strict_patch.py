@@ -24,7 +24,7 @@ def apply_diff(before: str, diff: str) -> str:
     """Return the text a unified diff of one file makes of `before`. Raises PatchError."""
     lines, _ = _split_lines(diff)
     old, ended = _split_lines(before)
-    out: list[str] = []
+    out = []
     copied = at = files = hunks = 0
     marked = marked_old = marked_new = False
     while at < len(lines):

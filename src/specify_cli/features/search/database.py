@@ -414,7 +414,7 @@ class SearchIndex:
         """Return what is made of the newest records that fit, up to `limit`, and how many more there
         are: counted up to `COUNTED`, and without a look at them."""
         rows: list[T] = []
-        unread: set[Place] = set()
+        unread = set()
         for place, lines in self._find_places(query, match_query(query.text)):
             if len(rows) >= limit:
                 unread.add(place)
@@ -546,7 +546,7 @@ class SearchIndex:
         newest, but for records that came later from elsewhere; to sort a million matches would cost
         more than all the rest.
         """
-        wheres: list[str] = []
+        wheres = []
         values: list[object] = []
         for kind in ("path", "tool", "commit", "rule"):
             sought = getattr(query, kind)

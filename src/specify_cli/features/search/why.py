@@ -170,7 +170,7 @@ def explain_file(
     read = partial(_read_versions, find_worktree(project.root) or "", data)
     sure = find_in_versions(lines, came_in, read, came, own, dict(enumerate(found)))
     pairs = [(at + 1, sure.get(at, found[at])) for at in asked]
-    ranges: list[Range] = []
+    ranges = []
     last_seq: dict[str, int] = {}
     for ids, group in groupby(pairs, lambda pair: tuple(edit.invocation_id for edit in pair[1])):
         numbers, writers = zip(*group, strict=True)

@@ -274,7 +274,7 @@ class SessionImporter:
     ) -> tuple[list[Body], list[bytes]]:
         """Return the bodies of a session's events, in the order of time, and the objects they
         name."""
-        bodies: list[Body] = []
+        bodies = []
         objects: list[bytes] = []
         trace_id, stage = trace_id_of(None, invocation_id), None
         at = session.events[0].at

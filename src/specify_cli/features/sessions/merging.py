@@ -312,7 +312,7 @@ def _find_beginnings(
 
     `printed` has, by the ids of records, the call that began each.
     """
-    matches: dict[str, Match] = {}
+    matches = {}
     for place, record in enumerate(records):
         if record.invocation_id not in printed:
             continue

@@ -114,7 +114,7 @@ def match_unnamed(
                 is_known = is_named and _has_ended(of)
                 if not is_known and _is_reported_by_hooks(of) and _read_time(of) >= first:
                     unnamed[place, _sign_lines(call_id, of)].append(Match(place, of))
-    near: list[tuple[int, int, int, str, Match]] = []
+    near = []
     places = {place for place, _ in unnamed}
     for number, (call_id, items) in enumerate(calls.items()):
         begin, result = _find_event(items, "tool_call"), _find_event(items, "tool_result")

@@ -20,7 +20,7 @@ from specify_cli.features.sessions.reconciling import ReportedEvent
 def iter_events(session: Session, root: str) -> Iterator[ReportedEvent]:
     """Yield the events that hooks would have recorded in the project at `root`; at the end a result
     for each call that has none."""
-    unanswered: dict[str, HookEvent] = {}
+    unanswered = {}
     begun = set()
     for place, item in enumerate(session.events):
         for event in _translate(session, item, root):

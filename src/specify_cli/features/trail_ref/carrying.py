@@ -106,8 +106,8 @@ def push_trail(project: Project, remote: str, progress: Progress | None) -> RefP
     ref = name_ref(top, project.root)
     known = _list_branch(project) if in_branch else fetch_ref(top, ref, remote)
     refuse_rewritten(remote, ref, known)
-    added: set[str] = set()
-    left_out: list[str] = []
+    added = set()
+    left_out = []
 
     def compose_new() -> Iterator[tuple[str, bytes]]:
         leaving = Leaving(project, safe=True)
@@ -237,7 +237,7 @@ def _take_in(
     push moves it past archives of others that nobody read here.
     """
     records: list[str] = []
-    refused: list[str] = []
+    refused = []
     present = set()
     index, folder = Index(project.root), f"{project.git_dir}/kittify"
     names = set((durable.read_own(folder, _TAKEN, MAX_ARCHIVE) or b"").decode("latin-1").split())

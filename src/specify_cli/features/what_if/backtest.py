@@ -168,7 +168,7 @@ def judge_retrievals(opened: Opened, sights: Sights, retrievals: Iterable[Retrie
 def judge_gates(opened: Opened, rules: gates.RuleRegistry) -> Answer:
     """Return which gates decide otherwise by the rules of their names, whatever those are now."""
     invocation_id = opened.past.invocation_id
-    transitions: list[Transition] = []
+    transitions = []
     skipped = []
     for fields in opened.past.gates:
         asked = ask_gate(

@@ -187,7 +187,7 @@ def _compare_config(project: Project, opened: Opened, live: ContextInputs) -> li
 
 
 def _flatten(value: Fields, prefix: str = "") -> dict[str, object]:
-    flat: dict[str, object] = {}
+    flat = {}
     for key, item in value.items():
         if isinstance(item, Mapping):
             flat.update(_flatten(item, f"{prefix}{key}."))

@@ -432,7 +432,7 @@ class TrailWatch:
 
         Only whole lines that hash to their seals count: a branch can bring any file under any name.
         """
-        places: list[str] = []
+        places = []
         missing = set(seals)
         for root in find_sibling_roots(self._project.root):
             if seals_held := missing & chain_seals(read_with_annexes(root, invocation_id) or b""):

@@ -209,7 +209,7 @@ class Logs:
         Without a policy the `witnesses` count that this clone has asked itself.
         """
         keys = list(keys)
-        checkpoints: list[tuple[str, Checkpoint]] = []
+        checkpoints = []
         for file, item in candidates:
             if item is not None and _name_of(item) != view.name:
                 self._note("LOG_UNVERIFIED", file, f"it speaks of the log {item.origin}")
@@ -224,7 +224,7 @@ class Logs:
         if checkpoints and (keys or witnesses or self._trust.policy is not None):
             require_cryptography()
         signed = witnessed = 0
-        sound: list[tuple[str, Checkpoint]] = []
+        sound = []
         for file, checkpoint in (*checkpoints, *remembered):
             try:
                 known = [key for key in keys if signed_at(key, checkpoint) is not None]

@@ -102,7 +102,7 @@ def _decide_call(entry: Entry, entries: list[Entry]) -> Statement:
     """Return the decision of a call: what its result says of it, at whose time it was decided."""
     fields, end = entry.fields, find_end(entries, entry)
     status = None if end is None else end.fields.get("status", "ok")
-    decision: Statement = {
+    decision = {
         "at": _read_time(end or entry),
         "action_type": say(fields.get("tool")),
         "risk_class": _RISKS.get(say(fields.get("side_effect")), "high"),

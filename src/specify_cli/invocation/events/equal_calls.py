@@ -32,7 +32,7 @@ def tell_apart(data: bytes, items: Sequence[Composed], trace_id: str) -> list[Co
     record: a renamed call gets the idempotency key of its new name. Events without a call id come
     back as they are.
     """
-    renamed: list[dict[str, object]] = []
+    renamed = []
     for body in (item.body for item in items):
         base = body.get("call_id")
         if not isinstance(base, str):

@@ -130,8 +130,8 @@ def compose_event(
     body: dict[str, object] = {"event": event}
     objects: list[bytes] = []
     counts: dict[str, int] = {}
-    gaps: list[dict[str, object]] = []
-    texts: dict[str, str | None] = {}
+    gaps = []
+    texts = {}
     for name, field in fields.items():
         value = payload.get(name, field.default)
         if field.required and value in (None, ""):
@@ -350,7 +350,7 @@ def without_objects(composed: Composed, reason: str) -> Composed:
 
     `reason` is the message of the gaps. The event itself is recorded.
     """
-    body: dict[str, object] = {}
+    body = {}
     lost = []
     for name, value in composed.body.items():
         if isinstance(value, dict) and "object" in value:

@@ -39,7 +39,7 @@ class Side(NamedTuple):
 def compare_sides(one: Side, two: Side) -> dict[str, object]:
     """Return what the page says of two runs: the verdict, what differs, and their entries in
     pairs."""
-    mismatches: list[tuple[str, tuple[str, ...]]] = []
+    mismatches = []
     broken = next(
         (side.chain for side in (one, two) if isinstance(side.chain, InvocationError)), None
     )

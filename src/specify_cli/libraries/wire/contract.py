@@ -184,7 +184,7 @@ def compose(
     started_actor = started.get("actor")
     actor: Mapping[str, object] = started_actor if isinstance(started_actor, dict) else {}
     pseudonym = str(uuid.uuid5(uuid.UUID(project), f"actor/{actor.get('actor_id')}"))
-    values: dict[str, object] = {
+    values = {
         "1.0": "1.0",
         "3.0.0": SCHEMA_VERSION,
         "application/json": "application/json",
@@ -283,7 +283,7 @@ def flat(event: Mapping[str, object]) -> dict[str, object]:
 
     The extension is read as the JSON it holds.
     """
-    members: dict[str, object] = {}
+    members = {}
 
     def walk(path: str, value: object) -> None:
         if isinstance(value, dict) and value:

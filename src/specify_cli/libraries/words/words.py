@@ -68,7 +68,7 @@ def _find_texts(fields: Fields) -> Iterator[str]:
     # `after` is the links of most lines, and the text of a file in one of a patch.
     passed = _UNSEARCHED - {"after"} if event == "patch_apply" else _UNSEARCHED
     searched = _OF_A_START if event == "started" else [key for key in fields if key not in passed]
-    waiting: list[object] = [fields[key] for key in searched if key in fields]
+    waiting = [fields[key] for key in searched if key in fields]
     while waiting:
         value = waiting.pop()
         if isinstance(value, str):

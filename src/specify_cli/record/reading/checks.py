@@ -473,8 +473,8 @@ def _split(command: str) -> list[_SimpleCommand]:
     text = re.sub(_LONG_WORD, _cut_word, text).replace("\n", " ; ")
     lexer = shlex.shlex(text, posix=True, punctuation_chars=_OPERATORS)
     lexer.whitespace_split, lexer.commenters = True, ""
-    parts: list[_SimpleCommand] = []
-    words: list[str] = []
+    parts = []
+    words = []
     target, awaits = "", False
     try:
         for token in lexer:

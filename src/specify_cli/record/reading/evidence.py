@@ -73,7 +73,7 @@ def weigh_evidence(
     if "imported" in started or started.get("tombstone") is True:
         return None
     hooks = added = both = contradictions = gaps = unknown = 0
-    tree: set[object] = set()
+    tree = set()
     until: str | None = None
     for line in lines:
         event = line.get("event")

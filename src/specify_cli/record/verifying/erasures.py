@@ -82,7 +82,7 @@ def judge_erasures(
     before a line it erases has no effect. One during a hold is HELD_ERASED.
     """
     by_seal = {line.seal: line for line in report.erased}
-    proven: set[str] = set()
+    proven = set()
     objects: set[str] = set()
     findings = list(report.findings)
     orders = [fields for _, fields in annexes]

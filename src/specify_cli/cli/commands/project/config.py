@@ -127,7 +127,7 @@ def initialise(root: str, trail: str | None) -> tuple[dict[str, object], Sequenc
     # Here this clone works from now on, whatever lies above later.
     remember_first_use(project.git_dir, project.location.place, project.config.stated)
     prepare(FileRecordStore(root, project.config.trail))
-    value: dict[str, object] = {
+    value = {
         "root": root,
         "created": created,
         "changed": changed,

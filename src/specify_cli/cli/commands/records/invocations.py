@@ -86,7 +86,7 @@ def tail(values: Values) -> int:
     last_lines = min(lines, sys.maxsize) if isinstance(lines, int) else 0
 
     open_calls: dict[str, Mapping[str, object]] = {}
-    started: dict[str, object] = {}
+    started = {}
 
     def read_new_events() -> Iterator[dict[str, object]]:
         nonlocal offset, unread, is_closed

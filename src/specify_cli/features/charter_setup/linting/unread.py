@@ -46,7 +46,7 @@ def list_unread(root: str, profile_folders: Sequence[str]) -> tuple[str, ...]:
 
     Hidden ones, a README and what lies behind a link are passed over.
     """
-    unread: set[str] = set()
+    unread = set()
     for folder in {_CHARTER_FOLDER, DOCTRINE_FOLDER, *profile_folders}:
         for parent, folders, names in os.walk(os.path.join(root, folder)):
             folders[:] = sorted(name for name in folders if not name.startswith("."))

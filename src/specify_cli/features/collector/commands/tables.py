@@ -101,7 +101,7 @@ def _write_stored(
     """Write the tables of whole records, a file for each day, project and table; how many, in how
     many files."""
     records = files = 0
-    left_out: list[dict[str, str]] = []
+    left_out = []
     for project in storage.iter_projects():
         pages = storage.page_records(project.project_uuid, after=first, bodies=True)
         name = _name_project(project.project_uuid)

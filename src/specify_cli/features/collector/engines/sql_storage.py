@@ -543,7 +543,7 @@ def _read_merged(transaction: Transaction, page: _Page) -> list[Row]:
     order = "ordinal" if has_index else "invocation_id"
     conditions, more = page.bound(order)
     where, values = where + conditions, values + more
-    rows: list[Row] = []
+    rows = []
     at_once = max(1, min(_LISTS_AT_ONCE, _VALUES_AT_ONCE // (len(values) + 4)))
     for first in range(0, len(lists), at_once):
         parts = []

@@ -66,7 +66,7 @@ def take_in(recorder: Recorder, harness: str, session: str, agent: str | None, s
         for event, payload in _read_events(line)
         if event == "tool_result"
     }
-    adopted: list[str] = []
+    adopted = []
     for line in lines:
         keys, events, at = list_keys(line), list(_read_events(line)), str(line.get("at"))
         if line.get("harness") != harness or line.get("session") != named or at < first:

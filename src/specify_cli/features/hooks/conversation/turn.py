@@ -91,7 +91,7 @@ def record_moment(at: Site, call: HookInput) -> bool:
                 _append_late(at, call, closed)
         return False
     with closing(found_recorder) as recorder:
-        turns: list[Turn] = []
+        turns = []
         if moment.kind in ("end", "ended"):
             look_after(at, recorder)
             turns = _read_turns(at, moment)

@@ -111,7 +111,7 @@ def read_patch(args: object) -> list[Members]:
     text = args
     if not isinstance(args, str):
         text = match_whole(args, "command", "input", "patch", "patchText")
-    files: list[Members] = []
+    files = []
     current: Members | None = None
     is_whole, lines = False, []
     for line in [*(text.split("\n") if isinstance(text, str) else ()), "*** End Patch"]:

@@ -64,7 +64,7 @@ def _find_projects(folder: str, home: str | None) -> list[tuple[str, str | None]
 
     Within another project one counts only where a person accepted it (`root.locate`).
     """
-    projects: list[tuple[str, str | None]] = []
+    projects = []
     here = folder
     try:
         while os.path.isabs(here):

@@ -143,7 +143,7 @@ def fit_events(harness: Harness, version: str) -> Harness:
 
 def build_elements(harness: Harness) -> dict[str, dict[str, object]]:
     """Return what an install puts into a settings file, by event: an element of its array."""
-    handlers: dict[str, dict[str, object]] = {
+    handlers = {
         event: {
             **harness.handler,
             **({"timeout": harness.timeouts[event]} if event in harness.timeouts else {}),

@@ -152,8 +152,8 @@ class Changes:
         stands = {path: content.file for path, content in contents.items()}
         uses = count_uses(known.files, before, stands)
         sources = self._read_sources(owners.values())
-        items: list[tuple[Composed, str]] = []
-        hands: dict[str, int] = {}
+        items = []
+        hands = {}
         for path in sorted(before.keys() & (contents.keys() | moved.gone.keys())):
             owner, content, entry = owners[path], contents.get(path), entries.get(path)
             old = before[path]
@@ -192,7 +192,7 @@ class Changes:
         }
         moments |= {path: moment // 1_000_000 for path, moment in moved.gone.items()}
         others: list[Activity] | None = None
-        owners: dict[str, ChangeOwner] = {}
+        owners = {}
         for path, moment in moments.items():
             named = mask_path(path, self._settings.rules)
             owner = judge_change(named, moment, own, (), kinds)

@@ -143,7 +143,7 @@ def find_moved(index: Index, known: KnownTree) -> Moved:
     root, since = index.root, known.at - TICK
     tracked = set(index.paths)
     others = {os.fsencode(path) for path in known.files}
-    arrived: set[bytes] = set()
+    arrived = set()
     if known.base and index.stamp != known.indexed:
         # What git itself moved or took away is in its index no more.
         words = ("ls-tree", "-r", "-z", "--name-only", "--full-tree", known.base)
@@ -227,8 +227,8 @@ def _find_moved_files(
 
     This loop is nearly all that a look costs (`tests/benchmarks/test_bench_tree.py`).
     """
-    files: dict[str, os.stat_result] = {}
-    gone: list[str] = []
+    files = {}
+    gone = []
     names, look = list(paths), os.lstat
     fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     rest = iter(names)

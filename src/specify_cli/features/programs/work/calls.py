@@ -271,7 +271,7 @@ class ToolCall(Scope):
             self.run.check_refused()
         if self._silent:
             return
-        source: dict[str, object] = {}
+        source = {}
         status, output = "ok", self.result
         recorded = None if self._recorded is None else self._recorded.result
         if self.done and recorded is not None:

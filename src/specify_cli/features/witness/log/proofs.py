@@ -90,9 +90,9 @@ def check_proofs(
     if not contents.proofs:
         return Checked((), "")
     by_id = {str(report.invocation_id): report for report in reports}
-    findings: list[Finding] = []
-    pairs: set[tuple[str, str]] = set()
-    trusted: set[tuple[str, str]] = set()
+    findings = []
+    pairs = set()
+    trusted = set()
     unchecked: tuple[str, ...] = ()
     for path, invocation_id, kind in contents.proofs:
         data = durable.read_below(contents.project.root, path, _MAX_PROOF)
