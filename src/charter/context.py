@@ -154,8 +154,8 @@ def build_charter_context(
     inputs = load_inputs(root, parse_cache, settings=settings)
     # What a pack holds only its author can fix: `charter lint` names it.
     own = (file for file in files_of(inputs) if not split_path(file.path)[0])
-    exposed = () if secrets is None else exposures((*own, *beside), secrets, parse_cache)
-    if cache is None:
+    exposed = exposures((*own, *beside), secrets, parse_cache) if secrets else ()
+    if not cache:
         parse_cache.save()
     first_load = is_first_load(root, action)
     result = assemble_context(
@@ -195,7 +195,7 @@ def _find_profile(root: str, profile_id: str, cache: ParseCache) -> AgentProfile
     """Return a profile by its id. Raises LookupError, which names those there are."""
     repository = AgentProfileRepository(project_dir=PROJECT_FOLDERS, cache=cache, root=root)
     profile = repository.get(profile_id)
-    if profile is None:
+    if not profile:
         ids = ", ".join(item.profile_id for item in repository.all())
         raise LookupError(f"no profile has the id {profile_id!r}; there are {ids}")
     return profile
@@ -214,7 +214,7 @@ def _complete_config(
     """Return the config of a context: everything that it depends on besides the inputs and the
     request. A replay passes it again."""
     plain = SelectionConfig()
-    profile_id = None if profile is None else profile.profile_id
+    profile_id = profile and profile.profile_id
     return {
         "scorer": SCORER,
         "scorer_version": SCORER_VERSION,
@@ -383,7 +383,7 @@ def _fill_by_tokens(
     inputs, action, config = bare.inputs, bare.action, bare.config
     # 3. Candidates are scored, filtered and cut.
     collection = _collect_artifacts(inputs)
-    languages = profile.languages if profile is not None else ()
+    languages = profile.languages if profile else ()
     work = read_work(bare.query, action, config["files"], languages)
     ties = _find_ties(inputs, profile, action, bare.depth)
     selection = select(collection, work, ties, _read_selection_config(config), inputs.policy)
@@ -451,19 +451,17 @@ def fetch_artifact(inputs: ContextInputs, uri: str) -> Fetched:
     if inputs.policy_state == "unreadable":
         return Fetched(uri, None, None, str(inputs.policy_error))
     match = next((artifact for artifact in _collect_artifacts(inputs) if artifact.uri == uri), None)
-    if match is None:
+    if not match:
         of_all = (*shipped_artifacts(inputs.bundle), *inputs.artifacts)
         exists = any(artifact.uri == uri for artifact in of_all)
         if exists and inputs.charter_error:
             return Fetched(uri, None, None, inputs.charter_error)
         return Fetched(uri, None, None, "the charter does not put it in force" if exists else "")
     rule = deciding(inputs.policy, match)
-    if rule is not None and rule.action == "deny":
+    if rule and rule.action == "deny":
         because = f": {rule.reason}" if rule.reason else ""
         return Fetched(uri, None, rule, f"denied by rule {rule.id}{because}")
-    return Fetched(
-        uri, redacted(match, rule) if rule is not None and rule.action == "redact" else match, rule
-    )
+    return Fetched(uri, redacted(match, rule) if rule and rule.action == "redact" else match, rule)
 
 
 def measure_first_tier(inputs: ContextInputs) -> tuple[tuple[Artifact, int], ...]:
@@ -487,7 +485,7 @@ def measure_first_tier(inputs: ContextInputs) -> tuple[tuple[Artifact, int], ...
 def measure_charter(inputs: ContextInputs) -> int:
     """Return the tokens of the sections that every context begins with, as policy shows them."""
     results = (fetch_artifact(inputs, section.uri).artifact for section in inputs.charter.sections)
-    sections = [artifact for artifact in results if artifact is not None]
+    sections = [artifact for artifact in results if artifact]
     return sum(
         estimate_tokens(render_artifact(artifact)) + 1 for artifact in list_first_tier(sections)
     )
@@ -518,7 +516,7 @@ def _collect_artifacts(inputs: ContextInputs) -> list[Artifact]:
     for artifact in inputs.artifacts:
         replaced = artifacts.get(artifact.uri)
         # What replaces a shipped rule and does not say when it applies, applies when that does.
-        if replaced is not None and artifact.applies == NOWHERE:
+        if replaced and artifact.applies == NOWHERE:
             artifact = artifact._replace(applies=replaced.applies)
         artifacts[artifact.uri] = artifact
     activated = inputs.charter.activated
@@ -543,7 +541,7 @@ def _find_seeds(
     starts = ["charter"]
     words: tuple[str, ...] = ()
     near = _find_selected(inputs)
-    if profile is not None:
+    if profile:
         starts += [f"profile:{profile.profile_id}", *(f"role:{role}" for role in profile.roles)]
         words = (*profile.languages, *profile.frameworks, *profile.domain_keywords, *profile.tags)
         near += _find_uris(inputs, "directive", profile.directive_references)
@@ -578,7 +576,7 @@ def _find_ties(
     """Return the facts of the graph: distances, the binding artifacts, and those that the project
     ties to the action."""
     sources = {f"action:{action}", "charter"}
-    if profile is not None:
+    if profile:
         sources |= {f"profile:{profile.profile_id}", *(f"role:{role}" for role in profile.roles)}
     binding = {
         edge.target for edge in inputs.edges if edge.relation == BINDS and edge.source in sources

@@ -84,7 +84,7 @@ def read_doctrine(
             edges += _read_edges(source, problems, cache)
             continue
         artifact = _read_artifact(source, OF_PROJECT, problems, cache)
-        if artifact is not None:
+        if artifact:
             _add_once(artifacts, artifact, source, problems, cache)
     return tuple(artifacts[uri] for uri in sorted(artifacts)), tuple(edges)
 
@@ -102,7 +102,7 @@ def read_packed(
     is shown. Each file that cannot be used is added to `problems`.
     """
     lock, error = by_path.get(LOCK_PATH), _find_lost_policy(unreadable)
-    if lock is None:
+    if not lock:
         return PackDoctrine(LOCK_PATH in unreadable, policy_error=error)
     try:
         packs = parse_lock(lock.data)
@@ -117,7 +117,7 @@ def read_packed(
         files: dict[str, dict[str, SourceFile]] = {}
         for path in sorted(pack.files):
             source = by_path.get(f"{pack.folder}/{path}")
-            if source is not None:
+            if source:
                 files.setdefault(classify_file(path), {})[path] = source
         binding: frozenset[str] = frozenset()
         try:
@@ -238,7 +238,7 @@ def _read_artifacts(
     guides = {}
     for source in sources:
         artifact = _read_artifact(source, origin, problems, cache)
-        if artifact is None:
+        if not artifact:
             continue
         _add_once(artifacts, artifact, source, problems, cache)
         document = None if source.path.endswith(".md") else cache.parse(source)
@@ -256,7 +256,7 @@ def _read_artifacts(
 
 def _append(artifact: Artifact, guide: Artifact | None) -> Artifact:
     """Return a toolguide with the text of the file it names."""
-    if guide is None:
+    if not guide:
         return artifact
     both = f"{artifact.digest}{guide.digest}".encode()
     return artifact._replace(

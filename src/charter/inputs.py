@@ -189,7 +189,7 @@ def load_inputs(
         except SourceError as error:
             lost.append(error.problem._replace(path=path))
             continue
-        if source is not None:
+        if source:
             sources.append(source)
     files, problems = read_folder(
         root,
@@ -284,7 +284,7 @@ def _read_charter(
     charters = []
     broken = any(path in unreadable for path in (CHARTER_MARKDOWN, ".kittify", ".kittify/charter"))
     prose = by_path.get(CHARTER_MARKDOWN)
-    if prose is not None:
+    if prose:
         try:
             charters.append(parse_charter_markdown(decode_utf8(prose.data, prose.path)))
         except YamlError as error:
@@ -294,7 +294,7 @@ def _read_charter(
     if CHARTER_YAML in unreadable:
         lost = Problem(CHARTER_YAML, None, *unreadable[CHARTER_YAML])
     listed = by_path.get(CHARTER_YAML)
-    if listed is not None:
+    if listed:
         try:
             charters.append(parse_charter_document(cache.parse(listed, max_bytes=CHARTER_BYTES)))
         except YamlError as error:
@@ -326,7 +326,7 @@ def _read_policy(
                 f"policy lookup failed: {path}: {unreadable[path][0]}",
             )
     source = by_path.get(POLICY_PATH)
-    if source is None:
+    if not source:
         return Policy(), "none", None, None
     try:
         document = cache.parse(source)

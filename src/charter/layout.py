@@ -330,7 +330,7 @@ def _write_opening(inputs: ContextInputs, profile: AgentProfile | None, action: 
     """Return the opening lines: the action, the profile, and what the charter is."""
     action = truncate(action, 60)
     lines = [f"# Governance context: {action}", ""]
-    if profile is not None:
+    if profile:
         name = truncate(profile.name, 80)
         lines.append(f"You act as {name} (profile `{profile.profile_id}`); action `{action}`.")
         document = profile.document

@@ -256,7 +256,7 @@ def _make_section(slug: str, title: str, body: str, tags: tuple[str, ...] = ()) 
     digest = sha256(f"{title}\n{body}".encode()).hexdigest()
     marked = re.match(_MARK, body)
     names = marked.group(1) if marked else None
-    always = () if marked is None else tuple((names or "*").replace(",", " ").split())
+    always = tuple((names or "*").replace(",", " ").split()) if marked else ()
     return Artifact(
         _make_uri(slug),
         SECTION_KIND,

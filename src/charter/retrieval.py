@@ -179,7 +179,7 @@ def apply_policy(hits: Sequence[Hit], policy: Policy) -> tuple[list[Hit], list[d
     applied = []
     for hit in hits:
         rule = deciding(policy, hit.artifact)
-        if rule is not None:
+        if rule:
             applied.append({"rule_id": rule.id, "uri": hit.artifact.uri, "action": rule.action})
             if rule.action == "deny":
                 continue
@@ -226,7 +226,7 @@ def redact_artifact(artifact: Artifact, policy: Policy) -> Artifact:
     rule = deciding(policy, artifact)
     return (
         artifact
-        if rule is None or rule.action == "allow"
+        if not rule or rule.action == "allow"
         else artifact._replace(
             body="", keywords=(), applies=artifact.applies._replace(files=(), words=())
         )
@@ -415,7 +415,7 @@ def from_decimal(value: object) -> int | None:
     if isinstance(value, bool) or not isinstance(value, (int, str)):
         return None
     matched = re.match(_DECIMAL, str(value))
-    if matched is None:
+    if not matched:
         return None
     return int(matched.group(1)) * UNIT + int((matched.group(2) or "").ljust(9, "0"))
 

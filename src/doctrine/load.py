@@ -120,7 +120,7 @@ class SourceError(Exception):
 def shipped_bundle() -> ShippedBundle:
     """Return what this build ships; read once per process."""
     global _bundle
-    if _bundle is None:
+    if not _bundle:
         try:
             with open(os.path.join(_find_package_folder(), COMPILED_NAME), "rb") as file:
                 data = file.read()
@@ -353,7 +353,7 @@ def _read_below(
                     )
                     return
                 source = _read_at(folder, name, inner_path, MAX_BYTES)
-                if source is not None:
+                if source:
                     files.append(source)
                     files.size += len(source.data)
         except SourceError as error:

@@ -171,7 +171,7 @@ def read_lock(root: str) -> tuple[SourceFile | None, tuple[Pack, ...], Problem |
     """
     try:
         lock = read_source(root, LOCK_PATH, max_bytes=_LOCK_BYTES)
-        return lock, () if lock is None else parse_lock(lock.data), None
+        return lock, parse_lock(lock.data) if lock else (), None
     except SourceError as error:
         return None, (), error.problem._replace(path=LOCK_PATH)
     except PackError as error:
@@ -186,9 +186,9 @@ def read_packs(root: str, *, profiles: bool) -> tuple[tuple[SourceFile, ...], tu
     `root` is the project's folder. Files are in the order of the packs, then of their paths.
     """
     lock, packs, broken = read_lock(root)
-    if broken is not None:
+    if broken:
         return (), (broken,)
-    files = [] if profiles or lock is None else [lock]
+    files = [] if profiles or not lock else [lock]
     problems = [] if profiles else _find_unpinned(root, {pack.id for pack in packs})
     suffixes, skip = (_PROFILES, ()) if profiles else (_TEXTS, (*_PROFILES, "README.md"))
     for pack in packs:
@@ -229,7 +229,7 @@ def _find_unpinned(root: str, pinned: Container[str]) -> list[Problem]:
 
 def _compare(source: SourceFile | None, pinned: str | None) -> str:
     """Return why a file of a pack is not used; nothing where it is as pinned."""
-    if source is None:
+    if not source:
         return "pinned in packs.lock and cannot be read here, so it is not used"
     if pinned is None:
         return "not pinned in packs.lock, so it is not used"

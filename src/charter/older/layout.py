@@ -84,7 +84,7 @@ def _write_opening(
     its room."""
     action, size = truncate(action, 60), min(400, budget // 40)
     lines = [f"# Governance context: {action}", ""]
-    if profile is not None:
+    if profile:
         name = truncate(profile.name, 80)
         lines.append(
             f"You act as {name} (profile `{profile.profile_id}`); the action is `{action}`."

@@ -95,12 +95,12 @@ def find_items(before: list[str], prefix: str) -> list[Item]:
     """Return the words that can follow `before` and begin with `prefix`, each with an
     explanation."""
     matched = find_command(before)
-    if matched is None:
+    if not matched:
         items = _find_names(before)
     else:
         command, words = matched
         open_param = _find_param(command, words, prefix)
-        if open_param is None:
+        if not open_param:
             items = (
                 (param.option, param.help) for param in command.params if param.kind != "argument"
             )
@@ -131,7 +131,7 @@ def _find_param(command: Command, words: list[str], prefix: str) -> Param | None
     """Return the param whose value is being typed; None where an option's name is."""
     options = {param.option: param for param in command.params if param.kind == "option"}
     last = options.get(words[-1]) if words else None
-    if last is not None:
+    if last:
         return last
     if prefix.startswith("-"):
         return None

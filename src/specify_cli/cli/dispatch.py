@@ -69,7 +69,7 @@ def _run_words(words: list[str]) -> int:
         if instruction in SHELLS:
             return complete(instruction)
     plain = None if instruction is not None else parse_plain(words)
-    if plain is not None:
+    if plain:
         return run(*plain)
     if not words and instruction is None and _is_in_project():
         return run(_TODAY, {"json": False})

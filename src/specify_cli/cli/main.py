@@ -41,7 +41,7 @@ def script() -> NoReturn:
         for stream in (sys.stdout, sys.stderr):
             if stream is not None:
                 stream.flush()
-        if modules is not None and "typer" not in sys.modules:
+        if modules and "typer" not in sys.modules:
             modules.save()  # of a plain command, after its answer
     except (KeyboardInterrupt, ImportError) as error:
         if _is_undisturbing:

@@ -45,7 +45,7 @@ def find_meant(argv: list[str]) -> tuple[list[str], list[str] | None]:
     for command, count in meant:
         rest = _leave_out(argv, names[:count])
         words = [*command.path, *_correct_rest(command, rest)]
-        if parse_plain(words) is not None:
+        if parse_plain(words):
             return guessed, words
         if names[:count] == [*command.path]:
             return guessed, None  # what is wrong stands behind the command's name
@@ -115,15 +115,15 @@ def _correct_rest(command: Command, rest: list[str]) -> list[str]:
     words = []
     asked = None  # the option whose value comes next
     for word in rest:
-        if asked is not None:
+        if asked:
             words.append(_find_choice(asked.choices, word))
             asked = None
         elif word.startswith("-") and word != "-":
             name, equals, value = word.partition("=")
             name = name if name in options else _find_option([*options], name)
             param = options.get(name)
-            asked = param if param is not None and param.kind != "flag" and not equals else None
-            choices = param.choices if param is not None else ()
+            asked = param if param and param.kind != "flag" and not equals else None
+            choices = param.choices if param else ()
             words.append(f"{name}={_find_choice(choices, value)}" if equals and value else name)
         else:
             # As `run.html` names the file that --html writes.

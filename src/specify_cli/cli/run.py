@@ -62,17 +62,15 @@ def run(command: Command, values: Values) -> int:
         if isinstance(error, OSError):
             return fail(explain_access(error), 1)
         missing = find_extra(error, command.path[0]) if isinstance(error, ImportError) else None
-        if missing is not None:
+        if missing:
             return fail(missing, 1)
         blamed = _find_blamed(error) or choose_run(command, values)
         if not is_own(blamed):
             return fail(blame_room(blamed, error), 1)
         where = error.__traceback__
-        while where is not None and where.tb_next is not None:
+        while where and where.tb_next is not None:
             where = where.tb_next
-        place = (
-            f"{where.tb_frame.f_code.co_name}:{where.tb_lineno}" if where is not None else "unknown"
-        )
+        place = f"{where.tb_frame.f_code.co_name}:{where.tb_lineno}" if where else "unknown"
         fault = EnvironmentFault(
             "INTERNAL",
             f"{type(error).__name__} in {place}: {error}",
@@ -95,7 +93,7 @@ def find_extra(error: ImportError, group: str) -> EnvironmentFault | None:
     if not extras:
         return None
     rooms, where = [group], error.__traceback__
-    while where is not None:
+    while where:
         module = where.tb_frame.f_globals["__name__"]
         rooms.append(module.partition(".features.")[2].partition(".")[0])
         where = where.tb_next
@@ -117,7 +115,7 @@ def _find_blamed(error: BaseException) -> str | None:
     runs = [run for fills in rows for _, run, _ in fills]
     packages = {run.partition(".")[0] for run in runs if not is_own(run)}
     where = error.__traceback__
-    while where is not None:
+    while where:
         frame, where = where.tb_frame, where.tb_next
         module = str(frame.f_globals.get("__name__"))
         if module.partition(".")[0] in packages:

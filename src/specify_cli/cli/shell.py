@@ -76,7 +76,7 @@ def reading_project() -> tuple[Project, ParseCache]:
     """Return the project for a command that only reads; a config that cannot be used is a
     warning."""
     project, cache = load_project(here(), home(), lenient=True)
-    if project.config.error is not None:
+    if project.config.error:
         write_note(
             f"warning: CONFIG_INVALID: {project.config.error.message}; "
             f"{project.config.error.suggestion}"
@@ -252,7 +252,7 @@ def nested(caller: Caller, start: str, home: str | None) -> tuple[Caller, str | 
 
     harness = caller.session["harness"]
     marks = read_harnesses().get(harness)
-    call_id = os.environ.get(marks.call) if marks is not None else None
+    call_id = os.environ.get(marks.call) if marks else None
     where = nesting(find_root(start, home)[0], harness, caller.session["session_id"], call_id)
     if where.agent_id is None:
         return caller, where.parent

@@ -91,7 +91,7 @@ class StoredModules:
         it all.
         """
         entry = self._index.get(name)
-        if entry is None:
+        if not entry:
             if name.partition(".")[0] in PACKAGES:
                 self._unknown.append(name)
             return None
@@ -102,7 +102,7 @@ class StoredModules:
             status = os.stat(source)
         except OSError:
             status = None
-        if status is None or (status.st_size, status.st_mtime_ns) != (size, changed):
+        if not status or (status.st_size, status.st_mtime_ns) != (size, changed):
             self._unknown.append(name)
             return None
         loader = _Loader(name, source)
@@ -133,7 +133,7 @@ class StoredModules:
         end = 0
         for name in {**self._index, **dict.fromkeys(self._unknown)}:
             row = self._compile(name) if name in self._unknown else self._copy(name)
-            if row is not None:
+            if row:
                 is_package, size, changed, code = row
                 index[name] = is_package, size, changed, end, len(code)
                 codes.append(code)

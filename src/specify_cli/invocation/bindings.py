@@ -155,9 +155,7 @@ def list_bindings(root: str, harness: str, session: str, subagent: str | None) -
     The list is empty where no binding can be read.
     """
     value = read_small(root, *binding_path(harness, session, subagent))
-    return [
-        binding for binding in (parse_binding(value), *list_earlier(value)) if binding is not None
-    ]
+    return [binding for binding in (parse_binding(value), *list_earlier(value)) if binding]
 
 
 def find_session(root: str, harness: str, subagent: str, above: str) -> str:
@@ -199,7 +197,7 @@ def list_earlier(value: Mapping[str, object]) -> list[Binding]:
     """Return the earlier bindings in the value of a session's file, the newest first."""
     before = value.get("before")
     items = before[:_BEFORE] if isinstance(before, list) else []
-    return [binding for item in items if (binding := parse_binding(item)) is not None]
+    return [binding for item in items if (binding := parse_binding(item))]
 
 
 def give_back(root: str, harness: str, session: str, invocation_id: str) -> None:
@@ -215,10 +213,10 @@ def give_back(root: str, harness: str, session: str, invocation_id: str) -> None
     folder, name = binding_path(harness, session, None)
     value = read_small(root, folder, name)
     top, before = parse_binding(value), list_earlier(value)
-    bound = before if top is None else [top, *before]
+    bound = [top, *before] if top else before
     if all(binding.invocation_id != invocation_id for binding in bound):
         return
-    if top is None or (top.invocation_id == invocation_id and top.source != "environment"):
+    if not top or (top.invocation_id == invocation_id and top.source != "environment"):
         return
     others = [binding for binding in bound if binding.invocation_id != invocation_id]
     try:
@@ -359,9 +357,9 @@ def nesting(root: str, harness: str, session: str, call_id: str | None) -> Nesti
     agents = [mark.get("agent_id")] if mark else list_under_way(root, harness, session)
     subagent = agents[0] if len(agents) == 1 and isinstance(agents[0], str) else None
     above = None if subagent is None else binding_of(root, harness, session, subagent)
-    if above is None or above.source != "above":
+    if not above or above.source != "above":
         above = binding_of(root, harness, session, None)
-    if above is None or (subagent is None and not _is_begun_by_hook(root, above)):
+    if not above or (subagent is None and not _is_begun_by_hook(root, above)):
         return Nesting(subagent, None)
     return Nesting(subagent, above.invocation_id if is_record_open(root, above) else None)
 
@@ -369,7 +367,7 @@ def nesting(root: str, harness: str, session: str, call_id: str | None) -> Nesti
 def _is_begun_by_hook(root: str, binding: Binding) -> bool:
     """Return whether a hook began the record for a session's prompt, and not a `do`."""
     try:
-        head = b"" if binding.place is None else FileRecordStore(root).head(binding.place)
+        head = FileRecordStore(root).head(binding.place) if binding.place else b""
     except (OSError, InvocationError):
         return False
     return (open_line(head).fields or {}).get("opened_by") == "hook"
@@ -419,7 +417,7 @@ def is_record_open(root: str, binding: Binding) -> bool:
     from specify_cli.storage.queries import read_row  # loads what verifies; a hook does without
 
     try:
-        row = None if binding.place is None else read_row(root, binding.place)
+        row = binding.place and read_row(root, binding.place)
     except (OSError, InvocationError):
         return False
     return row is not None and row.status == "open"

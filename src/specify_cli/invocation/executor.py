@@ -269,7 +269,7 @@ class ProfileInvocationExecutor:
         try:
             record = _read_held(FileRecordStore(recorder.project.root).hold(recorder.place))
             for body in (
-                [] if record is None else _find_unseen(recorder.project, record, self._describe_off)
+                _find_unseen(recorder.project, record, self._describe_off) if record else []
             ):
                 recorder.note_gap(body)
             return recorder.commit(label, force=force)
@@ -289,7 +289,7 @@ class ProfileInvocationExecutor:
             if place.folder != layout.RECORDS:
                 continue
             record = _read_held(records.hold(place))
-            if record is None or record.completed is not None or not record.sealed:
+            if not record or record.completed is not None or not record.sealed:
                 continue
             actor = record.started.get("actor")
             if isinstance(actor, dict) and actor.get("tool") == harness:
@@ -307,7 +307,7 @@ class ProfileInvocationExecutor:
 
         project, cache = load_project(self._start, self._home)
         place = Index(project.root).resolve(invocation_id)
-        writer = None if caller is None else caller.writer
+        writer = caller and caller.writer
         recorder = Recorder(
             project, place, cache=cache, writer=writer, clock=self._clock, entropy=self._entropy
         )
@@ -347,7 +347,7 @@ class ProfileInvocationExecutor:
         records, objects = FileRecordStore(root, trail), FileObjectStore(root, trail)
         place = Index(root).resolve(invocation_id)
         before = _read_settled(records, place)
-        by = {} if caller is None else _find_other_writer(project, before, caller)
+        by = _find_other_writer(project, before, caller) if caller else {}
         _refuse_strange_place(invocation_id, place, before.started, by.get("by"))
         if before.completed is not None:
             closing.check_outcome(place, before.completed, outcome)
@@ -435,7 +435,7 @@ def _read_settled(records: FileRecordStore, place: Place) -> Record:
 def _read_closed(records: FileRecordStore, place: Place, won: bool) -> Record:
     """Return a record that was just closed; if another process closed it, that line is durable."""
     record = _read_held(records.hold(place) if won else records.hold_durably(place))
-    assert record is not None and record.completed is not None
+    assert record and record.completed is not None
     return record
 
 

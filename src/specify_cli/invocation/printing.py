@@ -79,15 +79,13 @@ def choose_printed(
     """
     if show == "titles":
         return PrintedContext(context.text, {"form": "titles"})
-    printed_before = (
-        _list_printed(root, caller) if show == "new" and context.page is not None else {}
-    )
+    printed_before = _list_printed(root, caller) if show == "new" and context.page else {}
     earlier = [
         {"uri": hit["uri"], "invocation_id": printed_before[key]}
         for hit in context.hits
         if (key := (str(hit["uri"]), str(hit["digest"]), str(hit["shown"]))) in printed_before
     ]
-    if not earlier or context.page is None:
+    if not earlier or not context.page:
         return PrintedContext(context.text, None)
     text = join_page(context.page, {entry["uri"]: entry["invocation_id"] for entry in earlier})
     return PrintedContext(text, {"form": "new", "held": earlier, "hash": digest(text.encode())})

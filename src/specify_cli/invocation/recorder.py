@@ -208,9 +208,9 @@ class Recorder:
     def fold(self) -> StateFold:
         """Return the state of the run. The record is read at the first call; after that each append
         adds its own lines."""
-        if self._fold is None:
+        if not self._fold:
             self._catch_up(lambda _: self._records.hold(self.place))
-        assert self._fold is not None
+        assert self._fold
         return self._fold
 
     def compose(self, event: str, payload: Fields) -> Composed:
@@ -279,7 +279,7 @@ class Recorder:
         The charter is read before the lock is taken, so another call can write while it is read.
         Raises StoredDataError and EnvironmentFault as `append` does.
         """
-        if label is not None and re.fullmatch(LABEL, label) is None:
+        if label is not None and not re.fullmatch(LABEL, label):
             raise CallerError(
                 "INVALID_VALUE",
                 "--label: expected a name such as after-review (letters, digits, '.', '_', "
@@ -337,7 +337,7 @@ class Recorder:
         gaps = [body for item in stored for body in item.gaps]
         data = self._records.read(self.place)
         tip = tip_of(open_line(data.rstrip(b"\n").rpartition(b"\n")[2]))
-        if tip is None or tip.event != "completed":
+        if not tip or tip.event != "completed":
             raise CallerError(
                 "RUN_BUSY",
                 f"{self.invocation_id} is open: what is said of it is appended to it",
@@ -427,7 +427,7 @@ class Recorder:
             # under the lock, so that no line is older than the one before
             now = rfc3339(read_clock(self._clock))
             self._require_open(locked.tip, items, after)
-            if self._follow or grounds is not None or _needs_state(items):
+            if self._follow or grounds or _needs_state(items):
                 self._catch_up(locked.read)
             if check is not None:
                 check(self.fold)
@@ -453,7 +453,7 @@ class Recorder:
             return self.annex(items, dedupe)
         self._pending.clear()
         self._fix_tip(before, tip, lines)
-        if self._fold is not None and lines:
+        if self._fold and lines:
             self._offset = self._writer.size
         return Batch(self.invocation_id, tuple(lines), duplicates, sync, (), ())
 
@@ -478,7 +478,7 @@ class Recorder:
     def _fix_tip(self, before: Tip | None, after: Tip, lines: Sequence[AppendedLine]) -> None:
         """Fix the tip outside the record if that is due."""
         events = [str(line.body["event"]) for line in lines]
-        if before is not None and is_tip_due(self.invocation_id, before, after, events):
+        if before and is_tip_due(self.invocation_id, before, after, events):
             fix_tip(
                 self.project.root, self.project.git_dir, self.project.location.place, self.place
             )
@@ -495,7 +495,7 @@ class Recorder:
             )
         for item in items:
             refusal = refusal_after(tip, self.invocation_id, item.event)
-            if refusal is not None:
+            if refusal:
                 raise _refused(refusal.code, refusal.message, self.invocation_id)
 
     def _compose_bodies(
@@ -518,12 +518,12 @@ class Recorder:
             if item.event in STEP_EVENTS and "ordinal" not in body:
                 body = {**body, "ordinal": self.fold.ordinal_of(item.event, str(body["step"]))}
             if item.event == "checkpoint":
-                assert grounds is not None
+                assert grounds
                 yield from self._compose_checkpoint(body, grounds)
                 continue
             if item.event == "stage_transition":
                 yield {**body, "from": body.get("from", self.fold.stage)}
-                if grounds is None:
+                if not grounds:
                     continue
                 yield from self._compose_checkpoint(
                     {"event": "checkpoint", "manual": False}, grounds
@@ -623,7 +623,7 @@ class Recorder:
     def _catch_up(self, read: Callable[[int], Source]) -> None:
         """Fold the lines that any process has written since the last look. `read` returns the bytes
         from an offset on."""
-        if self._fold is None:
+        if not self._fold:
             self._fold, self._offset = StateFold(), 0
         begin, end = self._offset, 0
         for at, raw in lines_in_force(read(begin)):
@@ -635,7 +635,7 @@ class Recorder:
 
     def _apply(self, fields: Fields) -> None:
         """Apply a line that is about to be written to the state, if the state is followed."""
-        if self._fold is not None:
+        if self._fold:
             self._fold.apply(fields)
 
     def _read_first_line(self) -> Fields:
@@ -666,7 +666,7 @@ def _describe_rule(rule: object) -> dict[str, object]:
     from specify_cli.invocation.gates import RULES  # loads what reads source
 
     rule_function = RULES.find(str(rule))
-    return {} if rule_function is None else rule_function.describe()
+    return rule_function.describe() if rule_function else {}
 
 
 def _refused(code: str, message: str, invocation_id: str) -> InvocationError:

@@ -193,7 +193,7 @@ def load_project(
         accepted = remembered or DEFAULTS
         config = _resolve_in_force(_load_config(where.root, cache), accepted)
         # On the first use what the config states is remembered: nothing was narrowed since.
-        narrowed = () if remembered is None else list_narrowed(config.stated, remembered)
+        narrowed = list_narrowed(config.stated, remembered) if remembered else ()
         config = _add_masks(config._replace(narrowed=narrowed))
         return bare._replace(config=config), cache
     except StoredDataError as error:
@@ -250,7 +250,7 @@ def _load_config(root: str, cache: ParseCache) -> Config:
     try:
         with durable.folder(root, layout.KITTIFY):
             source = read_source(root, layout.CONFIG)
-        if source is None:
+        if not source:
             return parse_config({}, None)
         document = cache.parse(source)
     except FileNotFoundError:

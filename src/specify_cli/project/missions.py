@@ -204,7 +204,7 @@ def read_worktree_name(name: str, missions: Iterable[str]) -> tuple[str | None, 
     if name in missions:
         return name, None
     match = re.fullmatch(_WORKTREE, name)
-    if match is None or match[1] not in missions:
+    if not match or match[1] not in missions:
         return None, None
     return match[1], match[2] if match[2].startswith("WP") else None
 

@@ -215,7 +215,7 @@ def remember_first_use(git_dir: str | None, place: str, stated: Protections) -> 
     if git_dir is None:
         return
     accepted = read_accepted(git_dir, place)
-    if accepted is not None and _read_all(git_dir)[1]:
+    if accepted and _read_all(git_dir)[1]:
         return
     try:
         write_accepted(git_dir, place, resolve_protections(stated, accepted or DEFAULTS)[0])
@@ -260,7 +260,7 @@ def forget_accepted(git_dir: str | None, place: str) -> None:
     """
     accepted = read_accepted(git_dir, place)
     value, _ = _read_all(git_dir)
-    if git_dir is None or accepted is None or set(accepted.capture.values()) - {DEFAULT_CAPTURE}:
+    if git_dir is None or not accepted or set(accepted.capture.values()) - {DEFAULT_CAPTURE}:
         return
     if accepted._replace(trail=DEFAULTS.trail, capture={}) != DEFAULTS:
         return

@@ -89,7 +89,7 @@ def locate(start: str, home: str | None = None) -> Location:
             foreign = _find_foreign_owner(
                 here, *([kittify] if begins else []), *([git] if ends else [])
             )
-            if foreign is not None:
+            if foreign:
                 if here == first:
                     raise foreign
                 return _locate_outside_git(first, candidates)

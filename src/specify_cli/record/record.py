@@ -302,15 +302,15 @@ def fold_ends(entries: Sequence[Entry], ends: Iterable[Entry]) -> Record | None:
     for entry in ends:
         if entry.event == "completed":
             last, whole = entry, whole if entry.problems else entry
-        elif started is None:
+        elif not started:
             started = entry
-    if started is None:
+    if not started:
         return None
     closing = last if started.seal is None else whole
     return Record(
         started.fields,
         entries,
-        None if closing is None else closing.fields,
+        closing and closing.fields,
         started.seal is not None,
     )
 
@@ -462,7 +462,7 @@ def plan_append(data: bytes, invocation_id: str, at: str) -> AppendPlan | Refusa
     previous = data.rfind(b"\n", 0, end - 1) + 1
     last = open_line(data[previous : end - 1])
     tip = tip_of(last)
-    if tip is not None:
+    if tip:
         assert last.fields is not None
         if last.fields.get("invocation_id") != invocation_id:
             return Refusal("RECORD_DAMAGED", "its last line belongs to another invocation")
@@ -498,11 +498,7 @@ def plan_after_power_cut(data: bytes, invocation_id: str, at: str) -> AppendPlan
     for offset, raw in lines_in_force(data):
         line = open_line(raw)
         line_tip = tip_of(line)
-        if (
-            line_tip is None
-            or line.fields is None
-            or not _is_next_of(line.fields, tip, invocation_id)
-        ):
+        if not line_tip or line.fields is None or not _is_next_of(line.fields, tip, invocation_id):
             break
         tip, end = line_tip, offset + len(raw) + 1
     rest = data[end:]
@@ -532,7 +528,7 @@ def _plan_after(tip: Tip, tail: bytes, invocation_id: str, at: str) -> AppendPla
     candidate = open_line(tail)
     adopted = tip_of(candidate)
     if (
-        adopted is not None
+        adopted
         and candidate.fields is not None
         and _is_next_of(candidate.fields, tip, invocation_id)
     ):
@@ -555,7 +551,7 @@ def _recover(tip: Tip, skipped: bytes, invocation_id: str, at: str) -> AppendPla
     """Return the plan that skips these bytes. The leading LF ends the torn line."""
     line = recovered_line(invocation_id, tip, skipped, at)
     recovered = tip_of(open_line(line[:-1]))
-    assert recovered is not None
+    assert recovered
     return AppendPlan(b"\n" + line, recovered, len(skipped))
 
 
@@ -575,7 +571,7 @@ def _plan_after_cut_recovery(
         previous = data.rfind(b"\n", 0, start - 1) + 1
         line = open_line(data[previous : start - 1])
         tip = tip_of(line)
-        if tip is not None:
+        if tip:
             break
         start = previous
     else:
@@ -589,7 +585,7 @@ def _plan_after_cut_recovery(
         whole = skips(open_line(segment), tip, len(skipped), sha256(skipped).hexdigest())
         if index == len(segments) - 1 and whole:
             adopted = tip_of(open_line(segment))
-            assert adopted is not None
+            assert adopted
             return AppendPlan(b"\n", adopted, len(skipped))
         if not _is_cut_recovery(segment, invocation_id, tip, skipped):
             return refusal

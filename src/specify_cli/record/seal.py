@@ -237,7 +237,7 @@ def open_line(raw: bytes, codec: Codec | None = None) -> Line:
     on.
     """
     whole = _open_whole(raw, codec or _STANDARD)
-    return whole if whole is not None else _diagnose(raw)
+    return whole or _diagnose(raw)
 
 
 def open_again(raw: bytes, seal: str, codec: Codec | None) -> Line | None:

@@ -285,4 +285,4 @@ def _get_key(fields: Fields) -> tuple[str, int]:
 
 def _describe_step(key: tuple[str, int] | None) -> dict[str, object] | None:
     """Return the JSON form of a step."""
-    return None if key is None else {"step": key[0], "ordinal": key[1]}
+    return key and {"step": key[0], "ordinal": key[1]}

@@ -356,7 +356,7 @@ class _Walk(Contents):
                 if key not in fields or (key == "seq" and seq is None):
                     self.add_finding("MISSING_FIELD", seq, offset, key)
         time = fields.get(time_key, _A_TIME)
-        if type(time) is not str or self.match_time(time) is None:
+        if type(time) is not str or not self.match_time(time):
             self.add_finding("INVALID_TIME", seq, offset, f"{time_key} is {spell(time)}")
         stated = fields.get("v")
         if type(stated) is int and stated == self.version:

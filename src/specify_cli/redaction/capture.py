@@ -116,7 +116,7 @@ def apply_mode(
     data = text.encode()
     if rank == 1:
         fields: dict[str, object] = {f"{name}_size": len(data)}
-        if key is not None:
+        if key:
             import hmac  # for capture mode `hash`
 
             digest = hmac.new(key.secret, data, sha256).hexdigest()

@@ -62,7 +62,7 @@ def _find_private_keys(
                     body += 1
                 if end_mark != -1 and end_mark < body:
                     next_end = compiled("--- ?END").search(text, body)
-                    end_mark = -1 if next_end is None else next_end.start()
+                    end_mark = next_end.start() if next_end else -1
                 if begin_mark != -1 and begin_mark < body:
                     begin_mark = text.find("---BEGIN", body)
                 whole = (
@@ -72,11 +72,11 @@ def _find_private_keys(
                 )
                 if whole and compiled(r"[A-Za-z0-9+/=]{16}").search(text, body, end_mark):
                     finish = compiled(r"-{3} ?END[A-Z0-9 ]{0,48}-{0,8}").match(text, end_mark)
-                    step = finish.end() if finish is not None else end_mark
+                    step = finish.end() if finish else end_mark
                     spans.append((start, step))
                 else:
                     material = compiled(_KEY_LINES).match(text, body)
-                    if material is not None and compiled(r"[A-Za-z0-9+/=]{16}").search(
+                    if material and compiled(r"[A-Za-z0-9+/=]{16}").search(
                         text, body, material.end()
                     ):
                         spans.append((start, material.end()))
@@ -100,7 +100,7 @@ def _find_key_above(text: str, at: int) -> list[tuple[int, int]]:
     start, longest = end, 0
     while start > 0 and end - start < 65536:
         line = text.rfind("\n", max(0, start - 512), start) + 1
-        if compiled(_KEY_LINE).fullmatch(text, line, start) is None:
+        if not compiled(_KEY_LINE).fullmatch(text, line, start):
             break
         longest = max(longest, start - line)
         start = line - 1
@@ -173,9 +173,9 @@ def _find_url_passwords(
                     slashed
                 ).match(text, end_of_needle)
                 judge = "value"
-                if match is None:
+                if not match:
                     match, judge = compiled(bare).match(text, end_of_needle), "bearer"
-                if match is not None and JUDGES[judge](match[1], ids):
+                if match and JUDGES[judge](match[1], ids):
                     spans.append(match.span(1))
                     step = match.end()
             at = text.find(needle, step)
@@ -215,12 +215,12 @@ def _find_option_values(
                 if text[step : step + 1] in _OPTION_LETTERS
                 else None
             )
-            if option is None:
+            if not option:
                 at = text.find(needle, step)
                 continue
             for form in what_follows(option[0], text[max(0, at - 200) : at + 1]):
                 match = compiled(_AFTER_OPTION[form]).match(text, option.end())
-                if match is not None:
+                if match:
                     place = match.lastindex or 0
                     secret = match[place]
                     numbers = form == "pair" and secret.isdigit()  # as in docker run -u 1000:1000

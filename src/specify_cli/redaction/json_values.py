@@ -210,7 +210,7 @@ _WRITTEN = {value: word for word, value in _WORDS.items()}
 def _skip_space(text: str, at: int) -> int:
     """Return the place of the next sign that is no blank of JSON."""
     match = compiled(_SPACE).match(text, at)
-    return match.end() if match is not None else at
+    return match.end() if match else at
 
 
 def _read_string(text: str, at: int) -> tuple[str, int]:
@@ -238,7 +238,7 @@ def _read_scalar(text: str, at: int) -> tuple[object, int]:
     if text[at : at + 1] == '"':
         return _read_string(text, at)
     digits = compiled(_NUMBER).match(text, at)
-    if digits is not None:
+    if digits:
         read = _read_fraction if digits[2] or digits[3] else _read_integer
         return read(digits[0]), digits.end()
     for word, value in _WORDS.items():

@@ -113,13 +113,13 @@ def find_secret_values(
                     spans += find_inserted(text, at, ids, places)
                 if _is_lead(rest[:64] or "\0", text[max(0, at - 48) : at]):
                     secret = _find_secret_beside(text, at, end, ids)
-                    streak = streak + 1 if secret is None and at - last < 48 else 0
+                    streak = streak + 1 if not secret and at - last < 48 else 0
                     last = end
-                    if secret is not None:
+                    if secret:
                         spans += [secret, *_find_items(text, secret, ids)]
                     elif streak > _MOST_NAMES:
                         run = compiled(_REST).match(text, end)
-                        end = run.end() if run is not None else end
+                        end = run.end() if run else end
             at = folded.find(needle, end)
     return spans
 
@@ -214,7 +214,7 @@ def _find_assigned(
     """
     start, dashed, name, kind = found_name
     match = _find_assignment(text, start, end, dashed)
-    if match is None:
+    if not match:
         return None
     sep, begin = match["sep"], match.end()
     row = sep == "," == text[begin - 1] and _begins_line(text[max(0, start - 48) : end])
@@ -236,7 +236,7 @@ def _find_assigned(
         or (_is_tag(sep) and not _names_element(text, start, end))
         or (
             sep in ("|", "│", "┃")
-            and compiled(_IN_CELL).search(text[max(0, start - 40) : start]) is None
+            and not compiled(_IN_CELL).search(text[max(0, start - 40) : start])
         )
     ):
         return None
@@ -252,7 +252,7 @@ def _find_assigned(
             style = "shell"  # a person may have chosen what a shell is given
         return (begin, close) if value and is_secret(kind, value, ids, style) else None
     run = compiled(_RUN).match(text, begin)  # never closed: cut off, or longer than is looked at
-    value = "" if run is None else run[0].split("|")[0] if sep == "|" else run[0]
+    value = "" if not run else run[0].split("|")[0] if sep == "|" else run[0]
     if not value or not is_secret(kind, value, ids, "quoted"):
         return None
     return begin, _find_rest(text, begin + len(value))
@@ -279,7 +279,7 @@ def _find_loose(
     if text[start - 1 : start] in ("'", '"'):
         match = compiled(_REVERSED).search(text, max(0, start - 320), start)
     match = match or compiled(_LOOSE).match(text, end)
-    if match is None:
+    if not match:
         if " as " in text[max(0, start - 48) : start]:
             match = compiled(_USED_AS).search(text, max(0, start - 140), start)
     elif (
@@ -296,7 +296,7 @@ def _find_loose(
         )
     ):
         return None
-    if match is None:
+    if not match:
         return None
     value, at = match["value"].rstrip(".:"), match.start("value")
     is_value = is_secret(kind, value, ids, "prose" if at < start else "called") or (
@@ -335,12 +335,12 @@ def _find_items(text: str, first: tuple[int, int], ids: frozenset[str]) -> list[
     secrets, too; at most 200. Before them the piece that is joined to the secret."""
     spans = []
     more = compiled(_PIECE).match(text, first[1])
-    if more is not None and is_secret("password", more[1], ids, "cell"):
+    if more and is_secret("password", more[1], ids, "cell"):
         spans.append(more.span(1))
     if text[max(0, first[0] - 16) : first[0]].rstrip("\"'\\ ")[-1:] not in ("[", "-"):
         return spans
     at = first[1]
-    while len(spans) < 200 and (match := compiled(_ITEM).match(text, at)) is not None:
+    while len(spans) < 200 and (match := compiled(_ITEM).match(text, at)):
         if not is_secret("password", match[1], ids, "cell"):
             break
         spans.append(match.span(1))
@@ -352,7 +352,7 @@ def _find_assignment(text: str, start: int, end: int, dashed: bool) -> re.Match[
     """Return what stands between a name and its value; of an option or a setter, blanks are
     enough."""
     match = compiled(_ASSIGNED).match(text, end)
-    if match is not None and not (_is_verb(match["sep"]) and match["close"] not in ("", "`")):
+    if match and not (_is_verb(match["sep"]) and match["close"] not in ("", "`")):
         return match
     if text.endswith('name="', max(0, start - 6), start):
         return compiled(_FORM_FIELD).match(text, end)
@@ -363,7 +363,7 @@ def _find_assignment(text: str, start: int, end: int, dashed: bool) -> re.Match[
 def _find_rest(text: str, at: int) -> int:
     """Return the end of the run of signs that goes on at a place."""
     rest = compiled(_REST).match(text, at)
-    return rest.end() if rest is not None else at
+    return rest.end() if rest else at
 
 
 def _find_bare(
@@ -380,10 +380,10 @@ def _find_bare(
     start, dashed, name, kind = found_name
     sep, begin = match["sep"], match.end()
     run = compiled(_RUN).match(text, begin)
-    if run is None:
+    if not run:
         return None
     grouped = compiled(r"[a-z]{4}(?: [a-z]{4}){3}(?![\w-])").match(text, begin)
-    if grouped is not None and is_secret(kind, grouped[0], ids, "quoted"):
+    if grouped and is_secret(kind, grouped[0], ids, "quoted"):
         return grouped.span()
     value = run[0].split("|")[0] if sep == "|" else run[0]
     before = text[start - 1 : start]
@@ -452,7 +452,7 @@ def _find_closing(text: str, quote: str, begin: int) -> int:
         return text.find(quote, begin, begin + 4096)
     inside = rf"(?s:(?:\\.|(?!{quote})[^\\])*+){quote}"
     match = compiled(inside).match(text, begin, begin + 4096)
-    return -1 if match is None else match.end() - len(quote)
+    return match.end() - len(quote) if match else -1
 
 
 def _ends_line(text: str, at: int) -> bool:

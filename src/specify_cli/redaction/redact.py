@@ -158,7 +158,7 @@ def rule_set(user: Collection[tuple[str, str]], allow: Collection[str] = ()) -> 
         )
     rules = []
     for rule_id, pattern in sorted(user):
-        if compiled(r"[a-z0-9][a-z0-9-]{0,63}").fullmatch(rule_id) is None:
+        if not compiled(r"[a-z0-9][a-z0-9-]{0,63}").fullmatch(rule_id):
             raise RuleError(f"rule {rule_id!r}: an id is [a-z0-9][a-z0-9-]{{0,63}}")
         if rule_id in shipped.ids:
             raise RuleError(f"rule {rule_id}: this id is taken by a shipped rule")
@@ -315,8 +315,8 @@ def view_of(text: str) -> View:
     escapes = []
     if (
         any(sign in text for sign in _ESCAPES)
-        or ("%" in text and compiled(_OCTET).search(text) is not None)
-        or (not text.isascii() and compiled(_DISGUISE).search(text) is not None)
+        or ("%" in text and compiled(_OCTET).search(text))
+        or (not text.isascii() and compiled(_DISGUISE).search(text))
     ):
         for match in compiled(_ESCAPE).finditer(text):
             escapes.append((*match.span(), _read_escape(match)))
@@ -539,11 +539,9 @@ def _find_by_rule(place: int, view: View, rules: RuleSet) -> list[tuple[int, int
     spans = by_pattern(rule, view.text, view.folded, view.words, rules.ids)
     whole = view.unwrapped if rule.in_words else None
     for start, end in (
-        by_pattern(rule, whole.text, whole.folded, whole.words, rules.ids)
-        if whole is not None
-        else ()
+        by_pattern(rule, whole.text, whole.folded, whole.words, rules.ids) if whole else ()
     ):
-        first, last = whole.back(start, end) if whole is not None else (0, 0)
+        first, last = whole.back(start, end) if whole else (0, 0)
         if last - first > end - start:
             spans.append((first, last))
     return spans

@@ -89,7 +89,7 @@ class ShippedRules:
 
     def __getitem__(self, place: int) -> Rule:
         rule = self._made.get(place)
-        if rule is None:
+        if not rule:
             row = self._rows[place]
             pattern = row.get("pattern", "")
             for name, part in PARTS.items():
@@ -167,7 +167,7 @@ def by_pattern(
                 pattern = pattern or compiled(rule.pattern)
                 first = at - rule.back if rule.back else end_of_needle
                 match = pattern.match(where, first) if first >= 0 else None
-                if match is not None:
+                if match:
                     start, end = (
                         match.span(1)
                         if pattern.groups

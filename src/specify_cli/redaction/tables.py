@@ -28,7 +28,7 @@ def find_cells_below(
     if not _IN_NO_HEADER.isdisjoint(signs) or signs.isdisjoint(_BETWEEN_CELLS):
         return spans  # found before the pattern is compiled: JSON and source code, mostly
     header = compiled(_HEADER).fullmatch(text, line, stop)
-    if header is None:
+    if not header:
         return spans
     sign = next(sign for sign in _BETWEEN_CELLS if sign in header[0])
     kinds = [kind_of_name(name.strip(_FRAME)) for name in header[0].split(sign)]
@@ -45,7 +45,7 @@ def find_cells_below(
                     first = begin + cell.index(value)
                     spans.append((first, first + len(value)))
                 begin += len(cell) + 1
-        elif compiled(r"[-+|: =]{3,}").fullmatch(text, begin, max(begin, stop)) is None:
+        elif not compiled(r"[-+|: =]{3,}").fullmatch(text, begin, max(begin, stop)):
             break
     return spans
 
@@ -58,7 +58,7 @@ def find_inserted(
     spans: list[tuple[int, int]] = []
     begin = text.rfind("(", max(0, at - 2000), at)
     match = compiled(_COLUMNS).match(text, begin) if begin >= 0 else None
-    if match is None or -1 - len(text) - begin in places:
+    if not match or -1 - len(text) - begin in places:
         return spans
     places.add(-1 - len(text) - begin)  # beyond what lines of tables are noted as
     kinds = [kind_of_name(name.strip(_FRAME + "[]\n")) for name in match[1].split(",")]
@@ -66,7 +66,7 @@ def find_inserted(
     for number in range(200 * len(kinds)):
         cell = compiled(_SQL_VALUE).match(text, stop)
         last = number % len(kinds) == len(kinds) - 1
-        if cell is None or (cell[2] == ",") == last:
+        if not cell or (cell[2] == ",") == last:
             break  # another number of values than of columns, or no value that is known
         kind = kinds[number % len(kinds)]
         if kind and cell[1] and is_secret(kind, cell[1], ids, "cell"):

@@ -94,11 +94,7 @@ def verify_place(
         return report
     if others is None:
         index = Index(project.root)
-        others = [
-            other
-            for key in index.lookup(place.invocation_id)
-            if (other := index.place(key)) is not None
-        ]
+        others = [other for key in index.lookup(place.invocation_id) if (other := index.place(key))]
     annexes = list(annex_files(project.root, place.invocation_id))
     readable = [(path, data) for path, data in annexes if isinstance(data, bytes)]
     store = FileRecordStore(project.root)
@@ -350,7 +346,7 @@ def list_groups(root: str) -> list[tuple[Place, ...]]:
     """
     index = Index(root)
     return [
-        tuple(place for key in keys if (place := index.place(key)) is not None)
+        tuple(place for key in keys if (place := index.place(key)))
         for _, keys in itertools.groupby(index.reconcile(), key=lambda key: key.invocation_id)
     ]
 
@@ -429,7 +425,7 @@ def strays(project: Project) -> Iterator[Finding]:
     """
     for folder in (layout.RECORDS, layout.IMPORTED):
         for name in _list_folder(project.root, folder):
-            if name.endswith(".jsonl") and layout.parse_record_name(name) is None:
+            if name.endswith(".jsonl") and not layout.parse_record_name(name):
                 yield finding(
                     "NAME_MISMATCH",
                     f"{folder}/{name}",

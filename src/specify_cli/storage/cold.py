@@ -114,7 +114,7 @@ class Archive:
         it.
         """
         entry = self._find(table, make_key(table, key))
-        return None if entry is None else self._unpack_frame(key, *entry)
+        return entry and self._unpack_frame(key, *entry)
 
     def get(self, table: str, key: str) -> bytes:
         """Return the bytes of an entry that the archive lists.
@@ -138,7 +138,7 @@ class Archive:
         read.
         """
         entry = self._find("object", make_key("object", digest))
-        return None if entry is None else entry[2]
+        return entry and entry[2]
 
     def list_keys(self, table: str) -> list[str]:
         """Return the names of records and annexes, or the digests of objects, in order.
@@ -164,7 +164,7 @@ class Archive:
         StoredDataError COLD_DAMAGED at a name that neither a record nor annexes have."""
         for key in self.list_keys("record"):
             name = key.removeprefix(_IMPORTED)
-            if layout.parse_record_name(name) is not None:
+            if layout.parse_record_name(name):
                 yield layout.RECORDS if name == key else layout.IMPORTED, name
             elif not is_invocation_id(key.removeprefix(_ANNEXES)):
                 raise self._describe_damage(f"it names {key}")
@@ -289,7 +289,7 @@ def find_month(root: str, name: str, invocation_id: str) -> str | None:
     """
     archive = _open_month_of(root, invocation_id)
     for folder in (layout.RECORDS, layout.IMPORTED):
-        if archive is not None and archive.holds(name_record(folder, name)):
+        if archive and archive.holds(name_record(folder, name)):
             return layout.cold_folder(invocation_id, folder)
     return None
 
@@ -330,7 +330,7 @@ def read_annexes(root: str, invocation_id: str) -> dict[str, bytes]:
     is no archive or it holds none of them. Raises as `open_month` does.
     """
     archive = _open_month_of(root, invocation_id)
-    data = None if archive is None else archive.read("record", name_annexes(invocation_id))
+    data = archive and archive.read("record", name_annexes(invocation_id))
     return split_annexes(data or b"")
 
 

@@ -133,8 +133,8 @@ def withheld_by_policy(
     charter = [digests[path] for path in (CHARTER_MARKDOWN, CHARTER_YAML) if path in digests]
     for artifact in (*inputs.charter.sections, *inputs.artifacts):
         rules = (deciding(policy, artifact) for policy in strict_policies)
-        rule = next((rule for rule in rules if rule is not None and rule.action != "allow"), None)
-        if rule is not None:
+        rule = next((rule for rule in rules if rule and rule.action != "allow"), None)
+        if rule:
             why = f"policy: {rule.action} by rule {rule.id}: {artifact.uri}"
             kept_back = charter if artifact.origin == "charter" else [artifact.digest]
             if split_path(artifact.path)[0]:
@@ -191,7 +191,7 @@ def _load_profile(
 ) -> AgentProfile:
     """Return a profile by its digest: an entry of the bundle, else an object."""
     try:
-        if (shipped := _load_shipped(bundle.data).get(digest)) is not None:
+        if shipped := _load_shipped(bundle.data).get(digest):
             profile = shipped
         else:
             source = SourceFile(f"{profile_id}.agent.yaml", objects.get(digest), digest)

@@ -300,7 +300,7 @@ class Index:
 
         advice = "spec-kitty invocations reindex; "
         left = find_left_behind(self.root)
-        if not part and not left and next(self.newest(), None) is None:
+        if not part and not left and not next(self.newest(), None):
             return CallerError(
                 "INVOCATION_NOT_FOUND",
                 f"there is no record yet in {self.root}",
@@ -328,7 +328,7 @@ class Index:
         for key in self.newest():
             place = self.place(key)
             try:
-                if place is None or is_replay(FileRecordStore(self.root).head(place)):
+                if not place or is_replay(FileRecordStore(self.root).head(place)):
                     continue
             except (OSError, InvocationError):
                 continue  # the list names it on stderr and has no row of it
@@ -339,7 +339,7 @@ class Index:
 
     def _find_places(self, keys: Iterable[Key]) -> list[Place]:
         """Return the places of the records that still exist."""
-        return [place for key in keys if (place := self.place(key)) is not None]
+        return [place for key in keys if (place := self.place(key))]
 
     def place(self, key: Key) -> Place | None:
         """Return the place of a row's record; None if it is gone.
@@ -381,7 +381,7 @@ class Index:
         """
         for key in self.newest():
             place = self.place(key)
-            if place is not None:
+            if place:
                 yield place
 
     def reconcile(self) -> list[Key]:
@@ -396,7 +396,7 @@ class Index:
             {
                 Key(ids[1], ids[0] or "")
                 for name in listed.names
-                if (ids := layout.parse_record_name(name)) is not None
+                if (ids := layout.parse_record_name(name))
             }
         )
         data = "".join(key.line() for key in keys).encode("ascii")
@@ -517,7 +517,7 @@ class Index:
         for month in list_months(self.root):
             try:
                 archive = open_month(self.root, month)
-                names += [] if archive is None else [name for _, name in archive.list_records()]
+                names += [name for _, name in archive.list_records()] if archive else []
             except InvocationError as error:
                 self.problems.append(f"{layout.COLD}: {error}")
         return names
@@ -670,7 +670,7 @@ class Index:
                     if middle:
                         file.readline()
                     row = re.match(_LINE, file.readline())
-                    if row is not None and row.group(1).decode("ascii") < prefix:
+                    if row and row.group(1).decode("ascii") < prefix:
                         low = middle + 1
                     else:
                         high = middle
@@ -679,7 +679,7 @@ class Index:
                     file.readline()
                 for raw in file:
                     row = re.match(_LINE, raw)
-                    if row is None or not row.group(1).decode("ascii").startswith(prefix):
+                    if not row or not row.group(1).decode("ascii").startswith(prefix):
                         return
                     yield _make_key(row)
         except FileNotFoundError:

@@ -101,7 +101,7 @@ class FileObjectStore:
         for name in digests:
             data = self.get(name)
             state = tracked._find_object(name, data)
-            if state is None:
+            if not state:
                 contents[name] = data
             elif is_young(state):
                 young.add(name[:2])
@@ -122,7 +122,7 @@ class FileObjectStore:
         young = set(young)
         for name, data in name_blobs(blobs):
             state = self._find_object(name, data)
-            if state is None:
+            if not state:
                 absent[name] = data
             elif settle and is_young(state):
                 young.add(name[:2])
@@ -145,7 +145,7 @@ class FileObjectStore:
                 except FileExistsError:
                     # Either another writer was first, or the file of this name is not the object
                     # and is replaced.
-                    if self._find_object(name, absent[name]) is None:
+                    if not self._find_object(name, absent[name]):
                         durable.replace(fd, name[2:], absent[name], mode)
                         self.replaced.append(name)
             for fd in folders.values():
@@ -205,7 +205,7 @@ class FileObjectStore:
                 raise EnvironmentFault(
                     "OBJECT_MISSING", f"{path} cannot be read: {error.strerror}", f"ls -l {path}"
                 ) from error
-        if altered is None and os.path.lexists(f"{self.root}/{layout.COLD}"):
+        if not altered and os.path.lexists(f"{self.root}/{layout.COLD}"):
             from specify_cli.storage.cold import find_object  # for old months alone
 
             data = find_object(self.root, digest)

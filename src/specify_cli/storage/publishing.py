@@ -201,4 +201,4 @@ def find_unpublished(root: str, git_dir: str | None) -> list[str]:
     output = f"{ask_git(top, *words, trail)}\0{ask_git(top, 'ls-files', '-z', '--', trail)}"
     known = set(output.split("\0"))
     names = [layout.parse_record_name(os.path.basename(path)) for path in lost if path not in known]
-    return [name[1] for name in names if name is not None]
+    return [name[1] for name in names if name]

@@ -94,7 +94,7 @@ class Row(NamedTuple):
 
     def as_value(self) -> dict[str, object]:
         """Return the JSON shape `docs/schemas/invocation-row.json`."""
-        return self._asdict() | {"spent": None if self.spent is None else self.spent._asdict()}
+        return self._asdict() | {"spent": self.spent and self.spent._asdict()}
 
 
 class Filters(NamedTuple):
@@ -190,7 +190,7 @@ def list_invocations(project: Project, filters: Filters, limit: int) -> Listing:
             unread += 1
             continue
         place = index.place(key)
-        if place is None:
+        if not place:
             problems.append(f"{key.invocation_id}: it was there a moment ago and is gone")
             continue
         try:
@@ -198,7 +198,7 @@ def list_invocations(project: Project, filters: Filters, limit: int) -> Listing:
         except (OSError, InvocationError) as error:
             problems.append(f"{place.path}: {say_failure(error)}")
             continue
-        if row is None:
+        if not row:
             problems.append(tell_unstarted(project.root, place))
         elif filters.accept(row):
             rows.append(row)
@@ -271,7 +271,7 @@ def has_failed_tests(project: Project, row: Row) -> bool:
     folder, _, name = row.path.rpartition("/")
     try:
         record = read_record(project.root, Place(folder, name, row.invocation_id, row.profile_id))
-        if record is None:
+        if not record:
             return False
         commands = read_test_commands(project.root, record.started)
         lines = [*fields_of(record), *annex_events(project.root, row.invocation_id)]
@@ -307,7 +307,7 @@ def _find_moment(text: str, now: datetime, zone: tzinfo | None) -> datetime:
     The local zone is read only where it is needed, because TZ may name no valid zone.
     """
     ago = re.fullmatch(r"([0-9]{1,6}) ?([mhdw])(?:in)?(?: ago)?", text)
-    if ago is not None:
+    if ago:
         return now - timedelta(minutes=int(ago[1]) * _MINUTES[ago[2]])
     if text in ("today", "yesterday"):
         # The zone is looked up again below, because yesterday can have had another offset.
@@ -355,7 +355,7 @@ def read_row(root: str, place: Place) -> Row | None:
     reads a record, and `verify` is there for the rest.
     """
     record = _read_its_ends(root, place)
-    return None if record is None else _make_row(record, place)
+    return record and _make_row(record, place)
 
 
 def _read_its_ends(root: str, place: Place) -> Record | None:
@@ -397,7 +397,7 @@ def _read_older(root: str, place: Place) -> Record | None:
     """Return a record whose file has a name of older writers. If an older writer wrote it, its
     mission and work package are added to `started` (docs/format.md §9)."""
     record = fold(read_whole(root, place))
-    if record is None or record.sealed:
+    if not record or record.sealed:
         return record
     work = find_older_work([record.started, *fields_of(record)], root)
     parts = {"mission": work.mission, "work_package": work.packages}
@@ -540,7 +540,7 @@ def tell_above(project: Project, started: Fields) -> str:
         record = read_record(project.root, Index(project.root).resolve(above))
     except (OSError, InvocationError):
         return ""
-    return "" if record is None else tell_before(started, fields_of(record))
+    return tell_before(started, fields_of(record)) if record else ""
 
 
 def view_invocation(project: Project, invocation_id: str) -> dict[str, object]:
@@ -591,7 +591,7 @@ def view_invocation(project: Project, invocation_id: str) -> dict[str, object]:
         ],
         "not_seen": list_unseen(started, lines),
         "usage": [row._asdict() for row in used],
-        "witnesses": None if evidence is None else evidence._asdict(),
+        "witnesses": evidence and evidence._asdict(),
         "findings": [item.as_value() for item in report.findings],
     }
 

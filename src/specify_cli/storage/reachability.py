@@ -94,7 +94,7 @@ class Reach:
         if field not in _SHARED:
             return self._read(digest, field)
         inspection = self._inspections.get((digest, field))
-        if inspection is None:
+        if not inspection:
             if len(self._inspections) >= _REMEMBERED:
                 self._inspections.clear()
             inspection = self._inspections[digest, field] = self._read(digest, field)

@@ -257,7 +257,7 @@ def keep(root: str, paths: Sequence[str]) -> None:
 
 def require_started(root: str, record: Record | None, place: Place) -> Record:
     """Return a record whose first line can be read. Raises as `describe_unstarted` says."""
-    if record is None:
+    if not record:
         raise describe_unstarted(root, place)
     return record
 
@@ -719,13 +719,13 @@ class RecordWriter:
         fd, place = self._file, self.place
         size = os.fstat(fd).st_size
         # A record that ends where this writer's last line ended still ends with that line.
-        if self._tip is not None and size == self.size:
+        if self._tip and size == self.size:
             return AppendPlan(b"", self._tip, 0)
         if durable.holds(fd, b"\0", max(0, size - _UNSYNCED)):
             cut = plan_after_power_cut(durable.read_all(fd), place.invocation_id, at)
             if isinstance(cut, Refusal):
                 raise refused(place, cut)
-            if cut is not None:
+            if cut:
                 return cut
         refusal = Refusal("RECORD_DAMAGED", "no complete line")
         for reach in (_LINE_WINDOW, _WINDOW, size):
@@ -833,7 +833,7 @@ def places(root: str, folders: Sequence[str]) -> Iterator[Place]:
             with os.scandir(f"{root}/{folder}") as entries:
                 for entry in entries:
                     ids = layout.parse_record_name(entry.name)
-                    if ids is not None:
+                    if ids:
                         yield Place(folder, entry.name, ids[1], ids[0])
         except (FileNotFoundError, NotADirectoryError):
             continue

@@ -104,7 +104,7 @@ def parse_plain(argv: list[str]) -> tuple[Command, Values] | None:
     `argv` are the words after the program's name. Nothing is printed and nothing raised.
     """
     matched = find_command(argv)
-    if matched is None:
+    if not matched:
         return None
     command, words = matched
     options = {

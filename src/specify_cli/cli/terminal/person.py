@@ -77,7 +77,7 @@ def read_ancestors() -> Iterator[Sequence[str]]:
         if pid <= 1:
             return
         process = _read_process(pid)
-        if process is None:
+        if not process:
             return
         pid, argv = process
         yield argv
@@ -114,5 +114,5 @@ def _ask_ps(pid: int) -> tuple[int, Sequence[str]] | None:
         return None
     # `comm` is the whole path on macOS, and the name alone on Linux.
     match = re.match(rf"(.*?{re.escape(program)})(?:\s(.*))?$", line, re.S)
-    argv = line.split() if match is None else [match[1], *(match[2] or "").split()]
+    argv = [match[1], *(match[2] or "").split()] if match else line.split()
     return (int(parent), argv) if parent.isdigit() else None

@@ -142,7 +142,7 @@ def local_time(moment: str | None) -> str:
     """Return a moment as local time with minutes; with the day if it is not today, and the year if
     it is not this one."""
     there = read_local(moment)
-    if there is None:
+    if not there:
         return one_line(moment or "", 16)
     now = datetime.now()
     if there.date() == now.date():

@@ -36,7 +36,7 @@ def render_story(
     if story.before:
         yield f"  earlier in this turn: {one_line(story.before, 400)}"
     began = read_local(story.asked.at)
-    day = None if began is None else began.date()
+    day = began and began.date()
     for part in story.done:
         yield from _render_part(part, "  ", full, day)
     if not story.done:
@@ -210,7 +210,7 @@ def describe_span(millis: int | None) -> str:
 def local_clock(moment: str | None, day: date | None = None) -> str:
     """Return a recorded moment as the local time of day, with its date if that is not `day`."""
     there = read_local(moment)
-    if there is None:
+    if not there:
         return "        "
     return there.strftime("%H:%M:%S" if day in (None, there.date()) else "%m-%d %H:%M:%S")
 

@@ -167,7 +167,7 @@ class RecordCallbacks(BaseCallbackHandler):
 
     def _find_step(self, parent: UUID | None) -> Step | None:
         """Return the step of the node a call is made in, however deep."""
-        while parent is not None:
+        while parent:
             step = self._observer.find_step(parent)
             if step is not None:
                 return step

@@ -37,7 +37,7 @@ class Observer:
     """
 
     def __init__(self, run: Run) -> None:
-        if run.history is not None:
+        if run.history:
             refusal = CallerError(
                 "NOT_RESUMABLE",
                 f"{run.invocation_id} goes on from its record, and this framework decides "
@@ -117,7 +117,7 @@ class Observer:
         begun. `status` is how a tool ended where the error does not say it, `took` the milliseconds
         where they are known otherwise."""
         begun = self._begun.get(key)
-        if begun is None:
+        if not begun:
             return
         if error is not None:
             answer = error if isinstance(error, str) else name_error(error)
@@ -137,7 +137,7 @@ class Observer:
             outcome |= {"tokens": tokens} if tokens else {}
         payload = {**begun.payload, **outcome, "duration_ms": took}
         with self._run.lock:  # until it is written the call is open
-            if self._begun.pop(key, None) is not None:
+            if self._begun.pop(key, None):
                 self._run.record(begun.event, payload, step=begun.step)
 
 

@@ -64,7 +64,7 @@ class RecordSpans(SpanProcessor):
         error = None
         if span.status.status_code is StatusCode.ERROR:
             error = span.status.description or str(attributes.get("error.type") or "error")
-        step = None if span.parent is None else self._observer.find_step(span.parent.span_id)
+        step = span.parent and self._observer.find_step(span.parent.span_id)
         if operation in _AGENTS:
             failure = None if error is None else RuntimeError(error)
             answer = parse_text(attributes.get("gen_ai.output.messages"))

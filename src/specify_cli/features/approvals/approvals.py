@@ -109,7 +109,7 @@ def say_unproven(counts: Mapping[str, int], signers: Signers | None) -> Iterator
     `counts` has the numbers of APPROVAL_FACTS.
     """
     approvals, unsigned, untouched = (counts[name] for name in APPROVAL_FACTS)
-    if approvals > unsigned and signers is None:
+    if approvals > unsigned and not signers:
         signed = count(approvals - unsigned, "approval")
         yield f"who gave {signed} (--allowed-signers says whose keys count)"
     if unsigned:
@@ -130,10 +130,10 @@ def check_approvals(report: RecordReport, root: str, signers: Signers | None) ->
         return report
     with open(os.path.join(root, report.file), "rb") as file:
         record = fold(file.read())
-    if record is None:
+    if not record:
         return report
     judged = list(judge_approvals(list(record.entries), signers))
-    wrong = [finding for item in judged if (finding := item.describe(report.file)) is not None]
+    wrong = [finding for item in judged if (finding := item.describe(report.file))]
     untouched = sum(
         item.signed and not was_touched(str(item.fields.get("signature"))) for item in judged
     )
@@ -172,17 +172,13 @@ def _judge_place(
     entry: Entry, entries: list[Entry], subject: Entry | None
 ) -> tuple[str | None, str]:
     """Return the code and detail of what speaks against an approval, its signature aside."""
-    if subject is not None and is_stand_in(subject.fields):
+    if subject and is_stand_in(subject.fields):
         return None, ""  # a safe export withholds the line; its seal stands there still
     fields, refers_to = entry.fields, str(entry.fields.get("refers_to"))
     lost = set(erased_members(fields))
     if lost & _PLACED:
         return None, ""  # what is left says too little
-    if (
-        subject is None
-        or subject.event != _SUBJECTS.get(refers_to)
-        or subject.offset >= entry.offset
-    ):
+    if not subject or subject.event != _SUBJECTS.get(refers_to) or subject.offset >= entry.offset:
         return "APPROVAL_INVALID", "the line it is for is not before it"
     gone = set(erased_members(subject.fields))
     if "by" in gone:
@@ -204,7 +200,7 @@ def _judge_place(
         )
     end = find_end(entries, subject) if refers_to == "call" else None
     ran = end is not None and end.fields.get("status", "ok") in _RAN
-    if end is None or not ran:
+    if not end or not ran:
         return None, ""
     if end.offset < entry.offset:
         return "APPROVAL_INVALID", "the call had ended before it"
@@ -223,7 +219,7 @@ def _judge_place(
 def _is_signed(fields: Mapping[str, object], signers: Signers | None) -> bool:
     """Return whether nothing speaks against a signature: that of an allowed signer, or without
     signers of any key."""
-    if signers is None:
+    if not signers:
         return (
             holds_by_itself(str(fields.get("signature", "")), NAMESPACE, make_statement(fields))
             is not False

@@ -64,13 +64,13 @@ def approve(
             "ALREADY_COMPLETED", f"{place.invocation_id} is closed", "approve before the work ends"
         )
     subject = find_subject(record.entries, wish.refers_to, wish.name)
-    if subject is None:
+    if not subject:
         raise CallerError(
             "INVALID_VALUE",
             f"{place.invocation_id} holds no {wish.refers_to} {wish.name}",
             f"spec-kitty invocations show {place.invocation_id}",
         )
-    if wish.refers_to == "call" and find_end(record.entries, subject) is not None:
+    if wish.refers_to == "call" and find_end(record.entries, subject):
         raise CallerError(
             "APPROVAL_REFUSED", f"the call {wish.name} has ended", "it is decided on before it runs"
         )

@@ -52,7 +52,7 @@ def _find_unsigned(root: str, invocation_id: str, signers: Signers | None) -> It
 
 def _is_signed(fields: Mapping[str, object], signers: Signers | None) -> bool:
     signature, text = str(fields.get("signature", "")), make_order_statement(fields)
-    if signers is None:
+    if not signers:
         claimed = fields.get("identity") != "ssh"
         return claimed or holds_by_itself(signature, NAMESPACE, text) is not False
     at = "".join(filter(str.isdecimal, str(fields.get("at"))[:19]))

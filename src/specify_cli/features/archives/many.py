@@ -80,10 +80,10 @@ def _archive_items(folder: str, safe: bool, items: Iterable[Item]) -> Iterator[l
             rows = []
             try:
                 for root, places, failure in iter_opened(item):
-                    if failure is not None:
+                    if failure:
                         rows += _fail(Item(source, places), *failure)
                         continue
-                    if leaving is None or leaving.project.root != root:
+                    if not leaving or leaving.project.root != root:
                         project = load_project(root, lenient=True)[0]
                         leaving = Leaving(project, safe=safe or project.config.is_sealed)
                     ids = sorted({place.invocation_id for place in places})
@@ -104,7 +104,7 @@ def _archive_one(
         if os.path.lexists(path):
             # of a worker or a run that was killed
             there = None if safe else _find_whole(project, invocation_id, path)
-            if there is not None:
+            if there:
                 return Archived(source.name, invocation_id, name, *there)
             os.unlink(path)
         done = export(project, [invocation_id], path, safe=safe, leaving=leaving)

@@ -20,14 +20,14 @@ def capsule(values: Values) -> int:
         filled = filling.fill_capsule(project, tell)
     state = filling.Capsule(filled, filling.check_capsule(project) if values["check"] else None)
     write_answer(values, state, _render(state))
-    return 1 if state.parity is not None and not state.parity.match else 0
+    return 1 if state.parity and not state.parity.match else 0
 
 
 def _render(state: filling.Capsule) -> Iterator[str]:
     filled, parity = state
     amount = f"{count(filled.events, 'event')} of {count(filled.records, 'record')}"
     yield f"{amount} in {filled.folder}; {filled.added} of them came now"
-    if parity is None:
+    if not parity:
         return
     unlike = len(parity.different_records)
     yield f"bytes: {filled.records - unlike} of {count(filled.records, 'record')} are the same"

@@ -49,7 +49,7 @@ def synthesize(values: Values) -> int:
     # What is only shown needs nobody's answer.
     asks = not values["defaults"] and (not values["dry_run"] or is_at_terminal())
     person = Person() if asks else None
-    if person is not None and not is_at_terminal():
+    if person and not is_at_terminal():
         raise CallerError(
             "INVALID_VALUE",
             "stdin is not a terminal, so there is nobody to ask",
@@ -57,7 +57,7 @@ def synthesize(values: Values) -> int:
         )
     root, _ = find_root(shell.here(), shell.home())
     answers, _, drafts, notes = plan_charter(root, person)
-    if not values["json"] or person is not None:
+    if not values["json"] or person:
         _show_preview(drafts, to_people=bool(values["json"]))
     # What may be written is.
     chosen = set() if values["dry_run"] else _ask_which(drafts, person, force=bool(values["force"]))
@@ -120,7 +120,7 @@ def plan_charter(root: str, person: Person | None = None) -> Plan:
         ),
     )
     answers = proposals(surveyed)
-    if person is not None:
+    if person:
         answers = _run_interview(person, answers, root)
     files = plan(surveyed, answers, shipped=ProfileRegistry(root).all(), existing=existing)
     drafts, notes = plan_drafts(root, files, facts)

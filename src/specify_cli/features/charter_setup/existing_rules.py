@@ -99,9 +99,9 @@ def read_rule_files(root: str) -> tuple[RuleFile, ...]:
             if os.path.realpath(f"{root}/{path}") not in known - {f"{root}/{path}"}:
                 files.append(RuleFile(path, "", f"not read: {error.problem.reason}"))
             continue
-        if source is not None and sum(bool(file.text) for file in files) >= _MAX_FILES:
+        if source and sum(bool(file.text) for file in files) >= _MAX_FILES:
             files.append(RuleFile(path, "", f"not read: {_MAX_FILES} such files are read"))
-        elif source is not None:
+        elif source:
             masked = redact(source.data.decode("utf-8", "replace"), shipped_rule_set())
             note = "what looks like a secret in it is masked in the charter; remove and revoke it"
             notes = [note] if masked.counts else []
@@ -154,7 +154,7 @@ def find_test_command(files: Iterable[RuleFile], line: str) -> str:
     """Return how the first of these files that runs the tests runs them, where that takes another
     program than a proposed line (`uv run pytest -q`) does, else nothing."""
     proposed = _RUN_OF_TESTS.match(line)
-    if proposed is None:
+    if not proposed:
         return ""
     for file in files:
         runs = [
@@ -214,8 +214,8 @@ def _follow_fences(text: str) -> Iterator[tuple[str, str, str]]:
 def _find_files(file: RuleFile) -> str:
     """Return the patterns of the files that a rule file says it is for."""
     front = _FRONT.match(_normalise(file.text))
-    said = None if front is None else _FILES.search(front[1])
-    patterns = [] if said is None else re.findall(r"[^\s,\"'\[\]<>]+", said[1].replace("- ", ""))
+    said = front and _FILES.search(front[1])
+    patterns = re.findall(r"[^\s,\"'\[\]<>]+", said[1].replace("- ", "")) if said else []
     files = _UNSEEN.sub("", ", ".join(patterns))[:80]
     return "" if files in _ALL_FILES else files
 

@@ -109,7 +109,7 @@ def _drop_unroutable(
 ) -> tuple[tuple[PlannedFile, ...], list[str]]:
     """Leave out a profile that would take the place of another, or give a request two answers."""
     mine = next((file for file in files if file.path == PROFILE), None)
-    if mine is None:
+    if not mine:
         return files, []
     others = [p for p in ProfileRegistry(root).all() if p.profile_id != PROFILE_ID]
     # A sentinel is no agent: nothing is routed to it.
@@ -151,7 +151,7 @@ def _compare_with_file(root: str, file: PlannedFile) -> Draft:
         raise StoredDataError(
             code, f"{problem.path}: {problem.reason}; nothing was written", problem.repair
         ) from error
-    if source is None:
+    if not source:
         return Draft(file.path, file.data, None, "new")
     state = "unchanged" if source.data == file.data else "different"
     return Draft(file.path, file.data, source.data, state)

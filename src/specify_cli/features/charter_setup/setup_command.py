@@ -76,7 +76,7 @@ def setup(values: Values) -> int:
         write_answer(values, foreseen, render_foreseen(foreseen))
         return 0
     person = None if values["yes"] else Person()
-    if person is not None and not is_at_terminal():
+    if person and not is_at_terminal():
         raise CallerError(
             "INVALID_VALUE",
             "stdin is not a terminal, so there is nobody to ask",
@@ -85,7 +85,7 @@ def setup(values: Values) -> int:
 
     def agrees(part: str, question: str, *, default: bool = True) -> bool:
         return part not in skip and (
-            default if person is None else person.agrees(question, default=default)
+            person.agrees(question, default=default) if person else default
         )
 
     for line in render_foreseen(foreseen):

@@ -387,7 +387,7 @@ def _find_command(repository: Repository, program: str) -> str:
     line = re.compile(rf"{before}({program}(?: [\w./-]+)*)[ \t]*$", re.M)
     for path in ("Makefile", "justfile", "Justfile", *_find_ci(repository)):
         match = line.search(repository.text(path))
-        if match is not None and match[1] != program:
+        if match and match[1] != program:
             return match[1]
     return ""
 
@@ -505,7 +505,7 @@ def _read_compose_file(repository: Repository) -> str:
         r"image:\s*[\"']?(?:[\w./-]*/)?(postg|mysql|mariadb)",
         "\n".join(map(repository.text, paths)),
     )
-    return "" if match is None else "PostgreSQL" if match[1] == "postg" else "MySQL"
+    return "" if not match else "PostgreSQL" if match[1] == "postg" else "MySQL"
 
 
 def _judge_ways_back(names: Iterable[str]) -> str:

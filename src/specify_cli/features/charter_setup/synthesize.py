@@ -106,7 +106,7 @@ def proposals(survey: Survey) -> Answers:
     tested = next((step.line for step in survey.steps if step.purpose == "test"), "")
     forbidden = [
         *_TEXTS["forbidden"],
-        *(_TEXTS["forbidden_with_data"] if survey.data is not None else ()),
+        *(_TEXTS["forbidden_with_data"] if survey.data else ()),
     ]
     return Answers(
         languages=survey.languages,
@@ -153,11 +153,7 @@ def problem_of_answer(question: Question, text: str) -> str:
             f"{line!r} is no answer to this question; Enter takes the proposal, `{NOTHING}` "
             "means there is none."
         )
-    if (
-        question.field == "test_command"
-        and line not in ("", NOTHING)
-        and _PROGRAM.match(line) is None
-    ):
+    if question.field == "test_command" and line not in ("", NOTHING) and not _PROGRAM.match(line):
         return f"{line!r} does not begin with the name of a program, so nobody could run it."
     if (
         question.field == "languages"

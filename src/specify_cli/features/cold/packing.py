@@ -122,7 +122,7 @@ def survey(project: Project, now: int) -> list[Month]:
     beside, months = _list_beside(project), list[Month]()
     for month, of in sorted(loose.items()):
         archive = open_month(root, month)
-        packed = [] if archive is None else [name[-32:-6] for _, name in archive.list_records()]
+        packed = [name[-32:-6] for _, name in archive.list_records()] if archive else []
         months.append(
             Month(
                 month,
@@ -130,7 +130,7 @@ def survey(project: Project, now: int) -> list[Month]:
                 tuple(sorted(beside.intersection(packed))),
                 sum(os.lstat(f"{root}/{place.path}").st_size for place in of),
                 len(packed),
-                os.stat(archive.path).st_size if archive is not None else 0,
+                os.stat(archive.path).st_size if archive else 0,
                 month < current,
             )
         )
@@ -208,7 +208,7 @@ def _pack_month(project: Project, month: Month, of: _Sorted) -> PackedMonth:
     )
     _write_archive(root, month.month, _collect(root, month.month, records, annexed, names))
     archive = open_month(root, month.month)
-    assert archive is not None
+    assert archive
     _remove_files(root, files, archive)
     _remove_objects(root, objects, names)
     return PackedMonth(
@@ -298,7 +298,7 @@ def _collect(
         "object": {name: partial(object_store.get, name) for name in objects},
     }
     before = open_month(root, month)
-    if before is None:
+    if not before:
         return tables
     for table, items in tables.items():
         for key in before.list_keys(table):
@@ -428,7 +428,7 @@ def unpack_month(project: Project, month: str) -> int:
     root, trail = project.root, project.config.trail
     with _lock(root):
         archive = open_month(root, month)
-        if archive is None:
+        if not archive:
             raise CallerError(
                 "COLD_REFUSED", f"there is no archive of {month}", "spec-kitty cold status"
             )

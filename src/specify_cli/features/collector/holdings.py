@@ -98,7 +98,7 @@ def read_record(body: bytes, invocation_id: str) -> RecordPiece:
     name, lines, annexes = value["name"], value["lines"], value["annexes"]
     named = layout.parse_record_name(name) if isinstance(name, str) else None
     if (
-        named is None
+        not named
         or named[1] != invocation_id
         or not isinstance(lines, str)
         or not is_text_map(annexes)
@@ -161,7 +161,7 @@ def check_record(body: str) -> RecordReport:
     file = f"{layout.IMPORTED}/{name}" if value.get("kind") == IMPORTED else name
     report = verify_record(io.BytesIO(data), file=file, name_ids=ids, withheld=True)
     annexes = [(file, text.encode()) for file, text in sorted(value["annexes"].items())]
-    report = add_annexes(report, "" if ids is None else ids[1], annexes)
+    report = add_annexes(report, ids[1] if ids else "", annexes)
     read = [open_line(data.removesuffix(b"\n")) for _, data in annexes]
     sealed = {line.seal for line in read if "sealed" in (line.fields or {})}
     logged = tuple(seal for seal in report.trail.annexes if seal not in sealed)
@@ -380,7 +380,7 @@ def _say_unseen(logs: Sequence[StoredLog], seen: WitnessState, policy: Policy | 
     """Return in brackets why no witness proves that a log was not put back."""
     if not logs:
         return " (no log of them is here)"
-    if policy is not None:
+    if policy:
         return " (the witnesses of the policy have not cosigned all of it)"
     if seen.witness is None:
         return " (this collector is no witness)"
@@ -402,7 +402,7 @@ def view_log(log: StoredLog, seen: WitnessState, policy: Policy | None) -> LogVi
         for number, leaf in enumerate(leaves)
     )
     witnessed = max((one.size for one in cosigned), default=0)
-    if policy is not None:
+    if policy:
         witnessed = own.size if _is_cosigned(policy, own) else 0
     file = f"log {log.name}"
     checkpoints = (

@@ -93,7 +93,7 @@ def _read_body(storage: SqlStorage, project: str, invocation_id: str) -> str | N
 
 def read_seen(witness: Witness | None, origins: Iterable[str]) -> WitnessState:
     """Return what a witness has seen of some logs. Raises StorageError."""
-    if witness is None:
+    if not witness:
         return WitnessState()
     names, forked = sorted(origins), []
     for fork in witness.find_forks(names):
@@ -129,7 +129,7 @@ class Levels:
     def _find(self, row: ProjectRow) -> _JudgedProject:
         known = self._known.get(row.project_uuid)
         if (
-            known is not None
+            known
             and known.revision == row.revision
             and read_seen(self._witness, known.origins) == known.seen
         ):

@@ -35,7 +35,7 @@ def read_order(body: bytes, invocation_id: str, file: str) -> Order:
     value = parse_object(body, ("annex", "lines", "objects"))
     annex, lines, objects = value["annex"], value["lines"], value["objects"]
     if (
-        _FILE.fullmatch(file) is None
+        not _FILE.fullmatch(file)
         or not isinstance(annex, str)
         or not is_text_map(lines)
         or not (objects is None or is_digests(objects))

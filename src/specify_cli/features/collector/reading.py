@@ -142,7 +142,7 @@ class LedgerHolder(NamedTuple):
 def _find_place(report: RecordReport) -> Place:
     folder, _, name = report.file.rpartition("/")
     ids = layout.parse_record_name(name)
-    assert ids is not None  # it was judged when it came
+    assert ids  # it was judged when it came
     # Lines may be withheld where a record was imported, and nowhere else.
     withheld = any(item.code == "WITHHELD" for item in report.findings)
     return Place(folder or (layout.IMPORTED if withheld else layout.RECORDS), name, ids[1], ids[0])

@@ -246,7 +246,7 @@ def results(
     answers: list[tuple[Json, Problem | None]] = []
     for one in received:
         problem = one.problem
-        verdict = next(remaining) if problem is None else None
+        verdict = None if problem else next(remaining)
         if verdict == CONFLICT:
             problem = Problem(
                 "conflict", "an event with this key and other content came first, and stays"
@@ -256,7 +256,7 @@ def results(
                 "owned", "another client sent this invocation first, and it alone may add to it"
             )
         value: Json = {"id": one.id, "status": verdict}
-        if problem is not None:
+        if problem:
             value |= {"status": "refused", "problem": problem.as_value()}
         answers.append((value, problem))
     return answers
@@ -354,7 +354,7 @@ def _parse_bound(value: str, *, end_of_day: bool) -> str:
     """Return the least invocation id of a time; of a day its beginning, or the beginning of the
     next."""
     try:
-        if _DAY.match(value) is None:
+        if not _DAY.match(value):
             raise ValueError(value)
         moment = datetime.datetime.fromisoformat(value)
         if moment.tzinfo is None:

@@ -265,24 +265,24 @@ def project_of(event: Event) -> str:
 def row_of(started: StoredEvent | None, completed: StoredEvent | None) -> Row:
     """Return the row of an invocation from the phases that are stored."""
     first = started or completed
-    assert first is not None
-    payload = _get_member(started.event, "data", "payload") if started is not None else {}
+    assert first
+    payload = _get_member(started.event, "data", "payload") if started else {}
     actor = _get_member(payload, "actor")
-    extension = _get_extension(completed.event) if completed is not None else {}
+    extension = _get_extension(completed.event) if completed else {}
     return Row(
         project_of(first.event),
         str(first.event["subject"]),
-        OPEN if completed is None else CLOSED,
+        CLOSED if completed else OPEN,
         _get_beginning(payload.get("profile_slug")),
         _get_beginning(payload.get("action")),
-        None if started is None else _shorten(_get_extension(started.event).get("request_text")),
+        started and _shorten(_get_extension(started.event).get("request_text")),
         _get_beginning(actor.get("actor_id")),
         _get_beginning(actor.get("actor_type")),
         str(_get_extension(first.event)["level"]),
-        None if started is None else str(started.event["time"]),
-        None if completed is None else str(completed.event["time"]),
+        started and str(started.event["time"]),
+        completed and str(completed.event["time"]),
         _get_beginning(extension.get("outcome")),
-        min(stored.received_at for stored in (started, completed) if stored is not None),
+        min(stored.received_at for stored in (started, completed) if stored),
     )
 
 
@@ -333,7 +333,7 @@ def judge_record(
     closed = piece.report.status == CLOSED
     if piece.kind == LIVE and not phases.keys() >= ({STARTED, COMPLETED} if closed else {STARTED}):
         return UNKNOWN
-    owner = current.client if current is not None else client
+    owner = current.client if current else client
     newer = read_lines(piece.body)
     if phases:
         owner = min(phases.values(), key=lambda stored: stored.received_at).client
@@ -346,7 +346,7 @@ def judge_record(
     # The owner's Completed stated the seal of the last line, so whoever brings these bytes brings
     # the owner's record.
     pinned = is_whole(phases, piece.report)
-    if current is None or known is None:
+    if not current or not known:
         return STORED if client == owner or (pinned and not annexes) else OWNED
     older = read_lines(current.body)
     before = set(known.trail.annexes)
@@ -408,12 +408,12 @@ def judge_leaves(log: StoredLog | None, edge: str, piece: LogPiece, client: str)
     """
     frontier = decode_edge(edge)
     size = frontier.size
-    if log is not None and log.client != client:
+    if log and log.client != client:
         return Grown(OWNED, size, edge)
-    if log is not None and log.keys != piece.keys:
+    if log and log.keys != piece.keys:
         return Grown(CONFLICT, size, edge)
     checkpoint = read_state(piece.checkpoint)
-    if log is not None and checkpoint.size < size:
+    if log and checkpoint.size < size:
         same = compute_edge(log.leaves, checkpoint.size).root() == checkpoint.root
         return Grown(APART if same else CONFLICT, size, edge)
     if piece.start != size:
@@ -457,7 +457,7 @@ def decode_edge(text: str) -> Frontier:
 
 def get_digest(stored: StoredEvent | None) -> str:
     """Return the digest of an event that is stored; empty where none is."""
-    return "" if stored is None else compute_digest(canonical(stored.event))
+    return compute_digest(canonical(stored.event)) if stored else ""
 
 
 class Changes(NamedTuple):

@@ -129,7 +129,7 @@ class Tokens:
         token, stored_digest = rows[0] if rows else (None, "0" * len(digest))
         if (
             not hmac.compare_digest(stored_digest, digest)
-            or token is None
+            or not token
             or token.revoked_at is not None
         ):
             return None

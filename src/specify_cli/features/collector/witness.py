@@ -84,7 +84,7 @@ def parse_request(body: bytes) -> Request:
     head, blank, note = body.partition(b"\n\n")
     lines = head.decode("utf-8", "replace").split("\n")
     match = _OLD.fullmatch(lines.pop(0))
-    if match is None or not blank or len(lines) > _MAX_PROOF:
+    if not match or not blank or len(lines) > _MAX_PROOF:
         raise NoteError("expected an old size, at most 63 hashes, an empty line and a checkpoint")
     proof = tuple(decode(line, "a hash of the proof") for line in lines)
     if any(len(node) != 32 for node in proof):
@@ -96,7 +96,7 @@ def judge(state: State | None, request: Request) -> Answer | None:
     """Return why a checkpoint is not cosigned, in the order of tlog-witness; None where it may
     be."""
     new = request.checkpoint
-    if state is None:
+    if not state:
         return Answer(404, "this log is not known here\n")
     try:
         signed = [key for key in state.keys if signed_at(key, new) is not None]
@@ -170,7 +170,7 @@ class Witness:
         except NoteError as error:
             return Answer(400, f"{error}\n")
         named = _ORIGIN.fullmatch(keys[0].name)
-        if projects is not None and (named is None or named[1] not in projects | {_NO_PROJECT}):
+        if projects is not None and (not named or named[1] not in projects | {_NO_PROJECT}):
             return Answer(403, "this token is not for the project that the log names\n")
         text = "".join(f"{key}\n" for key in keys)
 
@@ -204,8 +204,8 @@ class Witness:
             transaction.run("UPDATE logs SET owner = owner WHERE origin = ?", (new.origin,))
             state = _read_state(transaction, new.origin)
             refused = judge(state, request)
-            old = None if state is None else state.checkpoint
-            if refused is None:
+            old = state and state.checkpoint
+            if not refused:
                 transaction.run("UPDATE logs SET note = ? WHERE origin = ?", (str(new), new.origin))
             # A log that was signed twice: one size with two roots, or no continuation.
             elif old is not None and (

@@ -134,7 +134,7 @@ def _read_tables(project: Project, place: Place) -> dict[str, list[Row]]:
     """Return the rows of a record that verifies. Raises InvocationError for another."""
     require_whole(verify_place(project, place), place)
     record = read_record(project.root, place)
-    entries = [] if record is None else record.entries
+    entries = record.entries if record else []
     lines = [entry.fields for entry in entries]
     annexes = annex_events(project.root, place.invocation_id)
     run = read_run(lines, annexes, entries[-1].seal if entries else None)

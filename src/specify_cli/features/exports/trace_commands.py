@@ -105,7 +105,7 @@ def _read(project: Project, place: Place, *, safe: bool) -> Run:
         data = b"".join(withhold_lines(data, Search(project.config.redaction), Withheld()))
         annexes = []
     record = fold(data)
-    entries = [] if record is None else record.entries
+    entries = record.entries if record else []
     lines, tip = [entry.fields for entry in entries], entries[-1].seal if entries else None
     return read_run(lines, annexes, tip, sum(1 for _ in stand_ins(data)))
 

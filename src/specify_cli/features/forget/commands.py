@@ -60,7 +60,7 @@ def forget(values: Values) -> int:
             f"an erasure that was cut short was finished: {erasing.carry_out(project, journal)}"
         )
     order = _read_order(project, values)
-    if query is not None:
+    if query:
         plan = finding.make_plan(project, query)
         return show_and_erase(project, plan, values, order, query.needles)
     plan, waiting = plan_pending(project)

@@ -273,7 +273,7 @@ def _rewrite(record: Journal) -> None:
                 # A writer that waits for the lock looks afterwards which file has the name.
                 durable.lock(fd, copy.place.path)
                 twin = done.get((state.st_dev, state.st_ino))
-                if twin is not None:
+                if twin:
                     _link_again(twin, folder, copy.place.name)
                     continue
                 data = durable.read_all(fd)

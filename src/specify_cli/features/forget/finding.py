@@ -143,7 +143,7 @@ def list_copies(project: Project) -> dict[str, list[Copy]]:
         packed = chain.from_iterable(archive.list_records() for archive in open_each(root))
         for folder, name in packed:
             ids = layout.parse_record_name(name)
-            if ids is not None and not os.path.lexists(f"{root}/{folder}/{name}"):
+            if ids and not os.path.lexists(f"{root}/{folder}/{name}"):
                 cold = Place(layout.cold_folder(ids[1], folder), name, ids[1], ids[0])
                 copies.setdefault(ids[1], []).append(Copy(root, cold))
     return copies
@@ -194,7 +194,7 @@ def make_plan(project: Project, query: Query) -> Plan:
         for invocation_id, files in sorted(copies.items())
         if query.invocation_id in (None, invocation_id)
     ]
-    records = [plan for plan in plans if plan is not None]
+    records = [plan for plan in plans if plan]
     plan = complete_plan(project, copies, records, objects, query.needles)
     holds = find_holds(project, query.of_subject)
     files = plan.files if query.key is None else (*plan.files, query.key)
@@ -351,7 +351,7 @@ def plan_records(
     """Return what goes of each of these records, by what is chosen of its lines."""
     reaches: dict[str, Reach] = {}
     plans = (_plan_record(copies[one], pick, frozenset(), reaches) for one, pick in choose.items())
-    return [plan for plan in plans if plan is not None]
+    return [plan for plan in plans if plan]
 
 
 def _find_objects(project: Project, needles: tuple[bytes, ...]) -> Iterator[str]:

@@ -117,7 +117,7 @@ def _check_hooks_off(project: Project, home: str | None) -> Iterator[Finding]:
     installed = find_installed(project.root, home)
     planted = lies_below(shutil.which("spec-kitty"), project.root)
     program = find_program(project.root) if installed or planted else None
-    if program is not None and program.warning is not None:
+    if program and program.warning is not None:
         yield Finding(
             "HOOK_PROGRAM",
             WARNING,

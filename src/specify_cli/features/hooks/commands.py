@@ -210,7 +210,7 @@ def change_hooks(
         fitted = fit_to_program(harness) if installing else harness
         place = settings_place(fitted, scope, root, home)
         try:
-            if place is None:
+            if not place:
                 raise CallerError(
                     "HARNESS_NOT_FOUND", "there is no home folder to keep settings in", "set HOME"
                 )

@@ -82,7 +82,7 @@ def append_directly(at: Site, call: HookInput) -> bool:
     nothing depends on where the run stands.
     """
     place = find_bound(at, call)
-    if place is None:
+    if not place:
         return False
     store = FileRecordStore(at.root)
     try:
@@ -130,7 +130,7 @@ def append_directly(at: Site, call: HookInput) -> bool:
         return [] if closed else [{**body, "at": at, **by} for body in (*first, *bodies)]
 
     tip = store.append(place, compose, rfc3339(millis), sync=any(item.durable for item in items))
-    if before is not None and is_tip_due(place.invocation_id, before, tip, ()):
+    if before and is_tip_due(place.invocation_id, before, tip, ()):
         _fix_tip(at, place)
     return not closed
 
@@ -147,7 +147,7 @@ def find_bound(at: Site, call: HookInput) -> Place | None:
     ):
         return None
     binding = next(list_bound(at, call), None)
-    return None if binding is None else binding.place
+    return binding and binding.place
 
 
 def list_bound(at: Site, call: HookInput) -> Iterator[Binding]:
@@ -171,7 +171,7 @@ def find_earlier(at: Site, invocation_id: str, call: HookInput) -> str | None:
     # an equal call can have its name, but for one that closes a record
     is_distinct = not call.starts_record_command and not call.call_id_is_synthetic
     for binding in list_bound(at, call):
-        if binding.invocation_id == invocation_id or binding.place is None:
+        if binding.invocation_id == invocation_id or not binding.place:
             continue
         try:
             record_file = FileRecordStore(at.root).hold(binding.place)
@@ -286,7 +286,7 @@ def key_stand_in(bare: str, session: str, git_dir: str | None) -> str:
     import hmac  # for harnesses that name no call
 
     key = digest_key(git_dir)
-    secret = key.secret if key is not None else session.encode("utf-8", "replace")
+    secret = key.secret if key else session.encode("utf-8", "replace")
     return hmac.new(secret, bare.encode("ascii"), sha256).hexdigest()[:16]
 
 

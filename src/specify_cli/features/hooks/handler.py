@@ -93,7 +93,7 @@ def run_hook(
             session = find_session(at.root, harness, call.subagent, call.parent_agent)
             call = call._replace(session_id=session)
             at = find_site(harness, call, (cwd, project), home)
-        if at is None:
+        if not at:
             return
         if not call.hook_event:
             raise _refuse_payload(data)
@@ -119,7 +119,7 @@ def run_hook(
     except BaseException as error:
         # A harness of another package fails before its payload says where it belongs.
         at = at or find_site(harness, NOTHING, (cwd, project), home)
-        if at is not None:
+        if at:
             from specify_cli.features.hooks.losses import note_failure  # rare, and as heavy
 
             note_failure(at, error)
@@ -240,7 +240,7 @@ def _key_stand_ins(call: HookInput, git_dir: str | None) -> HookInput:
     """
     first = call.events[0]
     named = _STAND_IN.fullmatch(str(first.payload.get("call_id", first.call_id)))
-    if named is None or (named[1] or "") != first.tool[:64] or named[0] == call.subagent:
+    if not named or (named[1] or "") != first.tool[:64] or named[0] == call.subagent:
         return call
     bare = named[2]
     keyed = key_stand_in(bare, call.session_id, git_dir)

@@ -108,7 +108,7 @@ def find_recorder(at: Site, call: HookInput) -> Recorder:
             why = f"the bound invocation {invocation_id} is not here: {error.code}"
             return None
         row = read_row(root, place)
-        if row is not None and row.status == "open" and place.folder == layout.RECORDS:
+        if row and row.status == "open" and place.folder == layout.RECORDS:
             if not read_started(root, place).get("tombstone"):
                 return place
             why = _TRAIL_OFF.format(invocation_id)
@@ -128,10 +128,10 @@ def find_recorder(at: Site, call: HookInput) -> Recorder:
     # 1. What the agent just received from a `do` of its own, in this worktree.
     began = call.started_invocation
     place = None if began is None else open_place(began)
-    if place is not None:
+    if place:
         above = find_above(at, call, place)
         _take_over(at, session, call.subagent, place)
-        if above is not None:
+        if above:
             _finish(at, open_recorder(at, above, session, loaded), call)
         return open_recorder(at, place, session, loaded)
     if began is None:
@@ -139,7 +139,7 @@ def find_recorder(at: Site, call: HookInput) -> Recorder:
     # 2. What is bound: to the subagent, else to its session. 3. The one open record of either.
     for agent, number, binding in _list_candidates(at, session, call.subagent):
         place = open_place(binding.invocation_id)
-        if place is None:
+        if not place:
             continue
         if number or binding.profile_id is None:
             _remember(at, session, agent, place, binding.source)
@@ -166,7 +166,7 @@ def _refuse_earlier(at: Site, call: HookInput) -> None:
     """Raise Recorded for a call that a record holds which the session worked on before, and Late
     for the rest of one where that record has ended with a part of the session."""
     newest = next(list_bound(at, call), None)
-    if newest is None or not call.events:
+    if not newest or not call.events:
         return
     earlier = find_earlier(at, newest.invocation_id, call)
     if earlier is None:
@@ -198,7 +198,7 @@ def _list_newest(
     index = Index(root)
     for key in islice(index.newest(), _SEARCHED):
         place = index.place(key)
-        if place is not None and is_meant(place.folder):
+        if place and is_meant(place.folder):
             started = read_started(root, place)
             if owner := get_object(started, "session"):
                 yield place, started, owner
@@ -308,7 +308,7 @@ def _find_by_record(root: str, harness: str, session: str, agent: str | None) ->
         if agent is None and read_small(root, *owned_path(harness, session, place.invocation_id)):
             continue  # a subagent's `do` began it, which its first line did not know
         row = read_row(root, place)
-        if row is not None and row.status == "open":
+        if row and row.status == "open":
             ids.append(place.invocation_id)
     return [Binding(ids[0], "only-open")] if len(ids) == 1 else []
 
@@ -400,4 +400,4 @@ def find_begun(at: Site, call: HookInput, since: int | None) -> str | None:
     if len(ids) == 1:
         return ids[0]
     bound = binding_of(at.root, at.harness, session, None)
-    return bound.invocation_id if bound is not None and bound.invocation_id in ids else None
+    return bound.invocation_id if bound and bound.invocation_id in ids else None

@@ -72,7 +72,7 @@ def _render_answers(result: ModelReplay) -> Iterator[str]:
         verdict = call.verdict.replace("_", " ")
         reason = one_line(call.reason or "", 300)
         yield f"{verdict}  seq {call.seq} {one_line(call.model)} {reason}".rstrip()
-        if call.diff is not None:
+        if call.diff:
             diff = call.diff
             if diff.recorded_decision is not None:
                 yield f"  decision: {diff.recorded_decision} -> {diff.answered_decision}"

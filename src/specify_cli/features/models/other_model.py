@@ -147,7 +147,7 @@ def ask_other_model(
             compared.append(AnswerCompared(seq, name, NOT_EVALUATED, why, child_seq, None))
             continue
         diff = compare_answers(due.recorded, answer)
-        verdict = SAME if diff is None else DIFFERS
+        verdict = DIFFERS if diff else SAME
         compared.append(AnswerCompared(seq, name, verdict, None, child_seq, diff))
     # 3. What all of it comes to.
     if run is not None:

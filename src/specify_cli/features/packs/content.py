@@ -159,10 +159,10 @@ def compare_rules(before: Iterable[Rule], after: Iterable[Rule]) -> list[Change]
     for uri in sorted({*old, *new}):
         was, now = old.get(uri), new.get(uri)
         rule = now or was
-        if rule is None:
+        if not rule:
             continue
         if was is None or now is None:
-            changes.append(Change("added" if was is None else "removed", uri, rule.title))
+            changes.append(Change("removed" if was else "added", uri, rule.title))
         elif was.digest != now.digest:
             changes.append(Change("changed", uri, rule.title))
         bound = bool(was and was.binding), bool(now and now.binding)

@@ -182,12 +182,12 @@ def _fetch_commit(folder: str, url: str, rev: str) -> str:
             done = run_git(folder, ("fetch", "--quiet", "--no-tags", *words), network=True)
         except TimeoutError as error:
             raise EnvironmentFault("PACK_NOT_FETCHED", f"{url}: {error}", "try again") from error
-        if done is not None and done.returncode == 0:
+        if done and done.returncode == 0:
             commit = read_git(folder, "rev-parse", "--verify", f"{name}^{{commit}}")
             if commit is not None:
                 return commit.decode().strip()
             why = "it has no such commit"
-        elif done is not None and not why:
+        elif done and not why:
             why = " ".join(done.stderr.decode("utf-8", "replace").split())[-300:]
     raise EnvironmentFault("PACK_NOT_FETCHED", f"{url} at {rev}: {why}", f"git ls-remote {url}")
 

@@ -37,7 +37,7 @@ def verify_packs(root: str, signers: Signers | None) -> tuple[PackState, ...]:
     behind the others.
     """
     _, packs, broken = read_lock(root)
-    if broken is not None:
+    if broken:
         return (PackState("", "", (broken.describe(),), "none", ()),)
     found: dict[str, list[str]] = {}
     for profiles in (False, True):
@@ -62,7 +62,7 @@ def check_signature(
     if manifest is None or signature is None:
         return "none", ()
     said, text = signature.decode("utf-8", "replace"), manifest.decode("utf-8", "replace")
-    if signers is None:
+    if not signers:
         # Whose key it is nobody said; that it is one of this text can be known.
         return ("invalid" if holds_by_itself(said, NAMESPACE, text) is False else "unknown"), ()
     names = signers.find(said, NAMESPACE, text)
@@ -80,7 +80,7 @@ def _read_sealed(root: str, pack: Pack) -> tuple[list[bytes | None], list[str]]:
         except SourceError as error:
             problems.append(error.problem.describe())
             source = None
-        contents.append(None if source is None else source.data)
+        contents.append(source and source.data)
         if (None if source is None else source.digest) != pack.files.get(name):
             problems.append(f"{place}: not as packs.lock pins it; git checkout {place}")
     try:
@@ -96,9 +96,9 @@ def require_signature(
     """Return as `check_signature`. Raises CallerError PACK_UNSIGNED where signers are named and
     none of them signed, or where a signature is of other bytes."""
     how, names = check_signature(manifest, signature, signers)
-    if how == "invalid" or (signers is not None and how != "valid"):
+    if how == "invalid" or (signers and how != "valid"):
         found = "no signature" if how == "none" else "a signature that none of them made"
-        whom = "the pack's own manifest" if signers is None else os.path.basename(signers.path)
+        whom = os.path.basename(signers.path) if signers else "the pack's own manifest"
         raise CallerError(
             "PACK_UNSIGNED",
             f"{name}: expected a signature by {whom}, found {found}",

@@ -20,7 +20,7 @@ from specify_cli.features.packs.content import write_lock
 def read_pinned(root: str) -> tuple[Pack, ...]:
     """Return the packs of a project. Raises StoredDataError PACKS_BROKEN."""
     _, packs, problem = read_lock(root)
-    if problem is not None:
+    if problem:
         raise StoredDataError("PACKS_BROKEN", f"{problem.place}: {problem.reason}", problem.repair)
     return packs
 

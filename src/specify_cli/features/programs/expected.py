@@ -216,7 +216,7 @@ _RENAMED: Mapping[str, object] = {"replayed": "ok", "LimitExceeded": "LIMIT_EXCE
 def signature(fields: Fields) -> Signature | None:
     """Return what an event must come to again; None for one that may differ."""
     event = EVENTS.get(str(fields.get("event")))
-    if event is None or not event.compared or fields.get("request_id") == "context":
+    if not event or not event.compared or fields.get("request_id") == "context":
         return None
     return tuple(
         (name, _RENAMED.get(str(fields[name]), fields[name]))

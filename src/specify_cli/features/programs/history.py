@@ -405,7 +405,7 @@ class History:
     @property
     def unasked(self) -> Recorded | None:
         """Return what a program that has ended did not come to, though the record has it."""
-        if self.due is not None:
+        if self.due:
             return self.due
         kinds = {_EVENTS[event] for event in ("step_started", *_CALLS)}
         for number in self._iter_present():

@@ -74,7 +74,7 @@ class ResumePlan(NamedTuple):
         return {
             "invocation_id": self.invocation_id,
             "resumable": self.resumable,
-            "first_incomplete": None if step is None else {"step": step[0], "ordinal": step[1]},
+            "first_incomplete": step and {"step": step[0], "ordinal": step[1]},
             "in_doubt": [
                 {
                     "call_id": item.call_id,
@@ -141,10 +141,10 @@ def state_of(project: Project, invocation_id: str, at: int | None) -> ExecutionS
     prev, suspect = GENESIS, False
     for raw in read_record_lines(project.root, place):
         line = open_line(raw[:-1], codec) if raw.endswith(b"\n") else None
-        if line is None or line.fields is None or line.problems or line.fields.get("prev") != prev:
+        if not line or line.fields is None or line.problems or line.fields.get("prev") != prev:
             # A crash that was repaired, or damage: verify says which, once all is read.
             suspect = True
-        if line is not None and line.fields is not None and not line.problems:
+        if line and line.fields is not None and not line.problems:
             folded.apply(line.fields)
             prev = str(line.seal)
             if at is not None and folded.seq >= at:
@@ -328,7 +328,7 @@ def _open(
         )
     state = _fold_again(record)
     history = History(fields_of(record), FileObjectStore(project.root).get)
-    writer = None if caller is None else caller.writer
+    writer = caller and caller.writer
     recorder = Recorder(project, place, cache=cache, follow=True, writer=writer)
     recorded = _collect_members(project, record)
     profiles = {item.profile_id: item.digest for item in ProfileRegistry(project.root, cache).all()}
@@ -451,7 +451,7 @@ def spent_seconds(record: Record) -> float:
             moment = datetime.fromisoformat(str(next(filter(None, times), None)))
         except ValueError:
             continue
-        if last is not None and entry.event != "resumed":
+        if last and entry.event != "resumed":
             total += (moment - last).total_seconds()
         last = moment
     return total
@@ -510,8 +510,8 @@ def reexecute(
     # Nobody here holds the run: it goes before the two records are compared.
     _run_again(begin(), program, failed_then=(record.completed or {}).get("outcome") == "failed")
     child = read_record(project.root, recorder.place)
-    assert child is not None
-    passed_over = set() if watch is None else watch.passed_over
+    assert child
+    passed_over = watch.passed_over if watch else set()
     if passed_over:
         lines = pick(lines, find_places(lines, lambda fields: fields.get("seq") not in passed_over))
     original = chain_of_run(lines, record.completed)

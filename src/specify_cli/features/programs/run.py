@@ -152,7 +152,7 @@ class Run(Course):
         self._executor = executor
         self._caller = caller
         self.payload = payload
-        self._rules = gates.RULES if rules is None else rules
+        self._rules = rules or gates.RULES
         super().__init__(recorder, past, default)
 
     # --- what it is
@@ -165,7 +165,7 @@ class Run(Course):
         Raises StoredDataError OBJECT_MISSING or OBJECT_CORRUPT where the recorded text is not what
         it was.
         """
-        if self.payload is not None:
+        if self.payload:
             return self.payload.governance_context_text
         started = self.recorder.started
         if not started.get("governance_context_available"):
@@ -195,7 +195,7 @@ class Run(Course):
             self.check_refused()  # whatever the program made of the refusal
 
     def _end(self, error: BaseException | None) -> None:
-        if self.refused_with is not None and not self.again:
+        if self.refused_with and not self.again:
             # The run could not go on here; it stays open for a resume that can.
             self.closed = True
             self.recorder.close()
@@ -257,7 +257,7 @@ class Run(Course):
         with self.lock:
             self.require_open()
             recorded = self.find({"event": "checkpoint", "label": label or ""})
-            if recorded is not None and not self.again:
+            if recorded and not self.again:
                 return Batch(self.invocation_id, (), 1, False, (), ())
             self.write_seam()
             return self.recorder.commit(label, force=force)
@@ -331,7 +331,7 @@ class Run(Course):
     def call(self) -> ToolCall:
         """Return the tool call that is being made here. Raises CallerError outside of one."""
         scope: Scope | None = self.find_scope()
-        while scope is not None:
+        while scope:
             if isinstance(scope, ToolCall):
                 return scope
             scope = scope.above
@@ -389,7 +389,7 @@ class Run(Course):
             **({} if override is None else {"override": override}),
         }
         before = self.ask("gate_decision", decided)
-        if before is not None:
+        if before:
             recorded = before.fields.get("outcome"), before.fields.get("reason_code")
             if recorded != (verdict.outcome, verdict.reason_code):
                 was = verdict.outcome, verdict.reason_code
@@ -448,10 +448,10 @@ class Run(Course):
             self.require_open()
             body = {"event": "retrieval_request", "query": query}
             recorded = self.find(body, self.mark(body))
-            if recorded is not None and recorded.result is not None and not self.again:
+            if recorded and recorded.result is not None and not self.again:
                 return recall(self.recorder, recorded.fields, recorded.result)
             self.write_seam()
-            recorded_ones = 0 if self.history is None else self.history.retrievals
+            recorded_ones = self.history.retrievals if self.history else 0
             number = self.count("request", first=recorded_ones)
             retrieved = search(
                 self.recorder, query, k, request_id=f"r{number}", marks=self.mark(body)
@@ -503,7 +503,7 @@ class Run(Course):
 
     def _find_recorded(self, body: Fields) -> Fields | None:
         """Return the recorded line of an event that another program reports once more."""
-        assert self.history is not None
+        assert self.history
         if body["event"] == "tool_result":
             return self.history.find_result(body.get("call_id"))
         past = self.find(body) if body["event"] in ASKS else None

@@ -64,7 +64,7 @@ def resolve_uri(project: Project, uri: str) -> Cited:
     """
     for kind, form in _FORMS.items():
         match = form.fullmatch(uri)
-        if match is None:
+        if not match:
             continue
         parts = match.groupdict()
         owner, name = (
@@ -151,7 +151,7 @@ def _find_doctrine(project: Project, uri: str, digest: str) -> str:
     objects, known = FileObjectStore(project.root), set()
     for key in Index(project.root).newest():
         place = Index(project.root).place(key)
-        for fields in () if place is None else _read_events(project, place):
+        for fields in _read_events(project, place) if place else ():
             corpus = fields.get("corpus")
             if not isinstance(corpus, str) or corpus in known:
                 continue
@@ -160,7 +160,7 @@ def _find_doctrine(project: Project, uri: str, digest: str) -> str:
                 artifact = fetch_artifact(inputs_of_corpus(objects, corpus), uri).artifact
             except InvocationError:
                 continue  # this one is not stored whole; another may hold the artifact
-            if artifact is not None and artifact.digest == digest:
+            if artifact and artifact.digest == digest:
                 return f"# {artifact.title}\n\n{artifact.body}"
     raise StoredDataError(
         "DOCTRINE_NOT_FOUND",

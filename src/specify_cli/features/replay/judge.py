@@ -209,7 +209,7 @@ def judge_retrieval(
             pairs.append(("printed text", expected.printed_hash, actual.printed_hash))
         unexplained += [(name, one, two) for name, one, two in pairs if one != two]
     response = retrieval.response
-    if not unexplained and code is not None and response is not None:
+    if not unexplained and code and response is not None:
         # The same result can have another digest than the recorded one.
         recorded_hits, now = (
             {"hits": list(one.hits), "filters_applied": list(one.filters_applied)}
@@ -220,11 +220,11 @@ def judge_retrieval(
             unexplained.append(("result_hash", recorded, computed))
     part = "context" if retrieval.is_context else "retrieval"
     drifted = []
-    if code is not None:
+    if code:
         errors = dict.fromkeys(item.code for item in findings if item.severity == ERROR)
         differing = [*errors, *(name for name, _, _ in unexplained)]
         drifted = _report_drift(part, code, seq, differing, where)
-    kind = "CONTEXT_MISMATCH" if code is None else "NOT_REPRODUCED"
+    kind = "NOT_REPRODUCED" if code else "CONTEXT_MISMATCH"
     return [
         *findings,
         *(
@@ -359,7 +359,7 @@ def ask_gate(
     name, recorded = str(fields.get("rule_ref")), fields.get("rule_digest")
     if recorded is None and not any_version:
         return not_again(f"no digest of rule {name} was recorded")
-    if rule is None:
+    if not rule:
         return not_again(f"no rule {name} is registered; --rules MODULE names one")
     if rule.digest != recorded and not any_version:
         return not_again(
@@ -493,7 +493,7 @@ def _list_not_recorded(past: SortedRecord, reruns: Sequence[Rerun]) -> Iterator[
         yield NotEvaluated(0, "governance text", "how it was found was not recorded")
     for rerun in reruns:
         retrieval = rerun.retrieval
-        if rerun.expected is None:
+        if not rerun.expected:
             reason = "no response was recorded"
             yield NotEvaluated(retrieval.seq, f"retrieval {retrieval.request_id}", reason)
 

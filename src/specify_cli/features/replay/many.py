@@ -62,7 +62,7 @@ def _replay_items(
     for item in items:
         rows = []
         for root, places, failure in iter_opened(item):
-            if failure is not None:
+            if failure:
                 rows += _refuse(Item(item.source, places), *failure)
             else:
                 rows += [_replay_one(item.source, root, place, options) for place in places]

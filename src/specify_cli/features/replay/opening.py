@@ -127,7 +127,7 @@ def open_past(
         raise refuse_input(error) from error
     profile_id = past.started.get("profile_id")
     profile = next((item for item in frozen.profiles if item.profile_id == profile_id), None)
-    if profile is None:
+    if not profile:
         raise _invalid(f"snapshot {named}: profiles: expected {profile_id} among them")
     notes = [(item.code, item.severity, item.seq, item.message) for item in report.findings]
     notes += [
@@ -153,7 +153,7 @@ def _check_unaltered(reached: Sequence[Reached], file: str) -> None:
     """Raise StoredDataError unreplayable.tampered for an object with other bytes than its name
     says."""
     altered = next((item for item in reached if item.code == "OBJECT_ALTERED"), None)
-    if altered is not None:
+    if altered:
         what = (
             f"the file of its {altered.field} {altered.digest} holds other bytes than the "
             "record names"
@@ -178,7 +178,7 @@ def _check_inputs(missing: Iterable[Reached]) -> None:
     """Raise StoredDataError unreplayable.missing_input for what is missing, unless a replay does
     without."""
     lost = next((item for item in missing if item.field not in _OUTPUTS), None)
-    if lost is not None:
+    if lost:
         why = "is not in the store" if lost.why is None else f"was withheld: {lost.why}"
         raise refusal(
             "missing_input", f"{lost.field} {lost.digest}, named at seq {lost.seq}, {why}"
@@ -217,9 +217,9 @@ def _require_snapshot(past: SortedRecord, missing: Mapping[str, Reached]) -> str
     gone = next(
         (item for item in missing.values() if item.field in ("snapshot", "policy", "bundle")), None
     )
-    if gone is not None and gone.why is not None:
+    if gone and gone.why is not None:
         raise refusal("missing_input", f"{gone.field} {gone.digest} was withheld: {gone.why}")
-    if gone is not None:
+    if gone:
         raise refusal("missing_policy_snapshot", f"{gone.field} {gone.digest} is not in the store")
     return named
 
@@ -227,7 +227,7 @@ def _require_snapshot(past: SortedRecord, missing: Mapping[str, Reached]) -> str
 def _read_manifest(named: str, reached: Sequence[Reached], store: ReadOnceObjects) -> Fields:
     """Return what a snapshot lists. Raises StoredDataError unreplayable.invalid_snapshot."""
     wrong = next((item for item in reached if item.code == "SNAPSHOT_INVALID"), None)
-    if wrong is not None:
+    if wrong:
         raise _invalid(f"{wrong.field} {wrong.digest} does not have its form")
     try:
         return mapping_of(store.get(named), f"snapshot {named}")
@@ -262,11 +262,11 @@ def read_intact(root: str, place: Place) -> tuple[RecordReport, Record]:
     hidden = next(
         (item for item in report.findings if item.code == "WITHHELD" and item.seq == 0), None
     )
-    if hidden is not None:
+    if hidden:
         raise refusal(
             "missing_input", f"{file}: seq 0, its started line, was withheld: {hidden.message}"
         )
-    if record is None:
+    if not record:
         raise refusal("tampered", f"{file}: no started line can be read")
     return report, record
 

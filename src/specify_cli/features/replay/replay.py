@@ -117,7 +117,7 @@ def replay_place(root: str, place: Place, options: Options) -> Replayed:
         start, end, last = (
             None if text is None else _find_point(opened, text) for text in options[:3]
         )
-        opened = opened if last is None else _cut_after(opened, last)
+        opened = _cut_after(opened, last) if last else opened
         past = opened.past
         try:
             units = parse_epsilon(options.epsilon)
@@ -131,7 +131,7 @@ def replay_place(root: str, place: Place, options: Options) -> Replayed:
         reruns = tuple(
             _rerun(opened, item, start, end, units, code, corpora) for item in past.retrievals
         )
-        registry = gates.RULES if options.rules is None else options.rules
+        registry = options.rules if options.rules else gates.RULES
         asked = tuple(
             ask_gate(fields, registry.find(str(fields.get("rule_ref"))), get)
             for fields in past.gates
@@ -179,7 +179,7 @@ def _find_point(opened: Opened, text: str) -> Point:
     """Return the checkpoint a text names. Raises CallerError CHECKPOINT_NOT_FOUND."""
     past = opened.past
     named_point = past.point(text, opened.corpus)
-    if named_point is not None:
+    if named_point:
         return named_point
     known = [{"name": "start", "seq": 0}]
     known += [{"name": point.label or str(point.seq), "seq": point.seq} for point in past.points]
@@ -303,21 +303,19 @@ def _rerun(
             if retrieval.is_context
             else None
         )
-        if printing is None or isinstance(context, str) or context.page is None:
+        if printing is None or isinstance(context, str) or not context.page:
             return outcome
         printed = join_page(context.page, printing).encode()
         return outcome._replace(printed_hash=digest(printed))
 
-    corpus = own if as_of is None else as_of.corpus
+    corpus = as_of.corpus if as_of else own
     actual = outcome(corpus)
-    if compare_to is None:
+    if not compare_to:
         expected, against = recorded_outcome(retrieval, opened.past.started), own
     else:
         expected, against = outcome(compare_to.corpus), compare_to.corpus
-    same = code if compare_to is None and corpus == own else None
-    findings = (
-        () if expected is None else judge_retrieval(retrieval, expected, actual, epsilon, same)
-    )
+    same = code if not compare_to and corpus == own else None
+    findings = judge_retrieval(retrieval, expected, actual, epsilon, same) if expected else ()
     return Rerun(retrieval, (against, corpus), expected, actual, tuple(findings))
 
 
@@ -451,7 +449,7 @@ def closed_place(project: Project, invocation_id: str) -> Place:
     """Return the place of a record that is closed. Raises CallerError RECORD_OPEN."""
     place = Index(project.root).resolve(invocation_id)
     record = read_record(project.root, place)
-    if record is not None and record.completed is None:
+    if record and record.completed is None:
         raise CallerError(
             "RECORD_OPEN",
             f"{place.invocation_id} is still open, and a replay is noted beside closed records",
@@ -482,7 +480,7 @@ def note_replay(
     # 2. The annex, chained to the record's last line.
     raw = records.read(place).rstrip(b"\n").rpartition(b"\n")[2]
     tip = tip_of(open_line(raw))
-    if tip is None or tip.event != "completed":
+    if not tip or tip.event != "completed":
         raise StoredDataError(
             "RECORD_DAMAGED", f"{place.path} has no whole closing line", "verify it"
         )

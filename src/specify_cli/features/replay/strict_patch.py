@@ -29,7 +29,7 @@ def apply_diff(before: str, diff: str) -> str:
     marked = marked_old = marked_new = False
     while at < len(lines):
         match = _HUNK.match(lines[at])
-        if match is None:
+        if not match:
             files += _begins_file(lines, at)
             if files > 1:
                 raise PatchError(

@@ -118,8 +118,8 @@ def _measure_records(overview: Survey) -> int:
     for copy in (copy for files in overview.copies.values() for copy in files):
         path = f"{copy.root}/{copy.place.path}"
         state = os.stat(path) if os.path.lexists(path) else None
-        key = (copy.root, copy.place) if state is None else (state.st_dev, state.st_ino)
-        sizes[key] = len(read_copy(copy)) if state is None else state.st_size
+        key = (state.st_dev, state.st_ino) if state else (copy.root, copy.place)
+        sizes[key] = state.st_size if state else len(read_copy(copy))
     return sum(sizes.values())
 
 

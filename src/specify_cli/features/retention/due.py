@@ -158,7 +158,7 @@ def _read_facts(
     facts = {}
     for one, files in copies.items():
         record = fold(read_copy(files[0]))
-        if record is not None and record.completed is not None and record.sealed:
+        if record and record.completed is not None and record.sealed:
             outcome, profile = str(record.completed.get("outcome")), files[0].place.profile_id
             facts[one] = Facts(profile, outcome, millis_of(one), ranks.get(one, "none"))
     return facts

@@ -122,7 +122,7 @@ class Names(NamedTuple):
 
         An amended commit keeps the time of its author, and holds later edits of the file.
         """
-        if came is None:
+        if not came:
             return True
         return edit.order[0] <= (came.committed if edit.path in self.own else came.written)
 

@@ -140,7 +140,7 @@ def find_makers(
     left = list_digests(before)
     groups = (_drop_made(group[-_MAX_EDITS:], left) for group in by_invocation.values())
     makers = (_find_last(old, new, group) for group in groups if told <= _list_marks(group))
-    return tuple(edit for edit in makers if edit is not None)
+    return tuple(edit for edit in makers if edit)
 
 
 def _drop_made(edits: Sequence[Edit], left: Set[str]) -> Sequence[Edit]:

@@ -265,7 +265,7 @@ class SearchIndex:
         for number, key in enumerate(keys, 1):
             self._begin()
             place = index.place(key)
-            if place is not None:
+            if place:
                 waiting += self._take_record(place)
             if waiting > _BATCH_BYTES:
                 self._commit()
@@ -422,7 +422,7 @@ class SearchIndex:
                     break
                 continue
             row = self._read_row(place)
-            if row is not None and query.rows.accept(row):
+            if row and query.rows.accept(row):
                 rows += make(row, place, lines)
                 unread |= {place} if len(rows) > limit else set()
         return rows, len(unread)
@@ -577,13 +577,13 @@ class SearchIndex:
         lines: _Lines = []
         for folder, name, invocation_id, seq, start in self._base.execute(sql, values):
             place = self._locate(folder, name, invocation_id)
-            if current is not None and place != current:
+            if current and place != current:
                 yield current, lines
                 lines = []
             current = place
             if start is not None:
                 lines.append((seq, start))
-        if current is not None:
+        if current:
             yield current, lines
 
     def _read_row(self, place: Place) -> Row | None:
@@ -591,7 +591,7 @@ class SearchIndex:
             row = read_row(self.project.root, place)
         except (OSError, InvocationError):
             return None  # it is gone since
-        if row is None:
+        if not row:
             self.problems.append(tell_unstarted(self.project.root, place))
         return row
 

@@ -75,7 +75,7 @@ def merge_sessions(project: Project, cache: ParseCache, home: str | None) -> Non
                 session = read_session(harness, *transcript.read(), transcript.cwd, is_over=is_over)
             except InvocationError:
                 continue
-            if session is not None:
+            if session:
                 merger.merge(session)
 
 

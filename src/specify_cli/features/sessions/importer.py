@@ -122,7 +122,7 @@ class SessionImporter:
             main, others = transcript.read()
             is_over = transcript.is_over(self._now)
             session = read_session(harness, main, others, transcript.cwd, is_over=is_over)
-            if session is None:
+            if not session:
                 return ImportResult("empty")
             # it states no time: then when it was written last is all that is known
             if not session.events[0].at:
@@ -147,15 +147,15 @@ class SessionImporter:
             name = sha256(make_encodable(seed).encode()).digest()[:10]
             invocation_id = new_ulid(session.events[0].at, name)
             known = self._known.get(invocation_id)
-            place = None if known is None else self._index.place(known)
-            if place is None:
+            place = known and self._index.place(known)
+            if not place:
                 break
             record = read_file(self._records.hold(place))
-            fields = {} if record is None else record.started
+            fields = record.started if record else {}
             stated = get_object(fields, "imported")
             if all(stated.get(name) == digest for name, digest in digests.items()):
                 return ImportResult("present", invocation_id)
-            if record is None or record.completed is None:
+            if not record or record.completed is None:
                 return ImportResult("grown", invocation_id)
             until = parse_time(record.completed["completed_at"])
             calls = {
@@ -174,7 +174,7 @@ class SessionImporter:
         merged = self._merger.merge(session)
         if not merged.has_records:
             merged = self._merger.merge_elsewhere(session, self._home)
-        if merged.rest is None:
+        if not merged.rest:
             return ImportResult("merged" if merged.added else "live")
         self._write(merged.rest, invocation_id, digests, before)
         self._merger.forget_orphans(merged.rest, iter_events(merged.rest, self._project.root))
@@ -233,7 +233,7 @@ class SessionImporter:
         asked = redact(make_encodable(next(prompts, "")), rules)
         chosen = self._choose(asked.text)
         actor = {"actor_id": session.harness, "actor_type": "llm", "tool": session.harness}
-        models = (item.facts.model for item in session.events if item.facts is not None)
+        models = (item.facts.model for item in session.events if item.facts)
         if model := next(filter(None, models), None):
             actor["model"] = mask_outside(model[:512], rules)
         imported = {"at": rfc3339(self._now), "harness": session.harness, **digests}

@@ -107,7 +107,7 @@ class SessionMerger:
                 for item in iter_events(session, self._project.root)
                 if not item.event.payload.get("inferred")
             ]
-            if over is not None:
+            if over:
                 events = _leave_to_hook(events, over)
             if not records:
                 return Merged(False, 0, session)
@@ -123,7 +123,7 @@ class SessionMerger:
                 for item, owner in zip(events, owners, strict=True):
                     owned[owner].append(item)
                     also = begun.get(item.call_id)
-                    if also is not None and also.place != owner:
+                    if also and also.place != owner:
                         owned[also.place].append(item)
                 free = owned.pop(None, [])
                 added = 0
@@ -210,7 +210,7 @@ class SessionMerger:
             if self._newest is not None and number >= self._newest:
                 break
             place = self._index.place(key)
-            fields = {} if place is None else open_line(self._store.head(place)).fields or {}
+            fields = open_line(self._store.head(place)).fields or {} if place else {}
             named = get_object(fields, "session").get("session_id")
             if "imported" in fields:
                 sessions.imported.add(str(named))
@@ -261,7 +261,7 @@ class SessionMerger:
                 record = read_file(self._store.hold(place))
             except (InvocationError, OSError):
                 continue
-            if record is None or record.started.get("tombstone") or not record.sealed:
+            if not record or record.started.get("tombstone") or not record.sealed:
                 continue
             if "imported" in record.started or layout.is_imported(place.folder):
                 continue
@@ -318,7 +318,7 @@ def _find_beginnings(
             continue
         call_id = printed[record.invocation_id].call_id
         other = matched.get(call_id)
-        name = call_id if other is None else str(other.lines[0].get("call_id"))
+        name = str(other.lines[0].get("call_id")) if other else call_id
         lines = next(iter(group_calls(record.lines).get(name, ())), ())
         if any(line.get("event") == "tool_call" for line in lines):
             matches[call_id] = Match(place, lines)
@@ -337,7 +337,7 @@ def _leave_to_hook(events: list[ReportedEvent], over: TurnOver) -> list[Reported
     answers = [item for item in events if item.kind == "turn" and item.agent is None]
     asked = max((item.at for item in events if item.kind == "prompt"), default=0)
     answer = answers[-1] if over.tells_turn and answers and answers[-1].at >= asked else None
-    if answer is not None:
+    if answer:
         # a file that was doubled reports it twice
         events = [item for item in events if (item.at, item.event) != (answer.at, answer.event)]
     # A call that is under way is reported whole when it is over: a subagent's kind is known then,

@@ -118,9 +118,9 @@ def match_unnamed(
     places = {place for place, _ in unnamed}
     for number, (call_id, items) in enumerate(calls.items()):
         begin, result = _find_event(items, "tool_call"), _find_event(items, "tool_result")
-        if begin is None:
+        if not begin:
             continue
-        end = () if result is None else (_sign_end(result.event.payload),)
+        end = (_sign_end(result.event.payload),) if result else ()
         for place in places:
             for one in (*sign(place, begin.event), *end):
                 for at, match in enumerate(unnamed.get((place, one), ())):
@@ -319,7 +319,7 @@ class Comparison:
             return
         self.counts["calls"] += is_new
         self.counts["confirmed"] += is_new
-        if begin is not None and _find(known, "tool_call") is None:
+        if begin and _find(known, "tool_call") is None:
             self._add(begin, call_id)
             self.counts["filled"] += 1
         self._compare_results(call_id, known, events)

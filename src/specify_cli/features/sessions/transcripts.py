@@ -158,6 +158,6 @@ def find_cwd(head: bytes) -> str:
     """Return the first folder that JSON lines name as `cwd`; "" where they name none."""
     match = _CWD.search(head)
     try:
-        return "" if match is None else str(json.loads(match[1]))
+        return str(json.loads(match[1])) if match else ""
     except ValueError:
         return ""

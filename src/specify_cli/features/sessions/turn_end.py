@@ -51,13 +51,13 @@ def merge_turn(project: Project, cache: ParseCache, over: TurnOver) -> None:
     harness = over.harness
     sought = TranscriptQuery(over.session_id, over.transcript, over.home or "", os.environ)
     transcript = locate_transcript(harness, sought)
-    if transcript is None:
+    if not transcript:
         return
     name = short_digest(harness, sought.session_id) + ".json"
     position = _read_position(project.root, name)
     main, others, read_to = _read_new(transcript, position)
     session = read_session(harness, main, others, over.cwd, is_over=over.is_over, briefly=True)
-    if session is not None:
+    if session:
         if len(position.ends) > 1:
             session = _leave_out_half_turn(session)
         merger = SessionMerger(project, cache, newest=_NEWEST)
@@ -74,7 +74,7 @@ def _leave_out_half_turn(session: Session) -> Session:
     is_asked = False
     for item in session.events:
         is_asked = is_asked or "prompt" in item.payload
-        if is_asked or item.facts is None:
+        if is_asked or not item.facts:
             events.append(item)
     return session._replace(events=tuple(events))
 

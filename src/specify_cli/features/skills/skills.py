@@ -148,7 +148,7 @@ def look_at_skills(root: str) -> tuple[SkillFile, ...]:
         there = _read_block_file(root, path)
         block = _make_block(there or "")
         marked = None if there is None else _MARKED.search(there)
-        if there is None or marked is None:
+        if there is None or not marked:
             files.append(SkillFile(path, "absent", _with_block(there or ""), there))
         else:
             whole = there[: marked.start()] + block + there[marked.end() :]

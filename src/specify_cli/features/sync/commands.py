@@ -204,12 +204,12 @@ def _describe_push(done: PushResult) -> str:
     line += f", {blocked} wait behind a refused Started" if blocked else ""
     line += f"\nnote: {done.why}" if done.state == "delivered" and done.why else ""
     line += "" if done.witness is None else f"\nlog: {done.witness}"
-    if done.orders is not None and done.orders.delivered + done.orders.refused:
+    if done.orders and done.orders.delivered + done.orders.refused:
         orders = done.orders
         line += f"\nerasures and holds: {orders.delivered} delivered, {orders.refused} refused"
         if orders.unpurged:
             line += f"; of {orders.unpurged} the collector may hold something until the next push"
-    if done.records is None:
+    if not done.records:
         return line
     records = done.records
     return (

@@ -103,7 +103,7 @@ def status(project: Project, environment: consents.Environment) -> SyncStatus:
     none = SyncStatus(False, None, None, uuid, None, None, None, None, None, proposed)
     folder = consents.sync_folder(project.root)
     consent = None if folder is None else consents.read_consent(folder)
-    if folder is None or consent is None:
+    if folder is None or not consent:
         return none
     with closing(Outbox(project, folder, consent.endpoint)) as outbox:
         outbox.scan()
@@ -156,8 +156,8 @@ def preview(project: Project, uuid: str, level: str) -> tuple[list[Members], boo
     best: list[Members] | None = None
     for key in islice(index.newest(), _LOOKED_AT):
         place = index.place(key)
-        seen = None if place is None else look_at(project.root, place)
-        if seen is None or seen.excluded is not None or (best and seen.completed is None):
+        seen = place and look_at(project.root, place)
+        if not seen or seen.excluded is not None or (best and seen.completed is None):
             continue
         assert seen.started is not None
         try:

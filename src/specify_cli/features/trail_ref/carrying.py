@@ -187,7 +187,7 @@ def fetch_source(project: Project, sources: list[Source]) -> RefFetch:
     for source in sources:
         for item in list_items(source) if source.name not in others else ():
             for opened in iter_opened(item):
-                if opened.failure is not None:
+                if opened.failure:
                     refused.append(f"{source.name}: {opened.failure.message}")
                     continue
                 other = load_project(opened.root, lenient=True)[0]
@@ -290,7 +290,7 @@ def _import(project: Project, data: bytes | Exception, rows: Rows) -> tuple[str,
         with open(path, "wb") as file:
             file.write(data)
         names = import_file(project, path, rows).records
-    return tuple(ids[1] for name in names if (ids := layout.parse_record_name(name)) is not None)
+    return tuple(ids[1] for name in names if (ids := layout.parse_record_name(name)))
 
 
 def _list_closed(project: Project) -> Iterator[Place]:
@@ -304,7 +304,7 @@ def _list_closed(project: Project) -> Iterator[Place]:
         if is_foreign or place.folder == layout.OLDER_RECORDS:
             continue
         row = read_row(project.root, place)
-        if row is not None and row.status == "closed":
+        if row and row.status == "closed":
             yield place
 
 

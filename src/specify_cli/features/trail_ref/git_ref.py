@@ -216,8 +216,8 @@ def _run_git(
         raise EnvironmentFault(
             "REMOTE_FAILED", str(error), "check the remote: git remote -v"
         ) from error
-    if done is None or done.returncode:
-        said = "no worktree" if done is None else done.stderr.decode("utf-8", "replace")
+    if not done or done.returncode:
+        said = done.stderr.decode("utf-8", "replace") if done else "no worktree"
         said = " ".join(said.split())
         raise EnvironmentFault(
             "REMOTE_FAILED", f"git {words[0]}: {said[-300:]}", "check the remote: git remote -v"

@@ -89,7 +89,7 @@ def compose_page(project: Project, place: Place, *, proofs: bool) -> tuple[bytes
     require_whole(verify_place(project, place), place)
     data = FileRecordStore(project.root).read(place)
     record = fold(data)
-    if record is None or not record.sealed:
+    if not record or not record.sealed:
         raise StoredDataError(
             "RECORD_UNSEALED",
             f"{place.path} carries no seals, so a page cannot check it",

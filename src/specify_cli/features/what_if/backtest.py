@@ -120,7 +120,7 @@ class Backtest(NamedTuple):
     def is_complete(self) -> bool:
         """Return whether every record of the log is here and each one and its gates could be
         asked."""
-        return not self.not_evaluated and not (self.log is not None and self.log.missing)
+        return not self.not_evaluated and not (self.log and self.log.missing)
 
 
 class Answer(NamedTuple):
@@ -157,7 +157,7 @@ def judge_retrievals(opened: Opened, sights: Sights, retrievals: Iterable[Retrie
     skipped = []
     for retrieval in retrievals:
         then = recorded_outcome(retrieval, opened.past.started)
-        if then is None:
+        if not then:
             why = f"retrieval {retrieval.request_id} was never answered"
             skipped.append(Skipped(opened.past.invocation_id, why, retrieval.seq))
         else:
@@ -290,7 +290,7 @@ def _judge_policy(inputs: ContextInputs) -> dict[str, _Ruled]:
 def _ask_policy(inputs: ContextInputs, artifact: Artifact) -> _Ruled:
     rule = deciding(inputs.policy, artifact)
     return _Ruled(
-        "allow" if rule is None else rule.action,
+        rule.action if rule else "allow",
         rule.reason if rule and rule.action == "redact" else "",
     )
 
@@ -301,7 +301,7 @@ def _find_policy_cause(uri: str, then: ContextInputs, now: ContextInputs, says: 
     artifact = next(
         (item for item in (*then.charter.sections, *then.artifacts) if item.uri == uri), None
     )
-    if artifact is None or _ask_policy(now, artifact).action == says.action:
+    if not artifact or _ask_policy(now, artifact).action == says.action:
         return "policy"
     return "charter" if artifact in then.charter.sections else "doctrine"
 
@@ -359,7 +359,7 @@ def backtest(
     [asked] = backtest_sources(
         [Source(".", project.root)], candidate, since=since, rules=rules, engine=engine
     )
-    if asked.report is None:
+    if not asked.report:
         failure = asked.failure or Failure("INTERNAL", "there is no report")
         raise EnvironmentFault(failure.code, failure.message, "spec-kitty doctor")
     return asked.report
@@ -382,8 +382,8 @@ def backtest_sources(
     )
     for source, group in zip(sources, items, strict=True):
         answers = [answer for answered in islice(judged, len(group)) for answer in answered]
-        broken = next((answer.failure for answer in answers if answer.failure is not None), None)
-        if broken is not None:
+        broken = next((answer.failure for answer in answers if answer.failure), None)
+        if broken:
             yield SourceReport(source.name, None, broken)
             continue
         here = {place.invocation_id for item in group for place in item.places}
@@ -440,18 +440,18 @@ def _judge_items(terms: _Question, items: Iterable[Item]) -> Iterator[list[Answe
             answers: list[Answer | None] = []
             try:
                 for root, places, failure in iter_opened(item):
-                    if failure is not None and not places:
+                    if failure and not places:
                         answers.append(_fail(failure))
                     for place in places:
                         if not _is_wanted(item._replace(places=(place,)), terms.since):
                             continue
-                        if failure is None:
+                        if not failure:
                             answers.append(judge_place(root, place, sights))
                         else:
                             answers.append(_skip(place, f"{failure.code}: {failure.message}"))
             except InvocationError as error:
                 answers = [_fail(Failure(error.code, error.message))]
-            yield [answer for answer in answers if answer is not None]
+            yield [answer for answer in answers if answer]
 
 
 def judge_place(root: str, place: Place, sights: Sights) -> Answer | None:

@@ -123,7 +123,7 @@ def read_candidate(charter: str, profiles: str | None) -> Candidate:
             }
         except SourceError as error:
             raise _refuse(charter, error.problem.describe()) from error
-        files = {path: source.data for path, source in sources.items() if source is not None}
+        files = {path: source.data for path, source in sources.items() if source}
         replaced = tuple(_CHARTER)
         inputs = ContextInputs.from_bytes(files, bundle=shipped_bundle())
     if CHARTER_MARKDOWN not in files and CHARTER_YAML not in files:

@@ -61,7 +61,7 @@ def claim(project: Project, original: str, key: str, child: Child, envelope: Env
             durable.create_exclusive(fd, _claim_name(original, key), data, durable.PRIVATE)
     except FileExistsError:
         existing = claimed(project, original, key)
-        if existing is None:
+        if not existing:
             raise
         return existing
     return child, envelope
@@ -91,7 +91,7 @@ def claimed(project: Project, original: str, key: str) -> _Claim | None:
         report = verify_record(whole_lines(child.data), file=child.name, name_ids=ids)
         record = fold(child.data)
         wrong = [item.code for item in report.findings if item.severity == ERROR]
-        if wrong or record is None or record.completed is None:
+        if wrong or not record or record.completed is None:
             raise ValueError(", ".join(wrong) or "no closed record")
         if (
             record.started.get("parent_invocation_id") != original

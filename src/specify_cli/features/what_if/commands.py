@@ -59,14 +59,14 @@ def _backtest_sources(
     could not be asked."""
     sources = list_sources(values, "")
     results = list(backtest_sources(sources, candidate, since=since, rules=rules, engine=engine))
-    reports = [one.report for one in results if one.report is not None]
+    reports = [one.report for one in results if one.report]
     table = tuple(tabulate(item for report in reports for item in report.transitions))
     if values["json"]:
         write_json({"sources": results, "table": table})
     else:
         for one in results:
             name, report = one_line(one.source), one.report
-            if report is None:
+            if not report:
                 write_text(
                     f"{name}: not asked: "
                     f"{one_line(one.failure and f'{one.failure.code}: {one.failure.message}')}"
@@ -99,7 +99,7 @@ def _render(report: Backtest) -> Iterator[str]:
         if len(report.not_evaluated) > _MOST_ROWS:
             yield f"  and {len(report.not_evaluated) - _MOST_ROWS} more: --json lists them"
     yield ""
-    if report.log is None:
+    if not report.log:
         yield (
             "log: not signed, so nothing shows whether a record is missing "
             f"({one_line(str(report.unsigned))})"
@@ -165,7 +165,7 @@ def _render_culprit(culprit: bisecting.Culprit) -> Iterator[str]:
         )
     elif culprit.cause == "work tree":
         yield f"what is not committed yet changes it ({asked} asked before)"
-    elif culprit.commit is not None:
+    elif culprit.commit:
         yield f"{culprit.commit.sha} {culprit.commit.at} {one_line(str(culprit.commit.author))}"
         yield f"  {one_line(str(culprit.commit.subject))}"
     for item in culprit.transitions[:_MOST_ROWS]:
@@ -173,7 +173,7 @@ def _render_culprit(culprit: bisecting.Culprit) -> Iterator[str]:
         yield from (f"    {one_line(line)}" for line in item.diff)
     if len(culprit.transitions) > _MOST_ROWS:
         yield f"  and {len(culprit.transitions) - _MOST_ROWS} more: --json lists them"
-    if culprit.base is not None:
+    if culprit.base:
         yield (
             f"decided as then up to: {str(culprit.base.sha)[:12]} "
             f"{one_line(str(culprit.base.subject))}"

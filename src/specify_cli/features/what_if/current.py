@@ -99,7 +99,7 @@ def replay_against(
     opened = _open_original(project.root, place)
     # 2. What was answered before under this key is the answer.
     known = None if key is None or not trail else claimed(project, opened.past.invocation_id, key)
-    if known is not None:
+    if known:
         return _write_child(project, records, objects, *known)
     # 3. Two runs, and what differs between them and the record.
     with network_denied():
@@ -174,7 +174,7 @@ def _read_recorded(opened: Opened) -> tuple[Retrieval, Outcome]:
     for retrieval in opened.past.retrievals:
         if retrieval.is_context:
             outcome = recorded_outcome(retrieval, opened.past.started)
-            if outcome is not None:
+            if outcome:
                 return retrieval, outcome
     raise refusal(
         "invalid_snapshot", f"{opened.past.invocation_id} does not hold how its context was found"
@@ -386,7 +386,7 @@ def _write_child(
             log.settle()
         Index(project.root).add(Key(child.invocation_id, child.profile_id))
         record = fold(child.data)
-        assert record is not None
+        assert record
         make_projections(project, records, objects, place, record)
     except (InvocationError, OSError) as error:
         return {

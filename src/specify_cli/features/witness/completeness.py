@@ -133,7 +133,7 @@ class _Cursor:
         self.wanted = {checkpoint.size for _, checkpoint in view.checkpoints}
         self.roots: dict[int, bytes] = {0: self.frontier.root()}
         self.ahead: LogLine | None = next(view.leaves, None)
-        self.first = "" if self.ahead is None else self.ahead.invocation_id
+        self.first = self.ahead.invocation_id if self.ahead else ""
         # Invocations that were started and not closed so far; those whose close came without a
         # start.
         self.begun: set[str] = set()
@@ -145,7 +145,7 @@ class _Cursor:
     def advance(self) -> LogLine | None:
         """Return the next leaf, its hash taken in."""
         line = self.ahead
-        if line is None:
+        if not line:
             return None
         self.ahead = next(self.view.leaves, None)
         if line.number >= self.view.signed:
@@ -214,7 +214,7 @@ class Completeness:
                 if seal is not None:
                     _meet(self._owed, self._logged, (kind, record, seal), report.file)
         for cursor in self._cursors:
-            while cursor.ahead is not None and cursor.ahead.invocation_id <= record:
+            while cursor.ahead and cursor.ahead.invocation_id <= record:
                 self._take_leaf(cursor)
 
     def take_fixed(self, invocation_id: str) -> tuple[str, ...]:
@@ -229,7 +229,7 @@ class Completeness:
     def finish(self) -> Questions:
         """Follow the logs to their ends; return what nothing showed."""
         for cursor in self._cursors:
-            while cursor.ahead is not None:
+            while cursor.ahead:
                 self._take_leaf(cursor)
             self.findings += _judge_checkpoints(cursor)
             self.confirmed += [
@@ -314,7 +314,7 @@ class Completeness:
 
     def _take_leaf(self, cursor: _Cursor) -> None:
         line = cursor.advance()
-        if line is None or line.number < cursor.view.shared:
+        if not line or line.number < cursor.view.shared:
             return
         # What a log that ended had not signed stands in the one in its place, too.
         for other in self._cursors if not cursor.view.ended else ():

@@ -67,7 +67,7 @@ def list_added(root: str, *revisions: str) -> Committed:
             folder, _, name = path.rpartition("/")
             ids = layout.parse_record_name(name)
             annexed = folder.rpartition("/")[2]
-            key = annexed if is_invocation_id(annexed) else ids[1] if ids is not None else None
+            key = annexed if is_invocation_id(annexed) else ids[1] if ids else None
             if key is not None:
                 added.setdefault(key, []).append((commit, path))
     return added
@@ -89,9 +89,7 @@ def read_with_annexes(root: str, invocation_id: str) -> bytes | None:
         return None
     index = Index(root)
     try:
-        places = [
-            place for key in index.lookup(invocation_id) if (place := index.place(key)) is not None
-        ]
+        places = [place for key in index.lookup(invocation_id) if (place := index.place(key))]
         data = b"".join(FileRecordStore(root).read(place) for place in places)
         annexes = [annex for _, annex in annex_files(root, invocation_id)]
     except (OSError, InvocationError, ValueError):

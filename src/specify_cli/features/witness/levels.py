@@ -176,7 +176,7 @@ def _number_seals(root: str, invocation_id: str, fixed: Iterable[str]) -> dict[s
     """Return which of some tips end a line of a record that is here, each with the number of its
     line; None where it has no whole line."""
     data = read_with_annexes(root, invocation_id) or b""
-    if _SEAL.search(data) is None:
+    if not _SEAL.search(data):
         return None
     places = {seal: data.find(f',"~":"{seal}"}}\n'.encode()) for seal in fixed}
     return {seal: data.count(_SEALED, 0, at) for seal, at in places.items() if at >= 0}

@@ -94,7 +94,7 @@ class Logs:
         folder = f"{self._project.root}/{layout.CHECKPOINTS}"
         for name in list_names(folder):
             state = _read_checkpoint(f"{folder}/{name}")
-            if state is not None and name not in own:
+            if state and name not in own:
                 file = f"{layout.CHECKPOINTS}/{name}"
                 detail = f"{state.origin}: its log of {state.size} leaves is not here; "
                 detail += f"if this folder is a copy: rm {file}"
@@ -115,7 +115,7 @@ class Logs:
         vouched = self._note_vouchers(generation.name, f"{generation.path}", "enrolled", keys)
         if not self._trust.own:
             policy = self._trust.policy
-            listed = set(policy.logs if policy is not None else ())
+            listed = set(policy.logs if policy else ())
             keys = [key for key in keys if key in listed or key in vouched]
         leaves = self._parse(relative, enumerate(generation.read_lines()))
         ended = any(
@@ -165,9 +165,9 @@ class Logs:
         shared, own = self._apart.get(name, (0, []))
         view = LogView(name, folder, False, lines, (), gap, shared=shared)
         checkpoints = self._read_published_checkpoints(name)
-        origins = {checkpoint.origin for _, checkpoint in checkpoints if checkpoint is not None}
+        origins = {checkpoint.origin for _, checkpoint in checkpoints if checkpoint}
         policy = self._trust.policy
-        listed = own if policy is None else policy.logs
+        listed = policy.logs if policy else own
         trusted = [key for key in listed if key.name in origins]
         for file in list_names(f"{self._project.root}/{folder}"):
             if file.endswith(".enrolled"):
@@ -179,7 +179,7 @@ class Logs:
     ) -> tuple[VerifierKey, ...]:
         """Return the keys of a log that an allowed signer vouches for, and remember who does."""
         signers = self._trust.signers
-        if signers is None:
+        if not signers:
             return ()
         try:
             enrollment = read_enrollment(folder, file)
@@ -187,7 +187,7 @@ class Logs:
             relative = os.path.relpath(f"{folder}/{file}", self._project.root)
             self._note("LOG_UNVERIFIED", relative, str(error))
             return ()
-        if enrollment is None or (own is not None and not set(own) <= set(enrollment.keys)):
+        if not enrollment or (own is not None and not set(own) <= set(enrollment.keys)):
             return ()
         signer = signers.find(enrollment.signature, NAMESPACE, enrollment.statement)
         if signer:
@@ -211,9 +211,9 @@ class Logs:
         keys = list(keys)
         checkpoints = []
         for file, item in candidates:
-            if item is not None and _name_of(item) != view.name:
+            if item and _name_of(item) != view.name:
                 self._note("LOG_UNVERIFIED", file, f"it speaks of the log {item.origin}")
-            elif item is not None:
+            elif item:
                 checkpoints.append((file, item))
         memory = self._trust.memory
         remembered = [
@@ -221,7 +221,7 @@ class Logs:
             for item in self._trust.remembered
             if _name_of(item) == view.name and not (view.own and view.name in self._apart)
         ]
-        if checkpoints and (keys or witnesses or self._trust.policy is not None):
+        if checkpoints and (keys or witnesses or self._trust.policy):
             require_cryptography()
         signed = witnessed = 0
         sound = []
@@ -256,10 +256,10 @@ class Logs:
         policy = self._trust.policy
         times = {
             name: at
-            for name, key in (asked if policy is None else policy.witnesses).items()
+            for name, key in (policy.witnesses if policy else asked).items()
             if (at := signed_at(key, checkpoint)) is not None
         }
-        if policy is not None and (policy.quorum == "none" or not policy.is_reached(times)):
+        if policy and (policy.quorum == "none" or not policy.is_reached(times)):
             return None
         return max(times.values(), default=None)
 
@@ -287,7 +287,7 @@ class Logs:
         files = [f"{folder}/{file}" for file in names if file.endswith(".checkpoint")]
         checkpoints = [(file, _read_checkpoint(f"{self._project.root}/{file}")) for file in files]
         for file, checkpoint in checkpoints:
-            if checkpoint is None:
+            if not checkpoint:
                 self._note("LOG_UNVERIFIED", file, "it is no checkpoint")
         return checkpoints
 

@@ -115,7 +115,7 @@ def _list_reports(examined: Iterable[Examined]) -> Iterator[RecordReport]:
     """Yield the reports of a project's items. Raises EnvironmentFault where one of them could not
     be looked at."""
     for one in examined:
-        if one.failure is not None:
+        if one.failure:
             raise EnvironmentFault(
                 one.failure.code, one.failure.message, "in that project: spec-kitty doctor"
             )
@@ -138,7 +138,7 @@ def _examine(trust: Trust, items: Iterable[Item]) -> Iterator[Examined]:
             yield from (Examined([], failure=Failure(error.code, error.message)) for _ in group)
             continue
         items = list(group)
-        if items[0].failure is not None:
+        if items[0].failure:
             yield Examined([], failure=items[0].failure)
             continue
         for reports in verify_groups((source.path, item.places) for item in items):

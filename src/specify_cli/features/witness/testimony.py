@@ -47,7 +47,7 @@ def make_testimony(record: Record, approvals: Iterable[Approval]) -> str:
             continue
         decision = decide(entry, entries)
         no, yes = denied.get(str(entry.seal)), allowed.get(str(entry.seal))
-        if no is not None:
+        if no:
             decision |= {
                 "verdict": "refused",
                 "reason": say(no.fields.get("reason") or "denied by a person"),
@@ -56,7 +56,7 @@ def make_testimony(record: Record, approvals: Iterable[Approval]) -> str:
                 decision["executed"] = any(
                     line.event == "tool_call" and line.offset > no.offset for line in entries
                 )
-        elif yes is not None:
+        elif yes:
             decision["approval"] = _name(yes)
             statements.append(_describe_approval(yes, _name(entry)))
         decision["proposed_by"] = _describe_actor(get_proposer(record.started, entry.fields))
@@ -101,7 +101,7 @@ def _decide_gate(entry: Entry, _: list[Entry]) -> Statement:
 def _decide_call(entry: Entry, entries: list[Entry]) -> Statement:
     """Return the decision of a call: what its result says of it, at whose time it was decided."""
     fields, end = entry.fields, find_end(entries, entry)
-    status = None if end is None else end.fields.get("status", "ok")
+    status = end and end.fields.get("status", "ok")
     decision = {
         "at": _read_time(end or entry),
         "action_type": say(fields.get("tool")),

@@ -186,7 +186,7 @@ def read_others(root: str, invocation_id: str, since: int, now: int) -> Iterator
     for key in islice(index.newest(), _MAX_RECORDS):
         try:
             place = None if key.invocation_id == invocation_id else index.place(key)
-            if place is None:
+            if not place:
                 continue
             idle = since - os.stat(f"{root}/{place.path}").st_mtime * 1000
             if idle > _LONGEST_MILLIS:
@@ -194,7 +194,7 @@ def read_others(root: str, invocation_id: str, since: int, now: int) -> Iterator
             record = read_file(store.hold(place))
         except (OSError, InvocationError):
             continue
-        if record is not None and (idle <= 0 or record.completed is None):
+        if record and (idle <= 0 or record.completed is None):
             lines = [*fields_of(record)]
             if record.completed is not None:
                 from specify_cli.storage.queries import annex_events  # loads what verifies

@@ -78,7 +78,7 @@ def take_in(project: Project) -> list[str]:
         if path.startswith(layout.COLD):
             try:
                 archive = open_month(item.home, path.rpartition("/")[2].removesuffix(ENDING))
-                if archive is not None:
+                if archive:
                     adopted += lay_out(archive, records, objects)
                     os.unlink(archive.path)
             except StoredDataError:

@@ -105,7 +105,7 @@ def gather(
     `record` is the record as it stands. A file is read once: what is hashed is what is stored.
     """
     again = f"spec-kitty profile-invocation complete --invocation-id {place.invocation_id}"
-    started = {} if record is None else record.started
+    started = record.started if record else {}
     mode = started.get("mode_of_work")
     if evidence is not None and not tiers.evidence_allowed(None if mode is None else str(mode)):
         message = f"{place.invocation_id} is advisory and carries no evidence"

@@ -291,7 +291,7 @@ def _check_names(terms: Terms) -> None:
     for name, value in {**terms.tools, **program}.items():
         if (
             not isinstance(value, str)
-            or re.fullmatch(r"[0-9a-f]{64}", value) is None
+            or not re.fullmatch(r"[0-9a-f]{64}", value)
             or not 0 < len(name) <= 200
         ):
             raise CallerError(
@@ -597,7 +597,7 @@ def trace_id_of(traceparent: str | None, invocation_id: str) -> str:
     `traceparent` is the header as it came, in any form, or None.
     """
     match = re.fullmatch(_TRACEPARENT, traceparent) if traceparent else None
-    if match is not None:
+    if match:
         return match.group(1)
     return f"{number_of(invocation_id):032x}"
 

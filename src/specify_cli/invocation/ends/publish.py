@@ -55,7 +55,7 @@ def publish_record(
         )
     log = open_log(project)
     generation = log.current()
-    if generation is not None:
+    if generation:
         publish_leaves(project.root, _leave_private(project, log, generation))
     return published, warnings
 

@@ -78,7 +78,7 @@ def find_unseen(
     for path in _list_changed(root, began):
         change = _read_change(root, path)
         masked = mask_path(path, rules)
-        if change is None or change.moment < began or change.is_of(masked, own):
+        if not change or change.moment < began or change.is_of(masked, own):
             continue
         if change.moment > (earlier_gaps.get(masked) or -1):
             changes[masked] = change

@@ -165,7 +165,7 @@ def known_commit(root: str, name: str) -> str:
         "commit first, then pass `git rev-parse HEAD`",
     )
     top = find_worktree(root)
-    if top is None or re.fullmatch(_COMMIT_NAME, name) is None:
+    if top is None or not re.fullmatch(_COMMIT_NAME, name):
         raise unknown
     try:
         answer = ask_git(
@@ -176,6 +176,6 @@ def known_commit(root: str, name: str) -> str:
             "COMMIT_NOT_FOUND", f"git could not be asked: {error}", "install git"
         ) from error
     sha = (answer or "").strip()
-    if re.fullmatch(r"[0-9a-f]{40,64}", sha) is None:
+    if not re.fullmatch(r"[0-9a-f]{40,64}", sha):
         raise unknown
     return sha

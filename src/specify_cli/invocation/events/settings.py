@@ -86,7 +86,7 @@ def find_corpus_secret(inputs: ContextInputs, git_dir: str | None) -> bytes | No
         rule.action != "allow" for rule in inputs.policy.rules
     )
     key = digest_key(git_dir) if keeps_back else None
-    return None if key is None else key.secret
+    return key and key.secret
 
 
 def _read_key(folder_fd: int) -> DigestKey | None:

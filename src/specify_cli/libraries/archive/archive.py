@@ -210,14 +210,14 @@ class Leaving:
         for part in parts:
             gathered.objects.update(part.sealed)
             reached = tuple(self.reach.of(part.named))
-            if search is not None:
+            if search:
                 by_policy |= policy_withholds(self._objects, reached, self._policies)
             for item in reached:
                 if item.digest in gathered.objects or item.digest in left_out:
                     continue
                 why = item.why or (FINDINGS[item.code][1] if item.code is not None else None)
                 data = self._objects.get(item.digest) if item.code is None else b""
-                if why is None and search is not None:
+                if why is None and search:
                     if item.digest not in judged:
                         judged[item.digest] = search.judge_object(data)
                     why = judged[item.digest]
@@ -243,7 +243,7 @@ class Leaving:
         project = self.project
         data = _hold(FileRecordStore(project.root).hold(place))
         annexes = dict(read_annex_files(project.root, place.invocation_id))
-        if self._search is None or not project.config.is_sealed:
+        if not self._search or not project.config.is_sealed:
             return data, SealedCopy(b"", annexes, frozenset(), {})
         copy = seal_copy(place, data.read(0, data.size), annexes, self.reach, self._keys)
         return ByteSource(reader_of(copy.data), len(copy.data)), copy
@@ -254,7 +254,7 @@ class Leaving:
         project, search = self.project, self._search
         checked = verify_place(project, place, None, self.reach)
         require_whole(checked, place)
-        if search is not None and not checked.sealed:
+        if search and not checked.sealed:
             raise StoredDataError(
                 "RECORD_UNSEALED",
                 f"{place.path} is not exported: its lines carry no seals, so none of them can be "
@@ -264,7 +264,7 @@ class Leaving:
         data, sealed_copy = self._read(place)
         annexes = sealed_copy.annexes
         withheld = Withheld()
-        if search is not None:
+        if search:
             data = _spool(withhold_lines(data.read, search, withheld))
         else:
             for seq, reason in stand_ins(data.read):
@@ -283,7 +283,7 @@ class Leaving:
         closing = report.tip if report.status == "closed" else None
         for name, content in list(annexes.items()):
             fields = open_line(content.rstrip(b"\n")).fields or {}
-            why, counts = (None, {}) if search is None else search.judge_line(fields)
+            why, counts = search.judge_line(fields) if search else (None, {})
             if why is None and closing is None and fields.get("event") not in ORDERS:
                 why = CLOSING  # without its closing line nobody could check it
             if why is not None:

@@ -31,7 +31,7 @@ def place_order(place: Place, data: bytes, content: Mapping[str, object]) -> dic
 def _find_tip(place: Place, data: bytes) -> Tip:
     """Return the line that an order hangs on: the last of a closed record, else the last opening
     one; with the time of the newest line."""
-    tips = [tip for _, raw in split_lines(data) if (tip := tip_of(open_line(raw))) is not None]
+    tips = [tip for _, raw in split_lines(data) if (tip := tip_of(open_line(raw)))]
     # A clock that was ahead for a while leaves the newest line somewhere before the last.
     newest = max((tip.at for tip in tips), default="")
     if tips and tips[-1].event == "completed":

@@ -234,7 +234,7 @@ def _iter_pieces(path: str, file: BinaryIO, size: int) -> Iterator[bytes]:
 def is_member(name: str) -> bool:
     """Return whether a path is one that a file of an export may have."""
     record = _RECORD.fullmatch(name)
-    if record is not None:
+    if record:
         return layout.parse_record_name(record.group(1)) is not None
     return name == MANIFEST or any(form.fullmatch(name) for form in (_OBJECT, _ANNEX, _PROOF))
 
@@ -330,19 +330,19 @@ def _parse_archive(
     annexes_withheld = {line["file"] for row in rows for line in row["withheld"]}
     for file, row in records.items():
         named = layout.parse_record_name(file)
-        if named is None or named[1] != row["invocation_id"]:
+        if not named or named[1] != row["invocation_id"]:
             raise _invalid(path, f"{MANIFEST}: {file} is not named by {row['invocation_id']}")
         ids.add(named[1])
     for name in names:
         annex, object_match = _ANNEX.fullmatch(name), _OBJECT.fullmatch(name)
         proof = _PROOF.fullmatch(name)
-        if proof is not None and proof[1] not in ids:
+        if proof and proof[1] not in ids:
             raise _invalid(path, f"{name} proves nothing in it")
-        if annex is not None and annex[1] not in ids:
+        if annex and annex[1] not in ids:
             raise _invalid(path, f"{name} is about a record that is not in it")
-        if annex is not None and name in annexes_withheld:
+        if annex and name in annexes_withheld:
             raise _invalid(path, f"{name} is withheld by {MANIFEST} and there")
-        if object_match is not None and object_match[1] + object_match[2] in withheld:
+        if object_match and object_match[1] + object_match[2] in withheld:
             raise _invalid(path, f"{name} is withheld by {MANIFEST} and there")
     return records, withheld
 
@@ -411,7 +411,7 @@ def verify_contents(
         yield report._replace(findings=(*report.findings, *compared))
     for name in contents.names:
         object_match = _OBJECT.fullmatch(name)
-        if object_match is not None and object_match[1] + object_match[2] not in led_to:
+        if object_match and object_match[1] + object_match[2] not in led_to:
             raise _invalid(contents.path, f"no record in it leads to {name}")
 
 

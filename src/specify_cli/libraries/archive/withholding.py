@@ -240,7 +240,7 @@ class Search:
     def _look_at_name(self, name: str) -> tuple[bool, Counts]:
         """Return whether a name is clear, and how often each rule applies to it."""
         answer = self._names.get(name)
-        if answer is None:
+        if not answer:
             clear = is_clear(name, self._rules)
             answer = _remember(self._names, name, (clear, {} if clear else self._look(name)), name)
         return answer

@@ -54,7 +54,7 @@ def run_chain(project: Project, target: str, side: str) -> Chain:
     source: Source = b""
     if os.sep in target or target.endswith(".jsonl"):
         home = _find_home(target)
-        if home is None:
+        if not home:
             report = verify_path(target)
         else:
             # A record that lies in a project, this one or another, is read as one of its own.
@@ -79,7 +79,7 @@ def _find_home(path: str) -> tuple[str, Place] | None:
     """Return the project a file is a record of, as its root and the record's place there."""
     head, name = os.path.split(os.path.realpath(path))
     ids = layout.parse_record_name(name)
-    if ids is None or os.path.islink(path):
+    if not ids or os.path.islink(path):
         return None
     folders = (layout.RECORDS, layout.IMPORTED, layout.OLDER_RECORDS, layout.trail_folder(ids[1]))
     folder = next((folder for folder in folders if head.endswith(f"/{folder}")), None)

@@ -324,7 +324,7 @@ class _Comparison:
             if side.lines and side.lines[0].get("v", FORMAT_VERSION) not in VERSIONS:
                 why = f"a format newer than this reader: v {side.lines[0]['v']}"
                 self.warn("NOT_COMPARABLE", None, why)
-        return (*(item for item in mismatches if item is not None), *parts.differences)
+        return (*(item for item in mismatches if item), *parts.differences)
 
     def _show_mismatch(self, item: Mismatch, one: Side, two: Side) -> Difference | None:
         """Return what a mismatch of a step is of, and how the texts of two digests differ."""

@@ -128,9 +128,9 @@ def read_chain(
     wrong = next((item for item in report.findings if item.severity == "error"), None)
     hidden = {item.seq for item in report.findings if item.code == "WITHHELD"}
     record = fold_entries(entries)
-    if wrong is not None:
+    if wrong:
         raise chain_break(side, None, f"{wrong.code} at {wrong.place}: {wrong.message}")
-    if record is None and 0 not in hidden:
+    if not record and 0 not in hidden:
         raise chain_break(side, None, "it has no started line")
     # Of a withheld line that is not one of the first nobody can say whether it was a step.
     places = array("I")
@@ -147,7 +147,7 @@ def read_chain(
     ordered = order_parallel(settle(change(pick(entries, places), lambda entry: entry.fields)))
     receipts, steps = _read_receipts(ordered)
     started = completed = None
-    if record is not None:
+    if record:
         # Where lines are withheld the closing one may be among them; else a run without one is
         # open.
         started, completed = record.started, record.completed

@@ -19,9 +19,9 @@ def render_comparison(result: ReplayResult) -> Iterator[str]:
     mismatches = result.list_mismatches()
     for item, difference in mismatches[:_LISTED]:
         place = "" if item["step"] is None else f" step {item['step']}"
-        what = "" if difference is None else f" {one_line(difference.what)}:"
+        what = f" {one_line(difference.what)}:" if difference else ""
         values = f" expected {one_line(item['expected'])}, found {one_line(item['actual'])}"
-        diff = () if difference is None else difference.diff
+        diff = difference.diff if difference else ()
         yield f"  {item['code']}{place}:{what}{'' if diff else values}"
         yield from (f"    {one_line(line)}" for line in diff)
     if len(mismatches) > _LISTED:

@@ -73,7 +73,7 @@ class VerifierKey(NamedTuple):
         data = decode(encoded, "a verifier key")
         key = cls(name, data[0] if data else 0, data[1:])
         if (
-            _NAME.fullmatch(name) is None
+            not _NAME.fullmatch(name)
             or key.kind not in _KEY_BYTES
             or len(key.public) != _KEY_BYTES[key.kind]
         ):
@@ -219,7 +219,7 @@ def parse_checkpoint(data: bytes) -> Checkpoint:
     lines = f"{text}\n".split("\n")
     if not blank or not signed.endswith("\n") or _CONTROL.search(note):
         raise NoteError("expected the three lines of a checkpoint, an empty line and signatures")
-    if len(lines) < 4 or not all(lines[:-1]) or _SIZE.fullmatch(lines[1]) is None:
+    if len(lines) < 4 or not all(lines[:-1]) or not _SIZE.fullmatch(lines[1]):
         raise NoteError("expected an origin, a size and a root, a line each")
     root = decode(lines[2], "the root")
     if len(root) != 32:
@@ -236,7 +236,7 @@ def parse_signature(line: str) -> Signature:
     A signature of a kind nobody here knows is one, too.
     """
     words = line.removesuffix("\n").split(" ")
-    if len(words) != 3 or words[0] != "—" or _NAME.fullmatch(words[1]) is None:
+    if len(words) != 3 or words[0] != "—" or not _NAME.fullmatch(words[1]):
         raise NoteError(f"expected a signature line, found {line[:60]!r}")
     data = decode(words[2], "a signature")
     if len(data) < 5:
@@ -336,7 +336,7 @@ def parse_proof(data: bytes) -> Proof:
         else b""
     )
     index = lines.pop(0).removeprefix("index ") if lines and lines[0].startswith("index ") else ""
-    if _SIZE.fullmatch(index) is None or len(lines) > 63:
+    if not _SIZE.fullmatch(index) or len(lines) > 63:
         raise NoteError("expected a line with the index and at most 63 hashes")
     path = tuple(decode(line, "a hash of the path") for line in lines)
     if any(len(node) != 32 for node in path):

@@ -205,7 +205,7 @@ def make_checkpoint(project: Project, clock: Callable[[], int] = time.time_ns) -
     log.settle()
     with durable.Writing("the log of the trail"):
         generation = log.current()
-        if generation is None:
+        if not generation:
             raise CallerError(
                 "NOTHING_LOGGED", "no record was made in this clone yet", 'spec-kitty do "…"'
             )
@@ -214,9 +214,9 @@ def make_checkpoint(project: Project, clock: Callable[[], int] = time.time_ns) -
         with durable.folder(generation.home, wait=durable.LOCK_WAIT_SECONDS):
             levels, size = _hash(generation)
             newest = read_checkpoint(generation)
-            if newest is not None and not _continues(levels, size, newest):
+            if newest and not _continues(levels, size, newest):
                 levels, size = _hash(generation, anew=True)  # perhaps they alone are damaged
-            if newest is not None and not _continues(levels, size, newest):
+            if newest and not _continues(levels, size, newest):
                 raise _damaged(
                     generation,
                     f"its {size} leaves do not continue the {newest.size} that were signed",
@@ -225,14 +225,14 @@ def make_checkpoint(project: Project, clock: Callable[[], int] = time.time_ns) -
             if apart is not None or not all(
                 _continues(levels, size, copy) for copy in _read_copies(project, generation)
             ):
-                start = min(0 if newest is None else newest.size, size if apart is None else apart)
+                start = min(newest.size if newest else 0, size if apart is None else apart)
                 generation = log.begin(
                     generation, generation.read_bytes(start, max(0, size - start) * LEAF_BYTES)
                 )
                 levels, size = _hash(generation)
                 newest = None
             _sign_older(project, log, generation, clock)
-            if newest is None or newest.size != size:
+            if not newest or newest.size != size:
                 newest = _sign(project, generation, levels, size, clock)
             keep_checkpoint(project, generation, newest)
             return newest
@@ -244,7 +244,7 @@ def _sign_older(
     """Sign the unsigned leaves of older logs, unless a restored backup ended them."""
     for older in log.generations():
         checkpoint, size = read_checkpoint(older), older.count_leaves()
-        if older == newest or size == (checkpoint.size if checkpoint is not None else 0):
+        if older == newest or size == (checkpoint.size if checkpoint else 0):
             continue
         levels, size = _hash(older)
         copies = [*_read_copies(project, older), *filter(None, [checkpoint])]
@@ -324,7 +324,7 @@ def prove(generation: Generation, invocation_ids: Set[str]) -> Iterator[Logged]:
     without this clone (docs/format.md §4, Exports).
     """
     checkpoint = read_checkpoint(generation)
-    if checkpoint is None:
+    if not checkpoint:
         return
     levels, ids = LevelFiles(generation), {one.encode() for one in invocation_ids}
     for number, line in enumerate(generation.read_lines(0, checkpoint.size)):

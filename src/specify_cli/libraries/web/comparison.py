@@ -65,9 +65,9 @@ def _describe_mismatch(
     """Return the sentence of a mismatch, with its step and what it is of, and the lines by which
     its texts differ."""
     place = "" if item["step"] is None else f" at step {item['step']}"
-    what = "" if difference is None else f": {difference.what}"
+    what = f": {difference.what}" if difference else ""
     sentence = f"{item['code']}{place}{what}"
-    if difference is not None and difference.diff:
+    if difference and difference.diff:
         return sentence, difference.diff
     return f"{sentence}: expected {say(item['expected'])}, found {say(item['actual'])}", ()
 

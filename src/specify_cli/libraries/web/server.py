@@ -57,12 +57,12 @@ class _Protocol(H11Protocol):
         super().data_received(data)
         if self.conn.their_state is h11.IDLE:
             self._wait_for_head()
-        elif self._head is not None:
+        elif self._head:
             self._head.cancel()
             self._head = None
 
     def connection_lost(self, exc: Exception | None) -> None:
-        if self._head is not None:
+        if self._head:
             self._head.cancel()
         super().connection_lost(exc)
 
@@ -84,7 +84,7 @@ class _Protocol(H11Protocol):
             longest.transport.close()
 
     def _wait_for_head(self) -> None:
-        if self._head is None:
+        if not self._head:
             self._head = self.loop.call_later(_HEAD_SECONDS, self.transport.close)
 
 

@@ -107,7 +107,7 @@ def faults(event: object) -> list[Fault]:
     fault.
     """
     unfit = _find_unfit(event)
-    if unfit is not None:
+    if unfit:
         return [unfit]
     if not isinstance(event, dict):
         return [Fault("", f"expected a JSON object, found {name_kind(event)}")]

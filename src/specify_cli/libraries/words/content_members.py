@@ -78,7 +78,7 @@ def list_losable() -> set[str]:
 def list_unknown(fields: Fields) -> set[str]:
     """Return the members of a line that this version does not know: they can hold anything."""
     event = EVENTS.get(str(fields.get("event")))
-    stems = () if event is None else event.members
+    stems = event.members if event else ()
     known = {f"{stem}{end}" for stem in stems for end in ("", "_hash", "_size")}
     return {*fields} - known - KEPT
 

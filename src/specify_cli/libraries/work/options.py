@@ -42,7 +42,7 @@ def list_sources(values: Values, root: str) -> list[Source]:
     source, kind = shell.get_text(values, "source"), find_kind(values)
     if source is None:
         return [Source(".", root)]
-    return find_sources(source) if kind is None else kind.list_sources(source)
+    return kind.list_sources(source) if kind else find_sources(source)
 
 
 def find_kind(values: Values) -> SourceKind | None:

@@ -415,7 +415,7 @@ def _read_command(command: str, commands: tuple[str, ...]) -> _Command:
         parts,
         test,
         change is None and all(re.fullmatch(_READERS, part.first) for part in later),
-        "" if change is None else change.redirected_to or change.text,
+        change.redirected_to or change.text if change else "",
     )
 
 

@@ -231,9 +231,9 @@ class RemarkSources:
     def judge_tests(self) -> CheckState:
         """Return what `judge_tests` returns, of the entries taken."""
         last = self.find_last()
-        if last is None and not self._withheld:
+        if not last and not self._withheld:
             return CheckState("no change")
-        if last is None or self._withheld or (self.calls and not self.has_commands):
+        if not last or self._withheld or (self.calls and not self.has_commands):
             return CheckState(NOT_KNOWN)
         is_sure = any(change.sure for change in self._changes.values())
         later = [check for check in self.checks if check.place > last.place]
@@ -311,7 +311,7 @@ def _compare_checks(sources: RemarkSources) -> Iterator[Remark]:
     their own.
     """
     changes, checks, last = sources.changes, sources.checks, sources.find_last()
-    if last is None or len(changes) == len(sources.gaps):
+    if not last or len(changes) == len(sources.gaps):
         return
     if not checks:
         if sources.calls and not sources.has_commands:
@@ -334,7 +334,7 @@ def _compare_checks(sources: RemarkSources) -> Iterator[Remark]:
         )
         yield Remark("EDITED_AFTER_CHECK", text, tuple(dict.fromkeys((check.seq, last.seq))))
     green = next((one for one in reversed(checks) if one.shows == PASSED), None)
-    if green is None:
+    if not green:
         text = f"no test run is recorded that ended well; the last was {check.describe()}"
         yield Remark("NEVER_GREEN", text, (check.seq,))
     elif green is not check:
@@ -350,7 +350,7 @@ def _find_failures(sources: RemarkSources) -> Iterator[Remark]:
     count, nor do test runs that failed before another test run passed."""
     green = max((check.place for check in sources.checks if check.shows == PASSED), default=-1)
     last = sources.find_last()
-    standing = sources.find_standing_failure(-1 if last is None else last.place)
+    standing = sources.find_standing_failure(last.place if last else -1)
     failed = [
         run.entry
         for run in sources.newest.values()

@@ -276,7 +276,7 @@ def _find_gist(head: str) -> str:
     """Return the one argument that says what a call does, where there is one; else the text
     itself."""
     match = re.search(_GIST, head)
-    if match is None:
+    if not match:
         return head
     try:
         return say(json.loads(f'"{match[1]}"'))

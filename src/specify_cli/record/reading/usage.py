@@ -78,7 +78,7 @@ class Prices(NamedTuple):
             ),
             default=None,
         )
-        return None if longest is None else self.models[longest[1]]
+        return longest and self.models[longest[1]]
 
 
 class UsageRow(NamedTuple):
@@ -191,7 +191,7 @@ def _sum_row(
         return UsageRow(agent, model, tokens, requests, _spell(program_cost), None)
     is_priced = tokens.keys() <= {*PRICED, "thinking"}
     price = prices.find(model) if model is not None and is_priced else None
-    if price is None or not any(tokens.get(kind) for kind in PRICED):
+    if not price or not any(tokens.get(kind) for kind in PRICED):
         return UsageRow(agent, model, tokens, requests, None, None)
     cost = sum(
         (

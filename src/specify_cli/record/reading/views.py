@@ -312,7 +312,7 @@ class _Lines(Sequence["Entry"]):
         Raises StoredDataError RECORD_DAMAGED if the line has another seal than at the first look.
         """
         cached = self._lasting.get(place) or self._cache.get(place)
-        if cached is not None:
+        if cached:
             return cached
         offset, size = self._offsets[place], self._sizes[place]
         start, block = self._block

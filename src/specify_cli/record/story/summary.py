@@ -148,9 +148,9 @@ def tell_lines(
             telling.take(place, entry)
         parts = telling.finish()
         part = parts[-1] if parts else None
-        while part is not None and part.kind in ("opening", "subagent") and part.parts:
+        while part and part.kind in ("opening", "subagent") and part.parts:
             part = part.parts[-1]
-        if part is None or part.kind == "opening":
+        if not part or part.kind == "opening":
             part = StoryPart("note", _name_quiet(entries[-1]))
         seq = line.get("seq")
         yield ToldLine(

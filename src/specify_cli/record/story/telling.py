@@ -171,7 +171,7 @@ class _Chapter:
             part for part in members if part.kind != "subagent" or part.seqs or part.parts
         )
         entry = self.entry
-        if entry is None:
+        if not entry:
             at = parts[0].at if parts else None
             return StoryPart(self.kind, self.title, self.text, at=at, parts=parts)
         limits = dict.fromkeys(list_limits(entry.fields) + list_limits(entry.end_fields))
@@ -342,7 +342,7 @@ class Telling:
             )
             act = act._replace(deed="change", result=f"{result}seen in the work tree")
         waiting = self._edits.pop(say(entry.fields.get("call_id")), None)
-        if waiting is not None and waiting[1] in waiting[0].group:
+        if waiting and waiting[1] in waiting[0].group:
             chapter, call = waiting
             act = _join_patch(call, act)
             chapter.group[chapter.group.index(call)] = act
@@ -356,7 +356,7 @@ class Telling:
         first patch, and as deleted if any patch deleted it."""
         self.changed_at.setdefault(path, []).append(seq)
         previous = self.changed.get(path)
-        if previous is None:
+        if not previous:
             self.changed[path] = Changed(path, kind, act.added, act.removed, ())
             return
         self.changed[path] = Changed(

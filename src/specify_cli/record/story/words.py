@@ -349,7 +349,7 @@ def _find_value(head: str) -> str:
     """Return the one argument that says what a call is about; without a known one the first
     three."""
     match = _VALUES.search(head)
-    if match is not None:
+    if match:
         return _unescape(match[1])
     try:
         arguments = json.loads(head)
@@ -364,9 +364,9 @@ def _name_search(head: str, root: str) -> str:
     """Return the query of a search, and its folder below the root; "" if the call states no
     query."""
     query, place = _SOUGHT.search(head), _PLACE.search(head)
-    folder = shorten_paths(_unescape(place[1]), root) if place is not None else "."
-    if query is None or folder in (".", "./", ""):
-        return _unescape(query[1]) if query is not None else ""
+    folder = shorten_paths(_unescape(place[1]), root) if place else "."
+    if not query or folder in (".", "./", ""):
+        return _unescape(query[1]) if query else ""
     return f"{_unescape(query[1])} in {folder}"
 
 

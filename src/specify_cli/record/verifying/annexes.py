@@ -72,7 +72,7 @@ def add_annexes(
         seal = seal_at_end(data)
         seals += [] if seal is None else [seal]
         line = open_line(data[:-1]) if any(mark in data for mark in _READ) else None
-        fields = {} if line is None or line.fields is None else line.fields
+        fields = {} if not line or line.fields is None else line.fields
         is_order = fields.get("event") in ORDERS
         # The `prev` of an order about an open record is the seal of its start.
         on_start = is_order and fields.get("prev") == report.trail.started
@@ -129,7 +129,7 @@ def verify_annex(
     `data` is the whole file, and `file` the name that findings state.
     """
     line = open_line(data[:-1]) if data.endswith(b"\n") and data.count(b"\n") == 1 else None
-    if line is None:
+    if not line:
         return (finding("ANNEX_MISMATCH", file, None, 0, "expected one whole line"),), ()
     if line.problems or line.fields is None:
         problem = finding(line.problems[0], file, None, 0)
@@ -152,6 +152,6 @@ def verify_annex(
             required = "a closed record"
         detail = f"{key}: expected {required}, found {say(fields.get(key))}"
         return (finding("ANNEX_MISMATCH", file, seq, 0, detail),), ()
-    if seq is None or re.fullmatch(TIME_PATTERN, str(fields.get("at"))) is None:
+    if seq is None or not re.fullmatch(TIME_PATTERN, str(fields.get("at"))):
         return (finding("ANNEX_MISMATCH", file, seq, 0, "expected a seq and a time"),), ()
     return (), tuple(named_objects(fields, seq, 0))

@@ -153,7 +153,7 @@ class Contents:
             return
         if fields.get("invocation_id") != self.invocation_id or self.invocation_id is None:
             self.check_identity(fields, seq, offset)
-        if self.search is not None or event in _SEARCH:
+        if self.search or event in _SEARCH:
             self._check_search(event, fields, seq, offset)
         if event in STATING and ERASED not in fields:
             for why in find_contradictions(fields):
@@ -210,31 +210,29 @@ class Contents:
         """
         call_id = say(fields.get("call_id"))
         call = self.calls.get(call_id)
-        first = None if call is None or call[0] < 0 else call
+        first = None if not call or call[0] < 0 else call
         # A result whose output was erased cannot be compared with another one.
         known_whole = ERASED not in fields
         result = hash((say(fields.get("status")), say(fields.get("output_hash"))))
         result = result if known_whole else _ERASED_RESULT
         inferred, tool = fields.get("inferred") is True, say(fields.get("tool", _UNNAMED))
-        if self._is_harmed() or (inferred and first is not None):
+        if self._is_harmed() or (inferred and first):
             pass
-        elif first is not None and (
-            fields.get("witness") == "transcript" or call_id in self.unsure
-        ):
+        elif first and (fields.get("witness") == "transcript" or call_id in self.unsure):
             pass  # the first result did not state the end of the call, this one does
-        elif first is not None and first[1] != result and _ERASED_RESULT not in (first[1], result):
+        elif first and first[1] != result and _ERASED_RESULT not in (first[1], result):
             what = f"call {call_id} has a result at seq {first[0]} and another at seq {seq}"
             self.add_finding("CONFLICTING_DUPLICATE", seq, offset, what)
-        elif first is not None or call is None:
+        elif first or not call:
             self.add_finding("RESULT_WITHOUT_CALL", seq, offset, call_id)
         elif call[1] not in (0, hash(tool)) and tool != _UNNAMED:
             self.add_finding(
                 "PAIR_CONTRADICTED", seq, offset, f"call {call_id} is of another tool than {tool}"
             )
-        if isinstance(self.unsure, set) and first is None and fields.get("status") == "unknown":
+        if isinstance(self.unsure, set) and not first and fields.get("status") == "unknown":
             self.unsure.add(call_id)
         # An inferred result does not count as one: the next reported result is the first.
-        if first is None:
+        if not first:
             self.calls.put(call_id, *((-1, 0) if inferred else (seq, result)))
 
     def _check_search(self, event: str, fields: dict[str, object], seq: int, offset: int) -> None:
@@ -246,12 +244,10 @@ class Contents:
             self.search = name, seq, offset
         if request is HIDDEN or self._is_harmed():
             return
-        if request is None and event == "retrieval_response":
+        if not request and event == "retrieval_response":
             self.add_finding("PAIR_CONTRADICTED", seq, offset, f"nothing before it asks for {name}")
         elif (
-            request is not None
-            and (event, name) != ("retrieval_response", request[0])
-            and event != "recovered"
+            request and (event, name) != ("retrieval_response", request[0]) and event != "recovered"
         ):
             self.add_finding(
                 "PAIR_CONTRADICTED",

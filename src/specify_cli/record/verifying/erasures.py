@@ -99,7 +99,7 @@ def judge_erasures(
         if rows is None or not isinstance(digests, list):
             findings.append(finding("ANNEX_MISMATCH", file, None, 0, "expected what was erased"))
             continue
-        late = [line.at for row in rows if (line := by_seal.get(row.seal)) is not None]
+        late = [line.at for row in rows if (line := by_seal.get(row.seal))]
         if late and str(fields.get("at")) < max(late):
             what = f"it says {say(fields.get('at'))}, before the line it erases was written"
             findings.append(finding("ANNEX_MISMATCH", file, None, 0, what))
@@ -108,7 +108,7 @@ def judge_erasures(
         proven |= {row.seal for row in rows if _proves(row, by_seal.get(row.seal))}
         for row in rows:
             line = by_seal.get(row.seal)
-            if line is None and holds is not None and not holds(row.seal):
+            if not line and holds is not None and not holds(row.seal):
                 what = f"it erases a line, seq {row.seq}, that the record does not hold"
                 findings.append(finding("ANNEX_MISMATCH", file, None, 0, what))
             elif not is_copy and _is_pending(row, line):
@@ -163,7 +163,7 @@ def _is_pending(row: Row, line: ErasedLine | None) -> bool:
 
     A line without a digest was withheld whole, so nothing of it can be pending.
     """
-    if line is None:
+    if not line:
         return True
     return bool(line.digest) and not set(row.members) <= set(line.members)
 

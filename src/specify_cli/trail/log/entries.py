@@ -100,7 +100,7 @@ class TrailLog:
         """Return the folders a log of this project may lie in, the one in the git directory
         first."""
         local = f"{self.root}/{layout.LOG}"
-        if self._shared is None:
+        if not self._shared:
             return (local,)
         git_dir, relative = self._shared
         home = f"{git_dir}/{relative}"
@@ -205,7 +205,7 @@ class TrailLog:
                     ).st_ctime
                 except FileNotFoundError:
                     continue  # its leaf is there by now
-                if line is None or line.was_written_at(changed):
+                if not line or line.was_written_at(changed):
                     pending.add(invocation_id)
         return pending
 
@@ -286,7 +286,7 @@ class TrailLog:
                 if is_invocation_id(invocation_id)
             )
             line = next(filter(None, candidates), None)
-            if line is not None and line.was_written_at(os.fstat(fd).st_ctime):
+            if line and line.was_written_at(os.fstat(fd).st_ctime):
                 self.append(
                     generation, Leaf(kind, invocation_id, line.seal), line.path, {}, again=True
                 )
@@ -302,9 +302,7 @@ class TrailLog:
         for _, key in zip(range(_MAX_ADOPTED), index.newest(), strict=False):
             place = index.place(key)
             path = (
-                ""
-                if place is None or layout.is_imported(place.folder)
-                else f"{self.root}/{place.path}"
+                "" if not place or layout.is_imported(place.folder) else f"{self.root}/{place.path}"
             )
             seal = _read_older_end(path) if path else None
             if seal is not None:
@@ -394,9 +392,9 @@ class TrailLog:
         tips, merged = read_tips(home)
         for invocation_id, seal in cited.items():
             tip = tips.get(invocation_id)
-            if tip is not None and tip.open:
+            if tip and tip.open:
                 tips[invocation_id] = tip._replace(seal=seal, cited=True)
-            elif tip is not None and tip.seal == seal:
+            elif tip and tip.seal == seal:
                 del tips[invocation_id]
         if leaf.kind in (START, CLOSE):
             tips[leaf.invocation_id] = Tip(path, leaf.seal, False, leaf.kind == START)

@@ -111,11 +111,9 @@ def _show_artifact(values: Values) -> int:
     cache.save()
     fetched = fetch_artifact(inputs, uri)
     artifact, rule = fetched.artifact, fetched.rule
-    if artifact is None:
+    if not artifact:
         raise _not_shown(inputs, fetched)
-    decided = (
-        None if rule is None else {"rule_id": rule.id, "action": rule.action, "reason": rule.reason}
-    )
+    decided = rule and {"rule_id": rule.id, "action": rule.action, "reason": rule.reason}
     value = {
         "uri": artifact.uri,
         "digest": artifact.digest,
@@ -132,7 +130,7 @@ def _show_artifact(values: Values) -> int:
 
 def _not_shown(inputs: ContextInputs, fetched: Fetched) -> CallerError:
     """Return the error for an artifact that is withheld, not in force, or not there."""
-    if fetched.rule is not None or inputs.policy_state == "unreadable":
+    if fetched.rule or inputs.policy_state == "unreadable":
         return CallerError(
             "WITHHELD", f"{fetched.uri}: {fetched.refusal}", "spec-kitty charter lint"
         )

@@ -172,7 +172,7 @@ def iter_refused(document: Mapping[str, object]) -> Iterator[tuple[str, Invocati
         if fill.name in document:
             ask = partial(_ask_judge, fill.run, document[fill.name])
             refusal: InvocationError | None = excuse_package(fill.run, ask)
-            if refusal is not None:
+            if refusal:
                 yield fill.name, refusal
 
 

@@ -253,7 +253,7 @@ def _read_anchors(values: Values) -> list[str]:
     """Return the seals of `--anchor`. Raises CallerError INVALID_VALUE."""
     anchors = shell.get_texts(values, "anchor")
     for anchor in anchors:
-        if re.fullmatch(r"[0-9a-f]{64}", anchor) is None:
+        if not re.fullmatch(r"[0-9a-f]{64}", anchor):
             raise CallerError(
                 "INVALID_VALUE",
                 f"--anchor: expected a seal, 64 lowercase hex digits, found {anchor!r}",
@@ -270,13 +270,13 @@ def _verify_file(project: Project, target: str, anchors: list[str]) -> RecordRep
         f"{layout.TRAIL}/"
     ):
         ids = layout.parse_record_name(os.path.basename(full))
-        if ids is not None and not os.path.islink(target):
+        if ids and not os.path.islink(target):
             return verify_place(
                 project, Place(folder, os.path.basename(full), ids[1], ids[0]), anchors=anchors
             )
     if not os.path.lexists(target):
         ids = layout.parse_record_name(os.path.basename(full))
-        if ids is not None:
+        if ids:
             Index(project.root).resolve(ids[1])  # its error says where else the record lies
         raise CallerError(
             "INVOCATION_NOT_FOUND", f"there is no file {target}", "spec-kitty invocations list"

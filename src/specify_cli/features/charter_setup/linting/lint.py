@@ -114,7 +114,7 @@ def lint_project(
     findings = lint(
         inputs, ProfileFiles(files, repository.all(), repository.problems), config, unread
     )
-    if secrets is None:
+    if not secrets:
         return findings
     sources = (*files_of(inputs), *files, *([config] if config else []))
     exposed = [
@@ -133,7 +133,7 @@ def lint(
     """Return every finding, sorted by file and line. `unread` are the files beside those read."""
     files = inputs.contents
     files.update((file.path, file.data) for file in profiles.files)
-    if config is not None:
+    if config:
         files[config.path] = config.data
     # The project's artifacts shadow the shipped ones.
     artifacts = (*shipped_artifacts(inputs.bundle), *inputs.artifacts)
@@ -291,7 +291,7 @@ def _check_hidden(files: Mapping[str, bytes]) -> Findings:
         text = data.decode("utf-8", "replace").removeprefix("\ufeff").replace("\r\n", "\n")
         for number, line in enumerate(text.split("\n"), 1):
             match = _HIDDEN.search(line)
-            if match is not None:
+            if match:
                 problem = (
                     f"a character that nobody sees (U+{ord(match.group()[0]):04X}) at "
                     f"column {match.start() + 1}"
@@ -343,7 +343,7 @@ def _check_all_denied(
         denying = [
             rules.index(rule) if rule in rules else 0
             for rule in deciders
-            if rule is not None and rule.action == "deny"
+            if rule and rule.action == "deny"
         ]
         if deciders and len(denying) == len(deciders):
             line = lines.get(("rules", min(denying)), 1)
@@ -417,7 +417,7 @@ def _check_references(rules: _Rules) -> Findings:
     reported = {problem.path for problem in profiles.problems}
     for file in profiles.files:
         profile = used.get(file.digest)
-        if profile is not None:
+        if profile:
             for kind, references in (
                 ("directive", profile.directive_references),
                 ("tactic", profile.tactic_references),
@@ -538,7 +538,7 @@ def _check_name(rules: _Rules, path: str, node: str, prefix: str) -> Findings:
 def _find_word(rules: _Rules, path: str, word: str) -> int | None:
     text = rules.files.get(path, b"").decode("utf-8", "replace")
     match = re.search(rf"(?<![\w/:.-]){re.escape(word)}(?![\w/-]|[.:]\w)", text)
-    return None if match is None else text.count("\n", 0, match.start()) + 1
+    return match and text.count("\n", 0, match.start()) + 1
 
 
 def _list_actions(inputs: ContextInputs) -> list[str]:

@@ -96,7 +96,7 @@ def report_unread(path: str) -> Finding:
 def check_settings(config: SourceFile | None) -> Iterator[Finding]:
     """Yield a finding for each setting of config.yaml that nothing reads, and for one that its room
     cannot use."""
-    if config is None:
+    if not config:
         return
     try:
         document = read_yaml(config.data, name=config.path)

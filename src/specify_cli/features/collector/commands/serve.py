@@ -75,7 +75,7 @@ def serve(values: Values) -> int:
         server.answer()
     finally:
         storage.close()
-        if witness is not None:
+        if witness:
             witness.close()
     return 0
 

@@ -89,7 +89,7 @@ def revoke_token(values: Values) -> int:
     """End a token by its id. Raises CallerError, StoredDataError, EnvironmentFault."""
     with _opened_tokens(values) as (tokens, now):
         token = tokens.revoke(str(values["id"]), now)
-    if token is None:
+    if not token:
         raise CallerError(
             "INVALID_VALUE",
             f"there is no token with the id {str(values['id'])[:80]!r}",

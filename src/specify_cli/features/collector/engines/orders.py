@@ -83,7 +83,7 @@ def apply_order(
         count_conflict(transaction, tried)
         return HELD
     record, _ = read_record(transaction, place)
-    named = () if record is None else tuple(json.loads(record.body).get("objects", ()))
+    named = tuple(json.loads(record.body).get("objects", ())) if record else ()
     order = name_gone(order, named)
     transaction.run(
         "INSERT INTO record_order (project_uuid, invocation_id, file, received_at, client, body)"
@@ -93,7 +93,7 @@ def apply_order(
     orders = sorted([*known, order], key=lambda one: one.file)
     if order.event == "erased":
         _erase_phases(transaction, place, orders)
-    if record is not None:
+    if record:
         report = decode_report(record.report)
         piece = RecordPiece(place.invocation_id, record.body, report, "", named)
         left = erase_record(piece, orders)

@@ -157,7 +157,7 @@ def write_words(transaction: Transaction, changed: Sequence[tuple[Row, Row | Non
     ceased: dict[int, set[str]] = {}
     for row, before in net.values():
         place, words = place_of(row.invocation_id), _list_row_words(row)
-        older = set() if before is None else _list_row_words(before)
+        older = _list_row_words(before) if before else set()
         added.setdefault(place, set()).update(words - older)
         ceased.setdefault(place, set()).update(older - words)
     for place in sorted(added):

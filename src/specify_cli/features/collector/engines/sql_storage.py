@@ -225,7 +225,7 @@ class SqlStorage:
             stored, digest = read_record(transaction, place)
             # What was erased here stays so, whoever sends the record again.
             piece = erase_record(sent, read_orders_of(transaction, place))
-            known = None if stored is None else decode_report(stored.report)
+            known = stored and decode_report(stored.report)
             verdict = judge_record(phases, stored, known, piece, client)
             if verdict == STORED:
                 write_record(transaction, project, piece, now, client)
@@ -235,7 +235,7 @@ class SqlStorage:
                     "revision + 1"
                     " WHERE project_uuid = ?",
                     (
-                        int(stored is None),
+                        int(not stored),
                         int(is_whole(phases, piece.report)) - int(was_whole),
                         project,
                     ),
@@ -335,7 +335,7 @@ class SqlStorage:
                 edge = edge or encode_edge(compute_edge(leaves))
             verdict, size, grown = judge_leaves(log, edge, piece, client)
             if verdict in (OWNED, CONFLICT):
-                checkpoint = "" if log is None else log.checkpoint
+                checkpoint = log.checkpoint if log else ""
                 one = LogConflict(
                     piece.name, client, verdict, checkpoint, piece.checkpoint, now, now, 1
                 )
@@ -421,7 +421,7 @@ class SqlStorage:
             bodies = {}
             for place in places:
                 stored, digest = read_record(transaction, place)
-                if stored is not None:
+                if stored:
                     check_text(digest, stored.body, place.invocation_id)
                     bodies[place] = stored.body
             return bodies

@@ -207,13 +207,13 @@ def _list(
         filters = later if beyond else filters._replace(until=edge)
         ahead = pages.Ahead(len(setting.storage.rows(later, MAX_LIMIT)), bound)
     rows = setting.storage.rows(filters, limit + 1, after)
-    if ahead.number and not rows and after is None:
+    if ahead.number and not rows and not after:
         rows, ahead = setting.storage.rows(later, limit + 1), pages.Ahead()
     more = len(rows) > limit
     rows = rows[:limit]
     last = _LAST if ahead.number and not beyond else None
     following = rows[-1].place if more else last
-    return rows, None if following is None else cursor_of(following), ahead
+    return rows, following and cursor_of(following), ahead
 
 
 # Where what is ahead begins: before every invocation there can be.
@@ -328,7 +328,7 @@ def _show_timeline(setting: Setting, request: Request) -> Response:
     totals = setting.storage.totals(request.state.token.projects)
     endpoint = f"{request.url.scheme}://{request.url.netloc}/v1/events"
     page = pages.timeline(query, rows, following, totals, endpoint, problem, ahead)
-    return HTMLResponse(page, 200 if problem is None else problem.status)
+    return HTMLResponse(page, problem.status if problem else 200)
 
 
 def _show_detail(setting: Setting, request: Request) -> Response:
@@ -348,7 +348,7 @@ def _show_proof(setting: Setting, request: Request) -> Response:
     """GET /invocations/{invocation_id}/page: the page that the reader's browser checks."""
     place, _ = _find_one(setting, request)
     whole = _find_whole(setting, place)
-    if whole is None:
+    if not whole:
         raise Refused("not-found", "no whole record of this invocation is held")
 
     def read_object(digest: str) -> bytes:

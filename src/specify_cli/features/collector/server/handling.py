@@ -70,7 +70,7 @@ async def authorize(setting: Setting, request: Request, scope: str) -> Token:
             pair = base64.b64decode(token_text.strip(), validate=True)
             offered = pair.partition(b":")[2].decode("utf-8", "replace")
     token = None if offered is None else await run_in_threadpool(setting.find_token, offered)
-    if token is None:
+    if not token:
         raise Refused("unauthorized", "send a token of this collector: Authorization: Bearer …")
     if scope not in token.scopes:
         raise Refused("forbidden", f"this token is not for {scope}")

@@ -64,17 +64,17 @@ async def take_events(setting: Setting, request: Request) -> Response:
         foreign = Problem("foreign-project", "ask for a token of this project")
         received = [
             one
-            if one.problem is not None or token.allows(project_of(one.event))
+            if one.problem or token.allows(project_of(one.event))
             else one._replace(problem=foreign)
             for one in received
         ]
-        faultless = [one.event for one in received if one.problem is None]
+        faultless = [one.event for one in received if not one.problem]
         verdicts = setting.storage.accept(faultless, setting.clock(), token.name)
         answered = results(received, verdicts)
         for one, (value, problem) in zip(received, answered, strict=True):
-            kind = str(value["status"]) if problem is None else problem.kind
+            kind = problem.kind if problem else str(value["status"])
             setting.metrics.count_event(kind)
-            if problem is not None and kind in ("conflict", "owned"):
+            if problem and kind in ("conflict", "owned"):
                 why = problem.title.lower()
                 facts = {"kind": kind, "id": one.id, "client": token.name, "why": why}
                 LOG.warning("%(kind)s %(id)s from %(client)s: %(why)s", facts)
@@ -82,7 +82,7 @@ async def take_events(setting: Setting, request: Request) -> Response:
         request.state.counts = {
             status: states.count(status) for status in ("stored", "duplicate", "refused")
         }
-        if len(answered) == 1 and (alone := answered[0][1]) is not None:
+        if len(answered) == 1 and (alone := answered[0][1]):
             return answer_refusal(request, alone)
         return answer_json({"results": [value for value, _ in answered]})
 

@@ -155,7 +155,7 @@ def detail(
         ("Sent by", ", ".join(dict.fromkeys(one.client for one in stored if one.client)) or None),
         ("Origin", "merged: the sender received the record with git" if is_merged else None),
     ]
-    facts += [("Used", describe_usage(row)) for row in (() if whole is None else whole.usage)]
+    facts += [("Used", describe_usage(row)) for row in (whole.usage if whole else ())]
     invocation_id = str(stored[0].event["subject"])
     return _PAGES.get_template("detail.html").render(
         invocation_id=invocation_id,
@@ -166,7 +166,7 @@ def detail(
         has_completed=bool(ended),
         facts=[(name, value) for name, value in facts if value is not None],
         conflicts=conflicts,
-        waterfall=None if whole is None else _draw(whole),
+        waterfall=whole and _draw(whole),
         page=f"/invocations/{quote(invocation_id)}/page?{urlencode({'project': project})}",
         phases=[
             (
@@ -272,7 +272,7 @@ def comparison(rows: Sequence[tuple[Row, Whole | None]]) -> str:
     how it begins."""
     sides = []
     for (row, whole), name in zip(rows, ("original", "replay"), strict=True):
-        if whole is None:
+        if not whole:
             raise CallerError("WITHHELD", f"no whole record of {row.invocation_id} is held", _HOW)
         try:
             chain: Chain | InvocationError = whole.read_chain(name)

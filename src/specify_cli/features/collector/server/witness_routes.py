@@ -23,7 +23,7 @@ _MAX_NOTE_BODY = 256 * 1024
 
 
 def _require_witness(setting: Setting) -> Witness:
-    if setting.witness is None:
+    if not setting.witness:
         raise Refused("not-found", "this collector was started without --witness")
     return setting.witness
 

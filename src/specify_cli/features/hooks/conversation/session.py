@@ -116,7 +116,7 @@ def _append_otherwise(error: Exception, at: Site, unplaced: HookInput, placed: H
     """
     is_of_it = isinstance(error, Late)
     other = find_elsewhere(at, unplaced) if isinstance(error, Orphan) and not is_of_it else None
-    if other is not None:
+    if other:
         there, begun = other
         call = unplaced._replace(started_invocation=begun, printed=())
         if begun is None and call.events[0].tool.lower() not in READING_TOOLS:

@@ -126,7 +126,7 @@ def _is_prompt_recorded(at: Site, session: str) -> bool:
     one again, or after the transcript, which gives it no key. Calls that are new begin a record
     anyway."""
     prompt = read_prompt(at, session)
-    if prompt is None:
+    if not prompt:
         return False
     key, text = name_prompt(prompt[0]), prompt[1]
     digest = sha256(text.encode()).hexdigest() if text else None
@@ -138,7 +138,7 @@ def _is_prompt_recorded(at: Site, session: str) -> bool:
             record = read_file(store.hold(index.resolve(invocation_id)))
         except (InvocationError, OSError):
             continue
-        lines = [] if record is None else fields_of(record)
+        lines = fields_of(record) if record else []
         for line in (*lines, *annex_events(at.root, invocation_id)):
             is_without_key = line.get("witness") == "transcript" or invocation_id in imported
             is_equal = digest is not None and line.get("text_hash") == digest
@@ -176,7 +176,7 @@ def end_records(at: Site, call: HookInput) -> None:
             record = read_file(store.hold(index.resolve(binding.invocation_id)))
         except (InvocationError, OSError):
             continue
-        if record is None or record.completed is not None:
+        if not record or record.completed is not None:
             continue
         if record.started.get("opened_by") != "hook":
             remember_left_open(at.root, binding, at.harness, session)

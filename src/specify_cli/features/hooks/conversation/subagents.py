@@ -54,7 +54,7 @@ def follow_subagent(at: Site, call: HookInput) -> HookInput:
             note = {"above": above, "stage": event.payload.get("to")}
             write_small(root, *note_path, note)
             bound = binding_of(root, harness, session, above) if above else None
-            if bound is not None:
+            if bound:
                 to = bound.invocation_id, "above", bound.profile_id
                 bind(root, harness, session, agent, *to)
         else:

@@ -99,7 +99,7 @@ def record_moment(at: Site, call: HookInput) -> bool:
             if is_main and moment.kind != "prompt":
                 _merge_transcript(at, call, tells_turn=moment.kind in ("end", "closing"))
             _close_unanswered_calls(at, call, recorder, every=moment.kind == "ended")
-        if moment.kind == "ended" and turns[-1].error is not None:
+        if moment.kind == "ended" and turns[-1].error:
             _append_error(recorder, *turns[-1].error)
         if moment.kind == "prompt":
             give_prompt(at, recorder, session)
@@ -187,12 +187,12 @@ def record_unknown(at: Site, call: HookInput) -> None:
     from specify_cli.features.hooks.settings.harnesses import HARNESSES  # most programs report none
 
     row = HARNESSES.get(at.harness)
-    if row is not None and call.hook_event.lower() in map(str.lower, row.passed):
+    if row and call.hook_event.lower() in map(str.lower, row.passed):
         return
     try:
         found = find_recorder(at, call)
     except Orphan:
-        if row is None:
+        if not row:
             from specify_cli.features.hooks.losses import note_gone  # rare
 
             note_gone(at)
@@ -227,13 +227,13 @@ def give_prompt(at: Site, recorder: Recorder, session: str) -> None:
     that is new is reported by the transcript, too, at the end of its turn.
     """
     prompt = read_prompt(at, session)
-    if prompt is None:
+    if not prompt:
         return
     key, text = prompt
     payload = {"text": text} if text else {}
     text_hash = recorder.compose("prompt", payload).body.get("text_hash")
     record = read_file(FileRecordStore(recorder.project.root).hold(recorder.place))
-    lines = [] if record is None or text_hash is None else fields_of(record)
+    lines = [] if not record or text_hash is None else fields_of(record)
     if not any(
         line.get("event") == "prompt"
         and line.get("witness") == "transcript"

@@ -43,7 +43,7 @@ def name_as_reported(at: Site, call: HookInput) -> HookInput:
     first, key = call.events[0], list_keys(at, call)[0]
     begin = first if first.event == "tool_call" else call.begin
     stamp = _read_stamp(call)
-    if begin is None or stamp is None:
+    if not begin or stamp is None:
         return call
     for lines, until in _list_reconciled(at, call):
         if stamp > until or any(line.get("dedupe") == key for line in lines):
@@ -98,7 +98,7 @@ def _measure(stamp: str, line: Fields) -> int:
 def _list_reconciled(at: Site, call: HookInput) -> Iterator[tuple[list[Fields], str]]:
     """Yield the lines of each record of a session, with its annexes, that a transcript was
     compared with, and until when (RFC 3339) that reported everything."""
-    bound = [one.place for one in list_bound(at, call) if one.place is not None]
+    bound = [one.place for one in list_bound(at, call) if one.place]
     for place in bound or _find_imported(at, call):
         try:
             data = FileRecordStore(at.root).read(place)
@@ -162,7 +162,7 @@ def _is_in_closed(at: Site, call: HookInput) -> bool:
     """Return whether a record of a session that is closed holds the first event of a call."""
     key = str(list_keys(at, call)[0])  # that of a stand-in, which is never empty
     for binding in list_bindings(at.root, at.harness, call.session_id, None):
-        if binding.place is None or is_record_open(at.root, binding):
+        if not binding.place or is_record_open(at.root, binding):
             continue
         try:
             if find_line(FileRecordStore(at.root).read(binding.place), key) is not None:

@@ -53,7 +53,7 @@ def find_site(
             for root, git_dir in reversed(group):
                 for agent in dict.fromkeys((call.subagent, None)):
                     binding = binding_of(root, harness, call.session_id, agent)
-                    if binding is not None and is_record_open(root, binding):
+                    if binding and is_record_open(root, binding):
                         return Site(root, git_dir, *named)
     return Site(*projects[0], *named) if projects else None
 

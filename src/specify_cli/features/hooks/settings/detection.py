@@ -241,14 +241,14 @@ def settings_place(
 def list_places(harness: Harness, root: str, home: str | None) -> list[SettingsPlace]:
     """Return where a harness's settings are, in the project and for the user."""
     places = (settings_place(harness, scope, root, home) for scope in SCOPES)
-    return [place for place in places if place is not None]
+    return [place for place in places if place]
 
 
 def fit_to_program(harness: Harness) -> Harness:
     """Return a harness with the events that its program on this PATH can be told."""
     path = shutil.which(harness.programs[0]) if harness.tolerant else None
     asked = None if path is None else _ask_program(path, "--version")
-    return harness if asked is None else fit_events(harness, asked.stdout.decode(errors="replace"))
+    return fit_events(harness, asked.stdout.decode(errors="replace")) if asked else harness
 
 
 def is_detected(harness: Harness, root: str, home: str | None) -> bool:
@@ -280,11 +280,7 @@ def list_in_use(root: str, home: str | None, scope: Scope, *, installing: bool) 
     ours."""
     if not installing:
         places = [settings_place(harness, scope, root, home) for harness in list_harnesses()]
-        return [
-            place.harness
-            for place in places
-            if place is not None and standing(place).state != "absent"
-        ]
+        return [place.harness for place in places if place and standing(place).state != "absent"]
     harnesses = [harness for harness in list_harnesses() if is_detected(harness, root, home)]
     if not harnesses:
         raise CallerError(

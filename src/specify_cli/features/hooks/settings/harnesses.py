@@ -198,7 +198,7 @@ def with_hooks(text: str, harness: Harness) -> str:
     arrays = {event: _find_member(text, outer, event, "array") for event in elements if outer}
     absent = {event: [element] for event, element in elements.items() if not arrays.get(event)}
     # From the end of the text on, so that every place that is still to come stays where it is.
-    if outer is None:
+    if not outer:
         return insert(text, root, {harness.outer: absent}, style, comments=harness.comments)
     text = insert(text, outer, absent, style, comments=harness.comments)
     for event, array in sorted(arrays.items(), key=lambda item: -item[1].start if item[1] else 0):

@@ -81,7 +81,7 @@ class _Reader:
     def skip(self, at: int) -> int:
         """Return the next place behind white space and comments."""
         blank = (_REMARKS if self.comments else _BLANK).match(self.text, at)
-        at = at if blank is None else blank.end()
+        at = blank.end() if blank else at
         if self.text.startswith(("//", "/*"), at):
             problem = "a comment, which this file's reader does not take"
             if self.comments:

@@ -137,7 +137,7 @@ class Changes:
         as_git = {
             path: name_blob(stamp(moved.files[path]), entry.blob)
             for path, entry in entries.items()
-            if entry is not None and entry.is_current and brought
+            if entry and entry.is_current and brought
         }
         contents = self._read({p: s for p, s in moved.files.items() if p not in as_git})
         stood = {path: known.files.get(path) for path in owners if path not in as_git}
@@ -157,15 +157,15 @@ class Changes:
         for path in sorted(before.keys() & (contents.keys() | moved.gone.keys())):
             owner, content, entry = owners[path], contents.get(path), entries.get(path)
             old = before[path]
-            if entry is not None and not old.mode:
+            if entry and not old.mode:
                 old = old._replace(mode=entry.mode)
             change = describe_change(old, stands.get(path), gone, uses, sources)
-            if change is None:
+            if not change:
                 continue
             if owner.whose == "hand":
                 hands[mask_path(path, self._settings.rules)] = moments[path]
             elif owner.whose == "own":
-                blob = "" if content is None or content.blob not in has else content.blob
+                blob = "" if not content or content.blob not in has else content.blob
                 if brought or owner.brings or self._is_not_own(path, known, owner, blob):
                     change = change._replace(lines=None)
                 if change.lines is not None or not owner.is_named:
@@ -291,17 +291,17 @@ class Changes:
         agents = {call.agent for call in owner.calls}
         if len(agents) == 1 and None not in agents:
             payload["agent"] = agents.pop()
-        if content is not None and content.text is not None:
+        if content and content.text is not None:
             payload["after"] = content.text
         done = self._recorder.compose("patch_apply", payload)
         body = done.body | {"witness": "tree", "claimed_at": rfc3339(moment)}
         body.pop("lines", None)
         if change.lines is not None:
             body["lines"] = change.lines
-        if content is not None and change.is_mode:
+        if content and change.is_mode:
             body["mode"] = "100755" if content.file.mode & EXECUTABLE else "100644"
         keeps = self._reader.keeps_lines
-        if content is not None and content.text is None and content.file.digest and keeps:
+        if content and content.text is None and content.file.digest and keeps:
             body["after_hash"] = content.file.digest
         return done._replace(body=body)
 

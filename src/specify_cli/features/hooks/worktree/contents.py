@@ -70,12 +70,12 @@ class Reader:
         asked = {}
         before = {}
         for path, file in files.items():
-            if file is None and "\n" not in path:
+            if not file and "\n" not in path:
                 asked[path] = f"{base}:{self._prefix}{path}" if base else ""
-            elif file is not None and file.digest.startswith(_AS_BLOB):
+            elif file and file.digest.startswith(_AS_BLOB):
                 asked[path] = file.digest.removeprefix(_AS_BLOB)
             else:
-                before[path] = ABSENT._replace(lines=None) if file is None else file
+                before[path] = file or ABSENT._replace(lines=None)
         names = [*(name or "0" * 40 for name in asked.values()), *blobs]
         contents = read_contents(self._top, names)
         answers = contents or [None] * len(names)

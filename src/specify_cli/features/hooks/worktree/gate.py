@@ -38,7 +38,7 @@ def _look_around(at: Site, call: HookInput) -> None:
     event = call.events[-1]
     kind = judge_call(event.tool, event.payload.get("args"))
     place = find_bound(at, call)
-    if place is None or kind == WAITS or at.git_dir is None:
+    if not place or kind == WAITS or at.git_dir is None:
         return
     if event.event != "tool_call":
         if kind != TELLS:
@@ -96,7 +96,7 @@ def _look(
     from specify_cli.features.hooks.search import find_above  # once after each record
 
     above = find_above(at, call, place)
-    if above is not None:
+    if above:
         look(at, above, session, call=begun, ended=ended)
     elif ended is not None or call.subagent is not None:
         # its record was closed while it, or its subagent, was at work

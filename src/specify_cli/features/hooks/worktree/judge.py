@@ -137,7 +137,7 @@ def describe_change(
     stood in other files, which `uses` counts, it may be a copy, and they may be anybody's; so where
     half of what came, and more than a few lines, stands in `sources`.
     """
-    if after is None:
+    if not after:
         return Change("delete", None)
     if before.changed and after.digest and before.digest == after.digest:
         is_mode = bool(before.mode) and bool((before.mode ^ after.mode) & EXECUTABLE)

@@ -127,8 +127,8 @@ def find_entry(index: Index, path: str, state: os.stat_result | None) -> Entry |
             ):
                 continue
             numbers = [int.from_bytes(entry[place : place + 4], "big") for place in (8, 12, 36)]
-            seconds, nanos = divmod(0 if state is None else state.st_mtime_ns, 10**9)
-            size = 0 if state is None else state.st_size
+            seconds, nanos = divmod(state.st_mtime_ns if state else 0, 10**9)
+            size = state.st_size if state else 0
             return Entry(
                 entry[40:60].hex(),
                 int.from_bytes(entry[24:28], "big"),
@@ -213,7 +213,7 @@ def look_at_file(root: str, path: str, known: KnownTree) -> Moved:
     before, files, gone = known.files.get(path), {}, {}
     try:
         state = os.lstat(f"{root}/{path}")
-        if state.st_ctime_ns != (known.at if before is None else before.changed):
+        if state.st_ctime_ns != (before.changed if before else known.at):
             files[path] = state
     except OSError:
         gone[path] = _find_moment(root, path)

@@ -63,7 +63,7 @@ def look(
     """
     now = time.time_ns()
     top, key = find_worktree(at.root), digest_key(at.git_dir)
-    if top is None or key is None:
+    if top is None or not key:
         return True  # nothing can be known here, for this record or another
     if not is_late and not _is_open(at.root, place):
         return False
@@ -76,29 +76,29 @@ def look(
         if ended and index.total > MAX_AFTER and not (is_late or _has_others(fd)):
             return True
         known = read_known(fd, place.invocation_id, key.secret)
-        if is_late and (known is None or (ended and known.calls.get(ended, ENDED) == ENDED)):
+        if is_late and (not known or (ended and known.calls.get(ended, ENDED) == ENDED)):
             return False
         only = _narrow(only, known, ended)
         is_small, moved, until = index.total <= MAX_FILES, None, now
-        if known is not None and (only is not None or is_small or recorder is not None):
+        if known and (only is not None or is_small or recorder):
             moved = find_moved(index, known) if only is None else look_at_file(at.root, only, known)
-        if known is None or (moved is not None and (moved.files or moved.gone)):
+        if not known or (moved and (moved.files or moved.gone)):
             from specify_cli.features.hooks.worktree.changes import Changes  # as said above
 
             own = recorder or open_recorder(at, place, session)
             try:
                 changes = Changes(at, index, own, is_small=is_small, is_late=is_late)
-                if known is None or moved is None:
+                if not known or not moved:
                     forget_old(fd, now)
                     known = changes.begin(now)
                 else:
                     until = changes.record(moved, known, now, None if recorder else ended or "")
             finally:
-                if recorder is None:
+                if not recorder:
                     own.close()
-        if moved is not None:
+        if moved:
             known = _move_on(known, moved, None if only else index.stamp, until, ended)
-        if call is not None:
+        if call:
             known.calls[call[0]] = call[1]
         write_known(fd, place.invocation_id, key.secret, known)
     return True
@@ -122,9 +122,9 @@ def _narrow(only: str | None, known: KnownTree | None, ended: str | None) -> str
 
     A file that is new may have been moved: then where it was has to be compared, too.
     """
-    if known is not None and only is not None and ended:
+    if known and only is not None and ended:
         known.calls[ended] = OWN
-    if known is None or (only in known.files and known.files[only].changed):
+    if not known or (only in known.files and known.files[only].changed):
         return only
     return None
 

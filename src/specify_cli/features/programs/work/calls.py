@@ -52,7 +52,7 @@ class Step(Scope):
             recorded = run.find(composed.body)
             super().__init__(run, run.find_scope("step_started"), TOP)
             name = str(composed.body["step"])
-            if recorded is None:
+            if not recorded:
                 first = run.past.history.ordinals.get(name, 0)
                 ordinal = run.count("ordinal", name, first=first)
             else:
@@ -64,7 +64,7 @@ class Step(Scope):
             self.done = False
             self._ended = False
             past = run.history  # of a resumed run only
-            if recorded is not None and past is not None:
+            if recorded and past:
                 completed, failed = past.completed(self.place), past.failed(self.place)
                 if completed is not None:
                     self.done = self._ended = True
@@ -76,7 +76,7 @@ class Step(Scope):
                     )
             # A step that a crash left open is open still; one that ended, and may be tried again,
             # begins once more.
-            if recorded is None or past is None or recorded.result is not None:
+            if not recorded or not past or recorded.result is not None:
                 run.require_open("steps")
                 run.append(composed)
             run.open_steps.append(self)
@@ -148,7 +148,7 @@ class ModelCall(Scope):
             run.require_open()
             composed = run.compose("model_call", self._payload)
             recorded, past = run.find(composed.body), run.past
-            if recorded is not None and not run.again:
+            if recorded and not run.again:
                 answer = run.give_back(recorded.fields, "response")
                 if not made:
                     _give_answer(answer, recorded.fields.get("ok"))
@@ -160,7 +160,7 @@ class ModelCall(Scope):
                 module = getattr(self.stand_in, "__module__", "")
                 name = getattr(self.stand_in, "__qualname__", type(self.stand_in).__name__)
                 self._fields["answered_by"] = f"{module}:{name}"
-            elif not made and recorded is not None:
+            elif not made and recorded:
                 answer = run.give_back(recorded.fields, "response")
                 self.stand_in = functools.partial(_give_answer, answer, recorded.fields.get("ok"))
                 self._fields.update(past.locate(recorded.fields))
@@ -233,7 +233,7 @@ class ToolCall(Scope):
     @property
     def result(self) -> Any:
         """Return what the call gives, or gave where it was made before."""
-        if self._result is None and self.done and self._recorded is not None:
+        if self._result is None and self.done and self._recorded:
             assert self._recorded.result is not None
             self._result = self.run.give_back(self._recorded.result, "output")
         return self._result
@@ -255,7 +255,7 @@ class ToolCall(Scope):
         try:
             return self._begin(names)
         except RecordedError as error:
-            result = self._recorded.result if self._recorded is not None else None
+            result = self._recorded.result if self._recorded else None
             if type(error).__name__ == "CancelledError" and result is not None:
                 took = result.get("duration_ms")
                 seconds = OTHERS_COME_WITHIN + (took / 1000 if type(took) is int else 0)
@@ -299,7 +299,7 @@ class ToolCall(Scope):
         composed = self.run.compose_unplaced("tool_result", payload)
         composed.body.update(self._placed | source)
         self.run.append(composed)
-        if unfinished is not None:
+        if unfinished:
             raise unfinished
 
     def _begin(self, names: Sequence[str]) -> ToolCall:
@@ -319,11 +319,11 @@ class ToolCall(Scope):
             self._placed = {name: body[name] for name in members if name in body}
             self.idempotency_key = run.make_key(body, self._given_key, recorded)
             error: Exception | None = None
-            if recorded is not None and recorded.result is not None and not past.live_tools:
+            if recorded and recorded.result is not None and not past.live_tools:
                 self.done = not run.again or looks
                 if self.done and recorded.result.get("status") == "error":
                     error = read_error(run.give_back(recorded.result, "output"))
-            if run.history is not None and recorded is not None:
+            if run.history and recorded:
                 self.call_id = self.known_id = recorded.call_id
                 self._silent = self.done
                 if error is not None:
@@ -340,7 +340,7 @@ class ToolCall(Scope):
                 body["idempotency_key"] = self.idempotency_key
                 run.append(composed)
                 self.call_id = str(body["call_id"])
-                self.known_id = self.call_id if recorded is None else recorded.call_id
+                self.known_id = recorded.call_id if recorded else self.call_id
         self._started = time.monotonic()
         if error is not None:
             self.__exit__(None, None, None)

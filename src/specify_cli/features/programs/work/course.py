@@ -103,7 +103,7 @@ class Scope:
         self.left = True
         if _HERE.get() is self:
             outer = self.outer
-            while outer is not None and outer.left and outer.lane == self.lane:
+            while outer and outer.left and outer.lane == self.lane:
                 outer = outer.outer
             _HERE.set(outer)
 
@@ -223,7 +223,7 @@ class Course:
         Whoever begins what is counted holds the lock from here until it is on the record.
         """
         with self.lock:
-            if self.refused_with is not None or self.violated is not None:
+            if self.refused_with or self.violated is not None:
                 raise self.refused_with or cast(LimitExceeded, self.violated)
             if self.closed:
                 raise CallerError(
@@ -276,7 +276,7 @@ class Course:
         what a task or another thread of the run asks for, to such a step of a framework.
         """
         scope = _HERE.get()
-        while scope is not None and scope.run is not self:
+        while scope and scope.run is not self:
             scope = scope.outer
         if scope not in (None, self._top) or event in OF_THE_RUN:
             return scope or self._top
@@ -285,7 +285,7 @@ class Course:
             open_steps = [
                 step
                 for step in self.open_steps
-                if id(step) not in above and (scope is None or step.is_told)
+                if id(step) not in above and (not scope or step.is_told)
             ]
         return (
             open_steps[0] if len(open_steps) == 1 and _find_lane() != self._top.lane else self._top
@@ -339,7 +339,7 @@ class Course:
             self._came.notify_all()
             if self.again:
                 return recorded
-            if recorded is None:
+            if not recorded:
                 self._refuse_new(key, body, scope, marks)
                 return None
         before, capture = recorded.fields, self.recorder.settings.capture
@@ -354,7 +354,7 @@ class Course:
         """Give other tasks of a resumed run time to come to their recorded work, before new work
         begins here."""
         loops = sys.modules.get("asyncio")
-        if self.history is None or loops is None or not _find_lane()[1]:
+        if not self.history or loops is None or not _find_lane()[1]:
             return
         with self.lock:
             body = self.compose(event, payload).body
@@ -373,14 +373,14 @@ class Course:
         """
         history = self.past.history
         if not marks and scope.ordered:
-            if (due := history.due) is not None:
+            if due := history.due:
                 self.refuse_deviation(
                     _describe_asked(body), _describe_asked(due.fields), "something new"
                 )
             return
         in_thread = not _find_lane()[1]
         end = time.monotonic() + (OTHERS_COME_WITHIN if in_thread else 0)
-        while (due := history.find_outstanding(key, any_call=in_thread or not marks)) is not None:
+        while due := history.find_outstanding(key, any_call=in_thread or not marks):
             self.require_open()
             if not self._came.wait(max(0.0, end - time.monotonic())) and time.monotonic() >= end:
                 member = next(
@@ -400,7 +400,7 @@ class Course:
             self.refused_with = self.refused_with or error
             self._watched = None
             scope: Scope | None = self.find_scope()
-            while scope is not None:
+            while scope:
                 scope.refused = True
                 scope = scope.above
         raise error
@@ -412,7 +412,7 @@ class Course:
 
     def check_refused(self) -> None:
         """Raise what the run was refused with, if it was."""
-        if self.refused_with is not None:
+        if self.refused_with:
             raise self.refused_with
 
     def give_back(self, fields: Fields, member: str) -> Any:
@@ -435,7 +435,7 @@ class Course:
     def watch(self, body: Fields) -> None:
         """Hold an event of a re-execution against the one at its place. Raises
         DETERMINISM_VIOLATION."""
-        if self._watched is not None:
+        if self._watched:
             violation = self._watched.check(body)
             if violation is not None:
                 self.refuse(violation)
@@ -444,9 +444,9 @@ class Course:
         """Hold a program that has ended against what the record has of it. Raises STATE_DIVERGENCE,
         of a re-execution DETERMINISM_VIOLATION."""
         self.check_refused()
-        if self._watched is not None and (violation := self._watched.finish()) is not None:
+        if self._watched and (violation := self._watched.finish()) is not None:
             self.refuse(violation)
-        if self.history is not None and (missing := self.history.unasked) is not None:
+        if self.history and (missing := self.history.unasked) is not None:
             self.refuse_deviation(
                 "at the end", _describe_asked(missing.fields), "nothing of the kind"
             )
@@ -459,7 +459,7 @@ class Course:
             self.require_open()
             composed = self.compose(event, payload)
             recorded = self.find(composed.body)
-            if recorded is None or self.again:
+            if not recorded or self.again:
                 self.append(composed)
                 return None
             return recorded
@@ -501,7 +501,7 @@ class Course:
 
         What runs in parallel is distinguished by its arguments.
         """
-        if recorded is not None:
+        if recorded:
             return str(recorded.fields.get("idempotency_key"))
         step, ordinal = place_of(body)
         place = [step, str(ordinal), str(body["tool"])]

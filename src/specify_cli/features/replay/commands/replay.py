@@ -118,7 +118,7 @@ def _replay_in(project: Project, values: Values) -> int:
     if folder is not None:
         for path in replays.write_report(folder, replayed):
             write_note(f"report: {path}")
-    if place is not None:
+    if place:
         write_note(f"annex: {replays.note_replay(project, place, replayed, clock=time.time_ns)}")
     value = view_report(replayed)
     if values["json"]:

@@ -112,9 +112,9 @@ def describe_verdict(replayed: Replayed) -> str:
     done = ["routing", *(count(number, what) for what, number in again.items() if number)]
     asked = ", ".join([*done, *([count(patches, "patch", "patches")] if patches else [])])
     against = "as recorded"
-    if replayed.compare_to is not None:
+    if replayed.compare_to:
         against = f"as of {_name_point(replayed.compare_to)}"
-    if replayed.until is not None:
+    if replayed.until:
         against += f" up to {_name_point(replayed.until)}"
     if errors:
         codes = ", ".join(dict.fromkeys(item.code for item in errors))
@@ -144,7 +144,7 @@ def _describe_retrieval(rerun: Rerun) -> Json:
         "corpus": {"recorded": rerun.corpora[0], "replayed": rerun.corpora[1]},
         "match": expected is not None
         and not any(item.severity == ERROR for item in rerun.findings),
-        "hits": [] if expected is None else _pair_hits(expected, actual),
+        "hits": _pair_hits(expected, actual) if expected else [],
         "filters_applied": {
             "recorded": None
             if expected is None
@@ -152,11 +152,11 @@ def _describe_retrieval(rerun: Rerun) -> Json:
             "replayed": [dict(item) for item in actual.filters_applied],
         },
         "context_hash": {
-            "recorded": None if expected is None else expected.text_hash,
+            "recorded": expected and expected.text_hash,
             "replayed": actual.text_hash,
         },
         "error": {
-            "recorded": None if expected is None else expected.error,
+            "recorded": expected and expected.error,
             "replayed": actual.failure or actual.error,
         },
     }

@@ -81,7 +81,7 @@ def read_session(
 
     def read() -> Session | None:
         session = read_session_with(sessions.reader, dialect, main, others, cwd, is_over=is_over)
-        if briefly and harness not in OWN and session is not None:
+        if briefly and harness not in OWN and session:
             for item in session.events:  # that this ends, too: it is done again for each
                 dialect.translate(item.payload)
         return session

@@ -61,7 +61,7 @@ def _read_heads(paths: list[str]) -> Iterator[Transcript]:
         head = read_head(path, FIRST_BYTES)
         head = (head if b"\n" in head else read_head(path)).partition(b"\n")[0]
         own, parent = path.removesuffix(".jsonl")[-36:], _PARENT.search(head)
-        if parent is None:
+        if not parent:
             transcripts.append((path, own, find_cwd(head)))
         else:
             below.setdefault(parent[1].decode("utf-8", "replace"), {})[own] = path

@@ -37,7 +37,7 @@ def find_transcripts(home: str, environment: Mapping[str, str]) -> Iterator[Tran
 
 def _find_session(path: str) -> str:
     match = re.search(rb'"sessionId": ?"([A-Za-z0-9_-]+)"', read_head(path, 4096))
-    return "" if match is None else match[1].decode("ascii")
+    return match[1].decode("ascii") if match else ""
 
 
 def _find_subagents(path: str) -> dict[str, str]:

@@ -183,9 +183,9 @@ def look_at(root: str, place: Place) -> RecordSummary:
         if item.severity == ERROR and item.code in OF_THE_LINES - {"TORN_TAIL"}
     ]
     record = fold(data)
-    if record is not None and not record.sealed and not wrong:
+    if record and not record.sealed and not wrong:
         return RecordSummary(None, None, "unsealed")
-    if wrong or record is None or any(differing_copies(root, place)):
+    if wrong or not record or any(differing_copies(root, place)):
         return RecordSummary(None, None, "damaged")
     if record.started.get("v") not in VERSIONS:
         return RecordSummary(None, None, "newer")
@@ -283,7 +283,7 @@ class Outbox:
     def _look(self, key: Key, seen: str | None) -> None:
         place = self._index.place(key)
         signature: str | None = "missing"
-        if place is not None:
+        if place:
             signature = _read_signature(f"{self._project.root}/{place.path}")
         if signature == seen:
             return
@@ -304,7 +304,7 @@ class Outbox:
     def _read_seen(self, place: Place | None) -> RecordSummary:
         return (
             RecordSummary(None, None, "missing")
-            if place is None
+            if not place
             else look_at(self._project.root, place)
         )
 
@@ -331,7 +331,7 @@ class Outbox:
         key = Key(due.invocation_id, due.profile_id)
         place = self._index.place(key)
         seen = self._read_seen(place)
-        if place is not None and place.path in self._shipped:
+        if place and place.path in self._shipped:
             seen = seen._replace(origin="merged")
         if seen.excluded is None and (due.phase == STARTED or seen.completed is not None):
             return envelope(self._project, uuid, level, seen, due.phase)

@@ -123,7 +123,7 @@ def agreed(project: Project) -> tuple[str, Consent]:
     """
     folder = consents.folder_of(project)
     consent = consents.read_consent(folder)
-    if consent is None:
+    if not consent:
         raise CallerError(
             "SYNC_DISABLED",
             "nothing leaves this project: nobody agreed to an endpoint",
@@ -245,7 +245,7 @@ class _Push:
                 self._tell()
             witness = ask_cosignature(self.project, self.consent, self.endpoint)
             self._note_witness(witness)
-            if orders is not None:
+            if orders:
                 self._require_end(orders)
             records = self._deliver_records()
         except _Halt as halt:
@@ -393,7 +393,7 @@ class _Push:
         """Return whether an endpoint has to store again what it acknowledged last, as after a
         backup was restored. One that says so of whatever comes is not believed."""
         last, event = self.outbox.last(), None
-        if last is not None:
+        if last:
             with suppress(InvocationError, RedactionError):  # then the scan says what is wrong
                 event = self.outbox.event(last, self.consent.project_uuid, self.consent.level)
         if event is None:

@@ -132,7 +132,7 @@ def deliver_records(to: Receiver) -> RecordsDelivered:
     leaving = Leaving(to.project, safe=True)
     while done.why is None and (keys := to.outbox.due_records(_AT_A_TIME, after, whole=to.objects)):
         after = keys[-1].invocation_id
-        places = [place for key in keys if (place := index.place(key)) is not None]
+        places = [place for key in keys if (place := index.place(key))]
         if to.project.config.is_sealed:
             # A copy that leaves sealed is of the whole record: an open one waits for its close.
             places = [one for one in places if look_at(to.project.root, one).completed is not None]
@@ -238,7 +238,7 @@ def _deliver_logs(to: Receiver) -> RecordsDelivered:
     for generation in open_log(to.project).generations():
         checkpoint = newest if generation == current else read_checkpoint(generation)
         mark = f"refused {generation.name}"
-        if checkpoint is None or to.outbox.facts().get(mark) == str(checkpoint):
+        if not checkpoint or to.outbox.facts().get(mark) == str(checkpoint):
             continue
         more, status, why = _deliver_log(generation, checkpoint, to)
         done = done._replace(leaves=done.leaves + more)
@@ -325,11 +325,7 @@ class Preview(NamedTuple):
 def preview_record(project: Project) -> Preview:
     """Return the newest closed record as it would leave; nothing where no record is closed yet."""
     index = Index(project.root)
-    places = (
-        place
-        for key in islice(index.newest(), _AT_A_TIME)
-        if (place := index.place(key)) is not None
-    )
+    places = (place for key in islice(index.newest(), _AT_A_TIME) if (place := index.place(key)))
     states = ((place, look_at(project.root, place)) for place in places)
     closed = (
         place for place, seen in states if seen.excluded is None and seen.completed is not None

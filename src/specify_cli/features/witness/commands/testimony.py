@@ -29,14 +29,14 @@ def export_testimony(values: Values) -> int:
     place = Index(project.root).resolve(one)
     archive.require_whole(verify_place(project, place), place)
     record = read_record(project.root, place)
-    if record is None or not record.sealed:
+    if not record or not record.sealed:
         raise StoredDataError(
             "RECORD_UNSEALED",
             f"{place.path} carries no seals, so it cannot be vouched for",
             "export it as an archive",
         )
     signers = read_signers(values)
-    judged = [] if signers is None else list(judge_approvals(list(record.entries), signers))
+    judged = list(judge_approvals(list(record.entries), signers)) if signers else []
     data = make_testimony(record, judged).encode()
     output = str(values["output"])
     archive.create_file(output, data)
@@ -49,6 +49,6 @@ def export_testimony(values: Values) -> int:
     }
     line = f"{one_line(output)}: {place.invocation_id} with {count(valid, 'signed approval')}"
     write_answer(values, value, [line])
-    if signers is None:
+    if not signers:
         write_note("no approval counts without --allowed-signers FILE: it says whose keys do")
     return 0

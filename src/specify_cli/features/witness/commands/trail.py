@@ -59,7 +59,7 @@ def proof(values: Values) -> int:
     chosen: Logged | None = next(
         (item for kind in (CLOSE, START) for item in matching if item.kind == kind), None
     )
-    if chosen is None:
+    if not chosen:
         raise CallerError(
             "NOTHING_LOGGED",
             f"{place.invocation_id} is in no log of this clone: another clone wrote it, or it "

@@ -83,15 +83,15 @@ def _verify_target(
 ) -> tuple[SetReport, list[RecordReport]]:
     """Verify one record, one file or one export; return the verdict and the reports behind it."""
     place = None if names_file(target) else Index(project.root).resolve(target)
-    if place is not None and required not in (None, "intact"):
+    if place and required not in (None, "intact"):
         judged, report = verify_in_trail(project, place, trust, anchors, engine)
         return judged, [report]
     not_proven: tuple[str, ...] = ()
-    if place is None and is_export(target):
+    if not place and is_export(target):
         examined = verify_export(target, trust, anchors)
     else:
         report = verify_one(project, target, anchors)
-        if place is not None:
+        if place:
             report, open_ends = hold_to_log(project, report)
             not_proven = () if anchors else open_ends  # an anchor is the last line
         root = os.getcwd() if report.file == target else project.root
@@ -113,16 +113,16 @@ def _verify_sources(values: Values, trust: Trust) -> int:
         )
     with open_engine(values, "checking records") as engine:
         kind = find_kind(values)
-        if kind is not None:
+        if kind:
             reports = kind.verify(str(values["source"]), engine, trust.policy)
             verified = [Verified(name, report) for name, report in reports]
         else:
             verified = list(verify_sources(list_sources(values, ""), trust, engine))
     codes, rows = set(), []
     for one in verified:
-        report = None if one.report is None else {**one.report.as_value(), "reports": []}
+        report = one.report and {**one.report.as_value(), "reports": []}
         rows.append({"source": one.source, "failure": one.failure, "report": report})
-        codes.add(1 if one.report is None else _judge_exit(one.report, required, one.source))
+        codes.add(_judge_exit(one.report, required, one.source) if one.report else 1)
     # An error of one is not hidden by a level that another does not reach.
     code = next((code for code in (3, 4, 1) if code in codes), 0)
     if values["json"]:
@@ -130,8 +130,8 @@ def _verify_sources(values: Values, trust: Trust) -> int:
         return code
     for one in verified:
         name = one_line(one.source)
-        if one.report is None:
-            why = "" if one.failure is None else f"{one.failure.code}: {one.failure.message}"
+        if not one.report:
+            why = f"{one.failure.code}: {one.failure.message}" if one.failure else ""
             write_text(f"{name}: not verified: {one_line(why)}")
             continue
         write_lines(f"{name}/{line}" for line in render_findings(one.report.findings))

@@ -128,7 +128,7 @@ def check_proofs(
 def _is_trusted(proof: Proof, policy: Policy | None) -> bool:
     """Return whether a key of the policy signed the log's state, and its quorum has seen it. Raises
     NoteError."""
-    if policy is None:
+    if not policy:
         return False
     require_cryptography()
     keys = [key for key in policy.logs if key.name == proof.checkpoint.origin]
