@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from doctrine.light_imports import hash_bytes
 from specify_cli.features.programs.run import Run, open_invocation
 from specify_cli.invocation.executor import ProfileInvocationExecutor
 from specify_cli.project.config import Project, load_project
@@ -14,7 +15,6 @@ from specify_cli.record import layout
 from specify_cli.record.record import chain, genesis_tip
 from specify_cli.record.seal import canonical
 from specify_cli.storage.objects import FileObjectStore
-from specify_cli.storage.store import digest
 
 POLICY = """rules:
   - id: no-repro
@@ -111,7 +111,7 @@ def edit_manifest(root: Path, invocation_id: str, edit: Callable[[dict[str, Any]
         edit(manifest)
         data = canonical(manifest)
         objects.put((), (data,))
-        lines[0]["snapshot"] = digest(data)
+        lines[0]["snapshot"] = hash_bytes(data)
 
     reseal(root, invocation_id, change)
 

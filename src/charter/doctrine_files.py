@@ -25,7 +25,7 @@ from doctrine.artifact import (
     parse_markdown_artifact,
 )
 from doctrine.graph import Edge, GraphError, parse_edges
-from doctrine.light_imports import TYPE_CHECKING, NamedTuple, sha256
+from doctrine.light_imports import TYPE_CHECKING, NamedTuple, hash_bytes
 from doctrine.load import ParseCache, Problem, SourceFile
 from doctrine.packs import (
     ABOUT,
@@ -259,9 +259,7 @@ def _append(artifact: Artifact, guide: Artifact | None) -> Artifact:
     if not guide:
         return artifact
     both = f"{artifact.digest}{guide.digest}".encode()
-    return artifact._replace(
-        body=f"{artifact.body}\n\n{guide.body}", digest=sha256(both).hexdigest()
-    )
+    return artifact._replace(body=f"{artifact.body}\n\n{guide.body}", digest=hash_bytes(both))
 
 
 # --- order: project, packs, what ships; what binds before all of it

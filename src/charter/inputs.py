@@ -34,7 +34,7 @@ from charter.parse import (
 from charter.retrieval import UNIT, RetrievalConfig, decimal, from_decimal
 from doctrine.artifact import Artifact
 from doctrine.graph import Edge
-from doctrine.light_imports import TYPE_CHECKING, NamedTuple, sha256
+from doctrine.light_imports import TYPE_CHECKING, NamedTuple, hash_bytes
 from doctrine.load import (
     ParseCache,
     Problem,
@@ -129,7 +129,7 @@ class ContextInputs(NamedTuple):
         holds parsed files. Raises what a malformed bundle raises: callers report a damaged
         snapshot.
         """
-        sources = [SourceFile(path, data, sha256(data).hexdigest()) for path, data in files.items()]
+        sources = [SourceFile(path, data, hash_bytes(data)) for path, data in files.items()]
         lost = [
             Problem(path, None, reason, repair)
             for path, (reason, repair) in (unreadable or {}).items()

@@ -25,7 +25,7 @@ from charter.retrieval import (
     split_label,
 )
 from doctrine.artifact import NOWHERE
-from doctrine.light_imports import TYPE_CHECKING, NamedTuple, sha256
+from doctrine.light_imports import TYPE_CHECKING, NamedTuple, hash_bytes
 from doctrine.text import match_glob
 
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ def _withhold(hit: Hit) -> Hit:
     """Return a redacted hit with only its title and the reason: the digest of a withheld text would
     confirm a guess, its words quote the text, and its file holds all of it."""
     artifact = hit.artifact
-    title_digest = sha256(artifact.title.encode("utf-8", "backslashreplace")).hexdigest()
+    title_digest = hash_bytes(artifact.title.encode("utf-8", "backslashreplace"))
     applies = NOWHERE._replace(when=artifact.body)
     return hit._replace(artifact=artifact._replace(digest=title_digest, applies=applies, path=""))
 

@@ -128,3 +128,8 @@ else:
 
     class Protocol:
         """A base for what only a type checker checks."""
+
+
+def hash_bytes(data: bytes) -> str:
+    """Return the SHA-256 of some bytes, lowercase hex: the name of an object that holds them."""
+    return sha256(data).hexdigest()

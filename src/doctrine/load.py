@@ -24,7 +24,7 @@ from functools import lru_cache
 from doctrine import os
 from doctrine.artifact import Artifact, parse_artifact
 from doctrine.git import find_worktree, git_directory
-from doctrine.light_imports import TYPE_CHECKING, NamedTuple, sha256
+from doctrine.light_imports import TYPE_CHECKING, NamedTuple, hash_bytes
 from doctrine.text import advise_aside
 from doctrine.yaml_reader import MAX_BYTES, PARSER_VERSION, YamlError, read_yaml
 
@@ -148,7 +148,7 @@ def parse_bundle(data: bytes) -> ShippedBundle:
         name: ShippedFile(entry["sha256"], entry["document"])
         for name, entry in document["files"].items()
     }
-    return ShippedBundle(data, sha256(data).hexdigest(), files)
+    return ShippedBundle(data, hash_bytes(data), files)
 
 
 def shipped_artifacts(bundle: ShippedBundle) -> tuple[Artifact, ...]:
@@ -187,7 +187,7 @@ def compile_shipped(package: str | None = None) -> bytes:
                 with open(full, "rb") as file:
                     data = file.read()
                 relative = os.path.relpath(full, package).replace(os.sep, "/")
-                digest = sha256(data).hexdigest()
+                digest = hash_bytes(data)
                 files[relative] = {"sha256": digest, "document": read_yaml(data, name=relative)}
     bundle = {"format": BUNDLE_FORMAT, "files": files}
     return json.dumps(bundle, sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode()
@@ -365,7 +365,7 @@ def _read_below(
 def _read_at(folder: int, name: str, path: str, max_bytes: int) -> SourceFile | None:
     """Return a file of an open folder; None where there is none. Raises SourceError."""
     data = _read_bytes(folder, name, path, max_bytes)
-    return None if data is None else SourceFile(_escape_path(path), data, sha256(data).hexdigest())
+    return None if data is None else SourceFile(_escape_path(path), data, hash_bytes(data))
 
 
 def _read_bytes(folder: int, name: str, path: str, max_bytes: int) -> bytes | None:

@@ -18,7 +18,7 @@ import json
 import sys
 
 from doctrine import os
-from doctrine.light_imports import TYPE_CHECKING, NamedTuple, sha256
+from doctrine.light_imports import TYPE_CHECKING, NamedTuple, hash_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -86,7 +86,7 @@ def read_found(*, anew: bool = False) -> Mapping[str, Any]:
 def _find_cache(base: str, stamp: list[list[object]]) -> str | None:
     """Return the path of the cache file below a folder; None where the user has no home folder."""
     places = json.dumps([[sys.prefix], *(row[:1] for row in stamp[1:])])
-    name = sha256(places.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    name = hash_bytes(places.encode("utf-8", "surrogatepass"))[:16]
     return f"{base}/spec-kitty/rooms-{name}.json" if os.path.isabs(base) else None
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from doctrine.light_imports import hash_bytes
 from specify_cli import durable
 from specify_cli.errors import EnvironmentFault, InvocationError
 from specify_cli.record import layout
@@ -159,7 +160,7 @@ def test_a_full_disk_leaves_the_record_as_it_was(tmp_path: Path, monkeypatch: py
 
 def _state(objects: FileObjectStore, data: bytes) -> str:
     try:
-        return "whole" if objects.get(store.digest(data)) == data else "altered"
+        return "whole" if objects.get(hash_bytes(data)) == data else "altered"
     except InvocationError as error:
         return "missing" if error.code == "OBJECT_MISSING" else "altered"
 

@@ -27,7 +27,7 @@ import time
 
 from doctrine import os
 from doctrine.git import find_in_main
-from doctrine.light_imports import TYPE_CHECKING, NamedTuple, sha256
+from doctrine.light_imports import TYPE_CHECKING, NamedTuple, hash_bytes
 from specify_cli import durable
 from specify_cli.errors import InvocationError
 from specify_cli.record import layout
@@ -72,7 +72,7 @@ class Nesting(NamedTuple):
 
 def digest_of_names(*names: str) -> str:
     """Return the SHA-256 of some names, in hex, joined by NUL, which no name contains."""
-    return sha256("\0".join(names).encode("utf-8", "replace")).hexdigest()
+    return hash_bytes("\0".join(names).encode("utf-8", "replace"))
 
 
 def short_digest(*names: str) -> str:

@@ -17,13 +17,13 @@ rule.
 
 from __future__ import annotations
 
-import hashlib
 import inspect
 import textwrap
 import tokenize
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from doctrine.light_imports import hash_bytes
 from specify_cli.errors import CallerError
 
 OUTCOMES = ("pass", "fail", "warn", "skip")
@@ -150,7 +150,7 @@ def source_digest(function: Callable[..., object]) -> str:
 def _digest_rule(function: Callable[..., object], source: str | None) -> str:
     """Return the digest of a rule's source, or of its compiled code where the source is gone."""
     text = _read_code(getattr(function, "__code__", None)) if source is None else source
-    return hashlib.sha256(text.encode()).hexdigest()
+    return hash_bytes(text.encode())
 
 
 def read_source(function: Callable[..., object]) -> str | None:

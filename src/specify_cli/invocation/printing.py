@@ -15,7 +15,7 @@ from __future__ import annotations
 import time
 
 from charter.layout import join_page
-from doctrine.light_imports import TYPE_CHECKING, NamedTuple
+from doctrine.light_imports import TYPE_CHECKING, NamedTuple, hash_bytes
 from specify_cli import durable
 from specify_cli.errors import InvocationError
 from specify_cli.invocation.bindings import (
@@ -29,7 +29,6 @@ from specify_cli.record import layout
 from specify_cli.record.ids import number_of
 from specify_cli.record.reading.printed_context import read_printed_before
 from specify_cli.record.seal import open_line
-from specify_cli.storage.store import digest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -88,7 +87,7 @@ def choose_printed(
     if not earlier or not context.page:
         return PrintedContext(context.text, None)
     text = join_page(context.page, {entry["uri"]: entry["invocation_id"] for entry in earlier})
-    return PrintedContext(text, {"form": "new", "held": earlier, "hash": digest(text.encode())})
+    return PrintedContext(text, {"form": "new", "held": earlier, "hash": hash_bytes(text.encode())})
 
 
 def _mark_name(harness: str, session: str) -> str:

@@ -15,7 +15,7 @@ symbolic link on the way.
 
 from __future__ import annotations
 
-from doctrine.light_imports import sha256
+from doctrine.light_imports import hash_bytes
 from specify_cli.record.ids import millis_of, rfc3339
 from specify_cli.record.record import is_invocation_id, is_profile_id
 from specify_cli.record.seal import is_digest
@@ -183,7 +183,7 @@ def annex_folder(invocation_id: str) -> str:
 def name_place(place: str) -> str:
     """Return the name of what the git directory holds of a project: `top`, or 16 hex digits of its
     place below the top of the worktree."""
-    return sha256(place.encode("utf-8", "surrogateescape")).hexdigest()[:16] if place else "top"
+    return hash_bytes(place.encode("utf-8", "surrogateescape"))[:16] if place else "top"
 
 
 def evidence_folder(invocation_id: str) -> str:

@@ -30,7 +30,7 @@ Reading order: the four values, `split_lines` to `fold` (readers), `refusal_afte
 
 from __future__ import annotations
 
-from doctrine.light_imports import TYPE_CHECKING, NamedTuple, sha256
+from doctrine.light_imports import TYPE_CHECKING, NamedTuple, hash_bytes, sha256
 from specify_cli.record.event_table import ANNEX_ONLY, DURABLE
 from specify_cli.record.ids import millis_of
 from specify_cli.record.seal import (
@@ -419,7 +419,7 @@ def recovered_line(invocation_id: str, tip: Tip, skipped: bytes, at: str) -> byt
             "prev": tip.seal,
             "at": at,
             "skipped_bytes": len(skipped),
-            "skipped_sha256": sha256(skipped).hexdigest(),
+            "skipped_sha256": hash_bytes(skipped),
         }
     )
 
@@ -582,7 +582,7 @@ def _plan_after_cut_recovery(
     for index in range(1, len(segments)):
         skipped = b"\n".join(segments[:index])
         segment = segments[index]
-        whole = skips(open_line(segment), tip, len(skipped), sha256(skipped).hexdigest())
+        whole = skips(open_line(segment), tip, len(skipped), hash_bytes(skipped))
         if index == len(segments) - 1 and whole:
             adopted = tip_of(open_line(segment))
             assert adopted

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import json
 
-from doctrine.light_imports import TYPE_CHECKING, NamedTuple, sha256
+from doctrine.light_imports import TYPE_CHECKING, NamedTuple, hash_bytes, sha256
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Set
@@ -142,7 +142,7 @@ def digest_of(value: object) -> str:
     Raises SealError as `canonical` does. Equal values have equal digests, whatever order their keys
     came in.
     """
-    return sha256(canonical(value)).hexdigest()
+    return hash_bytes(canonical(value))
 
 
 def seal_line(fields: Fields) -> bytes:
@@ -158,7 +158,7 @@ def seal_line(fields: Fields) -> bytes:
     if not _check(fields, "line"):
         raise SealError("nested key", "ASCII keys inside a line", "a key beyond ASCII")
     body = _encode_utf8(_encode(fields))[:-1]
-    line = b'%b,"~":"%b"}\n' % (body, sha256(body).hexdigest().encode("ascii"))
+    line = b'%b,"~":"%b"}\n' % (body, hash_bytes(body).encode("ascii"))
     if len(line) > MAX_LINE:
         raise SealError("line", f"at most {MAX_LINE} bytes", f"{len(line)} bytes")
     return line
@@ -334,7 +334,7 @@ def _diagnose(raw: bytes) -> Line:
     body = raw[: -SEAL_LENGTH + 1]
     recorded_seal = stated_seal.lower()
     fields.pop(SEAL_KEY, None)
-    digest = sha256(body).hexdigest()
+    digest = hash_bytes(body)
     if digest != recorded_seal:
         whole = not problems and not duplicates and stated_seal == recorded_seal
         if whole and erased_members(fields) and _is_canonical(fields, body):

@@ -14,7 +14,7 @@ A replay loads the manifest and needs nothing of today's project: it decides aga
 
 from __future__ import annotations
 
-from doctrine.light_imports import TYPE_CHECKING, NamedTuple, sha256
+from doctrine.light_imports import TYPE_CHECKING, NamedTuple, hash_bytes
 from specify_cli.record.seal import canonical, digest_of
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def policy_digests(data: bytes | None, state: str, document: object) -> PolicyDi
     Raises SealError where a parsed policy holds what has no canonical form, such as a float.
     """
     return PolicyDigests(
-        None if data is None else sha256(data).hexdigest(),
+        None if data is None else hash_bytes(data),
         digest_of(document) if state == "present" else None,
     )
 
@@ -91,7 +91,7 @@ def corpus_object(
     }
     if secret is not None:
         salted = b"spec-kitty corpus\0" + secret + canonical(value)
-        value["salt"] = sha256(salted).hexdigest()[:32]
+        value["salt"] = hash_bytes(salted)[:32]
     return canonical(value)
 
 
@@ -130,7 +130,7 @@ def take(
         unreadable=unreadable,
         secret=secret,
     )
-    corpus_digest = sha256(corpus_bytes).hexdigest()
+    corpus_digest = hash_bytes(corpus_bytes)
     manifest = {
         "v": MANIFEST_VERSION,
         "profiles": dict(profiles),

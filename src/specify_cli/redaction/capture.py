@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import json
 
-from doctrine.light_imports import NamedTuple, sha256
+from doctrine.light_imports import NamedTuple, hash_bytes, sha256
 from specify_cli.redaction.redact import (
     RuleSet,
     redact,
@@ -122,7 +122,7 @@ def apply_mode(
             digest = hmac.new(key.secret, data, sha256).hexdigest()
             fields |= {f"{name}_hash": digest, "digest_key": key.name}
         return CapturedSide(fields, (), counts)
-    fields = {f"{name}_hash": sha256(data).hexdigest()}
+    fields = {f"{name}_hash": hash_bytes(data)}
     if mode == "full" and len(data) <= MAX_INLINE:
         return CapturedSide({**fields, name: text}, (), counts, text)
     head = text
@@ -144,7 +144,7 @@ def _refer(data: bytes, head: str, media_type: str) -> tuple[bytes, dict[str, ob
     if len(data) > MAX_KEPT:
         stored = data[:MAX_KEPT].decode("utf-8", "ignore").encode()
     reference = {
-        "object": sha256(stored).hexdigest(),
+        "object": hash_bytes(stored),
         "size": len(data),
         "media_type": media_type,
         "head": head[:_HEAD],

@@ -37,7 +37,7 @@ from __future__ import annotations
 from functools import lru_cache
 from itertools import pairwise
 
-from doctrine.light_imports import TYPE_CHECKING, NamedTuple, sha256
+from doctrine.light_imports import TYPE_CHECKING, NamedTuple, hash_bytes, sha256
 from specify_cli.redaction.finders import FINDERS
 from specify_cli.redaction.heuristics import compiled, is_secret, masks_in
 from specify_cli.redaction.rules import DIGEST, SHIPPED, by_pattern
@@ -119,7 +119,7 @@ Span = tuple[int, int, int, str]
 
 def _compute_digest(*parts: object) -> str:
     """Return a SHA-256 over the text of plain values, by which a rule set is named."""
-    return sha256(repr(parts).encode("utf-8", "backslashreplace")).hexdigest()
+    return hash_bytes(repr(parts).encode("utf-8", "backslashreplace"))
 
 
 NO_RULES = RuleSet((), (), frozenset(), (), frozenset(), _compute_digest())

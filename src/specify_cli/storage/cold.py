@@ -20,7 +20,7 @@ import struct
 from functools import lru_cache
 
 from doctrine import os
-from doctrine.light_imports import TYPE_CHECKING, NamedTuple, sha256
+from doctrine.light_imports import TYPE_CHECKING, NamedTuple, hash_bytes, sha256
 from specify_cli import durable
 from specify_cli.errors import EnvironmentFault, StoredDataError
 from specify_cli.record import layout
@@ -123,7 +123,7 @@ class Archive:
         missing, or if an object does not hash to its name.
         """
         data = self.read(table, key)
-        if data is None or (table == "object" and sha256(data).hexdigest() != key):
+        if data is None or (table == "object" and hash_bytes(data) != key):
             raise self._describe_damage(f"it names {key} and does not hold it")
         return data
 

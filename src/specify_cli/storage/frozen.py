@@ -10,7 +10,6 @@ not from this version's.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -29,6 +28,7 @@ from charter.parse import parse_policy
 from charter.retrieval import deciding
 from doctrine.agent_profiles.profile import AgentProfile, ProfileError, parse_profile
 from doctrine.agent_profiles.repository import SHIPPED_PREFIX
+from doctrine.light_imports import hash_bytes
 from doctrine.load import ParseCache, ShippedBundle, SourceFile, parse_bundle
 from doctrine.packs import PACK_POLICY, classify_file, split_path
 from doctrine.yaml_reader import YamlError
@@ -238,9 +238,7 @@ def policy_hash_of(data: bytes) -> str | None:
     """
 
     try:
-        document = ParseCache(None).parse(
-            SourceFile("policy.yaml", data, hashlib.sha256(data).hexdigest())
-        )
+        document = ParseCache(None).parse(SourceFile("policy.yaml", data, hash_bytes(data)))
         parse_policy(document)
         return digest_of(document)
     except (YamlError, CharterError, SealError):

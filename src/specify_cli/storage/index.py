@@ -36,13 +36,13 @@ import time
 from bisect import bisect_left
 
 from doctrine import os
-from doctrine.light_imports import TYPE_CHECKING, NamedTuple
+from doctrine.light_imports import TYPE_CHECKING, NamedTuple, hash_bytes
 from specify_cli import durable
 from specify_cli.errors import CallerError, InvocationError, StoredDataError
 from specify_cli.record import layout
 from specify_cli.record.ids import millis_of, new_ulid, rfc3339
 from specify_cli.record.record import PROFILE_ID_PATTERN, ULID_PATTERN, is_replay
-from specify_cli.storage.store import FileRecordStore, Place, digest
+from specify_cli.storage.store import FileRecordStore, Place
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -433,7 +433,7 @@ class Index:
             data = self._read(size + _APPENDED)
         except (OSError, InvocationError):
             return False
-        if len(data) > size + _APPENDED or digest(data[:size]) != stamp.get("sha256"):
+        if len(data) > size + _APPENDED or hash_bytes(data[:size]) != stamp.get("sha256"):
             return False
         begin = max(0, data.rfind(b"\n", 0, size - 1) + 1)
         fresh = list(_parse_keys(data[size:]))
@@ -576,7 +576,7 @@ class Index:
             "index": self._index_state(),
             "folders": listed.states,
             "size": len(data),
-            "sha256": digest(data),
+            "sha256": hash_bytes(data),
             "names": _digest_names(listed.names),
         }
         text = json.dumps(stamp, sort_keys=True).encode()
@@ -701,7 +701,7 @@ def _read_ending(file: BinaryIO, offset: int) -> str:
     put in its place."""
     start = max(0, offset - _BLOCK)
     file.seek(start)
-    return digest(file.read(offset - start))
+    return hash_bytes(file.read(offset - start))
 
 
 def _holds(root: str, part: str) -> bool:
@@ -714,7 +714,7 @@ def _holds(root: str, part: str) -> bool:
 
 def _digest_names(names: list[str]) -> str:
     """Return the digest of sorted file names, by which a stamp recognises a listing."""
-    return digest("\n".join(names).encode("utf-8", "surrogateescape"))
+    return hash_bytes("\n".join(names).encode("utf-8", "surrogateescape"))
 
 
 def _has_name(names: list[str], name: str) -> bool:

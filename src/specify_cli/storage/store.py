@@ -30,7 +30,7 @@ from __future__ import annotations
 import time
 
 from doctrine import os
-from doctrine.light_imports import TYPE_CHECKING, NamedTuple, Protocol, sha256
+from doctrine.light_imports import TYPE_CHECKING, NamedTuple, Protocol, hash_bytes
 from specify_cli import durable
 from specify_cli.errors import InvocationError, StoredDataError
 from specify_cli.record import layout
@@ -188,14 +188,6 @@ class ObjectStore(Protocol):
         """
 
 
-def digest(data: bytes) -> str:
-    """Return the name of an object: SHA-256, lowercase hex.
-
-    `data` are the bytes as they will be stored. `check_object` is the reverse.
-    """
-    return sha256(data).hexdigest()
-
-
 def name_blobs(blobs: Blobs) -> Iterator[tuple[str, bytes]]:
     """Yield (digest, bytes) of each object. A mapping holds the digests already, so they are not
     computed again.
@@ -205,7 +197,7 @@ def name_blobs(blobs: Blobs) -> Iterator[tuple[str, bytes]]:
     if isinstance(blobs, dict):
         yield from blobs.items()
     else:
-        yield from ((digest(data), data) for data in blobs)
+        yield from ((hash_bytes(data), data) for data in blobs)
 
 
 def refused(place: Place, refusal: Refusal) -> StoredDataError:
@@ -767,10 +759,10 @@ def check_object(name: str, data: bytes) -> bytes:
     `name` is its digest. The advice of the error is to restore it: bytes of this hash cannot be
     made.
     """
-    if digest(data) != name:
+    if hash_bytes(data) != name:
         raise StoredDataError(
             "OBJECT_CORRUPT",
-            f"object {name} holds other bytes (they hash to {digest(data)}); it is not used",
+            f"object {name} holds other bytes (they hash to {hash_bytes(data)}); it is not used",
             "restore it from a clone that has it; its name says what it must hash to",
         )
     return data

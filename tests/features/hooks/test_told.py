@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from doctrine.light_imports import hash_bytes
 from resealing import reseal
 from specify_cli.record import layout
-from specify_cli.storage.store import digest
 from support import Cli
 
 Tell = Callable[..., None]
@@ -59,7 +59,7 @@ def test_a_second_do_prints_what_is_new_and_names_the_record_of_the_rest(
     assert len(second) < len(first)
     assert two[0]["printed"]["hash"] != two[0]["governance_context_hash"]
     whole = cli("invocations", "context", two[0]["invocation_id"]).out
-    assert "### Policy Summary" in whole and digest(whole.encode()) == two[0]["governance_context_hash"]
+    assert "### Policy Summary" in whole and hash_bytes(whole.encode()) == two[0]["governance_context_hash"]
     assert {hit["uri"] for hit in two[3]["hits"]} >= {entry["uri"] for entry in held}
 
 
@@ -123,7 +123,7 @@ def test_json_and_context_print_all(chartered: Path, tell: Tell, do: Callable[..
     page = do("fix the crash of the login page", "--context")
 
     assert "### Policy Summary" in payload["governance_context_text"] and HELD not in page
-    assert digest(payload["governance_context_text"].encode()) == payload["governance_context_hash"]
+    assert hash_bytes(payload["governance_context_text"].encode()) == payload["governance_context_hash"]
     assert ["printed" in lines[0] for lines in read_records(chartered)] == [False] * 3
 
 

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
+from doctrine.light_imports import hash_bytes
 from replaying import Lines, lines_of, project_of, ran, reseal
 from specify_cli.features.programs.run import Run
 from specify_cli.features.replay.replay import Options, replay
 from specify_cli.invocation.gates import RuleRegistry, Verdict
 from specify_cli.libraries.comparison.chains import run_chain
 from specify_cli.libraries.comparison.compare import ReplayResult, verify_replay
-from specify_cli.storage.store import digest
 from support import FULL
 
 CASES = range(200 if FULL else 7)
@@ -82,7 +82,7 @@ ANSWERS = {"tool_result": "output_hash", "step_completed": "output_hash", "model
 def other_answer(lines: Lines, dice: random.Random) -> int:
     at = one_of(lines, dice, *ANSWERS)
     member, text = ANSWERS[lines[at]["event"]], f'"{dice.getrandbits(256):064x}"'
-    lines[at] |= {member: digest(text.encode()), member.removesuffix("_hash"): text}
+    lines[at] |= {member: hash_bytes(text.encode()), member.removesuffix("_hash"): text}
     return at
 
 

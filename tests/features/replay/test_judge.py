@@ -19,6 +19,7 @@ import pytest
 
 import resealing
 from charter import selection as charter_selection
+from doctrine.light_imports import hash_bytes
 from replaying import (
     Lines,
     edit_manifest,
@@ -52,7 +53,6 @@ from specify_cli.record.reading.views import as_lists
 from specify_cli.record.seal import digest_of
 from specify_cli.storage.checking import verify_all
 from specify_cli.storage.objects import FileObjectStore
-from specify_cli.storage.store import digest
 
 CONTEXT = 3  # the seq of the response that gave the governance context
 
@@ -353,7 +353,7 @@ def test_a_scorer_that_changed_without_a_word_is_not_reproduced_or_drift(
 
 def hit(uri: str, score: str, **other: Any) -> dict[str, Any]:
     explain = {"lexical": score, "graph": "0.000000000", "tag": "0.000000000"}
-    return {"uri": uri, "digest": digest(uri.encode()), "rank": 1, "score": score, "explain": explain, **other}
+    return {"uri": uri, "digest": hash_bytes(uri.encode()), "rank": 1, "score": score, "explain": explain, **other}
 
 
 def judged(then: list[dict[str, Any]], now: list[dict[str, Any]], epsilon: str = "1e-9") -> list[Finding]:
@@ -488,7 +488,7 @@ def test_a_rule_that_raises_on_what_it_decided_before_is_a_finding(chartered: Pa
 
     def swap(lines: Lines) -> None:
         (gate,) = (line for line in lines if line["event"] == "gate_decision")
-        gate["inputs"] = digest(b"{}")
+        gate["inputs"] = hash_bytes(b"{}")
 
     reseal(chartered, invocation_id, swap)
 
@@ -1130,11 +1130,17 @@ def test_replay_invalid_snapshot_yaml_returns_422(chartered: Path) -> None:
     objects = FileObjectStore(str(chartered))
     manifest = manifest_of(chartered, invocation_id)
     corpus = json.loads(objects.get(manifest["corpus"]))
-    corpus["files"][".kittify/charter/policy.yaml"] = digest(broken)
+    corpus["files"][".kittify/charter/policy.yaml"] = hash_bytes(broken)
     data = json.dumps(corpus, sort_keys=True, separators=(",", ":")).encode()
     objects.put((), (broken, data))
-    edit_manifest(chartered, invocation_id, lambda found: found.update(policy=digest(broken), corpus=digest(data)))
-    reseal(chartered, invocation_id, lambda lines: lines[1].update(bundle=digest(broken), bundle_hash=digest(broken)))
+    edit_manifest(
+        chartered, invocation_id, lambda found: found.update(policy=hash_bytes(broken), corpus=hash_bytes(data))
+    )
+    reseal(
+        chartered,
+        invocation_id,
+        lambda lines: lines[1].update(bundle=hash_bytes(broken), bundle_hash=hash_bytes(broken)),
+    )
 
     error = refused(chartered, invocation_id)
 
@@ -1179,7 +1185,7 @@ def test_what_a_record_does_not_hold_is_no_match(chartered: Path, edit: Callable
 def test_a_manifest_that_is_none_is_refused(chartered: Path) -> None:
     invocation_id = invoked(chartered)
     FileObjectStore(str(chartered)).put((), (b"[]",))
-    reseal(chartered, invocation_id, lambda lines: lines[0].update(snapshot=digest(b"[]")))
+    reseal(chartered, invocation_id, lambda lines: lines[0].update(snapshot=hash_bytes(b"[]")))
 
     assert refused(chartered, invocation_id).code == "unreplayable.invalid_snapshot"
 

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from doctrine.light_imports import hash_bytes
 from replaying import invoked, lines_of, note, object_path, policy, ran, record_path, reseal, write
 from specify_cli.features.programs.run import Run
 from specify_cli.record import layout
-from specify_cli.storage.store import digest
 from support import SPEC_KITTY, Cli, accept, environment, run_together, valid
 
 
@@ -199,7 +199,7 @@ def test_a_noted_replay_in_a_committed_trail_is_tracked(cli: Cli, chartered: Pat
 
     (path,) = (chartered / layout.ANNEXES / invocation_id).glob("*.jsonl")
     annex = json.loads(path.read_bytes())
-    assert digest(object_path(chartered, annex["object"]).read_bytes()) == annex["object"]
+    assert hash_bytes(object_path(chartered, annex["object"]).read_bytes()) == annex["object"]
 
 
 def test_rules_are_found_beside_the_user(cli: Cli, chartered: Path, recorded: str) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from markdown_it import MarkdownIt
 
+from doctrine.light_imports import hash_bytes
 from replaying import Lines, invoked, lines_of, object_path, policy, project_of, ran, reseal, write
 from specify_cli.features.programs.run import Run
 from specify_cli.features.replay.replay import Options, replay, write_report
@@ -19,7 +20,6 @@ from specify_cli.features.replay.reports.report import report_bytes, view_report
 from specify_cli.invocation.ends.opening import Terms
 from specify_cli.invocation.executor import ProfileInvocationExecutor
 from specify_cli.record.reading.views import as_lists
-from specify_cli.storage.store import digest
 from support import valid
 
 HOSTILE = (
@@ -132,7 +132,7 @@ def test_every_reference_resolves(chartered: Path) -> None:
             assert rest.split("/")[:2] == [invocation_id, "event"] and int(rest.split("/")[2]) in lines
         else:
             name = rest.removeprefix("sha256/")
-            assert digest(object_path(chartered, name).read_bytes()) == name
+            assert hash_bytes(object_path(chartered, name).read_bytes()) == name
 
 
 def test_an_object_that_is_gone_is_not_referred_to(chartered: Path) -> None:

@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from hashlib import sha256
 from typing import NamedTuple
 
 from doctrine import os
+from doctrine.light_imports import hash_bytes
 from doctrine.load import cache_path
 from doctrine.text import count
 from specify_cli import durable
@@ -124,7 +124,7 @@ def list_files(root: str) -> dict[str, str]:
                 data = durable.read_below(root, f"{below}/{name}", 1_048_576)
             except (OSError, InvocationError):
                 continue
-            files[f"{below}/{name}"] = sha256(data).hexdigest()
+            files[f"{below}/{name}"] = hash_bytes(data)
     return files
 
 
@@ -257,7 +257,7 @@ def _encode(text: str) -> bytes:
 
 
 def _digest(text: str) -> str:
-    return sha256(_encode(text)).hexdigest()
+    return hash_bytes(_encode(text))
 
 
 def _remove_cache(git_dir: str | None) -> None:

@@ -6,11 +6,11 @@ once whatever arrives at the same time; what arrived first stays. One contract s
 (tests/features/collector/test_storage.py) holds it to that on each database.
 """
 
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from doctrine.light_imports import hash_bytes
 from specify_cli.libraries.signed_log.merkle import Frontier, hash_leaf
 from specify_cli.libraries.signed_log.notes import Checkpoint, NoteError, parse_checkpoint
 from specify_cli.libraries.wire.contract import (
@@ -310,7 +310,7 @@ def _get_beginning(value: object) -> str | None:
 
 def compute_digest(body: str) -> str:
     """Return the SHA-256 by which a conflict names a body, and a damaged row is noticed."""
-    return hashlib.sha256(body.encode()).hexdigest()
+    return hash_bytes(body.encode())
 
 
 def judge(phases: Mapping[str, StoredEvent], phase: str, event: Event, client: str) -> str:

@@ -9,7 +9,6 @@ A secret has 256 bits of chance, so one round of SHA-256 hides it; it is display
 nowhere.
 """
 
-import hashlib
 import hmac
 import secrets
 import threading
@@ -17,6 +16,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import NamedTuple
 
+from doctrine.light_imports import hash_bytes
 from specify_cli.features.collector.engines.database import Database
 from specify_cli.features.collector.storage import Projects, StorageError
 
@@ -178,4 +178,4 @@ def _join(words: Iterable[str]) -> str:
 
 
 def _compute_digest(secret: str) -> str:
-    return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
+    return hash_bytes(secret.encode("utf-8", "surrogatepass"))

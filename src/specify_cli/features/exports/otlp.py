@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from hashlib import sha256
 
+from doctrine.light_imports import hash_bytes
 from doctrine.text import get_object, say
 from specify_cli import VERSION
 from specify_cli.libraries.timeline.run import LEFT_OUT, Run, Span, read_captured, sum_tokens
@@ -232,4 +232,4 @@ def _wrap(value: object) -> Json:
 
 
 def _derive(text: str, digits: int) -> str:
-    return sha256(text.encode("utf-8", "replace")).hexdigest()[:digits]
+    return hash_bytes(text.encode("utf-8", "replace"))[:digits]

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from doctrine.git import ask_git, find_worktree
+from doctrine.light_imports import hash_bytes
 from doctrine.text import count
 from specify_cli.cli import shell
 from specify_cli.cli.run import call_for
@@ -76,7 +77,7 @@ def export_trace(values: Values) -> int:
         "endpoint": endpoint,
         "invocation_ids": [run.invocation_id for run in runs],
         "size": len(data),
-        "sha256": hashlib.sha256(data).hexdigest(),
+        "sha256": hash_bytes(data),
         "not_carried": chosen.not_carried,
         "not_seen": {run.invocation_id: run.not_seen for run in runs},
         "withheld_lines": withheld,
@@ -140,7 +141,7 @@ def _make_agent_trace(project: Project, runs: Sequence[Run]) -> dict[str, object
             for part in explanation.ranges:
                 if part.invocation_id == run.invocation_id:
                     text = b"\n".join(lines[part.first - 1 : part.last])
-                    digest = hashlib.sha256(text).hexdigest()
+                    digest = hash_bytes(text)
                     attributed[path].append(agent_trace.Attributed(part.first, part.last, digest))
     return agent_trace.make_agent_trace(run, attributed, _find_revision(project.root, contents))
 

@@ -15,12 +15,12 @@ import json
 import shutil
 from collections.abc import Mapping, Sequence, Set
 from contextlib import AbstractContextManager
-from hashlib import sha256
 from shlex import quote
 from typing import Any
 
 from doctrine import os
 from doctrine.git import find_worktree, own_git_directory
+from doctrine.light_imports import hash_bytes
 from specify_cli import durable
 from specify_cli.errors import CallerError, StoredDataError
 from specify_cli.features.forget.finding import (
@@ -126,7 +126,7 @@ def _find_journals(project: Project) -> tuple[str, str]:
     own = None if top is None else own_git_directory(top)
     if top is None or own is None:
         return project.root, f"{FOLDER}/journals"
-    place = sha256(os.path.relpath(project.root, top).encode()).hexdigest()[:16]
+    place = hash_bytes(os.path.relpath(project.root, top).encode())[:16]
     return own, f"kittify/forget/{place}"
 
 
@@ -279,7 +279,7 @@ def _rewrite(record: Journal) -> None:
                 data = durable.read_all(fd)
                 changed = _erase_all(data, lines, salts)
                 tail = data[data.rfind(b"\n") + 1 :]
-                changed += b"" if sha256(tail).hexdigest() in record.get("tails", ()) else tail
+                changed += b"" if hash_bytes(tail) in record.get("tails", ()) else tail
                 if changed != data:
                     mode = state.st_mode & 0o777
                     durable.replace(folder, copy.place.name, changed, mode)
@@ -358,7 +358,7 @@ def _drop_lines(path: str, digests: frozenset[str]) -> None:
             try:
                 durable.lock(file, path)
                 lines = durable.read_all(file).splitlines(keepends=True)
-                left = [line for line in lines if sha256(line).hexdigest() not in digests]
+                left = [line for line in lines if hash_bytes(line) not in digests]
                 if left != lines:
                     durable.replace(fd, name, b"".join(left), os.fstat(file).st_mode & 0o777)
             finally:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from hashlib import sha256
 from itertools import chain
 from typing import NamedTuple
 
 from doctrine import os
 from doctrine.git import find_worktree, read_blobs
+from doctrine.light_imports import hash_bytes
 from specify_cli.errors import CallerError
 from specify_cli.features.cold.packing import find_months, remove_cut_short, unpack_month
 from specify_cli.features.forget.orders import read_orders
@@ -283,7 +283,7 @@ def _plan_record(
     for data in (*map(read_copy, files), *annexes.values()):
         tail = data[data.rfind(b"\n") + 1 :]
         if needles and holds_any(tail, needles):
-            tails.add(sha256(tail).hexdigest())
+            tails.add(hash_bytes(tail))
         for passed, raw in pair_passed(data):
             line = open_line(raw)
             if line.problems or line.fields is None or line.seal is None:
@@ -390,7 +390,7 @@ def _find_files(project: Project, needles: tuple[bytes, ...]) -> Iterator[str]:
 def list_lines(path: str, needles: tuple[bytes, ...]) -> list[str]:
     """Return the SHA-256 of each line of a file that holds one of these."""
     with open(path, "rb") as file:
-        return [sha256(line).hexdigest() for line in file if holds_any(line, needles)]
+        return [hash_bytes(line) for line in file if holds_any(line, needles)]
 
 
 _OTHERS = (layout.LOCAL, layout.EVIDENCE, layout.INTAKE)

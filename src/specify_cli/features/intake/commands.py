@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import time
 
 from ulid import ULID
 
 from doctrine import os
+from doctrine.light_imports import hash_bytes
 from specify_cli import durable
 from specify_cli.cli import shell
 from specify_cli.cli.terminal.output import write_answer, write_note
@@ -39,7 +39,7 @@ def intake(values: Values) -> int:
     value = {
         "path": path,
         "bytes": len(data),
-        "sha256": hashlib.sha256(data).hexdigest(),
+        "sha256": hash_bytes(data),
     }
     said = f"kept: {path} ({len(data)} bytes)"
     write_answer(values, value, [said, shell.reach(f"start on it with: spec-kitty do - < {path}")])

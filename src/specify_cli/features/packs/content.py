@@ -6,12 +6,12 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from hashlib import sha256
 from typing import Any, NamedTuple
 
 from charter.context import measure_first_tier
 from charter.inputs import ContextInputs
 from doctrine.agent_profiles.profile import ProfileError, parse_profile
+from doctrine.light_imports import hash_bytes
 from doctrine.load import ShippedBundle
 from doctrine.packs import (
     ABOUT,
@@ -76,7 +76,7 @@ def read_content(
         str(about.get("version") or about.get("pack_version") or "0"),
         str(about.get("licence") or about.get("license") or _NOT_STATED),
         source,
-        {path: sha256(data).hexdigest() for path, data in files.items()},
+        {path: hash_bytes(data) for path, data in files.items()},
     )
     check_manifest(pack, files.get(MANIFEST))
     inputs = load_alone(pack, files, bundle)
@@ -94,7 +94,7 @@ def list_rules(pack: Pack, files: Mapping[str, bytes], bundle: ShippedBundle) ->
     """Return the rules that a pinned pack brings as its files lie in a project: of a file that is
     not as pinned none, and none at all while that is its pack.yaml or policy.yaml."""
     intact = {path: data for path, data in files.items()
-              if sha256(data).hexdigest() == pack.files.get(path)}  # fmt: skip
+              if hash_bytes(data) == pack.files.get(path)}  # fmt: skip
     if any(path in pack.files and path not in intact for path in (ABOUT, PACK_POLICY)):
         return ()
     return tuple(sorted(_make_rules(load_alone(pack, intact, bundle), intact)))
@@ -110,7 +110,7 @@ def _make_rules(inputs: ContextInputs, files: Mapping[str, bytes]) -> list[Rule]
             Rule(
                 f"policy://{one.id}",
                 one.reason or one.action,
-                sha256(repr(one).encode()).hexdigest(),
+                hash_bytes(repr(one).encode()),
                 one.binding,
             )
             for one in inputs.policy.rules
@@ -200,7 +200,7 @@ def _read_profiles(files: Mapping[str, bytes]) -> Iterable[Rule]:
     for path, data in files.items():
         if classify_file(path) != "profile":
             continue
-        digest = sha256(data).hexdigest()
+        digest = hash_bytes(data)
         try:
             profile = parse_profile(read_yaml(data, name=path), digest=digest, origin="pack")
         except YamlError as error:

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from charter.context import CharterContextResult, ContextInputs, assemble_context
+from doctrine.light_imports import hash_bytes
 from doctrine.text import make_encodable
 from specify_cli.errors import CallerError
 from specify_cli.invocation.events.grounds import read_grounds
@@ -14,7 +15,7 @@ from specify_cli.invocation.recorder import Recorder
 from specify_cli.record.seal import digest_of
 from specify_cli.redaction.redact import redact
 from specify_cli.storage.frozen import frozen_profile, inputs_of_corpus, limit_hits
-from specify_cli.storage.store import Body, digest
+from specify_cli.storage.store import Body
 
 # A search gives every hit it found; what an agent gets is the caller's to cut.
 _SEARCHED = {
@@ -61,7 +62,7 @@ def search(
         **shared,
         "event": "retrieval_request",
         "query": plain.query,
-        "query_hash": digest(plain.query.encode()),
+        "query_hash": hash_bytes(plain.query.encode()),
         "config": config,
         "corpus": grounds.corpus,
     }

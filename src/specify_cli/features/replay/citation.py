@@ -9,12 +9,12 @@ written.
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from charter.context import fetch_artifact
+from doctrine.light_imports import hash_bytes
 from specify_cli.errors import CallerError, InvocationError, StoredDataError
 from specify_cli.project.config import Project
 from specify_cli.record.seal import open_line
@@ -130,7 +130,7 @@ def _open_artifact(project: Project, uri: str, place: Place, name: str) -> Cited
             digest = fields
             for member in way:
                 digest = digest.get(member) if isinstance(digest, dict) else None
-    if name == "context" and digest == hashlib.sha256(b"").hexdigest():
+    if name == "context" and digest == hash_bytes(b""):
         return Cited(uri, "artifact", str(digest), "")
     if name == "request" and digest is None:
         return Cited(uri, "artifact", None, str(_find_event(project, place, 0).get("request_text")))

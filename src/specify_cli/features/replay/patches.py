@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import posixpath
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from doctrine.light_imports import hash_bytes
 from doctrine.text import say
 from specify_cli.features.replay.outcomes import (
     Fields,
@@ -114,7 +114,7 @@ def _apply_patch(fields: Fields, known: str | None, get: Get) -> Applied:
 
 
 def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
+    return hash_bytes(text.encode())
 
 
 def judge_patch(applied: Applied) -> Findings:

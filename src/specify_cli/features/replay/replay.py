@@ -22,6 +22,7 @@ from charter.inputs import ContextInputs
 from charter.layout import join_page
 from doctrine import os
 from doctrine.agent_profiles.profile import AgentProfile
+from doctrine.light_imports import hash_bytes
 from doctrine.text import get_object, say
 from specify_cli import durable
 from specify_cli.cli.tables.points import call_fill, list_fills
@@ -77,7 +78,7 @@ from specify_cli.storage.frozen import inputs_of_corpus, limit_hits
 from specify_cli.storage.index import Index
 from specify_cli.storage.objects import FileObjectStore
 from specify_cli.storage.queries import read_record
-from specify_cli.storage.store import FileRecordStore, Place, digest
+from specify_cli.storage.store import FileRecordStore, Place
 from specify_cli.trail.log.entries import write_annex
 
 REPORT_PAGE = "replay_report.md"
@@ -306,7 +307,7 @@ def _rerun(
         if printing is None or isinstance(context, str) or not context.page:
             return outcome
         printed = join_page(context.page, printing).encode()
-        return outcome._replace(printed_hash=digest(printed))
+        return outcome._replace(printed_hash=hash_bytes(printed))
 
     corpus = as_of.corpus if as_of else own
     actual = outcome(corpus)
@@ -370,7 +371,7 @@ def outcome_of(context: CharterContextResult | str, retrieval: Retrieval) -> Out
     """Return an assembled context as the outcome of a retrieval."""
     if isinstance(context, str):
         return Outcome((), (), failure=context)
-    text_hash = digest(context.text.encode()) if retrieval.is_context else None
+    text_hash = hash_bytes(context.text.encode()) if retrieval.is_context else None
     return Outcome(context.hits, context.filters_applied, context.error, context.query, text_hash)
 
 
@@ -488,10 +489,10 @@ def note_replay(
     body: dict[str, object] = {
         "event": "replayed",
         "at": rfc3339(millis),
-        "object": digest(data),
+        "object": hash_bytes(data),
         "match": replayed.match,
         "page": {
-            "object": digest(page),
+            "object": hash_bytes(page),
             "size": len(page),
             "media_type": "text/markdown",
             "head": "",

@@ -20,6 +20,7 @@ from hashlib import sha256
 from typing import NamedTuple
 
 from doctrine import os
+from doctrine.light_imports import hash_bytes
 from doctrine.load import ParseCache
 from doctrine.text import make_encodable
 from specify_cli import durable
@@ -248,7 +249,7 @@ class SessionImporter:
             "profile_id": chosen.profile_id,
             "action": chosen.action,
             "request_text": excerpt or "(a session whose prompts are not kept)",
-            "governance_context_hash": sha256(b"").hexdigest(),
+            "governance_context_hash": hash_bytes(b""),
             "governance_context_available": False,
             "actor": actor,
             "mode_of_work": tiers.MODE_OF_VERB["advise"],
@@ -310,10 +311,10 @@ class SessionImporter:
 def _digest(main: bytes, others: Mapping[str, bytes]) -> dict[str, str]:
     """Return the digests that tell whether a session's transcript, or one of its subagents', says
     more than when it was imported."""
-    digests = {"transcript": sha256(main).hexdigest()}
+    digests = {"transcript": hash_bytes(main)}
     if others:
-        named = "".join(f"{name} {sha256(others[name]).hexdigest()}\n" for name in sorted(others))
-        digests["subagents"] = sha256(named.encode("utf-8", "replace")).hexdigest()
+        named = "".join(f"{name} {hash_bytes(others[name])}\n" for name in sorted(others))
+        digests["subagents"] = hash_bytes(named.encode("utf-8", "replace"))
     return digests
 
 

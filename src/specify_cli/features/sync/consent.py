@@ -7,7 +7,6 @@ change what was agreed or name a token.
 
 from __future__ import annotations
 
-import hashlib
 import ipaddress
 import json
 import re
@@ -19,6 +18,7 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from doctrine import os
+from doctrine.light_imports import hash_bytes
 from specify_cli import durable
 from specify_cli.errors import (
     CallerError,
@@ -304,7 +304,7 @@ def _read_bindings(folder: str) -> dict[str, tuple[str, ...]]:
 
 
 def _compute_digest(token: str) -> str:
-    return hashlib.sha256(b"spec-kitty token\0" + token.encode()).hexdigest()
+    return hash_bytes(b"spec-kitty token\0" + token.encode())
 
 
 def listener_of(endpoint: str) -> int | None:

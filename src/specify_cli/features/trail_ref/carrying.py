@@ -13,11 +13,11 @@ import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from hashlib import sha256
 from itertools import chain
 from typing import NamedTuple
 
 from doctrine.git import read_blobs
+from doctrine.light_imports import hash_bytes
 from specify_cli import durable
 from specify_cli.errors import CallerError, InvocationError
 from specify_cli.features.trail_ref.git_ref import (
@@ -243,7 +243,7 @@ def _take_in(
     names = set((durable.read_own(folder, _TAKEN, MAX_ARCHIVE) or b"").decode("latin-1").split())
     pending = []
     for name, blob in sorted(branch.files.items()):
-        mark = sha256(os.fsencode(f"{os.path.realpath(project.root)}\0{blob}")).hexdigest()
+        mark = hash_bytes(os.fsencode(f"{os.path.realpath(project.root)}\0{blob}"))
         if mark in names and index.lookup(name[8:34]):
             present.add(name[8:34])
         else:
@@ -314,7 +314,7 @@ def _name_archive(project: Project, place: Place) -> str:
     annexes = sorted(
         os.path.basename(path) for path, _ in annex_files(project.root, place.invocation_id)
     )
-    state = sha256("\n".join((tip, *annexes)).encode()).hexdigest()[:16]
+    state = hash_bytes("\n".join((tip, *annexes)).encode())[:16]
     month = layout.trail_folder(place.invocation_id).rpartition("/")[2]
     return f"{month}/{place.invocation_id}-{state}.tar"
 

@@ -11,13 +11,13 @@ another page.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
+from doctrine.light_imports import hash_bytes
 from specify_cli.errors import InvocationError, StoredDataError
 from specify_cli.features.replay.replay import replay
 from specify_cli.features.replay.reports.report import describe_verdict
@@ -77,7 +77,7 @@ def write_page(project: Project, place: Place, output: str, *, proofs: bool) -> 
     return Page(
         output,
         place.invocation_id,
-        hashlib.sha256(page).hexdigest(),
+        hash_bytes(page),
         len(page),
         read_script()[1],
         tuple(left_out),

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from typing import Any, NamedTuple
 
+from doctrine.light_imports import hash_bytes
 from specify_cli import durable
 from specify_cli.errors import StoredDataError
 from specify_cli.project.config import Project
@@ -38,7 +38,7 @@ _Claim = tuple[Child, Envelope]
 
 
 def _claim_name(original: str, key: str) -> str:
-    return hashlib.sha256(f"{original}\n{key}".encode("utf-8", "replace")).hexdigest()
+    return hash_bytes(f"{original}\n{key}".encode("utf-8", "replace"))
 
 
 def claim(project: Project, original: str, key: str, child: Child, envelope: Envelope) -> _Claim:

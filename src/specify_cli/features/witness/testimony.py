@@ -11,8 +11,8 @@ is of high risk, as the recorder judged it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from hashlib import sha256
 
+from doctrine.light_imports import hash_bytes
 from doctrine.text import say
 from specify_cli.features.approvals.approvals import (
     Approval,
@@ -62,7 +62,7 @@ def make_testimony(record: Record, approvals: Iterable[Approval]) -> str:
         decision["proposed_by"] = _describe_actor(get_proposer(record.started, entry.fields))
         statements.append(_make_entry("decision", entry, _name(entry)) | decision)
     statements.sort(key=lambda item: str(item["at"]))
-    digest = sha256(b"\n".join(map(canonical, statements))).hexdigest()
+    digest = hash_bytes(b"\n".join(map(canonical, statements)))
     covers = [item["id"] for item in statements]
     last = _make_entry(
         "integrity", entries[-1], f"{_name(opened)}/integrity", scheme="hash-chain", covers=covers

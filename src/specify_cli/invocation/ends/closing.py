@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from doctrine import os
-from doctrine.light_imports import NamedTuple
+from doctrine.light_imports import NamedTuple, hash_bytes
 from doctrine.text import say
 from specify_cli import durable
 from specify_cli.errors import CallerError, InvocationError
@@ -30,7 +30,7 @@ from specify_cli.record.reading.done_note import Remark, note_done
 from specify_cli.record.reading.views import fields_of
 from specify_cli.record.record import Record
 from specify_cli.storage.objects import FileObjectStore
-from specify_cli.storage.store import Body, FileRecordStore, Place, digest
+from specify_cli.storage.store import Body, FileRecordStore, Place
 
 CLOSED_BY = ("agent", "person", "hook", "doctor")
 
@@ -82,7 +82,7 @@ class ClosingContents(NamedTuple):
     @property
     def evidence_ref(self) -> str | None:
         """Return the digest of the evidence."""
-        return None if self.evidence is None else digest(self.evidence)
+        return None if self.evidence is None else hash_bytes(self.evidence)
 
 
 def gather(

@@ -21,7 +21,7 @@ import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 
 import specify_cli
-from doctrine.light_imports import TYPE_CHECKING, NamedTuple
+from doctrine.light_imports import TYPE_CHECKING, NamedTuple, hash_bytes
 from doctrine.load import GRAPH_FILE
 from doctrine.text import make_encodable, spell
 from specify_cli import VERSION
@@ -47,7 +47,7 @@ from specify_cli.routing.router import (
     route,
     route_prompt,
 )
-from specify_cli.storage.store import Body, digest
+from specify_cli.storage.store import Body
 
 if TYPE_CHECKING:
     from charter.context import CharterContextResult
@@ -487,7 +487,7 @@ def _compose_started(
         "profile_id": decision.profile_id,
         "action": decision.action,
         "request_text": text if request_object is None else _shorten(text),
-        "governance_context_hash": digest(context.text.encode()),
+        "governance_context_hash": hash_bytes(context.text.encode()),
         "governance_context_available": context.available,
         "actor": {
             key: mask_outside(value, rules)
@@ -501,7 +501,7 @@ def _compose_started(
         "run_kind": terms.run_kind,
         "verb": request.verb,
         "first_load": context.first_load,
-        "snapshot": digest(frozen.manifest),
+        "snapshot": hash_bytes(frozen.manifest),
         "execution_hash": snapshot.execution_hash(
             request=text,
             action=decision.action,
@@ -529,7 +529,7 @@ def _compose_optional(routed: Routed, request: Request, request_object: bytes | 
         "parent_invocation_id": terms.parent,
         "opened_by": terms.opened_by,
         "printed": request.printed,
-        "request_object": None if request_object is None else digest(request_object),
+        "request_object": None if request_object is None else hash_bytes(request_object),
         "requested_profile": request.profile,
         "mission": request.work.mission and mask_outside(request.work.mission, rules),
         "work_package": request.work.packages,
@@ -552,9 +552,9 @@ def _compose_retrieval(
         "at": at,
         "request_id": "context",
         "query": context.query,
-        "query_hash": digest(context.query.encode()),
+        "query_hash": hash_bytes(context.query.encode()),
         "config": context.config,
-        "corpus": digest(frozen.corpus),
+        "corpus": hash_bytes(frozen.corpus),
     }
     response: Body = {
         "event": "retrieval_response",
@@ -577,7 +577,7 @@ def _redact_tool_name(name: str, rules: RuleSet) -> str:
     return (
         name
         if name.isascii() and not redact(name, rules).counts
-        else digest(name.encode("utf-8", "replace"))[:16]
+        else hash_bytes(name.encode("utf-8", "replace"))[:16]
     )
 
 
@@ -624,7 +624,7 @@ def build_payload(
         profile_friendly_name=routed.profile.name,
         action=decision.action,
         governance_context_text=context.text,
-        governance_context_hash=digest(context.text.encode()),
+        governance_context_hash=hash_bytes(context.text.encode()),
         governance_context_available=context.available,
         router_confidence=decision.confidence,
         match_reason=decision.match_reason,

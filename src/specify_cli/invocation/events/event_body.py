@@ -16,7 +16,7 @@ write says so, because the event did happen.
 
 from __future__ import annotations
 
-from doctrine.light_imports import TYPE_CHECKING, NamedTuple, sha256
+from doctrine.light_imports import TYPE_CHECKING, NamedTuple, hash_bytes
 from doctrine.text import get_object, make_encodable, name_kind, say, spell
 from specify_cli.record.event_table import EVENTS, Member
 from specify_cli.record.record import dedupe_bytes, is_durable
@@ -248,7 +248,7 @@ def conflict_gap(data: bytes, key: str, body: Fields) -> dict[str, object] | Non
         for name in sorted(differing)
     ]
     message = f"told again and otherwise: {'; '.join(sides)}; its SHA-256 is {digest}"
-    own = sha256(f"{key}\0{digest}".encode("ascii")).hexdigest()[:32]
+    own = hash_bytes(f"{key}\0{digest}".encode("ascii"))[:32]
     if find_line(data, own) is not None:
         return None
     return {**gap("contradiction", what, message=message), "dedupe": own}
@@ -316,7 +316,7 @@ def change_gap(started: Fields, settings: Settings) -> dict[str, object] | None:
     if not changed:
         return None
     now = "\0".join((*map(repr, sorted(settings.capture.items())), settings.rules.digest))
-    key = sha256(f"capture\0{now}".encode("utf-8", "replace")).hexdigest()[:32]
+    key = hash_bytes(f"capture\0{now}".encode("utf-8", "replace"))[:32]
     return {
         **gap("capture_changed", ", ".join(changed), message="; ".join(described)),
         "dedupe": key,
@@ -446,7 +446,7 @@ def _read_digested(
         captured = _read_captured(where, name, field, value, settings)
         return captured.fields, captured.objects, captured.counts
     data = redact(_read_text(where, value), settings.rules).text.encode()
-    return {f"{name}_hash": sha256(data).hexdigest(), f"{name}_size": len(data)}, (), {}
+    return {f"{name}_hash": hash_bytes(data), f"{name}_size": len(data)}, (), {}
 
 
 def _read_object(where: str, name: str, value: object, mode: str, settings: Settings) -> _Read:
@@ -460,7 +460,7 @@ def _read_object(where: str, name: str, value: object, mode: str, settings: Sett
     except ForeignError as error:
         raise PayloadError(where, "a JSON value", str(error)) from error
     data = foreign.text.encode()
-    return {name: sha256(data).hexdigest()}, (data,), foreign.counts
+    return {name: hash_bytes(data)}, (data,), foreign.counts
 
 
 def _read_message(where: str, name: str, value: object, mode: str, settings: Settings) -> _Read:
@@ -539,4 +539,4 @@ def idempotency_key(trace_id: str, *parts: str) -> str:
 
     `trace_id` is that of the record, so two runs of one program have different keys.
     """
-    return sha256("\0".join((trace_id, *parts)).encode()).hexdigest()[:32]
+    return hash_bytes("\0".join((trace_id, *parts)).encode())[:32]

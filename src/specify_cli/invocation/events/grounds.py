@@ -11,12 +11,12 @@ stands before the checkpoint.
 from __future__ import annotations
 
 from charter.inputs import ContextInputs, load_inputs
-from doctrine.light_imports import NamedTuple
+from doctrine.light_imports import NamedTuple, hash_bytes
 from doctrine.load import ParseCache
 from specify_cli.invocation.events.settings import find_corpus_secret
 from specify_cli.project.config import Project
 from specify_cli.record.snapshot import corpus_object, policy_digests
-from specify_cli.storage.store import ObjectStore, digest
+from specify_cli.storage.store import ObjectStore
 
 
 class Grounds(NamedTuple):
@@ -52,4 +52,4 @@ def read_grounds(project: Project, cache: ParseCache | None, objects: ObjectStor
     bundle, policy_hash = policy_digests(
         inputs.policy_bytes, inputs.policy_state, inputs.policy_document
     )
-    return Grounds(digest(corpus), bundle, policy_hash, inputs.policy_error, inputs)
+    return Grounds(hash_bytes(corpus), bundle, policy_hash, inputs.policy_error, inputs)

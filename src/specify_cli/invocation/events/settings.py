@@ -10,7 +10,7 @@ Guarantees: no mode is wider than at the record's start, nor than the config sta
 from __future__ import annotations
 
 from doctrine import os
-from doctrine.light_imports import TYPE_CHECKING, sha256
+from doctrine.light_imports import TYPE_CHECKING, hash_bytes
 from doctrine.text import get_object
 from specify_cli import durable
 from specify_cli.errors import InvocationError
@@ -111,5 +111,5 @@ def _read_key(folder_fd: int) -> DigestKey | None:
             os.close(fd)
         if len(secret) < 16:
             return None
-        return DigestKey(sha256(b"spec-kitty capture key\0" + secret).hexdigest()[:16], secret)
+        return DigestKey(hash_bytes(b"spec-kitty capture key\0" + secret)[:16], secret)
     return None

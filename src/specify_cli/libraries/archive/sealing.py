@@ -19,12 +19,12 @@ import unicodedata
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from hashlib import sha256
 from hmac import digest as hmac
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from doctrine import os
 from doctrine.git import ask_git
+from doctrine.light_imports import hash_bytes
 from specify_cli import durable
 from specify_cli.errors import CallerError, EnvironmentFault, StoredDataError
 from specify_cli.installation import advise_install
@@ -217,12 +217,12 @@ def open_keys(project: Project) -> Keys:
 def name_subject(label: str) -> str:
     """Return the name of a subject's key, which says the label to nobody who cannot guess it."""
     text = unicodedata.normalize("NFC", label).strip().casefold()
-    return _SUBJECT + sha256(_KEY + text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    return _SUBJECT + hash_bytes(_KEY + text.encode("utf-8", "surrogatepass"))[:16]
 
 
 def name_key(key: bytes) -> str:
     """Return the name of a key: 16 hex digits that say nothing of it."""
-    return sha256(_KEY + key).hexdigest()[:16]
+    return hash_bytes(_KEY + key)[:16]
 
 
 class SealedCopy(NamedTuple):
@@ -251,7 +251,7 @@ def seal_copy(
         copied[path] = b"".join(map(sealed_file.seal, whole_lines(content)))
         if sealed_file.lines:
             ciphertext = _encrypt(sealed_file, key, place.invocation_id, reach)
-            name = sha256(ciphertext).hexdigest()
+            name = hash_bytes(ciphertext)
             annex = _make_annex(order, sealed_file, name, key)
             made[_name_annex(annex, key, name)] = seal_line(annex)
             sealed[name] = ciphertext

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 
-from doctrine.light_imports import TYPE_CHECKING, sha256
+from doctrine.light_imports import TYPE_CHECKING, hash_bytes
 from specify_cli.record.event_table import list_members
 from specify_cli.record.reading.patch_lines import (
     REMOVED,
@@ -61,7 +61,7 @@ def find_contradictions(fields: Fields) -> Iterator[str]:
 
 def _hash(text: str) -> str:
     """Return the SHA-256 of a text's UTF-8 bytes, in lowercase hex."""
-    return sha256(text.encode()).hexdigest()
+    return hash_bytes(text.encode())
 
 
 def _is_digest_right(captured: object, stated: object) -> bool:

@@ -9,10 +9,10 @@ mean the same set.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterator, Mapping
 
+from doctrine.light_imports import hash_bytes
 from specify_cli.record.event_table import list_members
 from specify_cli.record.findings import (
     NamedObject,
@@ -20,7 +20,7 @@ from specify_cli.record.findings import (
 
 # Where a line names objects, each by its digest.
 OBJECT_MEMBERS = list_members("object")
-_EMPTY = hashlib.sha256(b"").hexdigest()
+_EMPTY = hash_bytes(b"")
 
 
 def named_objects(

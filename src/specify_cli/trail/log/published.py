@@ -18,10 +18,10 @@ Nothing published is ever changed or removed here: a log that other clones have 
 from __future__ import annotations
 
 import re
-from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from doctrine import os
+from doctrine.light_imports import hash_bytes
 from specify_cli import durable
 from specify_cli.errors import InvocationError
 from specify_cli.record import layout
@@ -157,7 +157,7 @@ def publish_checkpoint(root: str, generation: Generation, size: int, note: bytes
     `root` is the project's folder.
     """
     publish_leaves(root, generation)
-    _publish(root, generation, f"{size}-{sha256(note).hexdigest()[:8]}.checkpoint", note)
+    _publish(root, generation, f"{size}-{hash_bytes(note)[:8]}.checkpoint", note)
 
 
 def publish_file(root: str, generation: Generation, kind: str, data: bytes) -> None:
@@ -167,7 +167,7 @@ def publish_file(root: str, generation: Generation, kind: str, data: bytes) -> N
 
     `root` is the project's folder, and `data` the file's whole content.
     """
-    _publish(root, generation, f"{sha256(data).hexdigest()[:16]}.{kind}", data)
+    _publish(root, generation, f"{hash_bytes(data)[:16]}.{kind}", data)
 
 
 def _publish(root: str, generation: Generation, name: str, data: bytes) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterator
 from datetime import UTC
 from itertools import chain, groupby
 
+from doctrine.light_imports import hash_bytes
 from doctrine.text import count
 from specify_cli.cli.terminal.output import one_line, write_json, write_lines
 from specify_cli.errors import InvocationError
@@ -92,7 +92,7 @@ def _name_day(invocation_id: str) -> str:
 
 
 def _name_project(uuid: str) -> str:
-    return hashlib.sha256(uuid.encode()).hexdigest()[:12]
+    return hash_bytes(uuid.encode())[:12]
 
 
 def _write_stored(

@@ -8,12 +8,12 @@ body once, has the storage keep it, and says what became of it. Each raises Refu
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping
 
 from starlette.requests import Request
 from starlette.responses import Response
 
+from doctrine.light_imports import hash_bytes
 from specify_cli.features.collector.holdings import (
     read_log,
     read_objects,
@@ -166,9 +166,7 @@ async def _take_named(
 ) -> tuple[T, str]:
     """Return what `keep` made of the body, and the body's SHA-256, by which an answer names the
     body it is to."""
-    return await take_body(
-        setting, request, lambda body: (keep(body), hashlib.sha256(body).hexdigest())
-    )
+    return await take_body(setting, request, lambda body: (keep(body), hash_bytes(body)))
 
 
 def _answer_verdict(verdict: str, value: Mapping[str, object]) -> Response:

@@ -9,7 +9,7 @@ Every tool call of an agent loads this module, so it imports nothing.
 
 from __future__ import annotations
 
-from doctrine.light_imports import TYPE_CHECKING, NamedTuple, sha256
+from doctrine.light_imports import TYPE_CHECKING, NamedTuple, hash_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -179,7 +179,7 @@ def compute_fingerprint(value: object) -> str:
         text = repr(value)
     except (RecursionError, ValueError):  # deeper or longer than Python spells
         text = str(type(value))
-    return sha256(text.encode("utf-8", "backslashreplace")).hexdigest()[:16]
+    return hash_bytes(text.encode("utf-8", "backslashreplace"))[:16]
 
 
 def add_agent(body: Members, subagent: str | None) -> Members:

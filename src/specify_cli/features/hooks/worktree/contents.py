@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from hashlib import sha1
 
 from doctrine.git import git_directory, own_git_directory, read_contents
-from doctrine.light_imports import NamedTuple, sha256
+from doctrine.light_imports import NamedTuple, hash_bytes
 from specify_cli import durable
 from specify_cli.errors import InvocationError
 from specify_cli.features.hooks.payload.transcript_end import read_end, read_head
@@ -50,7 +50,7 @@ class Reader:
         try:
             if stat.S_ISLNK(state.st_mode):
                 data = os.fsencode(os.readlink(f"{self._root}/{path}"))
-                return Content(file._replace(digest=sha256(data).hexdigest()), None, "")
+                return Content(file._replace(digest=hash_bytes(data)), None, "")
             data = durable.read_below(self._root, path, _MAX_DIGESTED)
         except (OSError, InvocationError):
             return Content(file, None, "")
@@ -58,7 +58,7 @@ class Reader:
             return Content(file, None, "")
         text, lines = self._read_lines(data)
         blob = sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
-        return Content(file._replace(digest=sha256(data).hexdigest(), lines=lines), text, blob)
+        return Content(file._replace(digest=hash_bytes(data), lines=lines), text, blob)
 
     def read_before(
         self, files: Mapping[str, File | None], base: str, blobs: Sequence[str]
@@ -85,7 +85,7 @@ class Reader:
             else:
                 file = files[path] or File(1, len(answer))
                 lines = self._read_lines(answer)[1]
-                before[path] = file._replace(digest=sha256(answer).hexdigest(), lines=lines)
+                before[path] = file._replace(digest=hash_bytes(answer), lines=lines)
         there = zip(blobs, answers[len(asked) :], strict=True)
         return before, {blob for blob, answer in there if answer is not None}
 

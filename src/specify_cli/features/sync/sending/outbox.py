@@ -8,7 +8,6 @@ others. Deleting it delivers everything again, which a receiver takes for duplic
 
 from __future__ import annotations
 
-import hashlib
 import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,6 +18,7 @@ from typing import Any, NamedTuple
 from ulid import ULID
 
 from doctrine import os
+from doctrine.light_imports import hash_bytes
 from specify_cli.errors import EnvironmentFault, InvocationError, StoredDataError
 from specify_cli.features.sync.consent import Consent, unavailable
 from specify_cli.features.sync.sending.orders_due import UNTIL
@@ -249,7 +249,7 @@ class Outbox:
     def __init__(self, project: Project, folder: str, endpoint: str) -> None:
         self._project = project
         self._index = Index(project.root)
-        receiver = hashlib.sha256(endpoint.encode()).hexdigest()[:16]
+        receiver = hash_bytes(endpoint.encode())[:16]
         self.path = f"{folder}/cursor-{name_of(project.root)}-{receiver}.db"
         self._db = _open(self.path)
         self.is_anew = False

@@ -7,7 +7,6 @@ reads.
 from __future__ import annotations
 
 import email.utils
-import hashlib
 import json
 import re
 import signal
@@ -22,6 +21,7 @@ from urllib.parse import urlsplit
 import httpx
 from standardwebhooks.webhooks import Webhook
 
+from doctrine.light_imports import hash_bytes
 from specify_cli import VERSION
 from specify_cli.errors import EnvironmentFault
 from specify_cli.features.sync.consent import is_loopback
@@ -217,7 +217,7 @@ class Endpoint:
             response, answer = _request(self._client, method, url, content, headers, ANSWER_SECONDS)
         except _NoAnswerError as error:
             return 0, mask_answer(str(error), self._token).encode()
-        of = hashlib.sha256(content).hexdigest()
+        of = hash_bytes(content)
         if parse_answer(answer).get("of", of) != of:
             return 0, b"the answer is to another request"
         return response.status_code, answer
@@ -233,7 +233,7 @@ class Endpoint:
         """
         ids = [str(event["id"]) for event in events]
         body = body_of(events)
-        key = hashlib.sha256(body).hexdigest()
+        key = hash_bytes(body)
         headers = {"Content-Type": CONTENT_TYPE, "Idempotency-Key": f'"{key}"'}
         if self._signer is not None:
             moment = datetime.now(tz=UTC)

@@ -3,6 +3,7 @@ of others."""
 
 from __future__ import annotations
 
+from doctrine.light_imports import hash_bytes
 from doctrine.text import count
 from specify_cli.cli.terminal.output import one_line, write_answer, write_note
 from specify_cli.errors import CallerError, StoredDataError
@@ -15,7 +16,6 @@ from specify_cli.room import Values
 from specify_cli.storage.checking import verify_place
 from specify_cli.storage.index import Index
 from specify_cli.storage.queries import read_record
-from specify_cli.storage.store import digest
 
 
 def export_testimony(values: Values) -> int:
@@ -45,7 +45,7 @@ def export_testimony(values: Values) -> int:
         "path": output,
         "invocation_id": place.invocation_id,
         "approvals": valid,
-        "sha256": digest(data),
+        "sha256": hash_bytes(data),
     }
     line = f"{one_line(output)}: {place.invocation_id} with {count(valid, 'signed approval')}"
     write_answer(values, value, [line])
