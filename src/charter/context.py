@@ -498,8 +498,7 @@ def list_in_force(inputs: ContextInputs) -> tuple[Artifact, ...]:
     The order is that of a collection: charter sections, then artifacts. A redacted one is among
     them: its title can be shown.
     """
-    collection = _collect_artifacts(inputs)
-    return tuple(one for one in collection if not is_denied(inputs.policy, one))
+    return tuple(one for one in _collect_artifacts(inputs) if not is_denied(inputs.policy, one))
 
 
 def _collect_artifacts(inputs: ContextInputs) -> list[Artifact]:
@@ -583,8 +582,7 @@ def _find_ties(
     }
     tied = {edge.target for edge in inputs.edges if edge.source == f"action:{action}"}
     tied.update(_find_selected(inputs))
-    seeds = _find_seeds(inputs, profile, action, depth)
-    return Ties(seeds, frozenset(binding), frozenset(tied))
+    return Ties(_find_seeds(inputs, profile, action, depth), frozenset(binding), frozenset(tied))
 
 
 def _choose_mode(action: str, first_load: bool, depth: int | None) -> tuple[Mode, int]:

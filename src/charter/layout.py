@@ -333,8 +333,7 @@ def _write_opening(inputs: ContextInputs, profile: AgentProfile | None, action: 
     if profile:
         name = truncate(profile.name, 80)
         lines.append(f"You act as {name} (profile `{profile.profile_id}`); action `{action}`.")
-        document = profile.document
-        specialization = document.get("specialization")
+        specialization = profile.document.get("specialization")
         part = specialization if isinstance(specialization, dict) else {}
         parts = (
             ("Stay out of", part.get("avoidance-boundary")),

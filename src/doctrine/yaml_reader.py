@@ -141,8 +141,7 @@ class _Builder:
         value: Any = None
         documents = 0
         for event in events:
-            kind = type(event).__name__
-            if kind == "DocumentStartEvent":
+            if type(event).__name__ == "DocumentStartEvent":
                 documents += 1
                 if documents > 1:
                     raise self.fail(event, "a second document; only one is allowed in a file")

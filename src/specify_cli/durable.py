@@ -341,8 +341,7 @@ def is_case_folded(root: str) -> bool:
     """
     for name in (layout.KITTIFY, ".git"):
         try:
-            other = os.lstat(f"{root}/{name.upper()}")
-            return os.path.samestat(other, os.lstat(f"{root}/{name}"))
+            return os.path.samestat(os.lstat(f"{root}/{name.upper()}"), os.lstat(f"{root}/{name}"))
         except OSError:
             continue
     return False

@@ -118,8 +118,7 @@ class AgentProfileRepository:
         them."""
         files, problems = read_folder(root, path, SUFFIXES)
         self._problems += [problem._replace(path=prefix + problem.path) for problem in problems]
-        files_here = [file._replace(path=prefix + file.path) for file in files]
-        self._take_files(files_here, origin, cache)
+        self._take_files([file._replace(path=prefix + file.path) for file in files], origin, cache)
 
     def _take_files(self, files: Iterable[SourceFile], origin: str, cache: ParseCache) -> None:
         """Add the profiles of these files; of two with one id in one place the first counts."""

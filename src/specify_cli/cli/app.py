@@ -98,8 +98,7 @@ class _Root(TyperGroup):
         for word in dict.fromkeys((*filter(self.commands.get, stated), *self.commands)):
             command = self.commands[word]
             section = stated.get(word, _SECTIONS[-1])
-            about = command.get_short_help_str(limit=400)
-            rows.setdefault(section, []).append((word, about))
+            rows.setdefault(section, []).append((word, command.get_short_help_str(limit=400)))
         for name, listed in rows.items():
             if listed:
                 with formatter.section(name):

@@ -111,8 +111,7 @@ def _find_blamed(error: BaseException) -> str | None:
     # for an error that nobody expected
     from specify_cli.cli.tables.points import read_tables
 
-    rows = read_tables("points")["POINTS"].values()
-    runs = [run for fills in rows for _, run, _ in fills]
+    runs = [run for fills in read_tables("points")["POINTS"].values() for _, run, _ in fills]
     packages = {run.partition(".")[0] for run in runs if not is_own(run)}
     where = error.__traceback__
     while where:

@@ -95,8 +95,7 @@ class RuleRegistry:
         """
         source = read_source(decide)
         rule = GateRule(name, _digest_rule(decide, source), decide, source)
-        registered = self._rules.setdefault(name, rule)
-        if registered.digest != rule.digest:
+        if self._rules.setdefault(name, rule).digest != rule.digest:
             raise ValueError(f"gate rule {name!r} is registered already, with other source")
         return rule
 

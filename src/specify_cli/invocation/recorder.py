@@ -349,8 +349,7 @@ class Recorder:
                 read_annex_files,  # rare, and loads what verifies
             )
 
-            annexes = dict(read_annex_files(self.project.root, self.invocation_id))
-            data += b"".join(annexes.values())
+            data += b"".join(dict(read_annex_files(self.project.root, self.invocation_id)).values())
         state = find_known(data.__contains__, lambda _: data, stored, keys, None)
         bodies = self._compose_bodies(state, stored, (*gaps, *state.conflicts), keys, None)
         paths = self._write_annexes(bodies, tip)

@@ -175,8 +175,7 @@ def name_packages(request: str) -> str | None:
 
     Each stands once, in upper case, in the order of the request.
     """
-    names = re.findall(_PACKAGE, request)
-    return ",".join(dict.fromkeys(name.upper() for name in names)) or None
+    return ",".join(dict.fromkeys(name.upper() for name in re.findall(_PACKAGE, request))) or None
 
 
 def name_mission(request: str, missions: Sequence[str]) -> str | None:

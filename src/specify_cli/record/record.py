@@ -569,8 +569,7 @@ def _plan_after_cut_recovery(
     start = bad_start
     while start > 0:
         previous = data.rfind(b"\n", 0, start - 1) + 1
-        line = open_line(data[previous : start - 1])
-        tip = tip_of(line)
+        tip = tip_of(open_line(data[previous : start - 1]))
         if tip:
             break
         start = previous

@@ -236,8 +236,7 @@ def open_line(raw: bytes, codec: Codec | None = None) -> Line:
     asks `problems == ()`; `fields` of a line with problems can be displayed and must not be relied
     on.
     """
-    whole = _open_whole(raw, codec or _STANDARD)
-    return whole or _diagnose(raw)
+    return _open_whole(raw, codec or _STANDARD) or _diagnose(raw)
 
 
 def open_again(raw: bytes, seal: str, codec: Codec | None) -> Line | None:

@@ -308,8 +308,7 @@ class Index:
             )
         above = find_above(self.root, part) if len(part) > 5 else None
         if above is None and len(part) > 5:
-            others = (one for one in find_worktrees(self.root) if _holds(one, part))
-            above = next(others, None)
+            above = next((one for one in find_worktrees(self.root) if _holds(one, part)), None)
         return CallerError(
             "INVOCATION_NOT_FOUND",
             f"no record {what} in {self.root}"

@@ -107,8 +107,7 @@ def list_fills(point: str) -> list[FoundFill]:
 
 def read_harnesses() -> dict[str, Marks]:
     """Return how the commands of each harness are known, ours first."""
-    rows = read_tables("commands")["HARNESSES"]
-    return {name: Marks(*row) for name, row in rows.items()}
+    return {name: Marks(*row) for name, row in read_tables("commands")["HARNESSES"].items()}
 
 
 def call_fill(fill: FoundFill, *arguments: object) -> Any:

@@ -297,8 +297,7 @@ def _find_source(point: EntryPoint) -> str:
 
     text = None if point.dist is None else point.dist.read_text("direct_url.json")
     stated = json.loads(text or "{}")
-    editable = stated.get("dir_info", {}).get("editable")
-    if editable:
+    if stated.get("dir_info", {}).get("editable"):
         return unquote(urlsplit(stated.get("url", "")).path)
     folder = "" if point.dist is None else str(point.dist.locate_file(""))
     installed = (*site.getsitepackages(), site.getusersitepackages())

@@ -86,8 +86,7 @@ def write_json(value: object) -> None:
 
     The text parses to the same value. Raises EnvironmentFault ACCESS_FAILED, BrokenPipeError.
     """
-    text = json.dumps(plain(value), ensure_ascii=False, indent=2)
-    _write(1, _escape_json(text) + "\n")
+    _write(1, _escape_json(json.dumps(plain(value), ensure_ascii=False, indent=2)) + "\n")
 
 
 def write_json_pieces(pieces: Iterable[str]) -> None:
@@ -256,8 +255,7 @@ def write_error(error: InvocationError, as_json: bool) -> None:
     cannot be written, BrokenPipeError.
     """
     if as_json:
-        text = json.dumps(error.as_value(), ensure_ascii=False, indent=2)
-        _tell(_escape_json(text))
+        _tell(_escape_json(json.dumps(error.as_value(), ensure_ascii=False, indent=2)))
         return
     lines = [f"{error.code}: {as_line(error.message)}"]
     for candidate in error.candidates or ():

@@ -49,8 +49,7 @@ def find_harness() -> str | None:
     """Return the harness whose program is among the processes above this one; None if there is
     none, or if the system does not list them."""
     harnesses = read_harnesses()
-    names = (name_harness(argv, harnesses) for argv in read_ancestors())
-    return next(filter(None, names), None)
+    return next(filter(None, (name_harness(argv, harnesses) for argv in read_ancestors())), None)
 
 
 def name_harness(argv: Sequence[str], harnesses: Mapping[str, Marks]) -> str | None:

@@ -77,8 +77,7 @@ def export_each(values: Values) -> int:
 
 def import_(values: Values) -> int:
     """Bring the records of an export in."""
-    project = shell.load_writable()
-    done = import_file(project, str(values["file"]))
+    done = import_file(shell.load_writable(), str(values["file"]))
     lines = [f"imported: {name}" for name in done.records] + [
         f"here already: {name}" for name in done.present
     ]

@@ -175,8 +175,7 @@ def _find_sources(repository: Repository) -> Names:
     packages = [folder for folder in counts if f"{folder}/__init__.py" in repository.files]
     if not packages and in_root > 2:
         counts["."] = in_root
-    largest = sorted(packages or counts, key=lambda folder: (-counts[folder], folder))
-    return tuple(largest[:3])
+    return tuple(sorted(packages or counts, key=lambda folder: (-counts[folder], folder))[:3])
 
 
 def _project_name(manifests: Manifests) -> str:

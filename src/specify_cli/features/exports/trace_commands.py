@@ -140,8 +140,7 @@ def _make_agent_trace(project: Project, runs: Sequence[Run]) -> dict[str, object
             lines = contents[path].split(b"\n")
             for part in explanation.ranges:
                 if part.invocation_id == run.invocation_id:
-                    text = b"\n".join(lines[part.first - 1 : part.last])
-                    digest = hash_bytes(text)
+                    digest = hash_bytes(b"\n".join(lines[part.first - 1 : part.last]))
                     attributed[path].append(agent_trace.Attributed(part.first, part.last, digest))
     return agent_trace.make_agent_trace(run, attributed, _find_revision(project.root, contents))
 

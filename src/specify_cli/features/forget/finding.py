@@ -170,8 +170,7 @@ def take_out(project: Project, plan: Plan) -> Plan:
 
 
 def _without_archive(copy: Copy) -> Copy:
-    folder = layout.loose_folder(copy.place.folder)
-    return copy._replace(place=copy.place._replace(folder=folder))
+    return copy._replace(place=copy.place._replace(folder=layout.loose_folder(copy.place.folder)))
 
 
 Choose = Callable[[Mapping[str, object]], set[str]]
@@ -257,8 +256,7 @@ def _find_kept(
             less = gone.get(str(line.seal), set())
             fields = {key: value for key, value in (line.fields or {}).items() if key not in less}
             named += named_objects(fields, None, 0)
-        reach = reaches.setdefault(copy.root, Reach(FileObjectStore(copy.root)))
-        for item in reach.of(named):
+        for item in reaches.setdefault(copy.root, Reach(FileObjectStore(copy.root))).of(named):
             if item.digest in objects:
                 keepers.setdefault(item.digest, set()).add(item.field)
     return keepers
@@ -329,8 +327,7 @@ def read_annexes(files: Sequence[Copy]) -> dict[Copy, bytes]:
     for copy in files:
         for path, data in read_annex_files(copy.root, copy.place.invocation_id):
             folder, _, name = path.rpartition("/")
-            place = copy.place._replace(folder=folder, name=name)
-            annexes[Copy(copy.root, place)] = data
+            annexes[Copy(copy.root, copy.place._replace(folder=folder, name=name))] = data
     return annexes
 
 

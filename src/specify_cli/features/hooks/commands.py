@@ -98,8 +98,7 @@ def test(values: Values) -> int:
             f"{source}: expected JSON, found {error}",
             "give one hook call's JSON, as the harness sends",
         ) from error
-    project = shell.load_writable()
-    answer = rehearse(project.config, str(values["harness"]), value)
+    answer = rehearse(shell.load_writable().config, str(values["harness"]), value)
     if values["json"]:
         write_json(answer)
         return 0

@@ -166,10 +166,8 @@ def log_line(root: str, path: str, value: LogLine, limit: int = MAX_ORPHANS) -> 
                 return
             why = "the log is full; no later event is kept"
             data = _encode_line({"at": value["at"], "full": True, "why": why})
-        elif "keys" in value:
-            keys = json.dumps(value["keys"]).encode("ascii")
-            if keys in os.pread(fd, limit, 0):
-                return
+        elif "keys" in value and json.dumps(value["keys"]).encode() in os.pread(fd, limit, 0):
+            return
         if last and not last.endswith(b"\n"):
             data = b"\n" + data
         durable.write_all(fd, data)

@@ -325,8 +325,7 @@ def find_above(at: Site, call: HookInput, new: Place) -> Place | None:
 def _finish(at: Site, recorder: Recorder, call: HookInput) -> None:
     """Give a record the result of a call whose begin it holds."""
     try:
-        data = FileRecordStore(at.root).read(recorder.place)
-        if holds_all(data, list_keys(at, call)[:1]):
+        if holds_all(FileRecordStore(at.root).read(recorder.place), list_keys(at, call)[:1]):
             append_call(at, recorder, call._replace(events=call.events[1:]))
     except InvocationError:
         return  # it is closed meanwhile

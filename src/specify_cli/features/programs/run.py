@@ -256,8 +256,7 @@ class Run(Course):
         """Return an explicit checkpoint. Raises CallerError LABEL_TAKEN, INVALID_VALUE."""
         with self.lock:
             self.require_open()
-            recorded = self.find({"event": "checkpoint", "label": label or ""})
-            if recorded and not self.again:
+            if self.find({"event": "checkpoint", "label": label or ""}) and not self.again:
                 return Batch(self.invocation_id, (), 1, False, (), ())
             self.write_seam()
             return self.recorder.commit(label, force=force)

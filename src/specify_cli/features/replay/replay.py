@@ -306,8 +306,7 @@ def _rerun(
         )
         if printing is None or isinstance(context, str) or not context.page:
             return outcome
-        printed = join_page(context.page, printing).encode()
-        return outcome._replace(printed_hash=hash_bytes(printed))
+        return outcome._replace(printed_hash=hash_bytes(join_page(context.page, printing).encode()))
 
     corpus = as_of.corpus if as_of else own
     actual = outcome(corpus)

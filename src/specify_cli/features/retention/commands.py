@@ -211,8 +211,7 @@ def _read_plan(path: str) -> dict[str, list[str]]:
 
 def report(values: Values) -> int:
     """Print each duty, whether it is met, and the facts that say so."""
-    project = shell.read_project()
-    duties = judge_duties(_gather(project))
+    duties = judge_duties(_gather(shell.read_project()))
     lines = []
     for duty in duties:
         lines += [f"{duty.state.upper()}  {duty.asks}", f"  {duty.source}"]

@@ -87,8 +87,7 @@ def locate_with(
         path = query.path
         if path is None:
             return None
-        transcript = describe_transcript(path, "", find_subagents(path))
-        return transcript._replace(read_part=read_part)
+        return describe_transcript(path, "", find_subagents(path))._replace(read_part=read_part)
 
     return locate
 

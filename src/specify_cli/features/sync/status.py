@@ -188,8 +188,7 @@ def waiting(
         states = (
             outbox.event(due, consent.project_uuid, consent.level) for due in outbox.due(limit)
         )
-        events = [event for event in states if event is not None]
-        return events, outbox.count_left(consent)
+        return [event for event in states if event is not None], outbox.count_left(consent)
 
 
 def advise_token(now: SyncStatus) -> str:

@@ -112,8 +112,7 @@ def show_comparison(project: Project, one: str, two: str, root: str) -> str:
         head = value["request"], value["started_at"], value["profile_id"]
         link = f"{root}/invocations/{invocation_id}"
         sides.append(Side(link, invocation_id, *head, state, run, chain))
-    comparison = compare_sides(sides[0], sides[1])
-    return _PAGES.get_template("compare.html").render(comparison, root=root)
+    return _PAGES.get_template("compare.html").render(compare_sides(sides[0], sides[1]), root=root)
 
 
 def show_problem(error: InvocationError, root: str) -> str:

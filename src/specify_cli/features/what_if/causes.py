@@ -150,8 +150,7 @@ def _compare_data(opened: Opened, today: Today) -> list[Change]:
 
 def _compare_policy(opened: Opened, live: ContextInputs) -> list[Change]:
     """Return how the policy differs today; one that was only laid out anew is the same."""
-    first = opened.past.references[0]
-    then = (opened.manifest.get("policy_state"), first.get("policy_hash"))
+    then = (opened.manifest.get("policy_state"), opened.past.references[0].get("policy_hash"))
     bundle, policy_hash = snapshot.policy_digests(
         live.policy_bytes, live.policy_state, live.policy_document
     )

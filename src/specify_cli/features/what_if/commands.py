@@ -147,8 +147,7 @@ def _shorten(value: str | None) -> str:
 
 def bisect(values: Values) -> int:
     """Print which commit first changes a record's decision; 1 where one does."""
-    project = shell.read_project()
-    culprit = bisecting.find_culprit(project, str(values["invocation_id"]))
+    culprit = bisecting.find_culprit(shell.read_project(), str(values["invocation_id"]))
     write_answer(values, culprit, _render_culprit(culprit))
     return 0 if culprit.cause == "none" else 1
 

@@ -38,8 +38,7 @@ class Enrollment(NamedTuple):
 
 def parse_enrollment(data: bytes) -> Enrollment:
     """Return what a file says, its signature unchecked. Raises NoteError."""
-    text = data[:_MAX].decode("utf-8", "replace")
-    statement, begin, signature = text.partition(BEGIN)
+    statement, begin, signature = data[:_MAX].decode("utf-8", "replace").partition(BEGIN)
     lines = statement.split("\n")
     if lines[0] != _HEAD or not begin or lines[-1]:
         raise NoteError(f"expected a line {_HEAD!r}, verifier keys and an SSH signature")

@@ -417,8 +417,7 @@ class TrailWatch:
                     yield finding("LOGGED_LINE_MISSING", item.file, f"{what}, {item.seal}")
         own = {view.file for view in self.views if view.own}
         for invocation_id, items in absent.items():
-            closed = any(item.kind == "close" for item in items)
-            if not closed and items[0].file not in own:
+            if not any(item.kind == "close" for item in items) and items[0].file not in own:
                 continue  # it was open when this part of the log was published
             where = self._find_elsewhere(invocation_id, {item.seal for item in items})
             if where is None:

@@ -115,8 +115,7 @@ def lay_out(archive: Archive, records: FileRecordStore, objects: FileObjectStore
 
     objects.put_each(archive.get("object", key) for key in archive.list_keys("object"))
     for invocation_id in archive.list_annexed():
-        annexes = split_annexes(archive.get("record", name_annexes(invocation_id)))
-        for name, line in annexes.items():
+        for name, line in split_annexes(archive.get("record", name_annexes(invocation_id))).items():
             try:
                 records.annex(invocation_id, name.removesuffix(".jsonl"), line)
             except FileExistsError:

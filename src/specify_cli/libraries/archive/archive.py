@@ -196,8 +196,7 @@ class Leaving:
     def _policies(self) -> tuple[Policy, ...]:
         """Return the policies of today that a safe export asks in addition to those of its
         records."""
-        cache = ParseCache(self.project.parse_cache_path)
-        return (load_inputs(self.project.root, cache).policy,)
+        return (load_inputs(self.project.root, ParseCache(self.project.parse_cache_path)).policy,)
 
     def gather_objects(
         self, parts: Sequence[OutgoingRecord]

@@ -255,8 +255,7 @@ def seal_copy(
             annex = _make_annex(order, sealed_file, name, key)
             made[_name_annex(annex, key, name)] = seal_line(annex)
             sealed[name] = ciphertext
-    record = copied.pop(place.path)
-    return SealedCopy(record, {**copied, **made}, frozenset(made), sealed)
+    return SealedCopy(copied.pop(place.path), {**copied, **made}, frozenset(made), sealed)
 
 
 def _encrypt(sealed_file: _SealedFile, key: bytes, invocation_id: str, reach: Reach) -> bytes:

@@ -66,8 +66,7 @@ def extend(read: Read, size: int, leaves: Iterable[bytes]) -> list[bytearray]:
         gained[level] += node
         sizes[level] += 1
         if sizes[level] % WIDTH == 0:
-            fresh = len(gained[level])
-            missing = WIDTH * HASH - fresh
+            missing = WIDTH * HASH - len(gained[level])
             first = sizes[level] - WIDTH
             tile = (
                 read(level, first, missing // HASH) + gained[level]

@@ -81,8 +81,7 @@ def _align(
         [(span.entry.kind, span.entry.name, span.entry.about) for span in side]
         for side in (one, two)
     )
-    matcher = SequenceMatcher(None, ours, theirs, autojunk=False)
-    for tag, i1, i2, j1, j2 in matcher.get_opcodes():
+    for tag, i1, i2, j1, j2 in SequenceMatcher(None, ours, theirs, autojunk=False).get_opcodes():
         for left, right in zip_longest(one[i1:i2], two[j1:j2]):
             same = tag == "equal" and left.entry.status == right.entry.status
             yield "same" if same else "differs", left, right

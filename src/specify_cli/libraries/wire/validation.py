@@ -112,8 +112,7 @@ def faults(event: object) -> list[Fault]:
     if not isinstance(event, dict):
         return [Fault("", f"expected a JSON object, found {name_kind(event)}")]
     phase = next((phase for phase in PHASES if event.get("type") == contract.TYPES[phase]), None)
-    text = event.get(EXTENSION)
-    node = _read_extension(text)
+    node = _read_extension(event.get(EXTENSION))
     level = next(
         (level for level in LEVELS if node is not None and node.get("level") == level), None
     )

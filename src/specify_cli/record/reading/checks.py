@@ -330,10 +330,10 @@ def count_failed(output: str) -> int:
     that states a number; 0 if none does."""
     text = re.sub(r"\x1b\[[0-9;]*m", "", _cut_middle(output))
     for line in reversed(text.splitlines()):
-        if re.search(_SUMS_UP, line):
-            counts = re.findall(_COUNT, line)
-            if total := sum(int(one or two) for one, two in counts):
-                return total
+        if re.search(_SUMS_UP, line) and (
+            total := sum(int(one or two) for one, two in re.findall(_COUNT, line))
+        ):
+            return total
     return 0
 
 
@@ -436,10 +436,11 @@ class Runs:
         `at` is the entry's place in the timeline. Call it in the order of the timeline.
         """
         shows = judge_check(entry, self._commands)
-        if shows is not None:
-            command = _read_command(entry.about or entry.name, tuple(self._commands))
-            if command.ends_reading:
-                self._places[str(entry.fields.get("call_id"))] = at
+        if (
+            shows is not None
+            and _read_command(entry.about or entry.name, tuple(self._commands)).ends_reading
+        ):
+            self._places[str(entry.fields.get("call_id"))] = at
         return shows
 
     def place(self, entry: Entry, at: int) -> int:

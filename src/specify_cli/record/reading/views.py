@@ -108,8 +108,7 @@ def number_lines(
 
     All annexes were written with the same seq; here each gets a number of its own.
     """
-    numbered = [{**annex, "seq": len(lines) + at} for at, annex in enumerate(annexes)]
-    return join(lines, numbered)
+    return join(lines, [{**annex, "seq": len(lines) + at} for at, annex in enumerate(annexes)])
 
 
 def pick(items: Sequence[T], places: Sequence[int]) -> Sequence[T]:

@@ -22,8 +22,7 @@ from specify_cli.routing.registry import ProfileRegistry
 
 def list_profiles(values: Values) -> int:
     """Show every profile; project files that cannot be used are named on stderr. Return 0."""
-    registry = _load_registry()
-    rows = [make_row(profile) for profile in registry.all()]
+    rows = [make_row(profile) for profile in _load_registry().all()]
     if values["json"]:
         write_json(rows)
         return 0

@@ -93,8 +93,7 @@ def _print_ledger(rows: Sequence[invocations.Row]) -> None:
     size = 26 if terminal_width() is None else _short_size(ids)
     used = any(row.spent for row in rows)
     columns = (*_COLUMNS[:-1], Column("tokens", 6), _COLUMNS[-1]) if used else _COLUMNS
-    described = [_describe_row(row, size, used=used) for row in rows]
-    cells = ledger(columns, described, shown_width())
+    cells = ledger(columns, [_describe_row(row, size, used=used) for row in rows], shown_width())
     lines = [paint("  ".join(cells[0]).rstrip(), "head")]
     for row, line in zip(rows, cells[1:], strict=True):
         lines.append("  ".join(_paint_cells(row, line)).rstrip())

@@ -70,8 +70,7 @@ def serve(values: Values) -> int:
             witness=witness,
             is_draining=lambda: server.is_draining,
         )
-        announce = partial(_announce, as_json=as_json)
-        server = Server(app, bound, announce, drain_seconds)
+        server = Server(app, bound, partial(_announce, as_json=as_json), drain_seconds)
         server.answer()
     finally:
         storage.close()

@@ -241,8 +241,7 @@ class SqlStorage:
                     ),
                 )
             elif verdict in (CONFLICT, OWNED):
-                sent_digest = compute_digest(piece.body)
-                one = make_conflict(place, RECORD, digest, sent_digest, now, client)
+                one = make_conflict(place, RECORD, digest, compute_digest(piece.body), now, client)
                 count_conflict(transaction, one)
             if verdict not in (STORED, DUPLICATE):
                 return verdict, []

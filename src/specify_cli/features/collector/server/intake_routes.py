@@ -69,8 +69,7 @@ async def take_events(setting: Setting, request: Request) -> Response:
             for one in received
         ]
         faultless = [one.event for one in received if not one.problem]
-        verdicts = setting.storage.accept(faultless, setting.clock(), token.name)
-        answered = results(received, verdicts)
+        answered = results(received, setting.storage.accept(faultless, setting.clock(), token.name))
         for one, (value, problem) in zip(received, answered, strict=True):
             kind = problem.kind if problem else str(value["status"])
             setting.metrics.count_event(kind)

@@ -150,8 +150,7 @@ def _is_prompt_recorded(at: Site, session: str) -> bool:
 
 def _name_caller(at: Site, session: str) -> Caller:
     """Return the agent of a session as who asks."""
-    actor = Actor(at.harness, "llm", tool=at.harness)
-    return Caller(actor, name_writer(at.harness, session))
+    return Caller(Actor(at.harness, "llm", tool=at.harness), name_writer(at.harness, session))
 
 
 def _open(at: Site, session: str) -> None:

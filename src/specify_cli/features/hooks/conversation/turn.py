@@ -213,8 +213,7 @@ def read_prompt(at: Site, session: str) -> tuple[str, str] | None:
     where it was not; None where there is none."""
     try:
         path = f"{layout.PROMPTS}/{short_digest(at.harness, session)}"
-        data = durable.read_below(at.root, path, 2 * _MAX_PROMPT)
-        key, _, text = data.decode().partition("\n")
+        key, _, text = durable.read_below(at.root, path, 2 * _MAX_PROMPT).decode().partition("\n")
     except (OSError, InvocationError, ValueError):
         return None
     return key, text
@@ -455,8 +454,7 @@ def tell_moment(harness: str, call: HookInput, facts: Turn) -> Iterator[HookEven
     if moment.kind == "prompt" and is_main:
         yield HookEvent("prompt", {"text": moment.text})
     elif moment.kind == "end" and (is_main or moment.text):
-        turn = _describe_turn(moment, facts, call.subagent, harness)
-        yield HookEvent("turn", turn)
+        yield HookEvent("turn", _describe_turn(moment, facts, call.subagent, harness))
     elif moment.kind not in ("", "prompt", "end", "closing"):
         members = {"change": moment.kind, "reason": moment.reason, "detail": moment.detail}
         change: Members = {name: text for name, text in members.items() if text is not None}
@@ -522,8 +520,7 @@ def _key(at: Site, call: HookInput) -> str | None:
     moment = call.moment
     if moment.key is None:
         return None
-    session = call.session_id
-    return _digest(at.harness, session, moment.kind, moment.key, moment.text or "")
+    return _digest(at.harness, call.session_id, moment.kind, moment.key, moment.text or "")
 
 
 def _digest(*names: str) -> str:

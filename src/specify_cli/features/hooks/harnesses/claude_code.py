@@ -59,8 +59,7 @@ class ClaudeCode(Dialect):
         return "nothing" if is_own else kind
 
     def judge_status(self, payload: Payload, tool: str, output: object) -> str:
-        result = as_object(output)
-        if result.get("interrupted") is True:
+        if as_object(output).get("interrupted") is True:
             return "error"
         return "unknown" if self.goes_on(output) else "ok"
 

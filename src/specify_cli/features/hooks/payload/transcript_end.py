@@ -51,8 +51,7 @@ def fill_exit_status(dialect: Dialect, call: HookInput) -> HookInput:
     if not dialect.lacks_exit_status(call):
         return call
     *before, result = call.events
-    transcript = read_end(call.session_transcript)
-    status = dialect.read_exit_status(transcript, result.named_id)
+    status = dialect.read_exit_status(read_end(call.session_transcript), result.named_id)
     if status is None:
         return call
     return call._replace(

@@ -211,8 +211,7 @@ def without_hooks(text: str, harness: Harness) -> str:
     """Return the text without any handler of ours, and without what held nothing else. Raises
     JsonTextError."""
     while not is_blank(text):
-        root = _read_root(text, harness)
-        ways = _find_handlers(text, root, harness)
+        ways = _find_handlers(text, _read_root(text, harness), harness)
         if not ways:
             break
         way = ways[0]

@@ -169,8 +169,7 @@ def find_moved(index: Index, known: KnownTree) -> Moved:
             there = path in folders or path in watched or path in ignored or path in known.files
             if not (there or os.fsencode(path) in tracked or path in (layout.KITTIFY, ".git")):
                 new.append(path)
-    untracked = _ask_untracked(index, new, watched, ignored)
-    for path in (*map(os.fsdecode, arrived), *untracked):
+    for path in (*map(os.fsdecode, arrived), *_ask_untracked(index, new, watched, ignored)):
         try:
             state = os.lstat(f"{root}/{path}")
         except OSError:

@@ -53,8 +53,7 @@ class Step(Scope):
             super().__init__(run, run.find_scope("step_started"), TOP)
             name = str(composed.body["step"])
             if not recorded:
-                first = run.past.history.ordinals.get(name, 0)
-                ordinal = run.count("ordinal", name, first=first)
+                ordinal = run.count("ordinal", name, first=run.past.history.ordinals.get(name, 0))
             else:
                 ordinal = place_of(recorded.fields)[1]
             self.place = (name, ordinal)

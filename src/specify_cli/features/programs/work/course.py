@@ -327,8 +327,7 @@ class Course:
         Raises STATE_DIVERGENCE where the program gives another input than the record has, or
         something new before it has come to what the record has.
         """
-        event = str(body["event"])
-        scope = self.find_scope(event)
+        scope = self.find_scope(str(body["event"]))
         marks = self.mark(body) if marks is None else marks
         key = _make_key(body, scope)
         number = None if marks else self.count("asked", key)

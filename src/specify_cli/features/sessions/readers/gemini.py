@@ -98,8 +98,7 @@ class GeminiReader(SessionReader):
             (result["response"] for result in results if isinstance(result, dict)), {}
         )
         if call.get("status") == "cancelled":
-            was_stopped = str(response.get("error")).endswith(_STOPPED)
-            status = "error" if was_stopped else "denied"
+            status = "error" if str(response.get("error")).endswith(_STOPPED) else "denied"
             self.end_call("PostToolUse", str(call["id"]), at, status, tool_response=response)
             return
         members = {"llmContent": response.get("output"), "returnDisplay": call.get("resultDisplay")}

@@ -328,8 +328,7 @@ class Outbox:
         Raises InvocationError and RedactionError where a text that would leave cannot be had or
         masked.
         """
-        key = Key(due.invocation_id, due.profile_id)
-        place = self._index.place(key)
+        place = self._index.place(Key(due.invocation_id, due.profile_id))
         seen = self._read_seen(place)
         if place and place.path in self._shipped:
             seen = seen._replace(origin="merged")

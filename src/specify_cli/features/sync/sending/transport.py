@@ -113,8 +113,7 @@ def _read_results(body: bytes, ids: Sequence[str], token: str) -> dict[str, Prob
 
     One that is refused for a reason that passes is not among them: it stays due.
     """
-    value = parse_answer(body)
-    listed = value.get("results")
+    listed = parse_answer(body).get("results")
     results: dict[str, Problem | str] = {}
     for item in listed if isinstance(listed, list) else []:
         if not isinstance(item, dict) or item.get("id") not in ids or item["id"] in results:

@@ -25,8 +25,7 @@ def export_testimony(values: Values) -> int:
         what = "--allowed-signers and --revoked go with --format testimony"
         raise CallerError("USAGE", what, "spec-kitty invocations export --help")
     project, _ = open_export(values, "output")
-    one = require_one(values, "--format testimony", "safe", "proofs")
-    place = Index(project.root).resolve(one)
+    place = Index(project.root).resolve(require_one(values, "--format testimony", "safe", "proofs"))
     archive.require_whole(verify_place(project, place), place)
     record = read_record(project.root, place)
     if not record or not record.sealed:

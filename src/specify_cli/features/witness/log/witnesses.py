@@ -31,8 +31,7 @@ def pin_witness(home: str, endpoint: str, key: VerifierKey) -> None:
     """Remember a witness's key. Raises StoredDataError LOG_DAMAGED where the endpoint had another
     one before."""
     known = read_witnesses(home)
-    pinned = known.setdefault(endpoint, key)
-    if pinned != key:
+    if known.setdefault(endpoint, key) != key:
         raise StoredDataError(
             "LOG_DAMAGED",
             f"the witness at {endpoint} has another key than before "
