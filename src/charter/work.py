@@ -8,13 +8,11 @@ The tables belong to the scorer: a change of any raises its version (docs/adr/00
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
 
 from charter.retrieval import MAX_QUERY, query_terms, stem, words
 from doctrine.languages import LANGUAGES
-from doctrine.light_imports import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+from doctrine.light_imports import NamedTuple
 
 MAX_FILES = 50
 _NAMES = frozenset(LANGUAGES.values())

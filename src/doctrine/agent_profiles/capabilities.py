@@ -6,9 +6,7 @@ without verbs of its own answers for those of its roles' actions, by the router'
 
 from __future__ import annotations
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from collections.abc import Mapping
 
 
 class RoleCapabilities:

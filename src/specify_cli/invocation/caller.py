@@ -11,11 +11,9 @@ caller's claim (docs/format.md §4, `actor`); only a signed approval says more.
 
 from __future__ import annotations
 
-from doctrine.light_imports import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
+from doctrine.light_imports import NamedTuple
 
 ACTOR_TYPES = ("human", "llm", "service")
 

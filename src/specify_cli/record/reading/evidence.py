@@ -10,11 +10,10 @@ more than its claim.
 
 from __future__ import annotations
 
-from doctrine.light_imports import TYPE_CHECKING, NamedTuple
-from doctrine.text import count
+from collections.abc import Iterable, Mapping
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+from doctrine.light_imports import NamedTuple
+from doctrine.text import count
 
 # The reasons of a capture_gap about two reports that differ; older writers used the second one.
 CONTRADICTIONS = ("contradiction", "conflicting_duplicate")
