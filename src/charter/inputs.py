@@ -49,6 +49,7 @@ from doctrine.load import (
     shipped_bundle,
 )
 from doctrine.packs import read_packs
+from doctrine.text import as_object
 from doctrine.yaml_reader import MAX_BYTES, YamlError, decode_utf8
 
 if TYPE_CHECKING:
@@ -218,7 +219,7 @@ def _read_config(root: str, cache: ParseCache) -> tuple[Mapping[str, Any], tuple
         return {}, (error.problem,)
     except YamlError as error:
         return {}, (Problem(CONFIG_PATH, error.line, error.reason, suggest_repair(CONFIG_PATH)),)
-    return (document if isinstance(document, dict) else {}), ()
+    return as_object(document), ()
 
 
 def _build_inputs(
@@ -358,7 +359,7 @@ def _read_settings(document: Mapping[str, Any], problems: list[Problem]) -> dict
     governance = document.get("governance")
     if governance is not None and not isinstance(governance, dict):
         problems.append(_setting_problem("governance", "a mapping"))
-    section = governance if isinstance(governance, dict) else {}
+    section = as_object(governance)
     for key, low, high in (
         ("context_budget", *_BUDGETS),
         ("k", 0, _MAX_K),

@@ -23,6 +23,7 @@ from charter.retrieval import is_denied
 from charter.tokens import estimate_tokens
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 from doctrine.packs import split_path
+from doctrine.text import get_object
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -333,8 +334,7 @@ def _write_opening(inputs: ContextInputs, profile: AgentProfile | None, action: 
     if profile:
         name = truncate(profile.name, 80)
         lines.append(f"You act as {name} (profile `{profile.profile_id}`); action `{action}`.")
-        specialization = profile.document.get("specialization")
-        part = specialization if isinstance(specialization, dict) else {}
+        part = get_object(profile.document, "specialization")
         parts = (
             ("Stay out of", part.get("avoidance-boundary")),
             ("Done when", part.get("success-definition")),

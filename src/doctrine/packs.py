@@ -26,6 +26,7 @@ from doctrine.load import (
     read_folder,
     read_source,
 )
+from doctrine.text import as_object
 
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping
@@ -130,7 +131,7 @@ def parse_lock(data: bytes) -> tuple[Pack, ...]:
 
 def _read_entry(entry: object) -> Pack:
     """Return the pack that an entry of the lock pins. Raises PackError."""
-    fields: dict[str, Any] = entry if isinstance(entry, dict) else {}
+    fields = as_object(entry)
     identifier, source, files = fields.get("id"), fields.get("source"), fields.get("files")
     texts = [fields.get(key) for key in ("version", "licence")]
     if not isinstance(identifier, str) or not re.match(_PACK_ID, identifier):

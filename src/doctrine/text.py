@@ -55,11 +55,15 @@ def say_member(values: Mapping[str, object], key: str) -> str | None:
     return None if value is None else say(value)
 
 
+def as_object(value: object) -> dict[str, Any]:
+    """Return a value that is a JSON object; an empty one in the place of any other."""
+    return value if isinstance(value, dict) else {}
+
+
 def get_object(source: object, key: str) -> dict[str, Any]:
     """Return a member that is a JSON object; an empty one where it is none, or is not there, or
     where the source is no object itself."""
-    value = source.get(key) if isinstance(source, dict) else None
-    return value if isinstance(value, dict) else {}
+    return as_object(as_object(source).get(key))
 
 
 def make_encodable(text: str) -> str:

@@ -27,6 +27,7 @@ from charter.layout import (
 from charter.retrieval import Hit, Retrieval
 from doctrine.agent_profiles.profile import AgentProfile
 from doctrine.artifact import Artifact
+from doctrine.text import get_object
 
 _LISTED_OMISSIONS = 8
 _CHARTER_SHARE = 60
@@ -90,8 +91,7 @@ def _write_opening(
             f"You act as {name} (profile `{profile.profile_id}`); the action is `{action}`."
         )
         document = profile.document
-        specialization = document.get("specialization")
-        part = specialization if isinstance(specialization, dict) else {}
+        part = get_object(document, "specialization")
         parts = (
             ("Purpose", document.get("purpose") or profile.description),
             ("Focus", part.get("primary-focus")),

@@ -29,6 +29,7 @@ from collections.abc import Iterator, Mapping
 from doctrine import os
 from doctrine.git import find_in_main
 from doctrine.light_imports import NamedTuple, hash_bytes
+from doctrine.text import as_object
 from specify_cli import durable
 from specify_cli.errors import InvocationError
 from specify_cli.record import layout
@@ -254,7 +255,7 @@ def read_small(root: str, folder: str, name: str) -> dict[str, object]:
         value = json.loads(data) if len(data) <= _MAX_SMALL else None
     except (OSError, InvocationError, ValueError, RecursionError):
         value = None
-    return value if isinstance(value, dict) else {}
+    return as_object(value)
 
 
 def unlink_below(root: str, folder: str, name: str) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 from pydantic import ConfigDict, TypeAdapter
 
+from doctrine.text import as_object
 from specify_cli.features.adapters.observer import count_kinds
 from specify_cli.features.programs.run import Run
 from specify_cli.features.programs.work.refusals import RecordedError
@@ -122,7 +123,7 @@ def _dump_given(value: Any) -> Any:
 
 def _read_given(value: Any) -> Any:
     """Return what a tool gave, as the framework had it. Raises what the tool left its call by."""
-    named = value if isinstance(value, dict) else {}
+    named = as_object(value)
     if named.get("raised") in _DEFERRALS:
         raise _DEFERRALS[named["raised"]](**named["with"])
     return _GIVEN[named.get("kind") == "tool-return"].validate_json(json.dumps(value))

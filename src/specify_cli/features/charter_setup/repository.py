@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from doctrine import os
 from doctrine.git import find_worktree
 from doctrine.load import SourceError, read_source
+from doctrine.text import as_object, get_object
 
 Table = Mapping[str, Any]
 
@@ -138,7 +139,7 @@ def read_manifests(repository: Repository) -> Manifests:
     python, package = read_toml(repository, "pyproject.toml"), read_json(repository, "package.json")
     needs = _collect_python_needs(repository, python)
     for table in ("dependencies", "devDependencies"):
-        needs |= {name.lower() for name in get_table(package, table)}
+        needs |= {name.lower() for name in get_object(package, table)}
     return Manifests(python, package, needs)
 
 
@@ -156,30 +157,24 @@ def read_json(repository: Repository, path: str) -> Table:
         document = json.loads(repository.text(path) or "{}")
     except (ValueError, RecursionError):
         return {}
-    return document if isinstance(document, dict) else {}
-
-
-def get_table(document: Table, key: str) -> Table:
-    """Return the table at a key; an empty one where no table is."""
-    value = document.get(key)
-    return value if isinstance(value, dict) else {}
+    return as_object(document)
 
 
 def _collect_python_needs(repository: Repository, python: Table) -> set[str]:
     """Return the names of what a Python project depends on, groups and extras included."""
-    project = get_table(python, "project")
-    poetry = get_table(get_table(python, "tool"), "poetry")
+    project = get_object(python, "project")
+    poetry = get_object(get_object(python, "tool"), "poetry")
     listed: list[Any] = [project.get("dependencies")]
-    listed += get_table(project, "optional-dependencies").values()
-    listed += get_table(python, "dependency-groups").values()
+    listed += get_object(project, "optional-dependencies").values()
+    listed += get_object(python, "dependency-groups").values()
     all_items = [item for items in listed if isinstance(items, list) for item in items]
     lines = [item for item in all_items if isinstance(item, str)]
     for name in repository.names(""):
         if re.fullmatch(r"requirements[\w.-]*\.txt", name):
             lines += repository.text(name).split("\n")
     names = {match.group(1) for line in lines if (match := _REQUIREMENT.match(line))}
-    groups = get_table(poetry, "group").values()
+    groups = get_object(poetry, "group").values()
     for table in (poetry, *(group for group in groups if isinstance(group, dict))):
-        names |= get_table(table, "dependencies").keys()
-        names |= get_table(table, "dev-dependencies").keys()
+        names |= get_object(table, "dependencies").keys()
+        names |= get_object(table, "dev-dependencies").keys()
     return {name.lower().replace("_", "-") for name in names}

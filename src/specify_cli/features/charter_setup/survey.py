@@ -16,12 +16,12 @@ from typing import NamedTuple
 
 from doctrine import os
 from doctrine.languages import ENDINGS
+from doctrine.text import get_object
 from specify_cli.features.charter_setup.existing_rules import FOR_FOLDERS
 from specify_cli.features.charter_setup.repository import (
     Manifests,
     Repository,
     Table,
-    get_table,
     read_json,
     read_manifests,
     read_toml,
@@ -115,7 +115,7 @@ def survey(root: str, *, root_languages: Iterable[str] = ()) -> Survey:
     repository = Repository.open(root, _KNOWN["skipped"].split())
     known = tuple(sorted(set(root_languages)))
     manifests = read_manifests(repository)
-    needs = manifests.needs | set(get_table(read_toml(repository, "Cargo.toml"), "dependencies"))
+    needs = manifests.needs | set(get_object(read_toml(repository, "Cargo.toml"), "dependencies"))
     languages = _find_languages(repository, known)
     steps = _find_steps(repository, manifests._replace(needs=needs), languages)
     packages, steps = _divide(repository, steps)
@@ -179,8 +179,8 @@ def _find_sources(repository: Repository) -> Names:
 
 
 def _project_name(manifests: Manifests) -> str:
-    poetry = get_table(get_table(manifests.python, "tool"), "poetry")
-    for document in (get_table(manifests.python, "project"), poetry, manifests.package):
+    poetry = get_object(get_object(manifests.python, "tool"), "poetry")
+    for document in (get_object(manifests.python, "project"), poetry, manifests.package):
         value = document.get("name")
         if isinstance(value, str) and _NAME.match(value):
             return value
@@ -307,7 +307,7 @@ def _find_steps(repository: Repository, manifests: Manifests, languages: Names) 
 def _is_lent(repository: Repository, languages: Names) -> bool:
     """Return whether a crate is built for programs of another language alone, which is seen here:
     those test it."""
-    kinds = get_table(read_toml(repository, "Cargo.toml"), "lib").get("crate-type")
+    kinds = get_object(read_toml(repository, "Cargo.toml"), "lib").get("crate-type")
     named = set(map(str, kinds)) if isinstance(kinds, list) else set()
     is_seen = languages != ("rust",) or any(map(_OTHER.fullmatch, repository.names("")))
     return bool(named) and named <= {"cdylib", "staticlib"} and is_seen
@@ -330,7 +330,7 @@ def _read_targets(repository: Repository) -> Iterator[Step]:
 
 def _find_python_steps(repository: Repository, manifests: Manifests) -> Iterator[tuple[str, str]]:
     """Yield each purpose with the line to type."""
-    tools = get_table(manifests.python, "tool")
+    tools = get_object(manifests.python, "tool")
     config = repository.text("setup.cfg")
     tested = [
         p
@@ -349,7 +349,7 @@ def _find_python_steps(repository: Repository, manifests: Manifests) -> Iterator
     if prek or uses("pre-commit", ".pre-commit-config.yaml"):
         yield "lint", f"{prefix}{'prek' if prek else 'pre-commit'} run --all-files"
     elif uses("ruff", "ruff.toml", ".ruff.toml"):
-        if "format" in get_table(tools, "ruff"):
+        if "format" in get_object(tools, "ruff"):
             yield "format", f"{prefix}ruff format --check ."
         yield "lint", f"{prefix}ruff check ."
     elif uses("flake8", ".flake8"):
@@ -357,7 +357,7 @@ def _find_python_steps(repository: Repository, manifests: Manifests) -> Iterator
     if uses("black"):
         yield "format", f"{prefix}black --check ."
     if uses("mypy", "mypy.ini"):
-        named = "files" in get_table(tools, "mypy") or "packages" in get_table(tools, "mypy")
+        named = "files" in get_object(tools, "mypy") or "packages" in get_object(tools, "mypy")
         command = "mypy" if named else _find_command(repository, "mypy")
         # Which files it is for is the project's to say: all of them may never have been clean.
         if command:
@@ -405,7 +405,7 @@ def _find_package_steps(repository: Repository, manifests: Manifests) -> Iterato
     """Yield each purpose with the line to type."""
     if not manifests.package:
         return
-    scripts, needs = get_table(manifests.package, "scripts"), manifests.needs
+    scripts, needs = get_object(manifests.package, "scripts"), manifests.needs
     # A workspace has one lock for its packages.
     lock = repository.find_above(*_LOCKS)
     runner = re.split("[-.]", lock.removeprefix("package"))[0] or "npm"
@@ -433,7 +433,7 @@ def _find_package_steps(repository: Repository, manifests: Manifests) -> Iterato
 
 def _find_composer_steps(repository: Repository) -> Iterator[tuple[str, str]]:
     """Yield each purpose with the line to type."""
-    scripts = get_table(read_json(repository, "composer.json"), "scripts")
+    scripts = get_object(read_json(repository, "composer.json"), "scripts")
     for purpose, name in _list_scripts(scripts):
         yield purpose, f"composer {name}"
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from doctrine import os
 from doctrine.light_imports import hash_bytes
 from doctrine.load import cache_path
-from doctrine.text import count
+from doctrine.text import as_object, count
 from specify_cli import durable
 from specify_cli.cli import shell
 from specify_cli.cli.terminal.output import one_line
@@ -232,7 +232,7 @@ def _read_note(root: str) -> SetupState:
         value = json.loads(durable.read_below(root, f"{layout.LOCAL}/{_NOTE}", 1_048_576))
     except (OSError, ValueError, InvocationError):
         value = {}
-    known = value if isinstance(value, dict) else {}
+    known = as_object(value)
     files = known.get("files")
     before = known.get("before")
     hooks, skills = (

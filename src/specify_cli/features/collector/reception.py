@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
+from doctrine.text import as_object
 from specify_cli.features.collector.storage import (
     CLOSED,
     CONFLICT,
@@ -214,7 +215,7 @@ def _refuse_constant(name: str) -> object:
 
 def _read_item(item: object) -> Received:
     faults_found = faults(item)
-    event = item if isinstance(item, dict) else {}
+    event = as_object(item)
     named = event.get("id")
     return Received(
         named if isinstance(named, str) else None,

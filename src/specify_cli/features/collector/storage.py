@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from doctrine.light_imports import hash_bytes
+from doctrine.text import get_object
 from specify_cli.libraries.signed_log.merkle import Frontier, hash_leaf
 from specify_cli.libraries.signed_log.notes import Checkpoint, NoteError, parse_checkpoint
 from specify_cli.libraries.wire.contract import (
@@ -259,15 +260,15 @@ class StoredRecord(NamedTuple):
 
 def project_of(event: Event) -> str:
     """Return the project's uuid of a faultless event."""
-    return str(_get_member(event, "data")["project_uuid"])
+    return str(get_object(event, "data")["project_uuid"])
 
 
 def row_of(started: StoredEvent | None, completed: StoredEvent | None) -> Row:
     """Return the row of an invocation from the phases that are stored."""
     first = started or completed
     assert first
-    payload = _get_member(started.event, "data", "payload") if started else {}
-    actor = _get_member(payload, "actor")
+    payload = get_object(started.event["data"], "payload") if started else {}
+    actor = get_object(payload, "actor")
     extension = _get_extension(completed.event) if completed else {}
     return Row(
         project_of(first.event),
@@ -284,13 +285,6 @@ def row_of(started: StoredEvent | None, completed: StoredEvent | None) -> Row:
         _get_beginning(extension.get("outcome")),
         min(stored.received_at for stored in (started, completed) if stored),
     )
-
-
-def _get_member(value: Event, *path: str) -> Event:
-    for name in path:
-        inner = value.get(name)
-        value = inner if isinstance(inner, dict) else {}
-    return value
 
 
 def _get_extension(event: Event) -> Event:

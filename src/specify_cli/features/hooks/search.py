@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import islice
 
+from doctrine.text import get_object
 from specify_cli import durable
 from specify_cli.errors import InvocationError
 from specify_cli.features.hooks.direct import (
@@ -30,7 +31,7 @@ from specify_cli.features.hooks.harnesses import find_dialect
 from specify_cli.features.hooks.payload.compose import compose_events
 from specify_cli.features.hooks.payload.site import Site
 from specify_cli.features.hooks.payload.transcript_end import read_started
-from specify_cli.features.hooks.payload.values import Fields, HookInput, get_object
+from specify_cli.features.hooks.payload.values import Fields, HookInput
 from specify_cli.invocation.bindings import (
     MARK_SECONDS,
     Binding,

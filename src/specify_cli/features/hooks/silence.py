@@ -6,8 +6,8 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
+from doctrine.text import get_object
 from specify_cli.errors import InvocationError
-from specify_cli.features.hooks.payload.values import get_object
 from specify_cli.features.hooks.settings.detection import find_harness, list_harnesses, list_places
 from specify_cli.features.hooks.settings.install import standing
 from specify_cli.record.ids import millis_of

@@ -22,11 +22,10 @@ from typing import NamedTuple
 from doctrine import os
 from doctrine.light_imports import hash_bytes
 from doctrine.load import ParseCache
-from doctrine.text import make_encodable
+from doctrine.text import get_object, make_encodable
 from specify_cli import durable
 from specify_cli.errors import InvocationError
 from specify_cli.features.hooks.harnesses import translate
-from specify_cli.features.hooks.payload.values import get_object
 from specify_cli.features.sessions.merging import SessionMerger
 from specify_cli.features.sessions.readers import read_session
 from specify_cli.features.sessions.reading import Session, TranscriptEvent, parse_time

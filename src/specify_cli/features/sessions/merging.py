@@ -19,6 +19,7 @@ from itertools import chain
 
 from doctrine.light_imports import NamedTuple
 from doctrine.load import ParseCache
+from doctrine.text import get_object
 from specify_cli import durable
 from specify_cli.errors import InvocationError
 from specify_cli.features.hooks.conversation.take_in import list_keys, note_adopted, read_adopted
@@ -26,7 +27,7 @@ from specify_cli.features.hooks.direct import dedupe_key, key_stand_in, name_wri
 from specify_cli.features.hooks.harnesses import find_dialect, translate
 from specify_cli.features.hooks.losses import logged
 from specify_cli.features.hooks.payload.calls import read_ids
-from specify_cli.features.hooks.payload.values import HookEvent, TurnOver, get_object
+from specify_cli.features.hooks.payload.values import HookEvent, TurnOver
 from specify_cli.features.sessions.reading import Session, parse_time
 from specify_cli.features.sessions.reconciling import (
     Addition,

@@ -12,8 +12,9 @@ from collections.abc import Mapping
 
 from doctrine.light_imports import NamedTuple
 from doctrine.load import ParseCache
+from doctrine.text import get_object
 from specify_cli.features.hooks.payload.transcript_end import read_end
-from specify_cli.features.hooks.payload.values import TurnOver, get_object
+from specify_cli.features.hooks.payload.values import TurnOver
 from specify_cli.features.sessions.merging import SessionMerger
 from specify_cli.features.sessions.readers import locate_transcript, read_session
 from specify_cli.features.sessions.reading import Session

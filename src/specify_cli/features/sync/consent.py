@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 
 from doctrine import os
 from doctrine.light_imports import hash_bytes
+from doctrine.text import get_object
 from specify_cli import durable
 from specify_cli.errors import (
     CallerError,
@@ -151,8 +152,7 @@ def _is_address(host: str) -> bool:
 
 def proposal(project: Project) -> Mapping[str, str]:
     """Return what the committed config proposes: endpoint and level, as text, unchecked."""
-    section = project.config.document.get("sync")
-    stated = section if isinstance(section, dict) else {}
+    stated = get_object(project.config.document, "sync")
     return {
         name: stated[name] for name in ("endpoint", "level") if isinstance(stated.get(name), str)
     }

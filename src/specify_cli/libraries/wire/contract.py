@@ -13,6 +13,8 @@ import uuid
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from doctrine.text import get_object
+
 STARTED, COMPLETED = "started", "completed"
 PHASES = (STARTED, COMPLETED)
 LEVELS = ("ids", "metadata", "full", "records")
@@ -181,8 +183,7 @@ def compose(
     line = started if completed is None else completed
     project = str(uuid.UUID(project_uuid))
     invocation_id = str(started["invocation_id"])
-    started_actor = started.get("actor")
-    actor: Mapping[str, object] = started_actor if isinstance(started_actor, dict) else {}
+    actor = get_object(started, "actor")
     pseudonym = str(uuid.uuid5(uuid.UUID(project), f"actor/{actor.get('actor_id')}"))
     values = {
         "1.0": "1.0",

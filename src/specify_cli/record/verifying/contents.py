@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from array import array
 
-from doctrine.text import say
+from doctrine.text import as_object, say
 from specify_cli.record.event_table import EVENTS
 from specify_cli.record.findings import (
     ERROR,
@@ -308,5 +308,5 @@ def _read_links(fields: Fields, seq: int | None) -> tuple[Citation, ...]:
 
 def _describe_import(imported: object) -> str:
     """Return where an imported record came from, by its own claim."""
-    members = imported if isinstance(imported, dict) else {}
+    members = as_object(imported)
     return f"from a transcript of {say(members.get('harness'))} at {say(members.get('at'))}"

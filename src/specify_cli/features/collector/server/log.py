@@ -4,6 +4,7 @@ import json
 import logging
 import sys
 
+from doctrine.text import as_object
 from specify_cli.record.ids import rfc3339
 
 
@@ -12,7 +13,7 @@ class _JsonLines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         at = rfc3339(int(record.created * 1000))
-        facts = record.args if isinstance(record.args, dict) else {}
+        facts = as_object(record.args)
         # ASCII: what was asked for reaches no terminal as anything but escapes.
         return json.dumps(
             {"at": at, "level": record.levelname, "message": record.getMessage(), **facts}

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 
 from doctrine import os
-from doctrine.text import make_encodable
+from doctrine.text import get_object, make_encodable
 from specify_cli import durable
 from specify_cli.cli.tables.points import list_fills
 from specify_cli.errors import InvocationError
@@ -44,7 +44,6 @@ from specify_cli.features.hooks.payload.values import (
     SessionMoment,
     TurnOver,
     compose_approval,
-    get_object,
 )
 from specify_cli.features.hooks.search import (
     Orphan,

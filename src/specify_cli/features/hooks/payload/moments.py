@@ -5,6 +5,7 @@ A hook loads this only for such a payload.
 
 from __future__ import annotations
 
+from doctrine.text import get_object
 from specify_cli.features.hooks.payload.values import (
     MAX_INTEGER,
     MAX_NAME,
@@ -16,7 +17,6 @@ from specify_cli.features.hooks.payload.values import (
     SessionMoment,
     add_agent,
     compute_fingerprint,
-    get_object,
     match_first,
     match_whole,
 )

@@ -10,7 +10,8 @@ from __future__ import annotations
 import re
 
 from doctrine.light_imports import TYPE_CHECKING
-from specify_cli.features.hooks.payload.values import Payload, as_object, get_object
+from doctrine.text import as_object, get_object
+from specify_cli.features.hooks.payload.values import Payload
 
 if TYPE_CHECKING:
     from typing import Any

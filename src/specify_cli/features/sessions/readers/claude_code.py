@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from doctrine.text import get_object
 from specify_cli.features.hooks.harnesses.claude_code import was_refused
 from specify_cli.features.hooks.payload.outputs import join_texts
-from specify_cli.features.hooks.payload.values import get_object
 from specify_cli.features.sessions.reading import Line, SessionReader
 from specify_cli.features.sessions.transcripts import (
     FIRST_BYTES,

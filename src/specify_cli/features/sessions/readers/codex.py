@@ -12,9 +12,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from doctrine.text import get_object
 from specify_cli.features.hooks.harnesses.codex import judge_item
 from specify_cli.features.hooks.payload.outputs import join_texts, judge_exit_code, parse_json
-from specify_cli.features.hooks.payload.values import get_object
 from specify_cli.features.sessions.reading import Line, SessionReader, parse_time
 from specify_cli.features.sessions.transcripts import (
     FIRST_BYTES,

@@ -8,8 +8,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from doctrine.text import get_object
 from specify_cli.features.hooks.payload.outputs import join_texts
-from specify_cli.features.hooks.payload.values import get_object
 from specify_cli.features.sessions.reading import Line, SessionReader, parse_json, parse_time
 from specify_cli.features.sessions.transcripts import (
     KeptSessions,

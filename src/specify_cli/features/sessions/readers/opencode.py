@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from doctrine.text import get_object
 from specify_cli.errors import StoredDataError
 from specify_cli.features.hooks.payload.outputs import parse_json
-from specify_cli.features.hooks.payload.values import get_object
 from specify_cli.features.sessions.reading import Line, SessionReader, parse_time
 from specify_cli.features.sessions.transcripts import KeptSessions, Transcript, TranscriptQuery
 

@@ -7,8 +7,8 @@ import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from doctrine.text import get_object
 from specify_cli.features.hooks.payload.outputs import join_texts, judge_exit_code
-from specify_cli.features.hooks.payload.values import get_object
 from specify_cli.features.sessions.reading import Line, SessionReader
 from specify_cli.features.sessions.transcripts import (
     FIRST_BYTES,

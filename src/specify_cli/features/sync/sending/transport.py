@@ -22,6 +22,7 @@ import httpx
 from standardwebhooks.webhooks import Webhook
 
 from doctrine.light_imports import hash_bytes
+from doctrine.text import as_object, get_object
 from specify_cli import VERSION
 from specify_cli.errors import EnvironmentFault
 from specify_cli.features.sync.consent import is_loopback
@@ -121,8 +122,7 @@ def _read_results(body: bytes, ids: Sequence[str], token: str) -> dict[str, Prob
         if item.get("status") in ("stored", "duplicate"):
             results[item["id"]] = item["status"]
         elif item.get("status") == "refused":
-            stated = item.get("problem")
-            problem = _read_problem(stated if isinstance(stated, dict) else {}, None, token)
+            problem = _read_problem(get_object(item, "problem"), None, token)
             if problem.status is None or not is_passing(problem.status):
                 results[item["id"]] = problem
         else:
@@ -168,7 +168,7 @@ def parse_answer(body: bytes) -> dict[str, object]:
         value = json.loads(body)
     except (ValueError, RecursionError):
         return {}
-    return value if isinstance(value, dict) else {}
+    return as_object(value)
 
 
 def _retry_after(headers: Headers, now: float) -> float | None:
