@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from doctrine import os
 from doctrine.git import find_in_main
@@ -34,7 +34,7 @@ from specify_cli import durable
 from specify_cli.errors import InvocationError
 from specify_cli.record import layout
 from specify_cli.record.record import is_invocation_id, is_profile_id
-from specify_cli.record.seal import open_line
+from specify_cli.record.seal import Fields, open_line
 from specify_cli.storage.store import FileRecordStore, Place, place_of
 
 _MAX_SMALL = 4 * 1024
@@ -192,7 +192,7 @@ def parse_binding(value: object) -> Binding | None:
     return Binding(invocation_id, str(value.get("source")), profile_id if is_named else None)
 
 
-def list_earlier(value: Mapping[str, object]) -> list[Binding]:
+def list_earlier(value: Fields) -> list[Binding]:
     """Return the earlier bindings in the value of a session's file, the newest first."""
     before = value.get("before")
     items = before[:_BEFORE] if isinstance(before, list) else []
@@ -232,7 +232,7 @@ def give_back(root: str, harness: str, session: str, invocation_id: str) -> None
         return
 
 
-def write_small(root: str, folder: str, name: str, value: Mapping[str, object]) -> None:
+def write_small(root: str, folder: str, name: str, value: Fields) -> None:
     """Write a value as a small JSON file, mode 0600, replaced whole. Raises OSError,
     StoredDataError.
 

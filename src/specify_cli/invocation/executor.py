@@ -33,7 +33,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from charter.context import build_charter_context
 from doctrine.light_imports import TYPE_CHECKING
@@ -69,7 +69,7 @@ from specify_cli.project.tracked import refuse_tracked_private
 from specify_cli.record import layout
 from specify_cli.record.ids import new_ulid, rfc3339
 from specify_cli.record.record import OUTCOMES, chain, genesis_tip
-from specify_cli.record.seal import FORMAT_VERSION
+from specify_cli.record.seal import FORMAT_VERSION, Fields
 from specify_cli.storage.index import Index, Key, names_place
 from specify_cli.storage.objects import FileObjectStore
 from specify_cli.storage.publishing import prepare
@@ -213,7 +213,7 @@ class ProfileInvocationExecutor:
     def record(
         self,
         invocation_id: str,
-        events: Sequence[tuple[str, Mapping[str, object]]],
+        events: Sequence[tuple[str, Fields]],
         *,
         dry_run: bool = False,
         caller: Caller | None = None,
@@ -556,9 +556,7 @@ def _find_other_writer(project: Project, record: Record, caller: Caller) -> Body
     return {} if by is None else {"by": by}
 
 
-def _refuse_strange_place(
-    text: str, place: Place, started: Mapping[str, object], by: object
-) -> None:
+def _refuse_strange_place(text: str, place: Place, started: Fields, by: object) -> None:
     """Refuse a place in the list, such as `last`, if it names the record of another session.
 
     `by` names the writer if the writer did not open the record. When two sessions run at once,

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Set
     from typing import Any
 
-    # The members of a line.
+    # The members of a line, or of another JSON object.
     Fields = Mapping[str, object]
 else:
     Fields = dict

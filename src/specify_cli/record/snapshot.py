@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from doctrine.light_imports import NamedTuple, hash_bytes
-from specify_cli.record.seal import canonical, digest_of
+from specify_cli.record.seal import Fields, canonical, digest_of
 
 MANIFEST_VERSION = 1
 # Bump a part when its new code would decide differently from what older records state.
@@ -108,8 +108,8 @@ def take(
     files: Mapping[str, str],
     unreadable: Mapping[str, Sequence[str]],
     blobs: Mapping[str, bytes],
-    config: Mapping[str, object],
-    facts: Mapping[str, object],
+    config: Fields,
+    facts: Fields,
     build: str | None,
     runtime: Mapping[str, str],
     secret: bytes | None = None,

@@ -33,7 +33,7 @@ from doctrine.load import ParseCache, ShippedBundle, SourceFile, parse_bundle
 from doctrine.packs import PACK_POLICY, classify_file, split_path
 from doctrine.yaml_reader import YamlError
 from specify_cli.errors import StoredDataError
-from specify_cli.record.seal import SealError, digest_of
+from specify_cli.record.seal import Fields, SealError, digest_of
 from specify_cli.routing.router import ProjectFacts, RouterTable
 from specify_cli.storage.store import ObjectStore
 
@@ -54,7 +54,7 @@ class Frozen(NamedTuple):
 def inputs_of_corpus(
     objects: ObjectStore,
     corpus: str,
-    settings: Mapping[str, object] | None = None,
+    settings: Fields | None = None,
     cache: ParseCache | None = None,
 ) -> ContextInputs:
     """Return the charter and doctrine that a corpus object names.

@@ -20,7 +20,7 @@ from specify_cli.features.approvals.orders import check_orders
 from specify_cli.libraries.ssh.signatures import Signers, holds_by_itself, was_touched
 from specify_cli.record.findings import Finding, RecordReport
 from specify_cli.record.record import Entry, fold, is_stand_in
-from specify_cli.record.seal import canonical, erased_members
+from specify_cli.record.seal import Fields, canonical, erased_members
 
 NAMESPACE = "spec-kitty-approval"
 _HEAD = "spec-kitty approval v1\n"
@@ -38,7 +38,7 @@ class Approval(NamedTuple):
     """One approval on a record, the seal of the line it is for, and the code of what speaks against
     it."""
 
-    fields: Mapping[str, object]
+    fields: Fields
     offset: int
     problem: str | None = None
     detail: str = ""
@@ -62,7 +62,7 @@ class Approval(NamedTuple):
         )
 
 
-def make_statement(fields: Mapping[str, object]) -> str:
+def make_statement(fields: Fields) -> str:
     """Return what is signed of an approval's line."""
     signed = {key: value for key, value in fields.items() if key not in _UNSIGNED}
     return f"{_HEAD}{canonical(signed).decode('utf-8')}\n"
@@ -78,9 +78,7 @@ def find_subject(entries: Iterable[Entry], refers_to: str, name: str | None) -> 
     return subject
 
 
-def get_proposer(
-    started: Mapping[str, object], subject: Mapping[str, object]
-) -> Mapping[str, object]:
+def get_proposer(started: Fields, subject: Fields) -> Fields:
     """Return who wrote a line: the writer it names, else who opened the record."""
     for holder, key in ((subject, "by"), (started, "session"), (started, "actor")):
         proposer = holder.get(key)
@@ -216,7 +214,7 @@ def _judge_place(
     return None, ""
 
 
-def _is_signed(fields: Mapping[str, object], signers: Signers | None) -> bool:
+def _is_signed(fields: Fields, signers: Signers | None) -> bool:
     """Return whether nothing speaks against a signature: that of an allowed signer, or without
     signers of any key."""
     if not signers:

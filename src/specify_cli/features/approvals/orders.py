@@ -6,13 +6,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from specify_cli.features.approvals.findings import finding
 from specify_cli.libraries.ssh.signatures import Signers, holds_by_itself
 from specify_cli.record.event_table import ORDERS
 from specify_cli.record.findings import Finding, RecordReport
-from specify_cli.record.seal import canonical, open_line
+from specify_cli.record.seal import Fields, canonical, open_line
 from specify_cli.storage.checking import read_annex_files
 
 NAMESPACE = "spec-kitty-order"
@@ -20,7 +20,7 @@ _HEAD = "spec-kitty order v1\n"
 _UNSIGNED = frozenset(("v", "salt", "seq", "prev", "signature", "~"))
 
 
-def make_order_statement(fields: Mapping[str, object]) -> str:
+def make_order_statement(fields: Fields) -> str:
     """Return what is signed of an order's line: its kind, record, time and content."""
     signed = {key: value for key, value in fields.items() if key not in _UNSIGNED}
     return f"{_HEAD}{canonical(signed).decode('utf-8')}\n"
@@ -50,7 +50,7 @@ def _find_unsigned(root: str, invocation_id: str, signers: Signers | None) -> It
             yield finding("ORDER_UNVERIFIED", file, None, 0, who)
 
 
-def _is_signed(fields: Mapping[str, object], signers: Signers | None) -> bool:
+def _is_signed(fields: Fields, signers: Signers | None) -> bool:
     signature, text = str(fields.get("signature", "")), make_order_statement(fields)
     if not signers:
         claimed = fields.get("identity") != "ssh"

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from importlib import import_module
@@ -27,7 +27,7 @@ from specify_cli import durable
 from specify_cli.errors import EnvironmentFault
 from specify_cli.record import layout
 from specify_cli.record.record import Refusal, Tip, plan_after_power_cut, plan_append
-from specify_cli.record.seal import open_line
+from specify_cli.record.seal import Fields, open_line
 from specify_cli.storage.store import Place, compose_bytes, refused
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class CapsuleRecordStore:
         self,
         folder: str,
         workspace: str,
-        words: Callable[[Mapping[str, object]], str] | None = None,
+        words: Callable[[Fields], str] | None = None,
     ) -> None:
         self.folder, self.workspace = folder, workspace
         self._sdk = load_sdk()
@@ -286,6 +286,6 @@ def split_events(data: bytes) -> tuple[list[bytes], bytes]:
     return events, data[cut:]
 
 
-def read_event(data: bytes) -> Mapping[str, object]:
+def read_event(data: bytes) -> Fields:
     """Return the members of an event as `split_events` gives it."""
     return open_line(data.rstrip(b"\n").rpartition(b"\n")[2]).fields or {}

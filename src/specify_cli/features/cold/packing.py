@@ -12,7 +12,7 @@ packing again removes them. Unpacking is the other way round.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain, groupby
 from typing import Any, NamedTuple
@@ -27,7 +27,7 @@ from specify_cli.record import layout
 from specify_cli.record.findings import ERROR, NamedObject, RecordReport
 from specify_cli.record.ids import rfc3339
 from specify_cli.record.record import is_invocation_id
-from specify_cli.record.seal import open_line
+from specify_cli.record.seal import Fields, open_line
 from specify_cli.record.verifying.named_objects import named_objects
 from specify_cli.storage.checking import annex_files, read_annex_files, verify_lines
 from specify_cli.storage.cold import (
@@ -268,9 +268,7 @@ def _say_why_it_stays(report: RecordReport) -> str | None:
     return None
 
 
-def _read_annexes(
-    root: str, invocation_id: str, month: str | None
-) -> Iterator[tuple[Mapping[str, object], str]]:
+def _read_annexes(root: str, invocation_id: str, month: str | None) -> Iterator[tuple[Fields, str]]:
     """Yield what each annex says, and with which month it goes: all of them, or none where one is
     no sealed line or has no annex's name, so that an archive would not give it back."""
     annexes = {path[-32:]: data for path, data in annex_files(root, invocation_id)}

@@ -20,7 +20,7 @@ from specify_cli.features.collector.storage import Event, Order, RecordPiece
 from specify_cli.libraries.wire.contract import EXTENSION, FIELDS, canonical
 from specify_cli.record.event_table import ORDERS
 from specify_cli.record.record import ULID_PATTERN
-from specify_cli.record.seal import erased_members, open_line
+from specify_cli.record.seal import Fields, erased_members, open_line
 from specify_cli.record.verifying.erasures import read_rows
 
 _FILE = re.compile(rf"{ULID_PATTERN}\.jsonl")
@@ -57,7 +57,7 @@ def decode_order(file: str, text: str) -> Order:
     return _decode(file, value)._replace(gone=tuple(value["gone"]))
 
 
-def _decode(file: str, value: Mapping[str, object]) -> Order:
+def _decode(file: str, value: Fields) -> Order:
     annex, lines = str(value["annex"]), value["lines"]
     fields = open_line(annex.removesuffix("\n").encode()).fields or {}
     by_seal = lines if is_text_map(lines) else {}

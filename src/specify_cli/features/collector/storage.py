@@ -25,7 +25,7 @@ from specify_cli.libraries.wire.contract import (
 )
 from specify_cli.record.findings import RecordReport
 from specify_cli.record.record import is_stand_in
-from specify_cli.record.seal import erased_members, open_line
+from specify_cli.record.seal import Fields, erased_members, open_line
 
 STORED, DUPLICATE, CONFLICT, OWNED = "stored", "duplicate", "conflict", "owned"
 # What is said of a record whose events are not stored, and of leaves that do not follow those that
@@ -193,7 +193,7 @@ class Order(NamedTuple):
 
     file: str
     annex: str
-    fields: Mapping[str, object]
+    fields: Fields
     lines: Mapping[str, str]
     objects: tuple[str, ...] | None = None
     gone: tuple[str, ...] = ()

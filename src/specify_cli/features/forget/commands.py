@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from doctrine.git import ask_git, find_worktree
 from doctrine.text import count
@@ -35,7 +35,7 @@ from specify_cli.libraries.archive.sealing import Keys, name_subject
 from specify_cli.libraries.words.content_members import list_losable
 from specify_cli.project.config import Project
 from specify_cli.record.ids import new_ulid
-from specify_cli.record.seal import open_line
+from specify_cli.record.seal import Fields, open_line
 from specify_cli.record.verifying.erasures import list_in_force
 from specify_cli.room import Values
 from specify_cli.storage.index import Index
@@ -274,7 +274,7 @@ def _order_each(values: Values, event: str) -> int:
     return 0
 
 
-def _list_contents(event: str, orders: Sequence[Mapping[str, object]]) -> list[dict[str, object]]:
+def _list_contents(event: str, orders: Sequence[Fields]) -> list[dict[str, object]]:
     """Return what is to be ordered of a record: one hold where none is in force, or the end of each
     that is: clones that did not know of each other can have held it twice."""
     holds = list_in_force(orders)
@@ -297,7 +297,7 @@ def _list_places(project: Project, index: Index, values: Values, command: str) -
 
 
 def _describe_hold(
-    invocation_id: str, seal: str, order: Mapping[str, object], in_force: bool
+    invocation_id: str, seal: str, order: Fields, in_force: bool
 ) -> dict[str, object]:
     return {
         "invocation_id": invocation_id,
@@ -326,5 +326,5 @@ def list_holds(values: Values) -> int:
     return 0
 
 
-def _say_row(row: Mapping[str, object]) -> str:
+def _say_row(row: Fields) -> str:
     return f"{row['at']} by {row['ordered_by']}: {row['reason']}"

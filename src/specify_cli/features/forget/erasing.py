@@ -42,7 +42,7 @@ from specify_cli.project.config import Project
 from specify_cli.record import layout
 from specify_cli.record.ids import new_ulid, rfc3339
 from specify_cli.record.record import split_lines
-from specify_cli.record.seal import erase_members, open_line
+from specify_cli.record.seal import Fields, erase_members, open_line
 from specify_cli.record.verifying.erasures import make_row
 from specify_cli.storage.objects import FileObjectStore
 from specify_cli.storage.store import FileRecordStore, Place
@@ -135,7 +135,7 @@ def _compose(
     order: Order,
     now: int,
     named: Set[str],
-    orders: Sequence[Mapping[str, object]],
+    orders: Sequence[Fields],
 ) -> dict[str, object]:
     """Return what a journal says of one record: its annex, and what every copy's lines become;
     `orders` were given of it before.

@@ -24,7 +24,7 @@ from specify_cli.record import layout
 from specify_cli.record.event_table import ORDERS
 from specify_cli.record.findings import NamedObject
 from specify_cli.record.record import lines_in_force, split_lines
-from specify_cli.record.seal import MAX_LINE, erased_members, open_line
+from specify_cli.record.seal import MAX_LINE, Fields, erased_members, open_line
 from specify_cli.record.verifying.erasures import find_hold
 from specify_cli.record.verifying.named_objects import named_objects
 from specify_cli.storage.checking import read_annex_files, verify_file
@@ -125,7 +125,7 @@ def find_orders(project: Project, ids: Iterable[str]) -> dict[str, list[dict[str
     return {one: read_orders(roots, one, away) for one in ids}
 
 
-def find_holds(project: Project, ids: Iterable[str]) -> dict[str, Mapping[str, object]]:
+def find_holds(project: Project, ids: Iterable[str]) -> dict[str, Fields]:
     """Return the hold that is in force on each of these records, of those that are held here, in
     another worktree or on another branch."""
     holds = {one: find_hold(orders) for one, orders in find_orders(project, ids).items()}
@@ -173,7 +173,7 @@ def _without_archive(copy: Copy) -> Copy:
     return copy._replace(place=copy.place._replace(folder=layout.loose_folder(copy.place.folder)))
 
 
-Choose = Callable[[Mapping[str, object]], set[str]]
+Choose = Callable[[Fields], set[str]]
 
 
 def make_plan(project: Project, query: Query) -> Plan:

@@ -16,7 +16,7 @@ from specify_cli.invocation.ends.activity import read_moment
 from specify_cli.libraries.archive.orders import place_order
 from specify_cli.libraries.ssh.signatures import sign_text
 from specify_cli.record.ids import rfc3339
-from specify_cli.record.seal import open_line, seal_line
+from specify_cli.record.seal import Fields, open_line, seal_line
 from specify_cli.storage.checking import read_annex_files
 from specify_cli.storage.store import Place
 
@@ -36,10 +36,10 @@ class Order(NamedTuple):
 def compose_order(
     place: Place,
     data: bytes,
-    content: Mapping[str, object],
+    content: Fields,
     order: Order,
     now: int,
-    orders: Sequence[Mapping[str, object]],
+    orders: Sequence[Fields],
 ) -> bytes:
     """Return the annex's line for a record with these bytes; `content` holds its event.
 

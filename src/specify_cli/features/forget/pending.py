@@ -17,7 +17,7 @@ from specify_cli.features.forget.finding import (
 )
 from specify_cli.features.forget.orders import read_orders
 from specify_cli.project.config import Project
-from specify_cli.record.seal import erased_members
+from specify_cli.record.seal import Fields, erased_members
 from specify_cli.record.verifying.erasures import read_rows
 from specify_cli.storage.checking import differing_copies, verify_place
 from specify_cli.storage.store import Place
@@ -46,9 +46,7 @@ def plan_pending(project: Project) -> tuple[Plan, list[str]]:
             for row in read_rows(order) or ():
                 gone.setdefault(row.seq, set()).update(row.members)
 
-        def choose(
-            fields: Mapping[str, object], gone: Mapping[object, set[str]] = gone
-        ) -> set[str]:
+        def choose(fields: Fields, gone: Mapping[object, set[str]] = gone) -> set[str]:
             members = gone.get(fields.get("seq"), set())
             return members if erased_members(fields) else members & fields.keys()
 
@@ -56,7 +54,7 @@ def plan_pending(project: Project) -> tuple[Plan, list[str]]:
     return complete_plan(project, copies, plan_records(copies, chosen), objects), waiting
 
 
-def _read_objects(order: Mapping[str, object]) -> list[object]:
+def _read_objects(order: Fields) -> list[object]:
     """Return the objects that an order says went whole."""
     named = order.get("objects")
     return named if isinstance(named, list) else []

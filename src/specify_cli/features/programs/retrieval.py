@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -12,7 +11,7 @@ from doctrine.text import make_encodable
 from specify_cli.errors import CallerError
 from specify_cli.invocation.events.grounds import read_grounds
 from specify_cli.invocation.recorder import Recorder
-from specify_cli.record.seal import digest_of
+from specify_cli.record.seal import Fields, digest_of
 from specify_cli.redaction.redact import redact
 from specify_cli.storage.frozen import frozen_profile, inputs_of_corpus, limit_hits
 from specify_cli.storage.store import Body
@@ -80,9 +79,7 @@ def search(
     return Retrieved(tuple(hits), plain.text, plain.error)
 
 
-def recall(
-    recorder: Recorder, request: Mapping[str, object], response: Mapping[str, object]
-) -> Retrieved:
+def recall(recorder: Recorder, request: Fields, response: Fields) -> Retrieved:
     """Return a search that was made before: its hits as recorded, its texts from the corpus it
     saw."""
     config, recorded, error = request.get("config"), response.get("hits"), response.get("error")

@@ -40,7 +40,7 @@ from specify_cli.project.config import Project
 from specify_cli.record import layout
 from specify_cli.record.ids import millis_of, rfc3339
 from specify_cli.record.record import fold, split_lines
-from specify_cli.record.seal import erase_members, open_line
+from specify_cli.record.seal import Fields, erase_members, open_line
 from specify_cli.storage.cold import open_each
 
 # How far before or past the newest record a clock is believed, in milliseconds.
@@ -126,7 +126,7 @@ def _plan(
     return plan_records(copies, chosen)
 
 
-def _choose(fields: Mapping[str, object], due: Mapping[str, str]) -> set[str]:
+def _choose(fields: Fields, due: Mapping[str, str]) -> set[str]:
     return set(choose_due(fields, due))
 
 

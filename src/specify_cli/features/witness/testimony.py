@@ -10,7 +10,7 @@ is of high risk, as the recorder judged it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from doctrine.light_imports import hash_bytes
 from doctrine.text import say
@@ -21,7 +21,7 @@ from specify_cli.features.approvals.approvals import (
     make_statement,
 )
 from specify_cli.record.record import Entry, Record
-from specify_cli.record.seal import canonical
+from specify_cli.record.seal import Fields, canonical
 
 Statement = dict[str, object]
 SPEC = "testimony-record/0.2"
@@ -154,7 +154,7 @@ def _name(line: Entry | Approval) -> str:
     return f"inv://{say(line.fields.get('invocation_id'))}/event/{say(line.fields.get('seq'))}"
 
 
-def _describe_actor(who: Mapping[str, object]) -> Statement:
+def _describe_actor(who: Fields) -> Statement:
     """Return who proposed as an actor: a session of a harness is an agent."""
     kind = {"human": "human", "service": "system"}.get(say(who.get("actor_type")), "agent")
     return {"id": say(who.get("actor_id") or who.get("harness") or "unknown"), "kind": kind}

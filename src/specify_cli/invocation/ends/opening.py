@@ -36,7 +36,7 @@ from specify_cli.project.protection import CAPTURE_SIDES
 from specify_cli.record import layout, snapshot, tiers
 from specify_cli.record.ids import number_of, rfc3339
 from specify_cli.record.record import OUTCOMES
-from specify_cli.record.seal import MAX_INTEGER, digest_of
+from specify_cli.record.seal import MAX_INTEGER, Fields, digest_of
 from specify_cli.redaction.capture import MODES, narrower
 from specify_cli.redaction.redact import Redacted, RuleSet, redact
 from specify_cli.routing.registry import ProfileRegistry, shipped_table
@@ -338,9 +338,7 @@ def capture_modes(project: Project, requested: Mapping[str, str] | None) -> dict
     return modes
 
 
-def snapshot_of(
-    routed: Routed, inputs: ContextInputs, config: Mapping[str, object]
-) -> snapshot.Snapshot:
+def snapshot_of(routed: Routed, inputs: ContextInputs, config: Fields) -> snapshot.Snapshot:
     """Return the snapshot of a routed request and its charter inputs.
 
     `config` is the member of that name of the manifest (docs/format.md §5).

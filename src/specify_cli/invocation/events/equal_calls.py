@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from itertools import chain, count
 
 from specify_cli.invocation.events.event_body import Composed, idempotency_key
-from specify_cli.record.seal import open_line
+from specify_cli.record.seal import Fields, open_line
 
 
 def tell_apart(data: bytes, items: Sequence[Composed], trace_id: str) -> list[Composed]:
@@ -54,7 +54,7 @@ def tell_apart(data: bytes, items: Sequence[Composed], trace_id: str) -> list[Co
     return [item._replace(body=body) for item, body in zip(items, renamed, strict=True)]
 
 
-def _follow(fields: Mapping[str, object], base: str, is_open: dict[str, bool | None]) -> None:
+def _follow(fields: Fields, base: str, is_open: dict[str, bool | None]) -> None:
     """Note that a call begins (True) or ends (False). None means that its end was only inferred, so
     its own result can still come."""
     name = str(fields.get("call_id"))

@@ -5,16 +5,14 @@ fields = place_order(place, data, {"event": "erased", "lines": rows, "objects": 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from specify_cli.errors import StoredDataError
 from specify_cli.record.findings import LAST_OPENING_SEQ
 from specify_cli.record.record import Tip, split_lines, tip_of
-from specify_cli.record.seal import open_line
+from specify_cli.record.seal import Fields, open_line
 from specify_cli.storage.store import Place
 
 
-def place_order(place: Place, data: bytes, content: Mapping[str, object]) -> dict[str, object]:
+def place_order(place: Place, data: bytes, content: Fields) -> dict[str, object]:
     """Return the members of an annex for a record with these bytes, `at` the time of its newest
     line. Raises StoredDataError RECORD_DAMAGED."""
     tip = _find_tip(place, data)

@@ -34,7 +34,7 @@ from specify_cli.project.protection import PER_SUBJECT
 from specify_cli.record import layout
 from specify_cli.record.ids import new_ulid
 from specify_cli.record.record import whole_lines
-from specify_cli.record.seal import erase_members, is_digest, open_line, seal_line
+from specify_cli.record.seal import Fields, erase_members, is_digest, open_line, seal_line
 from specify_cli.record.verifying.erasures import make_row
 from specify_cli.record.verifying.named_objects import named_objects
 from specify_cli.storage.reachability import Reach
@@ -273,7 +273,7 @@ def _encrypt(sealed_file: _SealedFile, key: bytes, invocation_id: str, reach: Re
 
 
 def _make_annex(
-    order: Mapping[str, object], sealed_file: _SealedFile, name: str, key: bytes
+    order: Fields, sealed_file: _SealedFile, name: str, key: bytes
 ) -> dict[str, object]:
     """Return the members of the annex that says what was removed and where it is."""
     return {
@@ -290,7 +290,7 @@ def _make_annex(
     }
 
 
-def _name_annex(annex: Mapping[str, object], key: bytes, name: str) -> str:
+def _name_annex(annex: Fields, key: bytes, name: str) -> str:
     moment = datetime.fromisoformat(str(annex["at"])).timestamp()
     entropy = hmac(key, f"annex {name}".encode(), "sha256")[:10]
     folder = layout.annex_folder(str(annex["invocation_id"]))

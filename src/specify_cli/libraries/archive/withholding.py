@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from specify_cli.record.event_table import EVENTS
 from specify_cli.record.reading.views import View, get_seq
 from specify_cli.record.record import is_stand_in, lines_in_force, split_lines
-from specify_cli.record.seal import bulk_codec, open_line
+from specify_cli.record.seal import Fields, bulk_codec, open_line
 from specify_cli.redaction.json_values import ForeignError, foreign_text, parse_foreign
 from specify_cli.redaction.redact import OVERRUN, RedactionError, RuleSet, is_clear, redact, sieved
 
@@ -157,7 +157,7 @@ class Search:
         self._inside: dict[str, Counts] = {}
         self._names: dict[str, tuple[bool, Counts]] = {}
 
-    def judge_line(self, fields: Mapping[str, object]) -> tuple[str | None, Counts]:
+    def judge_line(self, fields: Fields) -> tuple[str | None, Counts]:
         """Return why a line must not leave, with the rules that say so; None where it may.
 
         What was captured in full stays whatever it holds, so it is not searched.

@@ -10,10 +10,10 @@ none for what a record knows; those members travel in the CloudEvents extension
 import base64
 import json
 import uuid
-from collections.abc import Mapping
 from typing import NamedTuple
 
 from doctrine.text import get_object
+from specify_cli.record.seal import Fields
 
 STARTED, COMPLETED = "started", "completed"
 PHASES = (STARTED, COMPLETED)
@@ -167,8 +167,8 @@ def event_id(project_uuid: str, invocation_id: str, phase: str) -> str:
 def compose(
     project_uuid: str,
     level: str,
-    started: Mapping[str, object],
-    completed: Mapping[str, object] | None = None,
+    started: Fields,
+    completed: Fields | None = None,
     *,
     origin: str | None = None,
 ) -> dict[str, object]:
@@ -225,8 +225,8 @@ def compose(
 def _fill(
     event: dict[str, object],
     field: Field,
-    values: Mapping[str, object],
-    own: Mapping[str, object],
+    values: Fields,
+    own: Fields,
 ) -> None:
     """Put a field into an event: its derived value, else what stands under its name in `own`."""
     name = field.path.rpartition(".")[2]
@@ -248,7 +248,7 @@ def canonical(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
 
 
-def kind_of(started: Mapping[str, object]) -> str:
+def kind_of(started: Fields) -> str:
     """Return of which kind a record is, by its first line."""
     if started.get("imported"):
         return IMPORTED
@@ -256,13 +256,13 @@ def kind_of(started: Mapping[str, object]) -> str:
     return run_kind if run_kind in (LIVE, REEXECUTION) else REPLAY
 
 
-def key_of(event: Mapping[str, object]) -> tuple[str, str]:
+def key_of(event: Fields) -> tuple[str, str]:
     """(invocation id, phase) of a composed event."""
     phase = STARTED if event["type"] == TYPES[STARTED] else COMPLETED
     return str(event["subject"]), phase
 
 
-def same_content(stored: Mapping[str, object], sent: Mapping[str, object]) -> bool:
+def same_content(stored: Fields, sent: Fields) -> bool:
     """Return whether two events of one key say the same (docs/sync-contract.md §4).
 
     Everything counts between equals in level and extension version; else the members both carry,
@@ -279,7 +279,7 @@ def same_content(stored: Mapping[str, object], sent: Mapping[str, object]) -> bo
     return all(ours[path] == theirs[path] for path in ours.keys() & theirs.keys() - apart)
 
 
-def flat(event: Mapping[str, object]) -> dict[str, object]:
+def flat(event: Fields) -> dict[str, object]:
     """Return every member of a CloudEvent by its path as FIELDS writes it.
 
     The extension is read as the JSON it holds.

@@ -26,7 +26,7 @@ from specify_cli.record.reading.printed_context import describe_printed, is_in_f
 from specify_cli.record.reading.timeline import Entry, make_timeline, measure
 from specify_cli.record.reading.usage import add_tokens
 from specify_cli.record.reading.views import list_objects
-from specify_cli.record.seal import erased_members
+from specify_cli.record.seal import Fields, erased_members
 from specify_cli.record.story.choice import explain_choice
 from specify_cli.record.story.naming import (
     VERBS,
@@ -63,9 +63,9 @@ from specify_cli.record.story.words import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
-    Line = Mapping[str, object]
+    Line = Fields
 
 _OPENING = ("started", "policy_snapshot_ref", "retrieval_request", "checkpoint", "completed")
 # Deeds that are never grouped, however many come one after another.

@@ -19,7 +19,7 @@ from doctrine.light_imports import NamedTuple
 from specify_cli import durable
 from specify_cli.errors import InvocationError
 from specify_cli.record.record import is_invocation_id
-from specify_cli.record.seal import is_digest
+from specify_cli.record.seal import Fields, is_digest
 
 START, CLOSE, ANNEX, FIXED = "start", "close", "annex", "fixed"
 LEAF_BYTES = 98
@@ -233,7 +233,7 @@ def read_tips(home: str) -> tuple[dict[str, Tip], dict[str, object]]:
         return {}, {}
 
 
-def write_tips(home: str, tips: Mapping[str, Tip], merged: Mapping[str, object]) -> None:
+def write_tips(home: str, tips: Mapping[str, Tip], merged: Fields) -> None:
     """Write the ends of the trail. A failure is ignored: the file is derived."""
     try:
         with durable.folder(home) as fd:

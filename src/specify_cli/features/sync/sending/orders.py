@@ -24,7 +24,7 @@ from specify_cli.features.sync.sending.records import (
 from specify_cli.features.sync.sending.transport import parse_answer
 from specify_cli.libraries.archive.archive import Leaving
 from specify_cli.libraries.wire.contract import canonical
-from specify_cli.record.seal import open_line
+from specify_cli.record.seal import Fields, open_line
 from specify_cli.record.verifying.erasures import read_rows
 from specify_cli.storage.index import Index
 
@@ -82,7 +82,7 @@ def _deliver(
 
 
 def _compose(
-    to: Receiver, leaving: Leaving, invocation_id: str, due: Mapping[str, Mapping[str, object]]
+    to: Receiver, leaving: Leaving, invocation_id: str, due: Mapping[str, Fields]
 ) -> Iterator[tuple[str, str | None]]:
     """Yield the request of each order; None for one that must not leave."""
     if not due:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping
 
 from specify_cli.record.event_table import ORDERS
-from specify_cli.record.seal import open_line
+from specify_cli.record.seal import Fields, open_line
 from specify_cli.storage.checking import list_annexed, read_annex_files
 
 # The newest change of a folder of annexes that was read, in nanoseconds.
@@ -32,11 +32,9 @@ def list_folders(root: str, facts: Mapping[str, str]) -> list[tuple[int, str]]:
     return sorted(one for one in changed if one[0] >= until)
 
 
-def list_due(
-    root: str, invocation_id: str, facts: Mapping[str, str]
-) -> dict[str, Mapping[str, object]]:
+def list_due(root: str, invocation_id: str, facts: Mapping[str, str]) -> dict[str, Fields]:
     """Return the orders of a record that were not settled, by the names of their files."""
-    due: dict[str, Mapping[str, object]] = {}
+    due: dict[str, Fields] = {}
     for path, data in read_annex_files(root, invocation_id):
         file = path.rpartition("/")[2]
         if name_order(invocation_id, file) not in facts:
