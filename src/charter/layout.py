@@ -355,15 +355,11 @@ def describe_withheld(action: str, inputs: ContextInputs) -> str:
     `action` is the routed one. The agent must not take the silence for a project without rules.
     """
     return (
-        f"# Governance context: {action}\n\n"
-        "This project has a charter and a policy on what of it may be shown, and the policy "
-        "cannot be read:"
-        f" {inputs.policy_error}.\n\n"
-        "So the charter and all doctrine are withheld. This does not mean that there are no "
-        "rules. Do nothing"
-        " that is hard to undo; ask for the policy to be mended (`spec-kitty charter lint` "
-        "names file, line and"
-        " repair), then ask for this context again.\n"
+        f"# Governance context: {action}\n\nThis project has a charter and a policy on what of it "
+        f"may be shown, and the policy cannot be read: {inputs.policy_error}.\n\nSo the charter "
+        "and all doctrine are withheld. This does not mean that there are no rules. Do nothing "
+        "that is hard to undo; ask for the policy to be mended (`spec-kitty charter lint` names "
+        "file, line and repair), then ask for this context again.\n"
     )
 
 

@@ -42,13 +42,12 @@ _UNPARTED = f"({EAST_ASIAN}+)"
 _DECIMAL = r"([0-9]{1,6})(?:\.([0-9]{1,9}))?\Z"
 _ENDINGS = ("ing", "ion", "ed", "er", "ly", "al", "e", "y", "i")
 _FILLER = (
-    "a an the this that these those is are was were be been being have has had do does did will"
-    " would could should may might must can please kindly and or but if then else of to in on at by"
-    " for from with without into onto it its as not no so we i you he she they me my our your their"
-    " us them there here what which who how why when where all any some each let lets need want up"
-    " out about over under again just only also very new make add build create use using change "
-    "changes changed code"
-    " write one two three four five six seven eight nine ten"
+    "a an the this that these those is are was were be been being have has had do does did will "
+    "would could should may might must can please kindly and or but if then else of to in on at by "
+    "for from with without into onto it its as not no so we i you he she they me my our your their "
+    "us them there here what which who how why when where all any some each let lets need want up "
+    "out about over under again just only also very new make add build create use using change "
+    "changes changed code write one two three four five six seven eight nine ten"
 )
 _STOP_WORDS = frozenset(_FILLER.split())
 

@@ -576,6 +576,5 @@ def _describe_planted(objects: FileObjectStore) -> str:
     files = count(len(objects.replaced), "file")
     return (
         f"OBJECT_REPLACED: {files} stood under the name of an object and held other bytes, the "
-        f"first at {first}; "
-        "each was planted or damaged before this record, and is the object now"
+        f"first at {first}; each was planted or damaged before this record, and is the object now"
     )

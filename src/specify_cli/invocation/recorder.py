@@ -282,9 +282,8 @@ class Recorder:
         if label is not None and not re.fullmatch(LABEL, label):
             raise CallerError(
                 "INVALID_VALUE",
-                "--label: expected a name such as after-review (letters, digits, '.', '_', "
-                "'-'; not only digits, "
-                f"not start), found {label!r}",
+                "--label: expected a name such as after-review (letters, digits, '.', '_', '-'; "
+                f"not only digits, not start), found {label!r}",
                 f"spec-kitty profile-invocation commit {self.invocation_id} --label after-review",
             )
         if self.tombstone:

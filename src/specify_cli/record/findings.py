@@ -218,9 +218,8 @@ FINDINGS: Mapping[str, FindingKind] = {
     ),
     "OBJECT_ALTERED": (
         ERROR,
-        "the file of an object was planted or damaged: it holds other bytes than the record "
-        "names; that is nothing "
-        "against the record's own lines",
+        "the file of an object was planted or damaged: it holds other bytes than the record names; "
+        "that is nothing against the record's own lines",
         "fetch the object from the clone that wrote it; a `do` writes the ones it needs anew",
     ),
     "SNAPSHOT_INVALID": (

@@ -138,8 +138,7 @@ CORE = Feature(
             ("charter", "context"),
             "governance.charter:context",
             "The governance context an action would receive, with scores and reasons, or one "
-            "artifact; records "
-            "nothing.",
+            "artifact; records nothing.",
             (
                 option("action", "implement, review, plan, specify, analyze, …", metavar="ACTION"),
                 option(

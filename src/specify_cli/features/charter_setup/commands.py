@@ -202,9 +202,8 @@ def _run_interview(person: Person, answers: Answers, root: str) -> Answers:
         if question.field in saved and not problem_of_answer(question, saved[question.field]):
             answers = take_answer(answers, question, saved[question.field])
     _write_to_person(
-        f"Enter takes what is proposed, {NOTHING} alone leaves it out, ? explains the question, "
-        "< goes back; "
-        "end of input takes the rest as proposed.\n"
+        f"Enter takes what is proposed, {NOTHING} alone leaves it out, ? explains the question, < "
+        "goes back; end of input takes the rest as proposed.\n"
     )
     if saved:
         _write_to_person("The answers of the interview that was interrupted are proposed.\n")

@@ -61,9 +61,8 @@ FEATURE = Feature(
         Command(
             ("charter", "lint"),
             "lint_command:lint",
-            "What is wrong in charter, policy, profiles, doctrine and governance settings: "
-            "file, line, problem, "
-            "repair.",
+            "What is wrong in charter, policy, profiles, doctrine and governance settings: file, "
+            "line, problem, repair.",
             (),
             ("spec-kitty charter lint", "spec-kitty charter lint --json"),
             "0 sound, or advice only · 1 an error was found · 2 usage",

@@ -385,9 +385,8 @@ def _render_packages(packages: Sequence[Package]) -> str:
 
 
 _IN_ORDER = (
-    "Run them in this order, the cheap ones first, and all of them after the last edit. A "
-    "command that is missing on"
-    " this machine is reported as not run; another one does not stand in for it."
+    "Run them in this order, the cheap ones first, and all of them after the last edit. A command "
+    "that is missing on this machine is reported as not run; another one does not stand in for it."
 )
 _RED_BEFORE = (
     "Run them once before the first edit: what is red already is named in the report, "

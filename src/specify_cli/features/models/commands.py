@@ -64,8 +64,7 @@ def ask_other(values: Values) -> int:
 def _render_answers(result: ModelReplay) -> Iterator[str]:
     yield (
         f"{count(len(result.calls), 'model call')}: {result.count('same')} same, "
-        f"{result.count('differs')} differ, "
-        f"{result.count('not_evaluated')} not evaluated; child "
+        f"{result.count('differs')} differ, {result.count('not_evaluated')} not evaluated; child "
         f"{result.replay_invocation_id or 'none'}"
     )
     for call in result.calls:

@@ -204,8 +204,7 @@ def _find_dialect(project: Project, endpoint: str) -> str:
             "CONSENT_NEEDED",
             f"nobody accepted that what models were asked is sent to {endpoint}; nothing was sent",
             "name it in .kittify/config.yaml (replay: {endpoints: [URL]}), then in a terminal: "
-            "spec-kitty config "
-            "accept",
+            "spec-kitty config accept",
         )
     return dialect
 

@@ -85,8 +85,7 @@ def resolve_uri(project: Project, uri: str) -> Cited:
     raise CallerError(
         "INVALID_VALUE",
         "uri: expected inv://ID/event/SEQ, inv://ID/artifact/NAME, obj://sha256/DIGEST or "
-        "doctrine://KIND/ID@DIGEST, "
-        f"found {uri!r}",
+        f"doctrine://KIND/ID@DIGEST, found {uri!r}",
         "what is in force now: spec-kitty charter context --uri URI",
     )
 

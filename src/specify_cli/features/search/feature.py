@@ -42,9 +42,8 @@ FEATURE = Feature(
         Command(
             ("why",),
             "why_command:why",
-            "Tell which invocation wrote the lines of a file, on whose request, under which "
-            "rules, and what was "
-            "run after.",
+            "Tell which invocation wrote the lines of a file, on whose request, under which rules, "
+            "and what was run after.",
             (
                 argument(
                     "place", "A file, or one line of it.", required=True, metavar="FILE[:LINE]"

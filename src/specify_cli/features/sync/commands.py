@@ -263,12 +263,10 @@ def _describe_offer(offer: Offer) -> str:
     lines = [
         f"endpoint: {offer.endpoint}",
         f"level: {offer.level}",
-        f"when: each as it happens; of the {offer.records} invocations recorded so far, with "
-        "the next command, what "
-        "this endpoint does not hold yet",
+        f"when: each as it happens; of the {offer.records} invocations recorded so far, with the "
+        "next command, what this endpoint does not hold yet",
         "the log: where the endpoint is a witness, the log's public keys and its state (name, "
-        "number of leaves, root "
-        "hash), for a cosignature",
+        "number of leaves, root hash), for a cosignature",
     ]
     if offer.level != LEVELS[0]:
         lines.append("orders: erasures and holds of records, with who ordered them and why")

@@ -86,9 +86,8 @@ def folder_of(project: Project) -> str:
     if folder is None:
         raise EnvironmentFault(
             "SYNC_UNAVAILABLE",
-            f"{project.root} is in no git repository; consent is kept in the git directory, "
-            "where no file of a "
-            "project can plant one",
+            f"{project.root} is in no git repository; consent is kept in the git directory, where "
+            "no file of a project can plant one",
             f"git init {quote(project.root)}",
         )
     return folder

@@ -28,10 +28,8 @@ FEATURE = Feature(
                 ),
                 option(
                     "level",
-                    "ids: ids, times, outcomes. metadata: who and how as well. full: the "
-                    "request's text too. "
-                    "records: each "
-                    "record whole, what it names, and the log.",
+                    "ids: ids, times, outcomes. metadata: who and how as well. full: the request's "
+                    "text too. records: each record whole, what it names, and the log.",
                     choices=("ids", "metadata", "full", "records"),
                 ),
                 option(

@@ -157,9 +157,8 @@ def check_outcome(place: Place, completed: Mapping[str, object], outcome: str) -
     if recorded not in (None, outcome):
         raise CallerError(
             "OUTCOME_DIFFERS",
-            f"{place.invocation_id} was closed at {completed.get('completed_at')} as "
-            f"{recorded}, not as {outcome}; "
-            "closing is final, and nothing was changed",
+            f"{place.invocation_id} was closed at {completed.get('completed_at')} as {recorded}, "
+            f"not as {outcome}; closing is final, and nothing was changed",
             f"spec-kitty invocations show {place.invocation_id}; to begin another: spec-kitty "
             'do "REQUEST"',
         )
@@ -194,8 +193,7 @@ def check_recorded(place: Place, record: Record, contents: ClosingContents) -> N
         raise CallerError(
             "ALREADY_COMPLETED",
             f"{place.invocation_id} was closed at {record.completed.get('completed_at')}, and "
-            "closing is final; not "
-            f"added, as the record does not hold it: {', '.join(lacking)}",
+            f"closing is final; not added, as the record does not hold it: {', '.join(lacking)}",
             f"what it holds: spec-kitty invocations show {place.invocation_id}; to record more, "
             'begin another: spec-kitty do "REQUEST"',
         )
@@ -234,9 +232,8 @@ def _read_completion(
     assert record.completed is not None
     completed = record.completed
     warnings = (
-        f"ALREADY_COMPLETED: {place.invocation_id} was closed at "
-        f"{completed.get('completed_at')} as "
-        f"{completed.get('outcome')}; nothing was changed",
+        f"ALREADY_COMPLETED: {place.invocation_id} was closed at {completed.get('completed_at')} "
+        f"as {completed.get('outcome')}; nothing was changed",
     )
     artifacts_linked, commits = list[str](), list[str]()
     for entry in record.entries:

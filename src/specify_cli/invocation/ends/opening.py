@@ -296,10 +296,9 @@ def _check_names(terms: Terms) -> None:
         ):
             raise CallerError(
                 "INVALID_VALUE",
-                "program and tools: expected SHA-256 digests in lowercase hex, tools under "
-                "names of at most 200 "
-                f"characters, found {name}: {spell(value)[:80]}; MODULE:FUNCTION is what "
-                "--program of a command takes",
+                "program and tools: expected SHA-256 digests in lowercase hex, tools under names "
+                f"of at most 200 characters, found {name}: {spell(value)[:80]}; MODULE:FUNCTION is "
+                "what --program of a command takes",
                 "program=program_digest(agent), tools={name: source_digest(function)}",
             )
 

@@ -219,9 +219,8 @@ def accept(values: Values) -> int:
     if site.git_dir is None:
         raise EnvironmentFault(
             "NOT_A_REPOSITORY",
-            f"{site.root} is in no git repository; what is accepted is kept in the git "
-            "directory, where no file of a "
-            "project can plant it",
+            f"{site.root} is in no git repository; what is accepted is kept in the git directory, "
+            "where no file of a project can plant it",
             f"git init {quote(site.passed or site.root)}",
         )
     as_json = bool(values["json"])

@@ -62,9 +62,8 @@ def read_phases(
     """Return the phases that meet a condition, Started first. Raises StorageError."""
     phases: dict[ListPosition, list[StoredEvent]] = {}
     for invocation_id, project, phase, received_at, body, client, digest in transaction.run(
-        "SELECT invocation_id, project_uuid, phase, received_at, body, client, digest FROM "
-        f"event WHERE {where}"
-        " ORDER BY project_uuid, phase DESC",
+        "SELECT invocation_id, project_uuid, phase, received_at, body, client, digest FROM event "
+        f"WHERE {where} ORDER BY project_uuid, phase DESC",
         values,
     ):
         check_text(digest, body, invocation_id)
@@ -124,11 +123,10 @@ def write_rows(transaction: Transaction, changed: Sequence[tuple[Row, Row | None
 def write_conflict(transaction: Transaction, one: Conflict) -> bool:
     """Write a conflict down; return whether it is the first time."""
     [(times,)] = transaction.run(
-        f"INSERT INTO conflict ({', '.join(Conflict._fields)}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
-        " ON CONFLICT (invocation_id, project_uuid, phase, sent_sha256) DO UPDATE SET"
-        " held_sha256 = excluded.held_sha256, last_at = excluded.last_at, times = "
-        "conflict.times + 1,"
-        " client = excluded.client RETURNING times",
+        f"INSERT INTO conflict ({', '.join(Conflict._fields)}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) "
+        "ON CONFLICT (invocation_id, project_uuid, phase, sent_sha256) DO UPDATE SET held_sha256 = "
+        "excluded.held_sha256, last_at = excluded.last_at, times = conflict.times + 1, client = "
+        "excluded.client RETURNING times",
         one,
     )
     return bool(times == 1)
@@ -186,10 +184,9 @@ def write_record(
     """Write a whole record, in place of the one that is stored."""
     transaction.run(
         "INSERT INTO record (project_uuid, invocation_id, received_at, client, report, body, "
-        "digest)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (project_uuid, invocation_id) DO UPDATE SET"
-        " received_at = excluded.received_at, report = excluded.report, body = excluded.body,"
-        " digest = excluded.digest",
+        "digest) VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (project_uuid, invocation_id) DO UPDATE "
+        "SET received_at = excluded.received_at, report = excluded.report, body = excluded.body, "
+        "digest = excluded.digest",
         (
             project,
             piece.invocation_id,
@@ -258,9 +255,8 @@ def read_leaves(transaction: Transaction, project: str, name: str) -> str:
 def write_log_conflict(transaction: Transaction, project: str, one: LogConflict) -> None:
     """Write down a state that contradicts a log, once, and when it came last."""
     transaction.run(
-        f"INSERT INTO log_conflict (project_uuid, digest, {', '.join(LogConflict._fields)})"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (project_uuid, name, client, "
-        "digest) DO UPDATE SET"
-        " last_at = excluded.last_at, times = log_conflict.times + 1",
+        f"INSERT INTO log_conflict (project_uuid, digest, {', '.join(LogConflict._fields)}) VALUES "
+        "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (project_uuid, name, client, digest) DO UPDATE "
+        "SET last_at = excluded.last_at, times = log_conflict.times + 1",
         (project, compute_digest(one.sent), *one),
     )

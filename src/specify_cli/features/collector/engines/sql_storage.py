@@ -191,9 +191,8 @@ class SqlStorage:
         named = ([], []) if invocation_id is None else (["invocation_id = ?"], [invocation_id])
         where, values = _restrict(projects, *named)
         rows = self._select(
-            f"SELECT {', '.join(Conflict._fields)} FROM conflict WHERE {where}"
-            " ORDER BY last_at DESC, invocation_id DESC, project_uuid DESC, phase DESC, "
-            "sent_sha256 DESC LIMIT ?",
+            f"SELECT {', '.join(Conflict._fields)} FROM conflict WHERE {where} ORDER BY last_at "
+            "DESC, invocation_id DESC, project_uuid DESC, phase DESC, sent_sha256 DESC LIMIT ?",
             (*values, limit),
         )
         return [Conflict(*item) for item in rows]
@@ -232,8 +231,7 @@ class SqlStorage:
                 was_whole = known is not None and is_whole(phases, known)
                 transaction.run(
                     "UPDATE totals SET records = records + ?, whole = whole + ?, revision = "
-                    "revision + 1"
-                    " WHERE project_uuid = ?",
+                    "revision + 1 WHERE project_uuid = ?",
                     (
                         int(not stored),
                         int(is_whole(phases, piece.report)) - int(was_whole),
@@ -288,8 +286,7 @@ class SqlStorage:
             )
             transaction.run(
                 "UPDATE totals SET objects = objects + ?, missing = missing - ?, revision = "
-                "revision + ?"
-                " WHERE project_uuid = ?",
+                "revision + ? WHERE project_uuid = ?",
                 (len(missing), len(missing), int(bool(missing)), project),
             )
             return len(missing)
@@ -580,10 +577,9 @@ def _read_found(transaction: Transaction, page: _Page, match: str) -> list[Row]:
         prefixes = json.dumps([prefix_of(place) for (place,) in places])
         rows += _check_rows(
             transaction.run(
-                f"SELECT {_COLUMNS}, digest FROM json_each(?) AS found CROSS JOIN invocation"
-                " ON invocation_id BETWEEN found.value AND found.value || '~'"
-                f" WHERE {' AND '.join(where)}"
-                " ORDER BY invocation_id DESC, project_uuid DESC LIMIT ?",
+                f"SELECT {_COLUMNS}, digest FROM json_each(?) AS found CROSS JOIN invocation ON "
+                "invocation_id BETWEEN found.value AND found.value || '~' WHERE "
+                f"{' AND '.join(where)} ORDER BY invocation_id DESC, project_uuid DESC LIMIT ?",
                 (prefixes, *values, page.limit - len(rows)),
             )
         )

@@ -76,8 +76,7 @@ def _ask(project: Project, consent: Consent, endpoint: Endpoint, base: str) -> s
     if status in (409, 422):
         return (
             f"{REFUSED} ({status}): it has cosigned another state of this log than "
-            f"{checkpoint.size} "
-            "leaves continue; was the clone copied or restored?"
+            f"{checkpoint.size} leaves continue; was the clone copied or restored?"
         )
     if status != 200:
         return f"not cosigned: the witness answered {status}"

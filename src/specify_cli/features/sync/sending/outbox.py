@@ -74,19 +74,17 @@ _DUE = (
 _RECORD_DUE = f"excluded IS NULL AND completed = {_DELIVERED} AND body IS NULL"
 # What was sent is known by what a scan saw of the file then: an open record that grew is due again.
 _WHOLE_DUE = (
-    "(body IS NULL OR sent IS NOT seen) AND seen IS NOT NULL AND ("
-    f"excluded IS NULL AND started = {_DELIVERED} AND (completed IS NULL OR completed = "
-    f"{_DELIVERED})"
-    f" OR excluded IN {_WHOLE_ONLY!r})"
+    "(body IS NULL OR sent IS NOT seen) AND seen IS NOT NULL AND (excluded IS NULL AND started = "
+    f"{_DELIVERED} AND (completed IS NULL OR completed = {_DELIVERED}) OR excluded IN "
+    f"{_WHOLE_ONLY!r})"
 )
 # The same before its envelopes were accepted: they go first.
 _RECORD_PENDING = (
     f"excluded IS NULL AND completed != {_REFUSED} AND started != {_REFUSED} AND body IS NULL"
 )
 _WHOLE_PENDING = (
-    "(body IS NULL OR sent IS NOT seen) AND seen IS NOT NULL AND ("
-    f"excluded IS NULL AND started != {_REFUSED} AND (completed IS NULL OR completed != {_REFUSED})"
-    f" OR excluded IN {_WHOLE_ONLY!r})"
+    "(body IS NULL OR sent IS NOT seen) AND seen IS NOT NULL AND (excluded IS NULL AND started != "
+    f"{_REFUSED} AND (completed IS NULL OR completed != {_REFUSED}) OR excluded IN {_WHOLE_ONLY!r})"
 )
 _SETTLE = {phase: f"UPDATE record SET {phase} = ? WHERE invocation_id = ?" for phase in PHASES}
 # Orders, logs, and what a witness did not cosign.
@@ -292,8 +290,7 @@ class Outbox:
         signature = None if before.excluded in ("damaged", "unreadable") else signature
         self._db.execute(
             "UPDATE record SET excluded = ?, seen = ?, completed = CASE WHEN ? THEN "
-            "ifnull(completed, 0) END "
-            "WHERE invocation_id = ?",
+            "ifnull(completed, 0) END WHERE invocation_id = ?",
             (before.excluded, signature, before.completed is not None, key.invocation_id),
         )
 
@@ -409,9 +406,8 @@ class Outbox:
         leave whole."""
         live = "excluded IS NULL"
         pending, delivered, refused, waiting, oldest = self._run(
-            f"SELECT total({live} AND started = 0) + total({live} AND completed = 0 AND started "
-            "!= 2), "
-            "total(started = 1) + total(completed = 1), total(started = 2) + total(completed = "
+            f"SELECT total({live} AND started = 0) + total({live} AND completed = 0 AND started != "
+            "2), total(started = 1) + total(completed = 1), total(started = 2) + total(completed = "
             f"2) + total(body = 2) + (SELECT count(*) FROM fact WHERE {_REFUSED_FACTS}), "
             f"total({live} AND started = 2 AND completed = 0), min(CASE WHEN {_DUE} THEN "
             "invocation_id END) FROM record"
