@@ -141,7 +141,8 @@ def retrieve(
         # 3. A candidate is near in the graph, has a label of the request, or a text about it.
         if not graph_score and not label_count and lexical_score < config.entry:
             continue
-        tag_score = _score_tags(2 * label_count + _count_named(artifact, by_profile))
+        labels = 2 * label_count + _count_named(artifact, by_profile)
+        tag_score = UNIT * labels // (labels + 2)  # nearer to 1e9 with each
         total = config.lexical * lexical_score + config.graph * graph_score + config.tag * tag_score
         scored.append(Hit(original, total // UNIT, lexical_score, graph_score, tag_score))
     # 4. Best first; of equal scores the project's own artifact, then by uri.
@@ -483,11 +484,6 @@ def split_label(label: str) -> tuple[str, ...]:
 
 
 _labels: dict[str, tuple[str, ...]] = {}
-
-
-def _score_tags(count: int) -> int:
-    """Return the score of so many named labels: 0 for none, and nearer to 1e9 with each."""
-    return UNIT * count // (count + 2)
 
 
 def _score_graph(

@@ -150,7 +150,10 @@ def _lay_out(
         if not place(hit, page.room, opened=position == 0 and bool(others)):
             omitted.append(describe_omission(hit.artifact, "budget"))
     in_full = [hit for hit in hits if hit.artifact.uri in texts]
-    charter_texts = [texts[hit.artifact.uri] for hit in _order_for_reading(in_full)]
+    # The charter's sections in the order of a page: the policy summary first, the rest by rank.
+    charter_hits = [hit for hit in in_full if hit.artifact.origin == "charter"]
+    charter_hits.sort(key=lambda hit: not is_summary(hit.artifact))
+    charter_texts = [texts[hit.artifact.uri] for hit in charter_hits]
     doctrine_texts = [
         texts[hit.artifact.uri] for hit in in_full if hit.artifact.origin != "charter"
     ]
@@ -158,15 +161,6 @@ def _lay_out(
         if parts:
             page.parts += [heading, *parts]
     return in_full, omitted
-
-
-def _order_for_reading(hits: list[Hit]) -> list[Hit]:
-    """Return the charter's sections in the order of a page: the policy summary first, the rest
-    by rank."""
-    return sorted(
-        (hit for hit in hits if hit.artifact.origin == "charter"),
-        key=lambda hit: not is_summary(hit.artifact),
-    )
 
 
 def _describe_omitted(omitted: list[dict[str, Any]], action: str, room: int) -> str:

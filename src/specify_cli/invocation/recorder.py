@@ -231,7 +231,7 @@ class Recorder:
                 event,
                 payload,
                 self.settings,
-                new_id=self._make_id,
+                new_id=lambda: new_ulid(read_clock(self._clock), self._entropy(10)),
                 trace_id=str(self.started.get("trace_id", "")),
             )
         except PayloadError as error:
@@ -647,10 +647,6 @@ class Recorder:
             )
             raise _refused(code, message, self.invocation_id)
         return line.fields
-
-    def _make_id(self) -> str:
-        """Return a new id for a call that has none."""
-        return new_ulid(read_clock(self._clock), self._entropy(10))
 
 
 def _needs_state(items: Sequence[Composed]) -> bool:

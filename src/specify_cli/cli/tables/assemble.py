@@ -22,7 +22,7 @@ from doctrine import os
 from doctrine.load import replace_file
 from specify_cli.cli.tables.core_commands import CORE
 from specify_cli.cli.tables.params import JSON
-from specify_cli.room import EXAMPLES_OF_FORMS, Command, Feature, Form, Group, Marks, Param, flag
+from specify_cli.room import EXAMPLES_OF_FORMS, Command, Feature, Form, Group, Marks, flag
 
 FEATURES = "specify_cli.features"
 # A choice that stands for the names of everything that fills a point.
@@ -195,7 +195,11 @@ def _make_row(
                 if not next(param.choices for param in params if param.name == name):
                     raise ValueError(f"`{words}` takes any --{name}: a form cannot add a value")
                 params = [
-                    _add_choice(param, value, form.about) if param.name == name else param
+                    param._replace(
+                        choices=(*param.choices, value), help=f"{param.help} {value}: {form.about}"
+                    )
+                    if param.name == name
+                    else param
                     for param in params
                 ]
         examples[at:at] = form.examples
@@ -217,11 +221,6 @@ def _make_row(
         command.exits,
         tuple(runs),
     )
-
-
-def _add_choice(param: Param, value: str, about: str) -> Param:
-    """Return a param with one more choice, and what that means."""
-    return param._replace(choices=(*param.choices, value), help=f"{param.help} {value}: {about}")
 
 
 def _expand(choices: tuple[str, ...], names: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:

@@ -155,7 +155,11 @@ def _set_up(
     # 4. What tells agents when to ask.
     files: tuple[SkillFile, ...] = ()
     if agrees("skills", "Write skills that tell agents when to ask and when to close?"):
-        there = [name for name in BLOCK_FILES if _is_plain_file(f"{root}/{name}")]
+        there = [
+            name
+            for name in BLOCK_FILES
+            if os.path.isfile(path := f"{root}/{name}") and not os.path.islink(path)
+        ]
         there = there or [BLOCK_FILES[0]]
         if not blocks and agrees(
             "block", f"Add a marked block about it to {' and '.join(there)}?", default=False
@@ -177,10 +181,6 @@ def _set_up(
         )
     said = describe_opening(root, done)
     return _SetupResult(config, sorted(written), done, refused, files, said, warnings)
-
-
-def _is_plain_file(path: str) -> bool:
-    return os.path.isfile(path) and not os.path.islink(path)
 
 
 def _render(done: _SetupResult) -> Iterator[str]:

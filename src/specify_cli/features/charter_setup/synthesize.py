@@ -546,16 +546,13 @@ def _render_artifact(
 
 
 def _render_flow(items: Iterable[str]) -> str:
-    return f"[{', '.join(_render_word(item) for item in dict.fromkeys(items))}]"
-
-
-def _render_word(text: str) -> str:
-    """Return a word as YAML takes it unquoted, else quoted."""
-    return (
-        text
-        if re.fullmatch(r"[a-z][a-z0-9-]*", text) and text not in ("true", "false", "null")
-        else _quote(text)
+    words = (
+        item
+        if re.fullmatch(r"[a-z][a-z0-9-]*", item) and item not in ("true", "false", "null")
+        else _quote(item)
+        for item in dict.fromkeys(items)
     )
+    return f"[{', '.join(words)}]"
 
 
 def _quote(text: str) -> str:

@@ -332,10 +332,6 @@ def project_uuid(value: str) -> str:
     return value
 
 
-def _parse_project(value: str) -> frozenset[str]:
-    return frozenset({project_uuid(value)})
-
-
 def _parse_text(value: str) -> str:
     if len(value) > LONGEST or not value.isprintable():
         raise ValueError(f"expected at most {LONGEST} printable characters")
@@ -371,7 +367,7 @@ def _parse_bound(value: str, *, end_of_day: bool) -> str:
 
 
 PARAMETERS: Parsers = {
-    "project": _parse_project,
+    "project": lambda value: frozenset({project_uuid(value)}),
     "profile": _parse_text,
     "action": _parse_text,
     "outcome": partial(_parse_choice, ("done", "failed", "abandoned")),

@@ -139,7 +139,11 @@ def find_makers(
     told |= {LineMark(REMOVED, digest) for digest in {*old} - {*new}}
     left = list_digests(before)
     groups = (_drop_made(group[-_MAX_EDITS:], left) for group in by_invocation.values())
-    makers = (_find_last(old, new, group) for group in groups if told <= _list_marks(group))
+    makers = (
+        _find_last(old, new, group)
+        for group in groups
+        if told <= {mark for edit in group for hunk in edit.hunks for mark in hunk}
+    )
     return tuple(edit for edit in makers if edit)
 
 
@@ -148,11 +152,6 @@ def _drop_made(edits: Sequence[Edit], left: Set[str]) -> Sequence[Edit]:
     before is in it."""
     made = [at for at, edit in enumerate(edits, 1) if edit.after_hash in left]
     return edits[made[-1] :] if made else edits
-
-
-def _list_marks(edits: Iterable[Edit]) -> Set[LineMark]:
-    """Return the lines that patches added, lost and kept."""
-    return {mark for edit in edits for hunk in edit.hunks for mark in hunk}
 
 
 def _keeps_words(edit: Edit) -> bool:

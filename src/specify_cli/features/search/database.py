@@ -18,6 +18,7 @@ import os
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from functools import partial
 from types import TracebackType
 from typing import Any, NamedTuple, TypeVar
 
@@ -399,10 +400,7 @@ class SearchIndex:
         if query.text.strip() and match_query(query.text) is None:
             return [], 0
 
-        def make_hits(row: Row, place: Place, lines: _Lines) -> Iterator[Hit]:
-            return self._make_hits(row, place, lines, query.text)
-
-        hits, unread = self._select(query, limit, make_hits)
+        hits, unread = self._select(query, limit, partial(self._make_hits, query.text))
         # The lines of a record that grew came in pieces, the newest first.
         hits.sort(key=lambda hit: hit.seq or 0)
         hits.sort(key=lambda hit: hit.invocation_id, reverse=True)
@@ -595,7 +593,7 @@ class SearchIndex:
             self.problems.append(tell_unstarted(self.project.root, place))
         return row
 
-    def _make_hits(self, row: Row, place: Place, lines: _Lines, text: str) -> Iterator[Hit]:
+    def _make_hits(self, text: str, row: Row, place: Place, lines: _Lines) -> Iterator[Hit]:
         """Yield the lines as the record has them now."""
         uri = f"inv://{row.invocation_id}/event"
         whole = Hit(

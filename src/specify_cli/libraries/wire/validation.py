@@ -121,7 +121,11 @@ def faults(event: object) -> list[Fault]:
     for place, holds, form in (
         (("subject",), _is_ulid, "the invocation id, a ULID"),
         (("time",), _is_time, "RFC 3339 in UTC, as 2026-11-21T09:00:00.000Z"),
-        (("data", "lamport_clock"), _is_seq, "the seq of the line, an integer from 0 to 2^53-1"),
+        (
+            ("data", "lamport_clock"),
+            lambda value: type(value) is int and 0 <= value <= _MAX_INTEGER,
+            "the seq of the line, an integer from 0 to 2^53-1",
+        ),
     ):
         value = _get(event, place)
         all_faults += [] if value is None or holds(value) else [(place, f"expected {form}")]
@@ -313,10 +317,6 @@ def _is_time(value: object) -> bool:
         )
     except ValueError:
         return False
-
-
-def _is_seq(value: object) -> bool:
-    return type(value) is int and 0 <= value <= _MAX_INTEGER
 
 
 def _is_uuid(value: object) -> bool:

@@ -202,11 +202,6 @@ def _name_gate(entry: Entry) -> str:
     return f"the rule {entry.name} was asked: {entry.status} ({reason})"
 
 
-def _name_error(entry: Entry) -> str:
-    """Return an error with its code and message."""
-    return f"an error: {describe_error(entry.fields)}"
-
-
 def describe_error(fields: Mapping[str, object]) -> str:
     """Return "code: message" of a line that reports an error; "" for any other line.
 
@@ -223,7 +218,7 @@ _SPECIAL: Mapping[str, Callable[[Entry], str]] = {
     "capture_gap": _name_gap,
     "approval": _name_approval,
     "gate_decision": _name_gate,
-    "error": _name_error,
+    "error": lambda entry: f"an error: {describe_error(entry.fields)}",
 }
 _WORDS = {
     "policy_violation": "a limit or rule was broken",

@@ -427,11 +427,6 @@ def _find_conflicts(setting: Setting, place: ListPosition) -> list[Conflict]:
     )
 
 
-def _serve_style(_: Setting, __: Request) -> Response:
-    """GET /style.css."""
-    return Response(STYLE, media_type="text/css")
-
-
 # Method, path, what answers, and which scope a token needs; None asks for no token.
 _ROUTES: tuple[tuple[str, str, Endpoint, str | None], ...] = (
     ("POST", "/v1/events", take_events, SEND),
@@ -459,7 +454,7 @@ _ROUTES: tuple[tuple[str, str, Endpoint, str | None], ...] = (
     ("GET", "/rules", _show_rules, READ),
     ("GET", "/compare", _show_comparison, READ),
     ("GET", "/projects", _show_projects, READ),
-    ("GET", "/style.css", _serve_style, None),
+    ("GET", "/style.css", lambda _, __: Response(STYLE, media_type="text/css"), None),
 )
 
 
