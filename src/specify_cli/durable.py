@@ -488,7 +488,15 @@ class Staged:
         """
         try:
             if self._temp is None and not self._link_unnamed(f"/proc/self/fd/{self._fd}", name):
-                self._copy_to_temp()
+                # Write the bytes to a `.tmp-` file, for a file system that has unnamed files and
+                # cannot link them.
+                data = read_all(self._fd)
+                mode = stat.S_IMODE(os.fstat(self._fd).st_mode)
+                os.close(self._fd)
+                self._fd = -1
+                self._fd = self._open_temp(mode)
+                write_all(self._fd, data)
+                os.fsync(self._fd)
             if self._temp is not None and not self._link_unnamed(self._temp, name):
                 rename_exclusive(self._folder, self._temp, name)
                 self._temp = None
@@ -511,17 +519,6 @@ class Staged:
                 return False
             raise
         return True
-
-    def _copy_to_temp(self) -> None:
-        """Write the bytes to a `.tmp-` file, for a file system that has unnamed files and cannot
-        link them."""
-        data = read_all(self._fd)
-        mode = stat.S_IMODE(os.fstat(self._fd).st_mode)
-        os.close(self._fd)
-        self._fd = -1
-        self._fd = self._open_temp(mode)
-        write_all(self._fd, data)
-        os.fsync(self._fd)
 
     def discard(self) -> None:
         """Release the descriptor and the temporary name, if any.

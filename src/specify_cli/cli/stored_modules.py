@@ -67,20 +67,17 @@ class StoredModules:
         self._unknown: list[str] = []
         try:
             self._file = os.open(path, os.O_RDONLY)
-            self._index = self._read_index()
+            # The index of the file; empty where it is for another Python or folder.
+            head = os.pread(self._file, _FIRST_READ, 0)
+            self._codes = 8 + int.from_bytes(head[:8], "big")
+            if self._codes > os.fstat(self._file).st_size:
+                raise ValueError("the head is longer than the file")
+            if self._codes > len(head):
+                head = os.pread(self._file, self._codes, 0)
+            stamp, index = marshal.loads(memoryview(head)[8:])
+            self._index = dict(index) if stamp == self._stamp else {}
         except (OSError, ValueError, TypeError, EOFError):
             pass  # absent or damaged: Python loads everything
-
-    def _read_index(self) -> dict[str, Entry]:
-        """Return the index of the file; empty where it is for another Python or folder."""
-        head = os.pread(self._file, _FIRST_READ, 0)
-        self._codes = 8 + int.from_bytes(head[:8], "big")
-        if self._codes > os.fstat(self._file).st_size:
-            raise ValueError("the head is longer than the file")
-        if self._codes > len(head):
-            head = os.pread(self._file, self._codes, 0)
-        stamp, index = marshal.loads(memoryview(head)[8:])
-        return dict(index) if stamp == self._stamp else {}
 
     def find_spec(
         self, name: str, _path: Sequence[str] | None, _target: ModuleType | None = None

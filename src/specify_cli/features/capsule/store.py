@@ -207,7 +207,8 @@ class CapsuleRecordStore:
                 capsule.put(title=uri, text=words or kind, **options)
                 capsule.commit()
             except self._sdk.CapacityExceededError:
-                self._begin_next()
+                number = int(os.path.basename(self._newest()).partition(".")[0]) + 1
+                self._capsule(f"{self.folder}/{number:06}.mv2")
                 continue
             # what a killed writer left can be one that opens and takes nothing
             except BaseException as error:
@@ -243,10 +244,6 @@ class CapsuleRecordStore:
 
     def _newest(self) -> str:
         return self._paths[-1] if self._paths else f"{self.folder}/000001.mv2"
-
-    def _begin_next(self) -> None:
-        number = int(os.path.basename(self._newest()).partition(".")[0]) + 1
-        self._capsule(f"{self.folder}/{number:06}.mv2")
 
     def _capsule(self, path: str) -> Any:
         """Return an open capsule; one that is damaged is begun anew, since the files hold what it

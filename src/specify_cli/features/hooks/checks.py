@@ -39,7 +39,13 @@ _HOOK_SECONDS = 60
 def check_hooks(project: Project, home: str | None) -> Iterator[Finding]:
     """Yield what hooks could not record, and why."""
     yield from _check_lost(project)
-    yield from _check_writable(project)
+    # The folders in which nothing can be written: hooks could not say so.
+    for folder in (layout.LOCAL, layout.RECORDS):
+        why = _find_unwritable(project.root, folder)
+        if why is not None:
+            what = f"nothing can be recorded here, and hooks cannot say so: {why}"
+            repair = f"free space or make {folder} writable"
+            yield Finding("HOOK_UNWRITABLE", WARNING, folder, what, repair)
     yield from _check_hooks_off(project, home)
 
 
@@ -92,16 +98,6 @@ def _check_lost(project: Project) -> Iterator[Finding]:
             what,
             f"what they told is lost; then rm -r {layout.BEGUN}",
         )
-
-
-def _check_writable(project: Project) -> Iterator[Finding]:
-    """Yield the folders in which nothing can be written: hooks could not say so."""
-    for folder in (layout.LOCAL, layout.RECORDS):
-        why = _find_unwritable(project.root, folder)
-        if why is not None:
-            what = f"nothing can be recorded here, and hooks cannot say so: {why}"
-            repair = f"free space or make {folder} writable"
-            yield Finding("HOOK_UNWRITABLE", WARNING, folder, what, repair)
 
 
 def _advise_on_orphans(orphans: list[LogLine]) -> str:

@@ -188,7 +188,11 @@ class History:
             call = self._find_call(fields)
             if call is not None:
                 self.answered[call] = at
-                self._end_call(call)
+                open_calls = self._calling.get(self._steps[call], [])
+                if call in open_calls:
+                    open_calls.remove(call)
+                    if not open_calls:
+                        del self._calling[self._steps[call]]
         elif event == "retrieval_response":
             asked = self._requests.get(str(fields.get("request_id")))
             if asked is not None:
@@ -223,13 +227,6 @@ class History:
 
     def _mark(self, number: int, mark: int, is_set: bool) -> None:
         self._marks[number] = self._marks[number] & ~mark | mark * is_set
-
-    def _end_call(self, call: int) -> None:
-        open_calls = self._calling.get(self._steps[call], [])
-        if call in open_calls:
-            open_calls.remove(call)
-            if not open_calls:
-                del self._calling[self._steps[call]]
 
     def _end_step(self, event: str, place: Place, at: int, fields: Fields) -> None:
         if place in self._running:

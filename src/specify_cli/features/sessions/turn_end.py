@@ -17,7 +17,6 @@ from specify_cli.features.hooks.payload.transcript_end import read_end
 from specify_cli.features.hooks.payload.values import TurnOver
 from specify_cli.features.sessions.merging import SessionMerger
 from specify_cli.features.sessions.readers import locate_transcript, read_session
-from specify_cli.features.sessions.reading import Session
 from specify_cli.features.sessions.transcripts import (
     FIRST_BYTES,
     MAX_TRANSCRIPT,
@@ -60,24 +59,20 @@ def merge_turn(project: Project, cache: ParseCache, over: TurnOver) -> None:
     session = read_session(harness, main, others, over.cwd, is_over=over.is_over, briefly=True)
     if session:
         if len(position.ends) > 1:
-            session = _leave_out_half_turn(session)
+            # A session without the answer before its first prompt: of that turn only the end was
+            # read, so what it used is not known.
+            events = []
+            is_asked = False
+            for item in session.events:
+                is_asked = is_asked or "prompt" in item.payload
+                if is_asked or not item.facts:
+                    events.append(item)
+            session = session._replace(events=tuple(events))
         merger = SessionMerger(project, cache, newest=_NEWEST)
         if not merger.merge(session, over).has_records:
             merger.merge_elsewhere(session, over.home, over)
     if not over.is_closing:  # else it is the middle of a turn
         write_small(project.root, layout.TRANSCRIPTS, name, read_to._asdict())
-
-
-def _leave_out_half_turn(session: Session) -> Session:
-    """Return a session without the answer before its first prompt: of that turn only the end was
-    read, so what it used is not known."""
-    events = []
-    is_asked = False
-    for item in session.events:
-        is_asked = is_asked or "prompt" in item.payload
-        if is_asked or not item.facts:
-            events.append(item)
-    return session._replace(events=tuple(events))
 
 
 def _read_position(root: str, name: str) -> _Position:

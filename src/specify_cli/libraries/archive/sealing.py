@@ -252,7 +252,19 @@ def seal_copy(
         if sealed_file.lines:
             ciphertext = _encrypt(sealed_file, key, place.invocation_id, reach)
             name = hash_bytes(ciphertext)
-            annex = _make_annex(order, sealed_file, name, key)
+            # The members of the annex that says what was removed and where it is.
+            annex = {
+                **order,
+                "event": "erased",
+                "lines": sealed_file.rows,
+                "objects": [],
+                "ordered_by": RULE,
+                "identity": "rule",
+                "rule": RULE,
+                "reason": f"it left encrypted; the clone with the key {name_key(key)} can open it",
+                "sealed": {"key": name_key(key), "object": name},
+                "at": max(sealed_file.newest, str(order["at"])),
+            }
             made[_name_annex(annex, key, name)] = seal_line(annex)
             sealed[name] = ciphertext
     return SealedCopy(copied.pop(place.path), {**copied, **made}, frozenset(made), sealed)
@@ -270,24 +282,6 @@ def _encrypt(sealed_file: _SealedFile, key: bytes, invocation_id: str, reach: Re
     }
     plain = zlib.compress(json.dumps(content, sort_keys=True).encode(), 9)
     return base64.b64encode(_cipher(key).encrypt(plain, [_COPY, invocation_id.encode()]))
-
-
-def _make_annex(
-    order: Fields, sealed_file: _SealedFile, name: str, key: bytes
-) -> dict[str, object]:
-    """Return the members of the annex that says what was removed and where it is."""
-    return {
-        **order,
-        "event": "erased",
-        "lines": sealed_file.rows,
-        "objects": [],
-        "ordered_by": RULE,
-        "identity": "rule",
-        "rule": RULE,
-        "reason": f"it left encrypted; the clone with the key {name_key(key)} can open it",
-        "sealed": {"key": name_key(key), "object": name},
-        "at": max(sealed_file.newest, str(order["at"])),
-    }
 
 
 def _name_annex(annex: Fields, key: bytes, name: str) -> str:

@@ -239,7 +239,13 @@ def _describe(kind: str, fields: Fields) -> str:
     if kind == "withheld":
         return say(fields["withheld"])
     if kind == "reconciled":
-        return _describe_reconciled(fields)
+        # The counts of a comparison with a witness; those of 0 are left out.
+        counts = (
+            f"{say(fields[name])} {name}"
+            for name in ("confirmed", "added", "filled", "contradicted")
+            if fields.get(name)
+        )
+        return f"{say(fields.get('witness'))}: {', '.join(counts) or 'nothing new'}"
     if kind == "retrieval_response":
         return " · ".join(
             f"{len(value)} {what}"
@@ -258,16 +264,6 @@ def _describe(kind: str, fields: Fields) -> str:
                 _find_gist(say(value.get("head", "") if isinstance(value, dict) else value))
             )
     return " ".join(filter(None, parts))
-
-
-def _describe_reconciled(fields: Fields) -> str:
-    """Return the counts of a comparison with a witness; those of 0 are left out."""
-    counts = (
-        f"{say(fields[name])} {name}"
-        for name in ("confirmed", "added", "filled", "contradicted")
-        if fields.get(name)
-    )
-    return f"{say(fields.get('witness'))}: {', '.join(counts) or 'nothing new'}"
 
 
 def _find_gist(head: str) -> str:

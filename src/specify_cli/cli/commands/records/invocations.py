@@ -143,7 +143,15 @@ def read_target(values: Values) -> tuple[Project, str | None, list[str]]:
     project, target = shell.read_project(), shell.get_text(values, "target")
     if target is not None and values["all"]:
         raise CallerError("USAGE", "a target and --all exclude each other", "give one of the two")
-    anchors = _read_anchors(values)
+    # The seals of `--anchor`. Raises CallerError INVALID_VALUE.
+    anchors = shell.get_texts(values, "anchor")
+    for anchor in anchors:
+        if not re.fullmatch(r"[0-9a-f]{64}", anchor):
+            raise CallerError(
+                "INVALID_VALUE",
+                f"--anchor: expected a seal, 64 lowercase hex digits, found {anchor!r}",
+                "it is the tip that this prints: spec-kitty invocations verify ID --json",
+            )
     if anchors and target is None:
         raise CallerError(
             "USAGE", "--anchor without a target", "spec-kitty invocations verify ID --anchor SEAL"
@@ -247,19 +255,6 @@ def reindex(values: Values) -> int:
     value = {"rows": rows, "index": layout.INDEX, "taken_in": adopted}
     write_answer(values, value, [*lines, f"{count(rows, 'row')} in {layout.INDEX}"])
     return 0
-
-
-def _read_anchors(values: Values) -> list[str]:
-    """Return the seals of `--anchor`. Raises CallerError INVALID_VALUE."""
-    anchors = shell.get_texts(values, "anchor")
-    for anchor in anchors:
-        if not re.fullmatch(r"[0-9a-f]{64}", anchor):
-            raise CallerError(
-                "INVALID_VALUE",
-                f"--anchor: expected a seal, 64 lowercase hex digits, found {anchor!r}",
-                "it is the tip that this prints: spec-kitty invocations verify ID --json",
-            )
-    return anchors
 
 
 def _verify_file(project: Project, target: str, anchors: list[str]) -> RecordReport:

@@ -78,19 +78,16 @@ class GeminiReader(SessionReader):
             self._is_repeated = False
         elif line.get("type") == "gemini" and not isinstance(content, list):
             self._is_repeated = False
-            self._read_answer(line)
-
-    def _read_answer(self, line: Line) -> None:
-        """Read an answer, which is written again with its calls."""
-        self.add_to_turn(line)
-        for call in line.get("toolCalls") or []:
-            args = call.get("args")
-            if isinstance(call.get("agentId"), str) and isinstance(args, dict):
-                self.note_agent(call["agentId"], args.get("agent_name"))
-            ended = parse_time(call.get("timestamp")) or self.at
-            # of one that was interrupted the line is written at its end
-            self.begin_call(str(call["id"]), str(call["name"]), args, min(self.at, ended))
-            self._read_result(call, ended)
+            # Read an answer, which is written again with its calls.
+            self.add_to_turn(line)
+            for call in line.get("toolCalls") or []:
+                args = call.get("args")
+                if isinstance(call.get("agentId"), str) and isinstance(args, dict):
+                    self.note_agent(call["agentId"], args.get("agent_name"))
+                ended = parse_time(call.get("timestamp")) or self.at
+                # of one that was interrupted the line is written at its end
+                self.begin_call(str(call["id"]), str(call["name"]), args, min(self.at, ended))
+                self._read_result(call, ended)
 
     def _read_result(self, call: Line, at: int) -> None:
         results = [part.get("functionResponse") for part in call.get("result") or []]

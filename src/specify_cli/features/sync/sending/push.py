@@ -252,7 +252,12 @@ class _Push:
             self._note_failure(halt)
             return self._sum_up(halt.state, halt.why)
         accepted = (records.records if records else 0) + (orders.delivered if orders else 0)
-        self._note_success(accepted)
+        # Also where no event was due: what failed may have been a whole record, or another push
+        # delivered it.
+        self.outbox.note({"failures": None, "failing_since": None, "why": self.why})
+        if accepted:
+            self.outbox.note({"last_success": _read_now()})
+        unpause(self.folder)
         done = self._sum_up("delivered", self.why)
         return done._replace(witness=witness, records=records, orders=orders)
 
@@ -331,7 +336,14 @@ class _Push:
         before each of them, and the endpoint may ask for a longer pause."""
 
         def try_once() -> _Result:
-            self._require_agreement()
+            # Raise _Halt where consent does not hold any more, or somebody else listens at the
+            # endpoint.
+            if consents.read_consent(self.folder) != self.consent:
+                raise _Halt("disabled", "consent was withdrawn or changed meanwhile")
+            try:
+                consents.check_listener(self.consent)
+            except EnvironmentFault as error:
+                raise _Halt("stopped", f"{error.code}: {error.message}") from error
             return ask()
 
         def read_answer(state: RetryCallState) -> _Result:
@@ -349,16 +361,6 @@ class _Push:
 
     def _note_refused(self, name: str, what: str, status: int, why: str) -> None:
         self._write_refusal(name, what, None, Problem(status, f"the {what} was refused", why))
-
-    def _require_agreement(self) -> None:
-        """Raise _Halt where consent does not hold any more, or somebody else listens at the
-        endpoint."""
-        if consents.read_consent(self.folder) != self.consent:
-            raise _Halt("disabled", "consent was withdrawn or changed meanwhile")
-        try:
-            consents.check_listener(self.consent)
-        except EnvironmentFault as error:
-            raise _Halt("stopped", f"{error.code}: {error.message}") from error
 
     def _tell(self) -> None:
         if self.progress is not None:
@@ -489,14 +491,6 @@ class _Push:
             }
         )
         consents.pause_for(self.folder, pause_after(failures, halt.retry_after), halt.why)
-
-    def _note_success(self, accepted: int) -> None:
-        # Also where no event was due: what failed may have been a whole record, or another push
-        # delivered it.
-        self.outbox.note({"failures": None, "failing_since": None, "why": self.why})
-        if accepted:
-            self.outbox.note({"last_success": _read_now()})
-        unpause(self.folder)
 
 
 def _make_endpoint(url: str, token: str, secret: str | None) -> Endpoint:
