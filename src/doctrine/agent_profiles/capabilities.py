@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from doctrine.light_imports import NamedTuple
 
-class RoleCapabilities:
+
+class RoleCapabilities(NamedTuple):
     """The default capabilities of one role and the verbs that name its work."""
 
-    __slots__ = ("canonical_verbs", "capabilities")
-
-    def __init__(self, capabilities: tuple[str, ...], canonical_verbs: tuple[str, ...]) -> None:
-        self.capabilities = capabilities
-        self.canonical_verbs = canonical_verbs
+    capabilities: tuple[str, ...]
+    canonical_verbs: tuple[str, ...]
 
 
 DEFAULT_ROLE_CAPABILITIES: Mapping[str, RoleCapabilities] = {

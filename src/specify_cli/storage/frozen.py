@@ -33,7 +33,7 @@ from doctrine.load import ParseCache, ShippedBundle, SourceFile, parse_bundle
 from doctrine.packs import PACK_POLICY, classify_file, split_path
 from doctrine.yaml_reader import YamlError
 from specify_cli.errors import StoredDataError
-from specify_cli.record.seal import Fields, SealError, digest_of
+from specify_cli.record.seal import SealError, digest_of
 from specify_cli.routing.router import ProjectFacts, RouterTable
 from specify_cli.storage.store import ObjectStore
 
@@ -54,13 +54,12 @@ class Frozen(NamedTuple):
 def inputs_of_corpus(
     objects: ObjectStore,
     corpus: str,
-    settings: Fields | None = None,
     cache: ParseCache | None = None,
 ) -> ContextInputs:
     """Return the charter and doctrine that a corpus object names.
 
-    `corpus` is the digest of the object. `settings` are those in the snapshot's config; without
-    them the defaults hold. `cache` maps digests to parsed files. Raises StoredDataError
+    `corpus` is the digest of the object. The defaults hold for
+    the settings. `cache` maps digests to parsed files. Raises StoredDataError
     OBJECT_MISSING, OBJECT_CORRUPT, SNAPSHOT_INVALID.
     """
     value = mapping_of(objects.get(corpus), f"corpus {corpus}")
@@ -76,7 +75,6 @@ def inputs_of_corpus(
     try:
         return ContextInputs.from_bytes(
             texts,
-            settings=None if settings is None else {"governance": dict(settings)},
             bundle=bundle,
             unreadable=unreadable,
             cache=cache,

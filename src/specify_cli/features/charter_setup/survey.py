@@ -11,6 +11,7 @@ from __future__ import annotations
 import fnmatch
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
@@ -162,7 +163,7 @@ def _find_sources(repository: Repository) -> Names:
     )
     if usual:
         return usual
-    counts: dict[str, int] = {}
+    counts: Counter[str] = Counter()
     for path in repository.files:
         folder = path.partition("/")[0] if "/" in path else "."
         if (
@@ -170,7 +171,7 @@ def _find_sources(repository: Repository) -> Names:
             and os.path.splitext(path)[1] in ENDINGS
             and (folder == "." or _PLAIN.match(folder))
         ):
-            counts[folder] = counts.get(folder, 0) + 1
+            counts[folder] += 1
     in_root = counts.pop(".", 0)
     packages = [folder for folder in counts if f"{folder}/__init__.py" in repository.files]
     if not packages and in_root > 2:
@@ -190,19 +191,19 @@ def _project_name(manifests: Manifests) -> str:
 def _find_languages(repository: Repository, known: Names) -> Names:
     """Those of the root first, then by number of files; a stray file or two does not make a
     language."""
-    counts: dict[str, int] = {}
+    counts: Counter[str] = Counter()
     for path in repository.files:
         language = ENDINGS.get(os.path.splitext(path)[1])
         if language and not (language == "sql" and _is_aside(path)):
-            counts[language] = counts.get(language, 0) + 1
+            counts[language] += 1
     languages = {
         language for language, count in counts.items() if count > 2 or language == "sql"
     } | set(known)
     if not languages:
         languages = set(counts)
     if (
-        counts.get("typescript")
-        and counts.get("javascript", 0) <= counts["typescript"]
+        counts["typescript"]
+        and counts["javascript"] <= counts["typescript"]
         and "javascript" in languages
     ):
         # package.json speaks of JavaScript in every TypeScript project, and not every one has a
@@ -212,7 +213,7 @@ def _find_languages(repository: Repository, known: Names) -> Names:
     return tuple(
         sorted(
             languages,
-            key=lambda name: (name == "sql", name not in known, -counts.get(name, 0), name),
+            key=lambda name: (name == "sql", name not in known, -counts[name], name),
         )
     )
 

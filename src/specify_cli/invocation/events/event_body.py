@@ -16,6 +16,7 @@ write says so, because the event did happen.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 from doctrine.light_imports import NamedTuple, hash_bytes
@@ -127,7 +128,7 @@ def compose_event(
     _refuse_foreign_members(event, fields, payload)
     body: dict[str, object] = {"event": event}
     objects: list[bytes] = []
-    counts: dict[str, int] = {}
+    counts: Counter[str] = Counter()
     gaps = []
     texts = {}
     for name, field in fields.items():
@@ -151,8 +152,7 @@ def compose_event(
             continue
         body.update(captured)
         objects += blobs
-        for rule, count in masked.items():
-            counts[rule] = counts.get(rule, 0) + count
+        counts.update(masked)
     if event == "patch_apply":
         _add_lines(body, texts)
     _complete(event, body, new_id, trace_id)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 from array import array
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -179,18 +180,18 @@ class Search:
     def _count_in_value(self, value: object, *, named: bool = True) -> dict[str, int]:
         """Return how often each rule applies to the texts of a JSON value; `named` reads each
         next to its name too."""
-        counts: dict[str, int] = {}
+        counts: Counter[str] = Counter()
         unknown = []
         for one in _list_texts(value):
             counted = self._named.get((*one, named))
             if counted is None:
                 unknown.append(one)
             elif counted:
-                _add(counts, counted)
+                counts.update(counted)
         self._count_unknown(unknown, named, counts)
         return counts
 
-    def _count_unknown(self, texts: Sequence[Text], named: bool, counts: dict[str, int]) -> None:
+    def _count_unknown(self, texts: Sequence[Text], named: bool, counts: Counter[str]) -> None:
         # Most of a line holds no sign of a secret, and one look at all of it says so; else one at
         # each half.
         clear = len(texts) > 1 and self._are_clear(texts)
@@ -205,7 +206,7 @@ class Search:
                     self._named, (text, name, named), self._count_in_text(text, name, named), text
                 )
             if counted:
-                _add(counts, counted)
+                counts.update(counted)
 
     def _are_clear(self, texts: Sequence[Text]) -> bool:
         """Return whether no rule applies to any of these texts, nor to any next to its name if that
@@ -341,11 +342,6 @@ def _iter_unescaped(text: str) -> Iterator[str]:
 def _decode_character(match: re.Match[str]) -> str:
     name = match[1]
     return chr(int(name[1:], 16)) if len(name) == 5 else _SHORT_ESCAPES.get(name, name)
-
-
-def _add(counts: dict[str, int], more: Counts) -> None:
-    for rule, count in more.items():
-        counts[rule] = counts.get(rule, 0) + count
 
 
 def _raise_to(counts: dict[str, int], other: Counts) -> None:

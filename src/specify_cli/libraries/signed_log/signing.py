@@ -23,7 +23,7 @@ log that does not continue its copy is never continued: a new log with keys of i
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Iterator, Set
 from typing import NamedTuple
 
 from doctrine import os
@@ -183,7 +183,7 @@ class Logged(NamedTuple):
     proof: Proof
 
 
-def make_checkpoint(project: Project, clock: Callable[[], int] = time.time_ns) -> Checkpoint:
+def make_checkpoint(project: Project) -> Checkpoint:
     """Sign the present state of the log and return its checkpoint; if nothing was added, the
     existing checkpoint.
 
@@ -192,7 +192,7 @@ def make_checkpoint(project: Project, clock: Callable[[], int] = time.time_ns) -
     Then a new log begins, with keys of its own; its first leaves are those that the restored one
     had not signed.
 
-    `clock` returns ns since 1970. The checkpoint is durable, and published if the trail is
+    The checkpoint is durable, and published if the trail is
     committed. Raises InvocationError NOTHING_LOGGED, EXTRA_MISSING, LOG_DAMAGED, NOT_OURS,
     WRITE_FAILED.
 
@@ -231,16 +231,14 @@ def make_checkpoint(project: Project, clock: Callable[[], int] = time.time_ns) -
                 )
                 levels, size = _hash(generation)
                 newest = None
-            _sign_older(project, log, generation, clock)
+            _sign_older(project, log, generation)
             if not newest or newest.size != size:
-                newest = _sign(project, generation, levels, size, clock)
+                newest = _sign(project, generation, levels, size)
             keep_checkpoint(project, generation, newest)
             return newest
 
 
-def _sign_older(
-    project: Project, log: TrailLog, newest: Generation, clock: Callable[[], int]
-) -> None:
+def _sign_older(project: Project, log: TrailLog, newest: Generation) -> None:
     """Sign the unsigned leaves of older logs, unless a restored backup ended them."""
     for older in log.generations():
         checkpoint, size = read_checkpoint(older), older.count_leaves()
@@ -251,7 +249,7 @@ def _sign_older(
         if find_difference(project.root, older) is None and all(
             _continues(levels, size, copy) for copy in copies
         ):
-            keep_checkpoint(project, older, _sign(project, older, levels, size, clock))
+            keep_checkpoint(project, older, _sign(project, older, levels, size))
 
 
 def _sign(
@@ -259,13 +257,12 @@ def _sign(
     generation: Generation,
     levels: LevelFiles,
     size: int,
-    clock: Callable[[], int],
 ) -> Checkpoint:
     """Sign a log of `size` leaves with each of its keys, and return the checkpoint. Nothing is
     stored."""
     keys = read_keys(generation) or _make_keys(project, generation)
     text = make_text(keys[0][0].name, size, merkle.compute_root(levels.read, size))
-    seconds = clock() // 1_000_000_000
+    seconds = time.time_ns() // 1_000_000_000
     signatures = "".join(str(sign(key, text, private, seconds)) for key, private in keys)
     return parse_checkpoint(f"{text}\n{signatures}".encode())
 

@@ -8,6 +8,7 @@ for span in run.spans:
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
@@ -157,9 +158,9 @@ def encode_document(document: object) -> bytes:
 
 def sum_tokens(run: Run) -> dict[str, int]:
     """Return the tokens of all turns by kind."""
-    total: dict[str, int] = {}
+    total: Counter[str] = Counter()
     for span in run.spans:
         for kind, number in get_object(span.entry.fields, "tokens").items():
             if span.entry.kind == "turn" and type(number) is int:
-                total[kind] = total.get(kind, 0) + number
+                total[kind] += number
     return total

@@ -11,6 +11,7 @@ estimated.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 
@@ -174,13 +175,13 @@ def _sum_row(
 
     A cost that the program stated is never mixed with an estimate: they count different things.
     """
-    tokens: dict[str, int] = {}
+    tokens: Counter[str] = Counter()
     requests, program_cost = 0, Decimal(0)
     for line in lines:
         counts = line.get("tokens")
         for kind, number in counts.items() if isinstance(counts, dict) else ():
             if type(number) is int:
-                tokens[kind] = tokens.get(kind, 0) + number
+                tokens[kind] += number
         number = line.get("requests", 1 if line.get("event") == "model_call" else 0)
         requests += number if type(number) is int else 0
         program_cost += _read_cost(line.get("cost"))

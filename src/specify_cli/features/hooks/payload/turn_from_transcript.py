@@ -7,6 +7,8 @@ is left out.
 
 from __future__ import annotations
 
+from collections import Counter
+
 from doctrine.light_imports import TYPE_CHECKING
 from specify_cli.features.hooks.payload.outputs import join_texts, parse_json
 
@@ -117,10 +119,9 @@ class Turn:
 
     @property
     def tokens(self) -> dict[str, int]:
-        tokens: dict[str, int] = {}
+        tokens: Counter[str] = Counter()
         for counts in self._used.values():
-            for kind, count in count_tokens(counts, self._dialect).items():
-                tokens[kind] = tokens.get(kind, 0) + count
+            tokens.update(count_tokens(counts, self._dialect))
         return tokens
 
     @property
