@@ -58,7 +58,7 @@ class PackDoctrine(NamedTuple):
     `policy_error` says why no policy can be gone by: a rule that withholds may be missing.
     """
 
-    is_pinned: bool = False
+    is_pinned: bool
     sections: Sequence[Artifact] = ()
     artifacts: Sequence[Artifact] = ()
     edges: Sequence[Edge] = ()

@@ -52,9 +52,9 @@ class PackageRules(NamedTuple):
     and the project's own alone.
     """
 
-    masks: tuple[tuple[str, str], ...] = ()
-    backends: tuple[str, ...] = ()
-    left_out: Mapping[str, str] = {}
+    masks: tuple[tuple[str, str], ...]
+    backends: tuple[str, ...]
+    left_out: Mapping[str, str]
 
 
 def read_brought() -> PackageRules:

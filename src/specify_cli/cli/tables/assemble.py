@@ -14,7 +14,6 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
-from types import MappingProxyType
 from typing import NamedTuple
 
 import specify_cli
@@ -54,9 +53,9 @@ class Tables(NamedTuple):
     commands: tuple[tuple[object, ...], ...]
     points: dict[str, tuple[tuple[str, str, str], ...]]
     direct: dict[str, str]
-    sections: Mapping[str, str] = MappingProxyType({})
-    harnesses: Mapping[str, Marks] = MappingProxyType({})
-    guesses: Mapping[str, str] = MappingProxyType({})
+    sections: Mapping[str, str]
+    harnesses: Mapping[str, Marks]
+    guesses: Mapping[str, str]
 
 
 def read_rooms() -> list[Room]:
@@ -67,10 +66,10 @@ def read_rooms() -> list[Room]:
         name for name in os.listdir(folder) if os.path.isfile(f"{folder}/{name}/feature.py")
     )
     rooms = [Room(CORE, "specify_cli.cli.commands")]
-    for name in names:
-        rooms.append(
-            Room(import_module(f"{FEATURES}.{name}.feature").FEATURE, f"{FEATURES}.{name}")
-        )
+    rooms += (
+        Room(import_module(f"{FEATURES}.{name}.feature").FEATURE, f"{FEATURES}.{name}")
+        for name in names
+    )
     order_rooms(rooms)
     return rooms
 

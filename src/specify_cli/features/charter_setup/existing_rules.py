@@ -73,7 +73,7 @@ class RuleFile(NamedTuple):
 
     path: str
     text: str
-    note: str = ""
+    note: str
 
 
 class RuleSection(NamedTuple):
@@ -83,7 +83,7 @@ class RuleSection(NamedTuple):
     title: str
     source: str
     body: str
-    files: str = ""
+    files: str
 
 
 def read_rule_files(root: str) -> tuple[RuleFile, ...]:

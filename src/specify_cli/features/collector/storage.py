@@ -112,7 +112,7 @@ class StoredEvent(NamedTuple):
     phase: str
     received_at: str
     event: dict[str, object]
-    client: str = ""
+    client: str
 
 
 class Conflict(NamedTuple):
@@ -181,8 +181,8 @@ class RecordPiece(NamedTuple):
     invocation_id: str
     body: str
     report: RecordReport
-    kind: str = LIVE
-    objects: tuple[str, ...] = ()
+    kind: str
+    objects: tuple[str, ...]
 
 
 class Order(NamedTuple):

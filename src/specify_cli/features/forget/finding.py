@@ -61,8 +61,8 @@ class RecordPlan(NamedTuple):
     copies: tuple[Copy, ...]
     lines: Mapping[str, tuple[int, tuple[str, ...]]]
     objects: tuple[str, ...]
-    tails: tuple[str, ...] = ()
-    annexes: tuple[Copy, ...] = ()
+    tails: tuple[str, ...]
+    annexes: tuple[Copy, ...]
 
     @property
     def values(self) -> int:

@@ -87,7 +87,7 @@ class Range(NamedTuple):
     last: int
     invocation_id: str | None
     uri: str | None
-    several: tuple[str, ...] = ()
+    several: tuple[str, ...]
 
 
 class Explanation(NamedTuple):

@@ -39,7 +39,7 @@ class ReportedEvent(NamedTuple):
     at: int
     event: HookEvent
     place: int
-    is_dated: bool = True
+    is_dated: bool
 
     @property
     def kind(self) -> str:

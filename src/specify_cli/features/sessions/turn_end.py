@@ -39,8 +39,8 @@ _NEWEST = 50
 class _Position(NamedTuple):
     """Where a transcript was left at the last turns, and how long those of subagents were."""
 
-    ends: tuple[int, ...] = ()
-    subagents: Mapping[str, int] = {}
+    ends: tuple[int, ...]
+    subagents: Mapping[str, int]
 
 
 def merge_turn(project: Project, cache: ParseCache, over: TurnOver) -> None:

@@ -14,7 +14,6 @@ import tarfile
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from functools import cached_property
-from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from charter.inputs import load_inputs
@@ -105,8 +104,8 @@ class OutgoingRecord(NamedTuple):
     annexes: dict[str, bytes]
     named: tuple[NamedObject, ...]
     row: Row
-    made: frozenset[str] = frozenset()
-    sealed: Mapping[str, bytes] = MappingProxyType({})
+    made: frozenset[str]
+    sealed: Mapping[str, bytes]
 
 
 def export(

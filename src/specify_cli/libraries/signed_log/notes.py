@@ -126,7 +126,7 @@ class Proof(NamedTuple):
     number: int
     path: tuple[bytes, ...]
     checkpoint: Checkpoint
-    extra: bytes = b""
+    extra: bytes
 
     def __str__(self) -> str:
         extra = [f"extra {encode(self.extra)}"] if self.extra else []

@@ -56,7 +56,7 @@ class Prices(NamedTuple):
     """
 
     date: str
-    models: tuple[Price, ...] = ()
+    models: tuple[Price, ...]
 
     def find(self, model: str) -> Price | None:
         """Return the price of a model; the longest beginning of its name counts.

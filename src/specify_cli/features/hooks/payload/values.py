@@ -96,9 +96,9 @@ class TurnOver(NamedTuple):
     transcript: str | None
     cwd: str
     home: str | None
-    is_closing: bool = False
-    tells_turn: bool = False
-    is_over: bool = False  # whether the session is over
+    is_closing: bool
+    tells_turn: bool
+    is_over: bool  # whether the session is over
 
 
 class HookInput(NamedTuple):

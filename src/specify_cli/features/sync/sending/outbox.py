@@ -148,7 +148,7 @@ class Counts(NamedTuple):
     held: int
     excluded: dict[str, int]
     oldest_pending: str | None
-    records: int | None = None
+    records: int | None
 
 
 def look_at(root: str, place: Place) -> RecordSummary:
