@@ -208,8 +208,7 @@ def _read_sections(
         return
     for section in parse_charter_markdown(text).sections:
         name = f"{section.id}@{pack}"
-        bound = _bind(section, section.uri in binding)
-        yield bound._replace(
+        yield _bind(section, section.uri in binding)._replace(
             uri=f"charter://section/{name}",
             id=name,
             title=f"{section.title} ({pack})",

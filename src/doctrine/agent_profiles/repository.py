@@ -9,7 +9,7 @@ still there.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from doctrine.agent_profiles.profile import AgentProfile, ProfileError, parse_profile
 from doctrine.load import ParseCache, Problem, SourceFile, read_folder, shipped_bundle
@@ -50,7 +50,8 @@ class AgentProfileRepository:
         """
         self._profiles: dict[str, AgentProfile] = {}
         self._problems: list[Problem] = []
-        self._sources: dict[str, bytes] = {}
+        # The bytes of each project profile in use, by their digest.
+        self.sources: dict[str, bytes] = {}
         self._files: list[SourceFile] = []
         cache = cache or ParseCache(None)
         if shipped_dir is None:
@@ -68,7 +69,7 @@ class AgentProfileRepository:
             self._take_folder(*_split(folder, root), "project", cache)
         self._profiles = dict(sorted(self._profiles.items()))
         in_use = {profile.digest for profile in self._profiles.values()}
-        self._sources = {digest: data for digest, data in self._sources.items() if digest in in_use}
+        self.sources = {digest: data for digest, data in self.sources.items() if digest in in_use}
 
     def all(self) -> tuple[AgentProfile, ...]:
         """Return every profile, sorted by id; sentinels included."""
@@ -85,11 +86,6 @@ class AgentProfileRepository:
     def problems(self) -> tuple[Problem, ...]:
         """Return the files that could not be used."""
         return tuple(self._problems)
-
-    @property
-    def sources(self) -> Mapping[str, bytes]:
-        """Return the bytes of each project profile in use, by their digest."""
-        return self._sources
 
     @property
     def files(self) -> tuple[SourceFile, ...]:
@@ -141,7 +137,7 @@ class AgentProfileRepository:
                 continue
             self._profiles[profile.profile_id] = profile
             if origin != "shipped":
-                self._sources[file.digest] = file.data
+                self.sources[file.digest] = file.data
 
 
 def _list_folders(

@@ -43,8 +43,7 @@ def find_meant(argv: list[str]) -> tuple[list[str], list[str] | None]:
     names = [word for word in argv if not word.startswith("-")]
     guessed, meant = _list_meant(names)
     for command, count in meant:
-        rest = _leave_out(argv, names[:count])
-        words = [*command.path, *_correct_rest(command, rest)]
+        words = [*command.path, *_correct_rest(command, _leave_out(argv, names[:count]))]
         if parse_plain(words):
             return guessed, words
         if names[:count] == [*command.path]:

@@ -487,7 +487,6 @@ def _bind(routed: Routed, caller: Caller, invocation_id: str) -> None:
         return
     try:
         agent = session.get("agent_id")
-        profile_id = routed.decision.profile_id
         bind(
             project.root,
             session["harness"],
@@ -495,7 +494,7 @@ def _bind(routed: Routed, caller: Caller, invocation_id: str) -> None:
             agent,
             invocation_id,
             "environment",
-            profile_id,
+            routed.decision.profile_id,
         )
     except (OSError, InvocationError):
         return  # derived: the record says the same

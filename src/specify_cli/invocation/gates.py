@@ -212,8 +212,7 @@ def at_most(inputs: Mapping[str, int]) -> Verdict:
 def paths_within(inputs: Mapping[str, list[str]]) -> Verdict:
     """Return every one of `paths` lies in one of the folders `allowed`, given as relative names."""
     for path in inputs["paths"]:
-        parts = path.split("/")
-        if ".." in parts or not any(
+        if ".." in path.split("/") or not any(
             path == top or path.startswith(top.rstrip("/") + "/") for top in inputs["allowed"]
         ):
             return Verdict("fail", "path_outside")

@@ -299,9 +299,6 @@ def parse_config(document: object, data: bytes | None) -> Config:
     )
     retention = _read_retention(top.get("retention"))
     is_sealed = _read_sealed(top.get("capture"))
-    stated = Protections(
-        str(trail), capture, own, allow, str(no_trail), endpoints, retention, is_sealed
-    )
     return Config(
         uuid,
         _name_trail(str(trail), is_sealed),
@@ -311,7 +308,9 @@ def parse_config(document: object, data: bytes | None) -> Config:
         None,
         rules,
         capture,
-        stated,
+        Protections(
+            str(trail), capture, own, allow, str(no_trail), endpoints, retention, is_sealed
+        ),
         str(no_trail),
         (),
         endpoints,

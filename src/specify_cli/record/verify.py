@@ -204,7 +204,6 @@ class _Walk(Contents):
             self.add_finding("ANCHOR_MISMATCH", None, self.offset, f"no line has the seal {anchor}")
         status = "open" if self.closed_at is None else "closed"
         seal = self.tip.seal if self.sealed and self.tip.seq >= 0 else None
-        ordered = sorted(self.findings, key=lambda item: item.offset)
         return RecordReport(
             self.file,
             self.invocation_id,
@@ -212,7 +211,7 @@ class _Walk(Contents):
             status,
             self.count,
             seal,
-            tuple(ordered),
+            tuple(sorted(self.findings, key=lambda item: item.offset)),
             tuple(self.objects),
             self.trail._replace(lone_calls=max(0, self.lone_calls)),
             tuple(self.erased),

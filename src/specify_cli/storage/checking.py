@@ -195,15 +195,14 @@ def differing_copies(root: str, place: Place) -> Iterator[str]:
     changes after that, so each difference means that somebody edited one of the two.
     """
     store = FileRecordStore(root)
-    folders = [
-        layout.RECORDS,
-        layout.trail_folder(place.invocation_id),
-        layout.IMPORTED,
-        layout.OLDER_RECORDS,
-    ]
     twins = [
         place._replace(folder=folder)
-        for folder in folders
+        for folder in [
+            layout.RECORDS,
+            layout.trail_folder(place.invocation_id),
+            layout.IMPORTED,
+            layout.OLDER_RECORDS,
+        ]
         if os.path.lexists(f"{root}/{folder}/{place.name}")
     ]
     try:

@@ -205,10 +205,9 @@ def _load_profile(
 def _load_shipped(data: bytes) -> Mapping[str, AgentProfile]:
     """Return {digest: profile} of a bundle; the result is cached, because many records share a
     bundle."""
-    files = parse_bundle(data).files.items()
     return {
         file.sha256: parse_profile(file.document, digest=file.sha256, origin="shipped")
-        for name, file in files
+        for name, file in parse_bundle(data).files.items()
         if name.startswith(SHIPPED_PREFIX)
     }
 

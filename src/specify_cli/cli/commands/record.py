@@ -47,10 +47,9 @@ def record(values: Values) -> int:
             else str(payload_text).encode("utf-8", "surrogateescape")
         )
         events = [(str(event), _parse_object(text, "--json-payload"))]
-    opened = ProfileInvocationExecutor(
+    batch = ProfileInvocationExecutor(
         shell.here(), home=shell.home(), describe_off=shell.describe_off
-    )
-    batch = opened.record(
+    ).record(
         str(values["invocation_id"]), events, dry_run=bool(values["dry_run"]), caller=shell.caller()
     )
     write_batch(batch, as_json=bool(values["json"]), dry_run=bool(values["dry_run"]))
@@ -60,10 +59,9 @@ def record(values: Values) -> int:
 def commit(values: Values) -> int:
     """Write a checkpoint. Return 0; raises as `ProfileInvocationExecutor.commit` does."""
     label = values["label"]
-    opened = ProfileInvocationExecutor(
+    batch = ProfileInvocationExecutor(
         shell.here(), home=shell.home(), describe_off=shell.describe_off
-    )
-    batch = opened.commit(
+    ).commit(
         str(values["invocation_id"]),
         None if label is None else str(label),
         force=bool(values["force"]),

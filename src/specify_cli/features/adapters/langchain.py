@@ -80,12 +80,11 @@ class RecordCallbacks(BaseCallbackHandler):
     ) -> None:
         """Keep the texts a model is asked with."""
         asked, metadata = given.get("invocation_params") or {}, given.get("metadata") or {}
-        program = ((serialized or {}).get("id") or [None])[-1]
         names = (
             asked.get("model"),
             asked.get("model_name"),
             metadata.get("ls_model_name"),
-            program,
+            ((serialized or {}).get("id") or [None])[-1],
         )
         model = next((name for name in names if isinstance(name, str) and name), "unknown")
         prompt = prompts[0] if len(prompts) == 1 else prompts

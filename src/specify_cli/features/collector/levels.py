@@ -183,9 +183,8 @@ def _describe_seen(seen: WitnessState, origin: str) -> Json:
     """Return how far a witness has cosigned a log, under which name, and how often the log
     contradicted that."""
     own = seen.narrow(frozenset({origin}))
-    size = max((one.size for one in own.cosigned), default=0)
     return {
-        "witnessed": size,
+        "witnessed": max((one.size for one in own.cosigned), default=0),
         "witness": seen.witness if own.cosigned else None,
         "forks": len(own.forked) // 2,
     }

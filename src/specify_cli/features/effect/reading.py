@@ -66,13 +66,12 @@ def read_use(
     hits = () if "opened_by" in started else _list_hits(lines)  # nobody was given them
     earlier = read_printed_before(started.get("printed")) or ()
     opened = _URI.findall("\n".join(calls))
-    rules = tuple(
-        RuleUse(uri, how, 0 if uri in earlier else tokens.get(uri, 0), uri in opened)
-        for uri, how in hits
-    )
     return Use(
         invocation_id,
-        rules,
+        tuple(
+            RuleUse(uri, how, 0 if uri in earlier else tokens.get(uri, 0), uri in opened)
+            for uri, how in hits
+        ),
         say(completed.get("outcome") or "open"),
         judge_tests(lines, read_commands(started, get)).state,
         _is_unanswered(lines),

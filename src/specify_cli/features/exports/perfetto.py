@@ -50,12 +50,11 @@ def _make_events(run: Run, pid: int) -> Iterator[Json]:
     yield _name("process_name", pid, 0, " · ".join(say(part) for part in titles if part))
     # The run itself is the outermost slice of its own row; where it is the only one, the first
     # entries lie in it.
-    request = say(run.started.get("request_text") or "a record without its request")
     yield {
         **_at(pid, 0, run.begin),
         "ph": "X",
         "dur": (run.ended - run.begin) / 1000,
-        "name": request[:200],
+        "name": say(run.started.get("request_text") or "a record without its request")[:200],
         "cat": "run",
         "args": _tell(run.started) | _tell(run.completed),
     }
@@ -138,8 +137,7 @@ def _name(kind: str, pid: int, row: int, title: str) -> Json:
 
 def _describe(span: Span) -> dict[str, str]:
     entry = span.entry
-    members = _tell({**entry.fields, **entry.end_fields})
-    return members | {
+    return _tell({**entry.fields, **entry.end_fields}) | {
         "line": str(entry.seq),
         **({"ended": say(entry.status)} if entry.status else {}),
     }

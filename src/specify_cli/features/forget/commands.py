@@ -188,18 +188,17 @@ def show_and_erase(
 
 def _describe_plan(plan: finding.Plan) -> dict[str, object]:
     """Return what is printed of a plan that is not carried out."""
-    rows = [
-        {
-            "invocation_id": one.invocation_id,
-            "values": one.values,
-            "objects": list(one.objects),
-            "files": [f"{copy.root}/{copy.place.path}" for copy in one.copies],
-        }
-        for one in plan.records
-    ]
     return {
         "done": False,
-        "records": rows,
+        "records": [
+            {
+                "invocation_id": one.invocation_id,
+                "values": one.values,
+                "objects": list(one.objects),
+                "files": [f"{copy.root}/{copy.place.path}" for copy in one.copies],
+            }
+            for one in plan.records
+        ],
         "objects": list(plan.objects),
         "files": list(plan.files),
         "held": list(plan.held),

@@ -156,11 +156,10 @@ def _compose(
     content = {"event": "erased", "lines": rows, "objects": sorted(named & set(plan.objects))}
     # It stands behind the annexes, of which it may erase something, whatever their clock said.
     annexes = [open_line(one.removesuffix(b"\n")).fields or {} for one in said.values()]
-    line = compose_order(first.place, data, content, order, now, [*orders, *annexes])
     return {
         "invocation_id": plan.invocation_id,
         "annex": new_ulid(now, os.urandom(10)),
-        "line": line.decode(),
+        "line": compose_order(first.place, data, content, order, now, [*orders, *annexes]).decode(),
         "paths": [[copy.root, *copy.place] for copy in (*plan.copies, *plan.annexes)],
         "lines": {seal: [list(members), salts[seal]] for seal, (_, members) in plan.lines.items()},
         "tails": list(plan.tails),

@@ -116,10 +116,9 @@ def append_directly(at: Site, call: HookInput) -> bool:
 
             named = tell_apart(locked.read(0), items, trace_id)
         known = find_known(locked.holds, locked.read, named, keys, change)
-        new = zip(named, keys, known.events, strict=True)
         bodies = [
             item.body if key is None else {**item.body, "dedupe": key}
-            for item, key, there in new
+            for item, key, there in zip(named, keys, known.events, strict=True)
             if not there
         ]
         bodies += known.conflicts

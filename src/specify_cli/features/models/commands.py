@@ -46,9 +46,8 @@ def ask_other(values: Values) -> int:
         headers = {"Authorization": f"Bearer {key}", "x-api-key": key}
     if find_dialect(endpoint) == MESSAGES:
         headers["anthropic-version"] = "2023-06-01"
-    project = shell.read_project()
     replayed = ask_other_model(
-        project,
+        shell.read_project(),
         str(values["invocation_id"]),
         str(values["ab"]),
         endpoint,

@@ -282,7 +282,7 @@ def _describe(
     """Return what taking these files would do, once they are signed as asked."""
     content = read_content(fetched.files, fetched.passed_over, fetched.source, shipped_bundle())
     pack = content.pack
-    change = PackChange(
+    return PackChange(
         pack.id,
         pack.version,
         pack.licence,
@@ -299,8 +299,7 @@ def _describe(
         0,
         (),
         False,
-    )
-    return change, content
+    ), content
 
 
 def _read_files(root: str, pack: Pack) -> dict[str, bytes]:

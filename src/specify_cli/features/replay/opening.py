@@ -135,7 +135,6 @@ def open_past(
         for item in missing.values()
     ]
     present = frozenset(item.digest for item in reached if item.code is None)
-    integrity = Integrity(report.tip, len(present), tuple(notes))
     return Opened(
         record,
         past,
@@ -144,7 +143,7 @@ def open_past(
         manifest,
         frozen,
         profile,
-        integrity,
+        Integrity(report.tip, len(present), tuple(notes)),
         present,
     )
 

@@ -151,12 +151,11 @@ def show_plan(values: Values) -> int:
 
 
 def _row_as_value(row: Row) -> dict[str, object]:
-    lines = {str(seq): dict(row.members[seq]) for seq in sorted(row.members)}
     return {
         "invocation_id": row.invocation_id,
         "started_at": rfc3339(row.begun),
         "due": dict(row.due),
-        "lines": lines,
+        "lines": {str(seq): dict(row.members[seq]) for seq in sorted(row.members)},
         "values": row.values,
         "bytes": row.bytes,
         "held": row.is_held,

@@ -25,10 +25,9 @@ from specify_cli.storage.queries import Listing
 def read_query(values: Values) -> Query:
     """Return what a command line looks for."""
     words = values.get("text")
-    inside = {name: shell.get_text(values, name) for name in ("path", "tool", "commit", "rule")}
     return Query(
         " ".join(map(str, words)) if isinstance(words, list) else "",
-        **inside,
+        **{name: shell.get_text(values, name) for name in ("path", "tool", "commit", "rule")},
         rows=read_filters(values),
     )
 

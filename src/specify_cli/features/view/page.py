@@ -106,9 +106,8 @@ def compose_page(project: Project, place: Place, *, proofs: bool) -> tuple[bytes
     own, later = [entry.fields for entry in record.entries], [json.loads(one) for one in annexes]
     lines_told = number_lines(own, later)
     commands = read_test_commands(project.root, record.started)
-    root = os.path.realpath(project.root)
     facts = {
-        "story": tell_story(lines_told, commands, root)._replace(
+        "story": tell_story(lines_told, commands, os.path.realpath(project.root))._replace(
             before=tell_above(project, record.started)
         ),
         "replay": _replay(project, place.invocation_id),

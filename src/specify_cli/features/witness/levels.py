@@ -357,10 +357,9 @@ class TrailWatch:
         newer = len(self._watch.unsigned)
         if not newer:
             return ""
-        signed = any(view.signed for view in self.views)
         since = (
             "newer than the last signed checkpoint"
-            if signed
+            if any(view.signed for view in self.views)
             else "in a log that no trusted key has signed"
         )
         return f" ({count(newer, 'record')} {since})"
@@ -436,10 +435,9 @@ class TrailWatch:
         for root in find_sibling_roots(self._project.root):
             if seals_held := missing & chain_seals(read_with_annexes(root, invocation_id) or b""):
                 missing -= seals_held
-                removed = {item.home for item in find_left_behind(self._project.root)}
                 places.append(
                     "is kept of a removed worktree: spec-kitty invocations reindex takes it in"
-                    if root in removed
+                    if root in {item.home for item in find_left_behind(self._project.root)}
                     else f"lies in the worktree {root}"
                 )
         commits = self._of_branches.get(invocation_id, ()) if missing else ()

@@ -239,9 +239,8 @@ class Logs:
                 if seen is not None:
                     witnessed = max(witnessed, checkpoint.size)
                     self.seen_at = max(self.seen_at, seen)
-        seen_of = min(witnessed, signed)
         return view._replace(
-            checkpoints=tuple(sound), signed=signed, witnessed=seen_of, memory=memory
+            checkpoints=tuple(sound), signed=signed, witnessed=min(witnessed, signed), memory=memory
         )
 
     def _find_witnesses(

@@ -128,7 +128,6 @@ def _describe_approval(item: Approval, decision: str) -> Statement:
     """Return an approval with what was signed, so that `ssh-keygen -Y verify` can judge it without
     the record."""
     fields = item.fields
-    members = {key: fields[key] for key in ("expires_at", "signature")}
     return _make_entry(
         "approval",
         item,
@@ -137,7 +136,7 @@ def _describe_approval(item: Approval, decision: str) -> Statement:
         approver={"id": fields["approver"], "kind": "human"},
         identity_source="x-ssh-signature",
         statement=make_statement(fields),
-        **members,
+        **{key: fields[key] for key in ("expires_at", "signature")},
     )
 
 

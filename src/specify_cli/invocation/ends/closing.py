@@ -58,11 +58,10 @@ class Completion(NamedTuple):
 
     def as_value(self) -> dict[str, object]:
         """Return the JSON shape `docs/schemas/completion.json`."""
-        note = [{**remark._asdict(), "seqs": list(remark.seqs)} for remark in self.note]
         return {
             **self._asdict(),
             "artifacts": list(self.artifacts),
-            "note": note,
+            "note": [{**remark._asdict(), "seqs": list(remark.seqs)} for remark in self.note],
             "warnings": list(self.warnings),
         }
 

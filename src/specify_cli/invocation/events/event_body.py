@@ -314,10 +314,9 @@ def change_gap(started: Fields, settings: Settings) -> dict[str, object] | None:
     if not changed:
         return None
     now = "\0".join((*map(repr, sorted(settings.capture.items())), settings.rules.digest))
-    key = hash_bytes(f"capture\0{now}".encode("utf-8", "replace"))[:32]
     return {
         **gap("capture_changed", ", ".join(changed), message="; ".join(described)),
-        "dedupe": key,
+        "dedupe": hash_bytes(f"capture\0{now}".encode("utf-8", "replace"))[:32],
     }
 
 

@@ -268,9 +268,8 @@ class Leaving:
             for seq, reason in stand_ins(data.read):
                 withheld.add(seq, "withheld", reason)
         path, name_ids = f"{layout.IMPORTED}/{place.name}", layout.parse_record_name(place.name)
-        lines = whole_lines(data.read)
         report = verify_record(
-            lines, file=path, name_ids=name_ids, withheld=True, list_withheld=False
+            whole_lines(data.read), file=path, name_ids=name_ids, withheld=True, list_withheld=False
         )
         # What leaves has to verify where it arrives, whatever was removed from it. What was erased
         # is known by its annexes, and the record was checked with them.

@@ -174,7 +174,6 @@ class _Chapter:
         if not entry:
             at = parts[0].at if parts else None
             return StoryPart(self.kind, self.title, self.text, at=at, parts=parts)
-        limits = dict.fromkeys(list_limits(entry.fields) + list_limits(entry.end_fields))
         return StoryPart(
             self.kind,
             self.title,
@@ -182,7 +181,7 @@ class _Chapter:
             outcome=read_outcome(entry),
             at=entry.at,
             duration_ms=entry.duration_ms,
-            limits=tuple(limits),
+            limits=tuple(dict.fromkeys(list_limits(entry.fields) + list_limits(entry.end_fields))),
             seqs=tuple(dict.fromkeys((entry.seq, entry.end_seq))),
             parts=parts,
         )

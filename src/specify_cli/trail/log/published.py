@@ -60,10 +60,9 @@ def list_segments(root: str, name: str) -> list[tuple[str, int, int]]:
 
     `root` is the project's folder. A file whose range is empty is no piece.
     """
-    names = list_names(f"{root}/{layout.TRAIL_LOG}/{name}")
     segments = [
         (match[0], int(match[1]), int(match[2]))
-        for file in names
+        for file in list_names(f"{root}/{layout.TRAIL_LOG}/{name}")
         if (match := _SEGMENT.fullmatch(file))
     ]
     return sorted((item for item in segments if item[1] < item[2]), key=lambda item: item[1:])

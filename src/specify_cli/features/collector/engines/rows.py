@@ -67,8 +67,7 @@ def read_phases(
         values,
     ):
         check_text(digest, body, invocation_id)
-        place = ListPosition(invocation_id, project)
-        phases.setdefault(place, []).append(
+        phases.setdefault(ListPosition(invocation_id, project), []).append(
             StoredEvent(phase, received_at, json.loads(body), client)
         )
     return phases

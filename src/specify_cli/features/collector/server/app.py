@@ -244,8 +244,7 @@ def _show_invocation(setting: Setting, request: Request) -> Response:
 def _find_one(setting: Setting, request: Request) -> tuple[ListPosition, list[StoredEvent]]:
     """Return the invocation a path names. Raises Refused for none, and for several without
     `?project=`."""
-    known = {"project": PARAMETERS["project"]}
-    read = read_parameters(request.query_params.multi_items(), known)
+    read = read_parameters(request.query_params.multi_items(), {"project": PARAMETERS["project"]})
     projects = request.state.token.narrow(read.get("project"))
     invocation_id = request.path_params["invocation_id"]
     by_project = setting.storage.phases(invocation_id, projects)

@@ -29,12 +29,11 @@ class Metrics:
             ["method", "route", "status"],
             registry=self._registry,
         )
-        waiting = Gauge(
+        Gauge(
             "spec_kitty_collector_waiting",
             "Requests whose body waits to be read or stored.",
             registry=self._registry,
-        )
-        waiting.set_function(count_waiting)
+        ).set_function(count_waiting)
 
     def count_event(self, result: str, times: int = 1) -> None:
         """Count one event, or several with the same result."""

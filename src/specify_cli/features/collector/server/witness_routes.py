@@ -68,12 +68,11 @@ def list_logs(setting: Setting, request: Request) -> Response:
     witness, token = _require_witness(setting), request.state.token
     owner = None if token.projects is None else token.name
     states = witness.list_states(owner)
-    forks = witness.list_forks(owner)
     return answer_json(
         {
             "items": [
                 {"origin": one.origin, "size": one.size, "root": one.root.hex()} for one in states
             ],
-            "forks": forks,
+            "forks": witness.list_forks(owner),
         }
     )

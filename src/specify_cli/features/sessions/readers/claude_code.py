@@ -76,11 +76,10 @@ class ClaudeReader(SessionReader):
                 if part.get("type") == "tool_use":
                     self.begin_call(str(part["id"]), str(part["name"]), part.get("input"))
             if line.get("isApiErrorMessage") is True:
-                words = "\n".join(str(part.get("text")) for part in parts)
                 self.add_event(
                     "StopFailure",
                     error=str(line.get("error") or "api_error"),
-                    last_assistant_message=words,
+                    last_assistant_message="\n".join(str(part.get("text")) for part in parts),
                 )
         elif line.get("type") == "user" and line.get("isMeta") is not True:
             results = [part for part in parts if part.get("type") == "tool_result"]

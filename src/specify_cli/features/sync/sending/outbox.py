@@ -421,11 +421,10 @@ class Outbox:
         due = None
         if records:
             where = _WHOLE_PENDING if whole else _RECORD_PENDING
-            annexed = json.dumps(sorted(self._list_annexed()))
             [(due,)] = self._run(
                 f"SELECT count(*) FROM record WHERE ({where}) OR body IS NOT NULL AND "
                 "invocation_id IN (SELECT value FROM json_each(?))",
-                (annexed,),
+                (json.dumps(sorted(self._list_annexed())),),
             )
         return Counts(
             int(pending), int(delivered), int(refused), int(waiting), excluded, since, due

@@ -351,13 +351,12 @@ class _Push:
             answer: _Result = state.outcome.result()
             return answer
 
-        retrying = Retrying(
+        return Retrying(
             retry=retry_if_result(is_later),
             stop=stop_after_attempt(self.terms.tries) | stop_before_delay(self._measure_rest()),
             wait=lambda state: max(REQUEST_PAUSE(state), tell_pause(read_answer(state)) or 0.0),
             retry_error_callback=read_answer,
-        )
-        return retrying(try_once)
+        )(try_once)
 
     def _note_refused(self, name: str, what: str, status: int, why: str) -> None:
         self._write_refusal(name, what, None, Problem(status, f"the {what} was refused", why))

@@ -135,15 +135,14 @@ def _read_problem(value: Mapping[str, object], status: int | None, token: str) -
         return mask_answer(found, token) if isinstance(found, str) else ""
 
     own = value.get("status")
-    errors = tuple(
-        (text(item.get("pointer")), text(item.get("detail")))
-        for item in list_objects(value.get("errors"))[:20]
-    )
     return Problem(
         own if type(own) is int else status,
         text(value.get("title")),
         text(value.get("detail")),
-        errors,
+        tuple(
+            (text(item.get("pointer")), text(item.get("detail")))
+            for item in list_objects(value.get("errors"))[:20]
+        ),
     )
 
 
