@@ -441,7 +441,8 @@ class Recorder:
                 line = AppendedLine(
                     locked.tip.seq + 1 + len(lines), {**body, "at": now, **self._by}
                 )
-                self._apply({**line.body, "seq": line.seq})
+                if self._fold:
+                    self._fold.apply({**line.body, "seq": line.seq})
                 lines.append(line)
             duplicates = sum(state.events)
             return [line.body for line in lines]
@@ -630,11 +631,6 @@ class Recorder:
                 self._fold.apply(line.fields)
             end = at + len(raw) + 1
         self._offset = begin + end
-
-    def _apply(self, fields: Fields) -> None:
-        """Apply a line that is about to be written to the state, if the state is followed."""
-        if self._fold:
-            self._fold.apply(fields)
 
     def _read_first_line(self) -> Fields:
         """Return the fields of `started`. Raises StoredDataError where the record cannot be

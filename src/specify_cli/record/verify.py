@@ -163,7 +163,13 @@ class _Walk(Contents):
             self.inside_overlong = not raw.endswith(b"\n")
             return
         if not raw.endswith(b"\n"):
-            self._check_tail(raw, offset)
+            # The finding says whether the next writer adopts or skips what is after the last LF.
+            line = open_line(raw)
+            whole = tip_of(line) is not None and (line.fields or {}).get("prev") == self.tip.seal
+            torn = f"{len(raw)} bytes of an unfinished line"
+            what = "a whole line without its LF" if whole else torn
+            self._flush()
+            self.add_finding("TORN_TAIL", self.tip.seq + 1 if self.sealed else None, offset, what)
             return
         self.count += 1
         line = open_line(raw[:-1], self.codec)
@@ -265,15 +271,6 @@ class _Walk(Contents):
             return False
         named_as_ours = self.name_ids is not None and self.name_ids[0] is not None
         return not named_as_ours and not _SEALED_KEYS & line.fields.keys()
-
-    def _check_tail(self, raw: bytes, offset: int) -> None:
-        """Report the bytes after the last LF. The finding says whether the next writer adopts or
-        skips them."""
-        line = open_line(raw)
-        whole = tip_of(line) is not None and (line.fields or {}).get("prev") == self.tip.seal
-        what = "a whole line without its LF" if whole else f"{len(raw)} bytes of an unfinished line"
-        self._flush()
-        self.add_finding("TORN_TAIL", self.tip.seq + 1 if self.sealed else None, offset, what)
 
     def _check_seal(self, line: Line, raw: bytes, offset: int) -> None:
         """Judge a sealed record's line by its seal: whole, a stand-in, or a suspect.

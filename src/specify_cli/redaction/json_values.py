@@ -58,11 +58,6 @@ _MAX_DIGITS = 4300
 _INFINITY = float("inf")
 
 
-def _judge_name(name: str) -> str:
-    """Return what a name promises, whatever letters it is written in."""
-    return kind_of_name(name if name.isascii() else view_of(name).text)
-
-
 class ForeignError(ValueError):
     """A text is no JSON, or a value has no JSON form; the message names the place.
 
@@ -419,8 +414,9 @@ class _Writer:
         items = []
         comma = ""
         for name in ordered:
-            child = value[names[name]]
-            kind = _judge_name(names[name])
+            spelled = names[name]
+            child = value[spelled]
+            kind = kind_of_name(spelled if spelled.isascii() else view_of(spelled).text)
             if kubernetes and name in ("data", "stringData") and isinstance(child, dict):
                 child = {
                     key: self._mask_leaf(one, "password") if isinstance(one, str) else one

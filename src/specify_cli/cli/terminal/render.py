@@ -90,7 +90,9 @@ def ledger(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int)
     """
     from rich.cells import cell_len, set_cell_size  # `show` and others have no columns
 
-    used = _choose_columns(columns, rows, width)
+    used = [place for place in range(len(columns)) if any(row[place] for row in rows)]
+    while len(used) > 2 and _add_gaps(columns[place].least for place in used) > width:
+        del used[-2]
     table = [[columns[place].heading for place in used]]
     table += [[one_line(row[place]) for place in used] for row in rows]
     widest = [max(map(cell_len, cells)) for cells in zip(*table, strict=True)]
@@ -102,17 +104,6 @@ def ledger(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int)
         return set_cell_size(cell, size - 1) + "…"
 
     return [[cut(cell, size) for cell, size in zip(row, widths, strict=True)] for row in table]
-
-
-def _choose_columns(
-    columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int
-) -> list[int]:
-    """Return the places of the columns in which something stands, as many as have room for their
-    least; the first and the last always have."""
-    used = [place for place in range(len(columns)) if any(row[place] for row in rows)]
-    while len(used) > 2 and _add_gaps(columns[place].least for place in used) > width:
-        del used[-2]
-    return used
 
 
 def _add_gaps(widths: Iterable[int]) -> int:

@@ -111,7 +111,12 @@ class RecordAgent(AbstractCapability[Any]):
             if told is None:
                 raise
             raise told(str(error)) from error
-        return _read_given(tool_call.result)
+        # What a tool gave is returned as the framework had it, and raised what it left its call by.
+        given = as_object(tool_call.result)
+        if given.get("raised") in _DEFERRALS:
+            raise _DEFERRALS[given["raised"]](**given["with"])
+        kind = given.get("kind") == "tool-return"
+        return _GIVEN[kind].validate_json(json.dumps(tool_call.result))
 
 
 def _dump_given(value: Any) -> Any:
@@ -119,14 +124,6 @@ def _dump_given(value: Any) -> Any:
         return _TO_JSON.dump_python(value, mode="json")
     except ValueError:  # the framework cannot say it either
         return value
-
-
-def _read_given(value: Any) -> Any:
-    """Return what a tool gave, as the framework had it. Raises what the tool left its call by."""
-    named = as_object(value)
-    if named.get("raised") in _DEFERRALS:
-        raise _DEFERRALS[named["raised"]](**named["with"])
-    return _GIVEN[named.get("kind") == "tool-return"].validate_json(json.dumps(value))
 
 
 def _count_tokens(answer: Any) -> dict[str, int]:

@@ -273,7 +273,10 @@ def _rewrite(record: Journal) -> None:
                 durable.lock(fd, copy.place.path)
                 twin = done.get((state.st_dev, state.st_ino))
                 if twin:
-                    _link_again(twin, folder, copy.place.name)
+                    temp, path = f".tmp-{os.urandom(8).hex()}", f"{twin.root}/{twin.place.path}"
+                    os.link(path, temp, dst_dir_fd=folder, follow_symlinks=False)
+                    os.rename(temp, copy.place.name, src_dir_fd=folder, dst_dir_fd=folder)
+                    os.fsync(folder)
                     continue
                 data = durable.read_all(fd)
                 changed = _erase_all(data, lines, salts)
@@ -285,13 +288,6 @@ def _rewrite(record: Journal) -> None:
                     done[state.st_dev, state.st_ino] = copy
             finally:
                 os.close(fd)
-
-
-def _link_again(twin: Copy, folder: int, name: str) -> None:
-    temp = f".tmp-{os.urandom(8).hex()}"
-    os.link(f"{twin.root}/{twin.place.path}", temp, dst_dir_fd=folder, follow_symlinks=False)
-    os.rename(temp, name, src_dir_fd=folder, dst_dir_fd=folder)
-    os.fsync(folder)
 
 
 def _remove_objects(project: Project, journal: Journal) -> None:

@@ -13,13 +13,6 @@ from specify_cli.features.sync.sending.transport import Headers, failed, post_js
 _TRACES = "/v1/traces"
 
 
-def read_endpoint(text: str) -> str:
-    """Return where traces go: an address without a path gets OTLP's own. Raises CallerError
-    ENDPOINT_INVALID."""
-    url = checked_endpoint(text, "name one: --endpoint https://collector.example.org/v1/traces")
-    return url.rstrip("/") + _TRACES if urlsplit(url).path in ("", "/") else url
-
-
 def read_headers(text: str) -> dict[str, str]:
     """Return the headers of OTEL_EXPORTER_OTLP_HEADERS: `name=value` with commas between, values
     URL-encoded.
@@ -66,6 +59,8 @@ def send(endpoint: str, headers: str, body: bytes) -> str:
 
     Raises CallerError ENDPOINT_INVALID, INVALID_VALUE; EnvironmentFault DELIVERY_FAILED.
     """
-    url = read_endpoint(endpoint)
+    url = checked_endpoint(endpoint, "name one: --endpoint https://collector.example.org/v1/traces")
+    if urlsplit(url).path in ("", "/"):  # an address without a path gets OTLP's own
+        url = url.rstrip("/") + _TRACES
     send_otlp(url, read_headers(headers), body)
     return url

@@ -325,23 +325,22 @@ class Completeness:
             if self._only in (None, line.invocation_id):
                 self._fixed.setdefault(line.invocation_id, []).append(bytes.fromhex(line.seal))
         else:
-            self._judge_order(cursor, line)
-            key = line.kind, line.invocation_id, line.seal
+            # A close that stands before the start of its record; one whose start another log
+            # holds is none.
+            name = line.invocation_id
+            if line.kind == "start":
+                cursor.begun.add(name)
+                if name in cursor.closed_first:
+                    what = (
+                        f"leaf {line.number} is the start of {name}, whose close stands before it"
+                    )
+                    self.findings.append(finding("LOG_ALTERED", cursor.view.file, what))
+            elif line.kind == "close" and name in cursor.begun:
+                cursor.begun.discard(name)
+            elif line.kind == "close":
+                cursor.closed_first.add(name)
+            key = line.kind, name, line.seal
             _meet(self._logged, self._owed, key, cursor.view.file)
-
-    def _judge_order(self, cursor: _Cursor, line: LogLine) -> None:
-        """Find a close that stands before the start of its record; one whose start another log
-        holds is none."""
-        key = line.invocation_id
-        if line.kind == "start":
-            cursor.begun.add(key)
-            if key in cursor.closed_first:
-                detail = f"leaf {line.number} is the start of {key}, whose close stands before it"
-                self.findings.append(finding("LOG_ALTERED", cursor.view.file, detail))
-        elif line.kind == "close" and key in cursor.begun:
-            cursor.begun.discard(key)
-        elif line.kind == "close":
-            cursor.closed_first.add(key)
 
     def _follow_links(self, report: RecordReport, record: str) -> None:
         ends = (report.trail.started, report.tip)

@@ -167,7 +167,14 @@ def check_asked(verb: str, caller: Caller, terms: Terms) -> None:
         raise bad_value("verb", tuple(tiers.MODE_OF_VERB), verb)
     if caller.actor.actor_type not in ACTOR_TYPES:
         raise bad_value("actor_type", ACTOR_TYPES, caller.actor.actor_type)
-    _check_limits(terms.limits)
+    for name, value in (terms.limits or {}).items():
+        if name not in LIMITS or type(value) is not int or not 0 <= value <= MAX_INTEGER:
+            raise CallerError(
+                "INVALID_VALUE",
+                f"limits: expected whole numbers under {', '.join(LIMITS)}, found {name}: "
+                f"{value!r}",
+                'for example limits={"steps": 20, "seconds": 600}',
+            )
     _check_names(terms)
 
 
@@ -271,18 +278,6 @@ def _picking_command(verb: str, profile_id: str, request: str) -> str:
     if verb == "ask":
         return f"spec-kitty ask {profile_id} {text}"
     return f"spec-kitty {verb} --profile {profile_id} {text}"
-
-
-def _check_limits(limits: Mapping[str, int] | None) -> None:
-    """Raise CallerError INVALID_VALUE for limits of another form."""
-    for name, value in (limits or {}).items():
-        if name not in LIMITS or type(value) is not int or not 0 <= value <= MAX_INTEGER:
-            raise CallerError(
-                "INVALID_VALUE",
-                f"limits: expected whole numbers under {', '.join(LIMITS)}, found {name}: "
-                f"{value!r}",
-                'for example limits={"steps": 20, "seconds": 600}',
-            )
 
 
 def _check_names(terms: Terms) -> None:

@@ -31,16 +31,13 @@ def show_difference(old: str, new: str) -> tuple[str, ...]:
         [at for at, line in enumerate(lines) if line.startswith(sign)] for sign in ("-", "+")
     )
     if len(went) == len(came) == 1:
-        lines[went[0]], lines[came[0]] = _show_one_line(lines[went[0]][1:], lines[came[0]][1:])
+        # One line that became another: each is cut to where they differ.
+        old, new = lines[went[0]][1:], lines[came[0]][1:]
+        is_long = max(len(old), len(new)) > _WIDTH
+        start = max(_count_common(old, new) - _AROUND, 0) if is_long else 0
+        lines[went[0]], lines[came[0]] = f"-{_cut(old, start)}", f"+{_cut(new, start)}"
     more = [f"… {len(lines) - _LINES} more lines"] if len(lines) > _LINES else []
     return (*(line[: _WIDTH + 3] for line in lines[:_LINES]), *more)
-
-
-def _show_one_line(old: str, new: str) -> tuple[str, str]:
-    """Return one line that became another, each cut to where they differ."""
-    is_long = max(len(old), len(new)) > _WIDTH
-    start = max(_count_common(old, new) - _AROUND, 0) if is_long else 0
-    return f"-{_cut(old, start)}", f"+{_cut(new, start)}"
 
 
 def _cut(text: str, start: int) -> str:

@@ -232,16 +232,10 @@ def _hash_range(read: Read, start: int, end: int) -> bytes:
     power of two."""
     count = end - start
     if count & (count - 1) == 0:
-        return _hash_subtree(read, count.bit_length() - 1, start // count)
+        level, inside = divmod(count.bit_length() - 1, _HEIGHT)
+        return _fold(read(level, start // count << inside, 1 << inside))
     middle = start + _split(count)
     return hash_children(_hash_range(read, start, middle), _hash_range(read, middle, end))
-
-
-def _hash_subtree(read: Read, height: int, index: int) -> bytes:
-    """Return the hash of the complete subtree of 2**height leaves that is the `index`-th of its
-    height."""
-    level, inside = divmod(height, _HEIGHT)
-    return _fold(read(level, index << inside, 1 << inside))
 
 
 def _fold(tile: bytes) -> bytes:

@@ -234,7 +234,11 @@ class Telling:
         if isinstance(claimed, str) and entry.fields.get("witness") == "transcript":
             entry = entry._replace(at=claimed)
         if entry.kind == "prompt" and entry.agent is None:
-            self._begin_prompt(entry)
+            # A subagent of an earlier prompt has a new chapter in this one's.
+            begun = _Chapter("prompt", "asked", entry)
+            begun.text = read_text(entry.fields.get("text"))
+            self._top.append(begun)
+            self._agents.clear()
             return
         chapter = self._find_chapter(entry)
         if entry.kind == "tool_call":
@@ -261,13 +265,6 @@ class Telling:
             chapter.add(make_act(entry, "model", entry.name, outcome, result))
         else:
             self._take_note(chapter, entry)
-
-    def _begin_prompt(self, entry: Entry) -> None:
-        """Begin the chapter of a prompt; a subagent of an earlier one has a new chapter in it."""
-        chapter = _Chapter("prompt", "asked", entry)
-        chapter.text = read_text(entry.fields.get("text"))
-        self._top.append(chapter)
-        self._agents.clear()
 
     def _find_chapter(self, entry: Entry) -> _Chapter:
         """Return the chapter of the step or subagent an entry is of; else the prompt's."""

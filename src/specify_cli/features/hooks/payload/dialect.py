@@ -134,7 +134,13 @@ class Dialect:
 
             return read_session_event(kind, payload, call)
         read_call: HookInput = read(payload, call)
-        return _add_denials(read_call)
+        # An approval after each refused call: a claim of the harness, which names nobody.
+        denials = [
+            HookEvent("approval", compose_approval(item.payload), item.phase, item.call_id)
+            for item in read_call.events
+            if item.event == "tool_result" and item.status == "denied"
+        ]
+        return read_call._replace(events=(*read_call.events, *denials)) if denials else read_call
 
     # --- what a harness may do in another way
 
@@ -341,14 +347,3 @@ class Dialect:
             printed=printed,
             started_invocation=printed[0] if len(printed) == 1 else None,
         )
-
-
-def _add_denials(call: HookInput) -> HookInput:
-    """Return a call with an approval after each refused one: a claim of the harness, which names
-    nobody."""
-    denials = [
-        HookEvent("approval", compose_approval(item.payload), item.phase, item.call_id)
-        for item in call.events
-        if item.event == "tool_result" and item.status == "denied"
-    ]
-    return call._replace(events=(*call.events, *denials)) if denials else call

@@ -177,7 +177,8 @@ def insert(
     members = values.items() if isinstance(values, Mapping) else [(None, one) for one in values]
     if not members:
         return text
-    own = _read_line_indent(text, container.start)
+    line = text[text.rfind("\n", 0, container.start) + 1 :].removeprefix(BOM)
+    own = line[: len(line) - len(line.lstrip(" \t"))]
     children = container.children
     last = children[-1].end if children else container.start + 1
     if style.one_line or (children and "\n" not in text[container.start : last]):
@@ -243,8 +244,3 @@ def _find_indent(text: str, at: int) -> str | None:
 def _find_line_end(text: str, at: int) -> int:
     """Return the place behind a line end that follows at once; else the same place."""
     return at + 2 if text.startswith("\r\n", at) else at + 1 if text.startswith("\n", at) else at
-
-
-def _read_line_indent(text: str, at: int) -> str:
-    line = text[text.rfind("\n", 0, at) + 1 :].removeprefix(BOM)
-    return line[: len(line) - len(line.lstrip(" \t"))]
