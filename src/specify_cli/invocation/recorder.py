@@ -438,9 +438,8 @@ class Recorder:
             for body in self._compose_bodies(state, named_items, all_gaps, dedupe, grounds):
                 # Each line is applied before the next is made: a checkpoint states the hash of the
                 # state before it.
-                line = AppendedLine(
-                    locked.tip.seq + 1 + len(lines), {**body, "at": now, **self._by}
-                )
+                seq = before.seq + 1 + len(lines)
+                line = AppendedLine(seq, {**body, "at": now, **self._by})
                 if self._fold:
                     self._fold.apply({**line.body, "seq": line.seq})
                 lines.append(line)

@@ -155,12 +155,8 @@ def _set_up(
     # 4. What tells agents when to ask.
     files: tuple[SkillFile, ...] = ()
     if agrees("skills", "Write skills that tell agents when to ask and when to close?"):
-        there = [
-            name
-            for name in BLOCK_FILES
-            if os.path.isfile(path := f"{root}/{name}") and not os.path.islink(path)
-        ]
-        there = there or [BLOCK_FILES[0]]
+        plain = [name for name in BLOCK_FILES if not os.path.islink(f"{root}/{name}")]
+        there = [name for name in plain if os.path.isfile(f"{root}/{name}")] or [BLOCK_FILES[0]]
         if not blocks and agrees(
             "block", f"Add a marked block about it to {' and '.join(there)}?", default=False
         ):
