@@ -64,7 +64,15 @@ class AgentProfileRepository:
         else:
             self._take_folder(*_split(shipped_dir, None), "shipped", cache)
         if root is not None:
-            self._take_packs(os.fspath(root), cache)
+            # The profiles of the project's packs; of two packs the first in `packs.lock` wins.
+            files, problems = read_packs(os.fspath(root), profiles=True)
+            # What is wrong with the lock itself is said where the rules of packs are read.
+            self._problems += [problem for problem in problems if problem.path != LOCK_PATH]
+            by_pack: dict[str, list[SourceFile]] = {}
+            for packed in files:
+                by_pack.setdefault(split_path(packed.path)[0], []).append(packed)
+            for pack, sources in reversed(by_pack.items()):
+                self._take_files(sources, f"pack {pack}", cache)
         for folder in _list_folders(project_dir):
             self._take_folder(*_split(folder, root), "project", cache)
         self._profiles = dict(sorted(self._profiles.items()))
@@ -92,17 +100,6 @@ class AgentProfileRepository:
         """Return the project's profile files as they were read, those that cannot be used among
         them."""
         return tuple(self._files)
-
-    def _take_packs(self, root: str, cache: ParseCache) -> None:
-        """Add the profiles of the project's packs; of two packs the first in `packs.lock` wins."""
-        files, problems = read_packs(root, profiles=True)
-        # What is wrong with the lock itself is said where the rules of packs are read.
-        self._problems += [problem for problem in problems if problem.path != LOCK_PATH]
-        by_pack: dict[str, list[SourceFile]] = {}
-        for file in files:
-            by_pack.setdefault(split_path(file.path)[0], []).append(file)
-        for pack, sources in reversed(by_pack.items()):
-            self._take_files(sources, f"pack {pack}", cache)
 
     def _take_folder(
         self, root: str, path: str, prefix: str, origin: str, cache: ParseCache

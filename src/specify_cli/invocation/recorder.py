@@ -65,7 +65,7 @@ from specify_cli.trail.fixing import fix_tip
 from specify_cli.trail.log.entries import write_annex
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from doctrine.load import ParseCache
     from specify_cli.invocation.events.grounds import Grounds
@@ -351,9 +351,18 @@ class Recorder:
             data += b"".join(dict(read_annex_files(self.project.root, self.invocation_id)).values())
         state = find_known(data.__contains__, lambda _: data, stored, keys, None)
         bodies = self._compose_bodies(state, stored, (*gaps, *state.conflicts), keys, None)
-        paths = self._write_annexes(bodies, tip)
+        # One annex file each, chained to the closed record's last line, which must be durable.
+        self._records.hold_durably(self.place)
+        now = read_clock(self._clock)
+        paths = []
+        for number, body in enumerate(bodies):
+            fields = {**body, "at": rfc3339(now), **self._by}
+            line, _ = chain(tip, self.invocation_id, [fields], self._entropy)
+            # The names of annexes sort in the order in which they were written.
+            name = new_ulid(now + number, self._entropy(10))
+            paths.append(write_annex(self.project, self._records, self.invocation_id, name, line))
         self._pending.clear()
-        return Batch(self.invocation_id, (), sum(state.events), True, paths, ())
+        return Batch(self.invocation_id, (), sum(state.events), True, tuple(paths), ())
 
     def close(self) -> None:
         """Close the record's file. If the trail is off, first append one line that counts the
@@ -574,22 +583,6 @@ class Recorder:
         from specify_cli.invocation.events.grounds import read_grounds  # loads what reads a charter
 
         return read_grounds(self.project, self.cache, self.objects)
-
-    def _write_annexes(self, bodies: Iterable[Body], tip: Tip) -> tuple[str, ...]:
-        """Write one annex file each, chained to the closed record's last line, which must be
-        durable. Return their paths."""
-        self._records.hold_durably(self.place)
-        now = read_clock(self._clock)
-        at = rfc3339(now)
-        paths = []
-        for number, body in enumerate(bodies):
-            line, _ = chain(
-                tip, self.invocation_id, [{**body, "at": at, **self._by}], self._entropy
-            )
-            # The names of annexes sort in the order in which they were written.
-            name = new_ulid(now + number, self._entropy(10))
-            paths.append(write_annex(self.project, self._records, self.invocation_id, name, line))
-        return tuple(paths)
 
     def _compose_link(self, event: str, payload: Fields) -> Composed:
         """Return the body of a link: the file's digest, or the commit's full id."""

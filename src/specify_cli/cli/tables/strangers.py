@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from specify_cli.cli.tables.assemble import Room
-    from specify_cli.room import Command, Feature, Param
+    from specify_cli.room import Feature, Param
 
 
 # Points whose functions are found by the name of what fills them.
@@ -185,7 +185,15 @@ def _load_room(point: EntryPoint) -> Room:
         raise ValueError(f"the room is named {feature.name!r}: expected {point.name!r}")
     if feature.direct:
         raise ValueError("`direct` is for rooms of spec-kitty alone")
-    _refuse_commands(feature.commands)
+    # A command that would answer for others, or that Typer would refuse.
+    for command in feature.commands:
+        words = [word for word in command.path if word and not word.startswith("-")]
+        if not words or len(words) < len(command.path):
+            raise ValueError(f"a command has the words {command.path!r}: expected words to type")
+        rest = [one.name for one in command.params if one.kind == "argument" and one.multiple]
+        if len(rest) > 1:
+            raise ValueError(f"{', '.join(rest)}: only one argument can take all words")
+        _refuse_params(command.params)
     _refuse_params([param for form in feature.forms for param in form.params])
     _refuse_forms(feature)
     _refuse_masks(feature)
@@ -219,18 +227,6 @@ def _refuse_types(value: Any) -> None:
                 raise TypeError(f"{type(value).__name__}.{name}: expected {stated}, found {one!r}")
             if of != "str":
                 _refuse_types(one)
-
-
-def _refuse_commands(commands: Sequence[Command]) -> None:
-    """Raise ValueError for a command that would answer for others, or that Typer would refuse."""
-    for command in commands:
-        words = [word for word in command.path if word and not word.startswith("-")]
-        if not words or len(words) < len(command.path):
-            raise ValueError(f"a command has the words {command.path!r}: expected words to type")
-        rest = [one.name for one in command.params if one.kind == "argument" and one.multiple]
-        if len(rest) > 1:
-            raise ValueError(f"{', '.join(rest)}: only one argument can take all words")
-        _refuse_params(command.params)
 
 
 def _refuse_params(params: Sequence[Param]) -> None:

@@ -206,7 +206,11 @@ def undo(root: str, *, dry_run: bool = False) -> Undone:
     if not dry_run and os.path.lexists(f"{root}/{layout.LOCAL}/{_NOTE}"):
         os.unlink(f"{root}/{layout.LOCAL}/{_NOTE}")
     if not dry_run:
-        _remove_empty_index(root)
+        # Every command that reads records writes an index; it goes where it names none.
+        index = f"{root}/{layout.INDEX}"
+        if os.path.isfile(index) and not os.path.getsize(index):
+            for name in filter(os.path.lexists, (index, f"{root}/{layout.INDEX_STAMP}")):
+                os.unlink(name)
         _remove_empty(f"{root}/{layout.KITTIFY}")
         if not os.path.lexists(f"{root}/{layout.KITTIFY}"):
             forget_accepted(project.git_dir, project.location.place)
@@ -268,14 +272,6 @@ def _remove_cache(git_dir: str | None) -> None:
             os.unlink(cache_path(git_dir))
         with suppress(OSError):
             os.rmdir(f"{git_dir}/kittify")
-
-
-def _remove_empty_index(root: str) -> None:
-    """Remove an index that names no record, which every command that reads records writes."""
-    index, stamp = f"{root}/{layout.INDEX}", f"{root}/{layout.INDEX_STAMP}"
-    if os.path.isfile(index) and not os.path.getsize(index):
-        for path in filter(os.path.lexists, (index, stamp)):
-            os.unlink(path)
 
 
 def _remove_empty(folder: str) -> None:

@@ -170,7 +170,10 @@ def chain_break(side: str, index: int | None, why: str) -> StoredDataError:
 def settle(lines: Sequence[Fields]) -> Sequence[Fields]:
     """Return the lines of a run as if it had never been interrupted: each step and call begins and
     ends once."""
-    repeated = _find_repeated(lines)
+    # The hashes of the steps and calls that begin more than once; others may share one of them.
+    beginnings = (one for one in lines if str(one.get("event")) in _BEGINNINGS)
+    hashes = array("q", (hash(_name_work(one)) for one in beginnings))
+    repeated = {one for one, two in itertools.pairwise(sorted(hashes)) if one == two}
     if not repeated:
         return lines
     in_force = bytearray(b"\1") * len(lines)
@@ -198,16 +201,6 @@ def _name_work(fields: Fields) -> str | None:
     if event in ("step_started", "step_completed", "step_failed"):
         return f"{fields.get('step')} {fields.get('ordinal')}"
     return str(fields.get("call_id")) if event in ("tool_call", "tool_result") else None
-
-
-def _find_repeated(lines: Sequence[Fields]) -> set[int]:
-    """Return the hashes of the steps and calls that begin more than once; another may share one of
-    them."""
-    hashes = array("q")
-    for fields in lines:
-        if str(fields.get("event")) in _BEGINNINGS:
-            hashes.append(hash(_name_work(fields)))
-    return {one for one, two in itertools.pairwise(sorted(hashes)) if one == two}
 
 
 def order_parallel(lines: Sequence[Fields]) -> Sequence[Fields]:

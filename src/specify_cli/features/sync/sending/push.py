@@ -191,20 +191,18 @@ def _hold_flight(path: str, wait: float, lock: int | None) -> Iterator[None]:
     except OSError as error:
         raise consents.unavailable(path, error) from error
     try:
-        if lock is None:
-            _take_lock(fd, path, wait)
+        try:
+            if lock is None:
+                durable.lock(fd, path, wait)
+        except EnvironmentFault as error:
+            raise EnvironmentFault(
+                "SYNC_BUSY",
+                f"another push has been under way for {wait:g} s",
+                "spec-kitty sync status",
+            ) from error
         yield
     finally:
         os.close(fd)
-
-
-def _take_lock(fd: int, path: str, wait: float) -> None:
-    try:
-        durable.lock(fd, path, wait)
-    except EnvironmentFault as error:
-        raise EnvironmentFault(
-            "SYNC_BUSY", f"another push has been under way for {wait:g} s", "spec-kitty sync status"
-        ) from error
 
 
 @dataclass
