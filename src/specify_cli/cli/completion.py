@@ -150,7 +150,9 @@ def _find_values(param: Param, prefix: str) -> Iterator[Item]:
     if param.name in ("invocation_id", "ids", "target", "targets", "parent", "session"):
         yield from _find_ids(prefix)
     elif param.name == "profile":
-        yield from _find_profiles()
+        project, cache = load_project(shell.here(), shell.home(), lenient=True)
+        for profile in ProfileRegistry(project.root, cache).all():
+            yield profile.profile_id, profile.name
     elif param.name == "action":
         yield from ((action, "") for action in shipped_table().action_roles)
     elif param.name == "name":
@@ -173,10 +175,3 @@ def _find_ids(prefix: str) -> Iterator[Item]:
             row.invocation_id,
             f"{row.profile_id} {row.action} {row.outcome or row.status} {row.request or ''}"[:60],
         )
-
-
-def _find_profiles() -> Iterator[Item]:
-    """Yield the project's profiles with their names."""
-    project, cache = load_project(shell.here(), shell.home(), lenient=True)
-    for profile in ProfileRegistry(project.root, cache).all():
-        yield profile.profile_id, profile.name

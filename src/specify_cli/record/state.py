@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from doctrine.light_imports import NamedTuple
-from doctrine.text import say
+from doctrine.text import say, say_member
 from specify_cli.record.seal import Fields, digest_of
 
 
@@ -193,8 +193,7 @@ class StateFold:
         self.status = "open"
 
     def _apply_completed(self, fields: Fields) -> None:
-        outcome = fields.get("outcome")
-        self.status, self.outcome = "closed", None if outcome is None else say(outcome)
+        self.status, self.outcome = "closed", say_member(fields, "outcome")
 
     def _apply_stage_transition(self, fields: Fields) -> None:
         self.stage = say(fields.get("to"))

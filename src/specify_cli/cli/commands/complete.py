@@ -16,16 +16,15 @@ def complete(values: Values) -> int:
 
     Return 0 once the closing line is durable. What fails after that is a warning.
     """
-    evidence, commit = values["evidence"], values["commit"]
     caller = shell.caller()
     end = ProfileInvocationExecutor(
         shell.here(), home=shell.home(), describe_off=shell.describe_off
     ).complete(
         str(values["invocation_id"]),
         outcome=str(values["outcome"]),
-        evidence=None if evidence is None else str(evidence),
+        evidence=shell.get_text(values, "evidence"),
         artifacts=shell.get_texts(values, "artifact"),
-        commit=None if commit is None else str(commit),
+        commit=shell.get_text(values, "commit"),
         closed_by="agent" if caller.actor.actor_type == "llm" else "person",
         caller=caller,
         allow_outside=bool(values["allow_outside"]),

@@ -51,11 +51,10 @@ def advise(values: Values) -> int:
 
 def route(values: Values) -> int:
     """Show the decision alone; nothing is recorded. Return the exit code."""
-    profile = values["profile"]
     routed = decide(
         shell.here(),
         shell.request_text(values["request"]),
-        None if profile is None else str(profile),
+        shell.get_text(values, "profile"),
         verb="route",
         home=shell.home(),
     )
@@ -108,7 +107,6 @@ def _invoke(values: Values, verb: str) -> int:
     and `--json` and `--context` all of them. The record states which (docs/format.md §4,
     `printed`).
     """
-    profile = values["profile"]
     here, home = shell.here(), shell.home()
     caller, parent = shell.nested(shell.caller(), here, home)
     person = not values["json"] and not values["context"] and terminal_width() is not None
@@ -116,7 +114,7 @@ def _invoke(values: Values, verb: str) -> int:
     executor = ProfileInvocationExecutor(here, home=home)
     payload = executor.invoke(
         shell.request_text(values["request"]),
-        profile=None if profile is None else str(profile),
+        profile=shell.get_text(values, "profile"),
         verb=verb,
         caller=caller,
         terms=PLAIN_TERMS._replace(

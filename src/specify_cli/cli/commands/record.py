@@ -58,12 +58,11 @@ def record(values: Values) -> int:
 
 def commit(values: Values) -> int:
     """Write a checkpoint. Return 0; raises as `ProfileInvocationExecutor.commit` does."""
-    label = values["label"]
     batch = ProfileInvocationExecutor(
         shell.here(), home=shell.home(), describe_off=shell.describe_off
     ).commit(
         str(values["invocation_id"]),
-        None if label is None else str(label),
+        shell.get_text(values, "label"),
         force=bool(values["force"]),
         caller=shell.caller(),
     )

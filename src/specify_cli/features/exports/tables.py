@@ -84,7 +84,12 @@ def make_tables(run: Run, lines: Iterable[Fields]) -> dict[str, list[Row]]:
             for span in run.spans
             if span.entry.kind in ("tool_call", "tool_result")
         ],
-        "tokens": list(_list_tokens(all_lines)),
+        "tokens": [
+            {**line, "kind": kind, "tokens": number}
+            for line in all_lines
+            if line.get("event") in ("turn", "model_call")
+            for kind, number in get_object(line, "tokens").items()
+        ],
     }
     return {
         name: [_shape({**row, "invocation_id": run.invocation_id}, columns) for row in tables[name]]
@@ -110,13 +115,6 @@ def _list_hits(lines: Iterable[Fields]) -> Iterator[Row]:
         if line.get("event") == "retrieval_response":
             for hit in list_objects(line.get("hits")):
                 yield {**hit, "seq": line.get("seq"), "request_id": line.get("request_id")}
-
-
-def _list_tokens(lines: Iterable[Fields]) -> Iterator[Row]:
-    for line in lines:
-        if line.get("event") in ("turn", "model_call"):
-            for kind, number in get_object(line, "tokens").items():
-                yield {**line, "kind": kind, "tokens": number}
 
 
 def _write(line: Fields) -> str:

@@ -294,7 +294,15 @@ def _iter_remarks(sources: RemarkSources) -> Iterator[Remark]:
     """Yield the remarks in their fixed order: tests, failures, artifacts, unseen changes."""
     yield from _compare_checks(sources)
     yield from _find_failures(sources)
-    yield from _find_changed_artifacts(sources.links, sources.edits)
+    for link in sources.links:
+        since = [
+            entry
+            for entry in sources.edits
+            if entry.seq > link.seq and entry.fields.get("path") == link.fields.get("ref")
+        ]
+        if since:
+            text = f"artifact {_name([say(link.fields.get('ref'))])} was edited after it was linked"
+            yield Remark("ARTIFACT_CHANGED", text, (link.seq, *_cite(since)))
     if sources.gaps:
         names = _name(dict.fromkeys(say(entry.fields.get("what")) for entry in sources.gaps))
         yield Remark(
@@ -366,19 +374,6 @@ def _find_failures(sources: RemarkSources) -> Iterator[Remark]:
             for entry in failed
         )
         yield Remark("FAILED_LAST", f"ended in an error when last run: {names}", _cite(failed))
-
-
-def _find_changed_artifacts(links: Sequence[Entry], edits: Sequence[Entry]) -> Iterator[Remark]:
-    """Yield a remark for each linked artifact that was edited after its link stated a digest."""
-    for link in links:
-        since = [
-            entry
-            for entry in edits
-            if entry.seq > link.seq and entry.fields.get("path") == link.fields.get("ref")
-        ]
-        if since:
-            text = f"artifact {_name([say(link.fields.get('ref'))])} was edited after it was linked"
-            yield Remark("ARTIFACT_CHANGED", text, (link.seq, *_cite(since)))
 
 
 def _cut(text: str) -> str:

@@ -22,7 +22,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from doctrine.light_imports import NamedTuple
-from doctrine.text import say
+from doctrine.text import say, say_member
 from specify_cli.record.event_table import EVENTS
 from specify_cli.record.reading.views import View, get_seq
 from specify_cli.record.seal import Fields
@@ -165,8 +165,6 @@ def _begin(number: int, fields: Fields, within: int | None) -> Entry:
     # What a safe export leaves of a line has no event.
     kind = say(fields.get("event") or ("withheld" if "withheld" in fields else ""))
     seq = get_seq(fields, number)
-    agent = fields.get("agent")
-    status: object = "open" if kind in ("tool_call", "step_started") else _read_status(kind, fields)
     duration = fields.get("duration_ms")
     return Entry(
         seq=seq,
@@ -174,10 +172,10 @@ def _begin(number: int, fields: Fields, within: int | None) -> Entry:
         kind=kind,
         name=_read_name(kind, fields),
         about=_describe(kind, fields),
-        status=None if status is None else say(status),
+        status="open" if kind in ("tool_call", "step_started") else _read_status(kind, fields),
         at=moment_of(fields),
         duration_ms=duration if type(duration) is int else None,
-        agent=None if agent is None else say(agent),
+        agent=say_member(fields, "agent"),
         within=within,
         fields=fields,
         end_fields={},
@@ -198,30 +196,30 @@ def _end(entry: Entry, number: int, fields: Fields) -> Entry:
         elif "inferred" in fields and fields.get("status") == "unknown":
             end = None  # nobody reported the end; the line says no more than that
         duration = measure(start, end)
-    status = _read_status(say(fields.get("event")), fields)
     return entry._replace(
         end_seq=get_seq(fields, number),
-        status=None if status is None else say(status),
+        status=_read_status(say(fields.get("event")), fields),
         duration_ms=duration,
         end_fields=fields,
     )
 
 
-def _read_status(kind: str, fields: Fields) -> object:
+def _read_status(kind: str, fields: Fields) -> str | None:
     """Return how an entry ended, as its line says it; None where nothing says it."""
     if kind == "step_failed" or (
         kind in ("patch_apply", "model_call") and fields.get("ok") is False
     ):
         return "failed"
     if kind in ("policy_violation", "error"):
-        return "failed" if fields.get("severity", "error") == "error" else fields.get("severity")
+        stated = fields.get("severity", "error")
+        return "failed" if stated == "error" else say_member(fields, "severity")
     if kind == "approval":
         # Whoever shows a record checks no signature.
         checked = "signature not checked" if fields.get("identity") == "ssh" else "claimed"
         return f"{say(fields.get('decision') or '')} ({checked})"
     for key in ("status", "decision", "outcome"):
         if fields.get(key) is not None:
-            return fields[key]
+            return say(fields[key])
     return None
 
 
