@@ -114,7 +114,7 @@ FEATURE = Feature(
     direct={"hook": "handler:run_hook_command"},
     fills=(
         Fill("record_checks", "checks:watch_silence"),
-        Fill("checks", "checks:check_hooks", rank=500),
+        Fill("checks", "checks:check_hooks"),
         Fill("hooks_off", "settings.detection:describe_off"),
         Fill("closed", "silence:warn_of_silence"),
         Fill(

@@ -34,7 +34,6 @@ FEATURE = Feature(
                 "spec-kitty packs add ../rules.git --rev v1.2 --dry-run",
             ),
             "0 pinned, or shown · 1 refused · 2 usage",
-            rank=500,
         ),
         Command(
             ("packs", "list"),

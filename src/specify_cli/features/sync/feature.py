@@ -48,7 +48,6 @@ FEATURE = Feature(
                 "--yes",
             ),
             "0 enabled · 1 refused or not agreed to · 2 usage",
-            rank=500,
             guesses=("login", "sync on"),
         ),
         Command(
