@@ -214,7 +214,12 @@ def undo(root: str, *, dry_run: bool = False) -> Undone:
         _remove_empty(f"{root}/{layout.KITTIFY}")
         if not os.path.lexists(f"{root}/{layout.KITTIFY}"):
             forget_accepted(project.git_dir, project.location.place)
-            _remove_cache(project.git_dir)
+            if project.git_dir is not None:
+                # What was kept of parsed rules, and our folder there where that was all.
+                with suppress(OSError):
+                    os.unlink(cache_path(project.git_dir))
+                with suppress(OSError):
+                    os.rmdir(f"{project.git_dir}/kittify")
     taken_out = tuple(change.place.harness.title for change in changes if change.state != "absent")
     return Undone(root, tuple(removed), tuple(edited), taken_out, records)
 
@@ -262,16 +267,6 @@ def _encode(text: str) -> bytes:
 
 def _digest(text: str) -> str:
     return hash_bytes(_encode(text))
-
-
-def _remove_cache(git_dir: str | None) -> None:
-    """Remove what was kept of parsed rules, and our folder in the git directory where that was
-    all."""
-    if git_dir is not None:
-        with suppress(OSError):
-            os.unlink(cache_path(git_dir))
-        with suppress(OSError):
-            os.rmdir(f"{git_dir}/kittify")
 
 
 def _remove_empty(folder: str) -> None:

@@ -64,7 +64,18 @@ def make_tables(run: Run, lines: Iterable[Fields]) -> dict[str, list[Row]]:
     """Return the rows of a run in each table; `lines` are the record's and its annexes'."""
     all_lines = list(lines)
     tables: dict[str, list[Row]] = {
-        "runs": [_make_run(run, len(all_lines))],
+        "runs": [
+            {
+                **run.started,
+                **get_object(run.started, "actor"),
+                **{one: run.completed.get(one) for one in ("completed_at", "outcome", "closed_by")},
+                "imported_at": get_object(run.started, "imported").get("at"),
+                "not_seen": ", ".join(run.not_seen),
+                "model": run.model,
+                "tip": run.tip,
+                "lines": len(all_lines),
+            }
+        ],
         "events": [
             {
                 **line,
@@ -94,19 +105,6 @@ def make_tables(run: Run, lines: Iterable[Fields]) -> dict[str, list[Row]]:
     return {
         name: [_shape({**row, "invocation_id": run.invocation_id}, columns) for row in tables[name]]
         for name, columns in TABLES.items()
-    }
-
-
-def _make_run(run: Run, lines: int) -> Row:
-    return {
-        **run.started,
-        **get_object(run.started, "actor"),
-        **{name: run.completed.get(name) for name in ("completed_at", "outcome", "closed_by")},
-        "imported_at": get_object(run.started, "imported").get("at"),
-        "not_seen": ", ".join(run.not_seen),
-        "model": run.model,
-        "tip": run.tip,
-        "lines": lines,
     }
 
 
