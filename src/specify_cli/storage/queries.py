@@ -176,7 +176,7 @@ def list_invocations(project: Project, filters: Filters, limit: int) -> Listing:
     """
     index = Index(project.root)
     rows: list[Row] = []
-    problems: list[str] = []
+    problems = []
     unread = 0
     for key in index.newest():
         start = millis_of(key.invocation_id)
@@ -227,7 +227,7 @@ def _read_turns(root: str, place: Place) -> list[Fields]:
     of a long session are tool calls. Lines whose seal does not fit do not count.
     """
     data = read_whole(root, place)
-    lines: list[Fields] = []
+    lines = []
     for match in re.finditer(_TELLS_USAGE, data):
         begin, end = data.rfind(b"\n", 0, match.start()) + 1, data.find(b"\n", match.end())
         line = open_line(data[begin : max(begin, end)])

@@ -108,7 +108,7 @@ def approve(
 def _make_payload(project: Project, caller: Caller, wish: Wish) -> dict[str, object]:
     top = find_worktree(project.root)
     email = None if top is None else ask_git(top, "config", "user.email")
-    payload: dict[str, object] = {
+    payload = {
         "decision": "allow" if wish.allow else "deny",
         "refers_to": wish.refers_to,
         "call_id": wish.name if wish.refers_to == "call" else None,

@@ -79,7 +79,7 @@ def write_drafts(root: str, drafts: Sequence[Draft]) -> tuple[set[str], list[str
     EnvironmentFault WRITE_FAILED.
     """
     written: set[str] = set()
-    notes: list[str] = []
+    notes = []
     for draft in drafts:
         folder, _, name = draft.path.rpartition("/")
         try:

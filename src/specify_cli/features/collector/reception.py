@@ -282,7 +282,7 @@ def read_parameters(parameters: Query, known: Parsers) -> dict[str, Any]:
             fault(name, "is given twice")
         elif value:
             query[name] = value
-    read: dict[str, Any] = {}
+    read = {}
     for name, value in query.items():
         try:
             read[name] = known[name](value)

@@ -74,7 +74,7 @@ def read_orders(
 ) -> list[dict[str, object]]:
     """Return what was ordered of a record in any of these places, each with its seal, once; `away`
     are the annexes that commits brought."""
-    orders: dict[object, dict[str, object]] = {}
+    orders = {}
     files = (data for root in roots for _, data in read_annex_files(root, invocation_id))
     for data in chain(files, away.get(invocation_id, ())):
         if b'"ordered_by":' in data:

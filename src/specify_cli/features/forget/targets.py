@@ -86,7 +86,7 @@ def choose_members(query: Query, objects: Set[str]) -> Callable[[Fields], set[st
     With a path a call about the file goes with its result, which may hold what is in it, though
     it does not name the file.
     """
-    calls: set[object] = set()
+    calls = set()
 
     def choose(fields: Fields) -> set[str]:
         members, call_id = find_members(fields, query, objects), fields.get("call_id")

@@ -53,7 +53,7 @@ def rehearse(config: Config, harness: str, payload: object) -> dict[str, Any]:
     settings = Settings(config.capture, config.redaction, None)
     harness = find_sender(harness, payload)
     call = fill_exit_status(find_dialect(harness), translate(harness, payload))
-    events: list[dict[str, object]] = []
+    events = []
     # as far as no transcript is needed
     for event in (*call.events, *tell_moment(harness, call, Turn(find_dialect(harness)))):
         try:

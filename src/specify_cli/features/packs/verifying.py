@@ -71,7 +71,7 @@ def check_signature(
 
 def _read_sealed(root: str, pack: Pack) -> tuple[list[bytes | None], list[str]]:
     """Return manifest and signature as they lie in the project, and what is wrong with them."""
-    contents: list[bytes | None] = []
+    contents = []
     problems = []
     for name in (MANIFEST, SIGNATURE):
         place = f"{pack.folder}/{name}"

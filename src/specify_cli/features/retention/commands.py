@@ -114,7 +114,7 @@ def _say_bytes(size: object) -> str:
 
 def _measure_records(overview: Survey) -> int:
     """Return the bytes of all records; of one file with two names once."""
-    sizes: dict[object, int] = {}
+    sizes = {}
     for copy in (copy for files in overview.copies.values() for copy in files):
         path = f"{copy.root}/{copy.place.path}"
         state = os.stat(path) if os.path.lexists(path) else None

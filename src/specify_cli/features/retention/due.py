@@ -14,7 +14,6 @@ from typing import NamedTuple
 
 from specify_cli.errors import CallerError
 from specify_cli.features.forget.finding import (
-    Choose,
     Copy,
     Plan,
     RecordPlan,
@@ -122,7 +121,7 @@ def plan_rule(project: Project, overview: Survey, rule: str) -> Plan:
 def _plan(
     copies: Mapping[str, list[Copy]], due: Mapping[str, Mapping[str, str]]
 ) -> list[RecordPlan]:
-    chosen: dict[str, Choose] = {one: partial(_choose, due=parts) for one, parts in due.items()}
+    chosen = {one: partial(_choose, due=parts) for one, parts in due.items()}
     return plan_records(copies, chosen)
 
 
@@ -151,7 +150,7 @@ def _read_facts(
     project: Project, copies: Mapping[str, list[Copy]], rules: Iterable[Rule]
 ) -> dict[str, Facts]:
     """Return what rules ask of each closed record."""
-    ranks: Mapping[str, str] = {}
+    ranks = {}
     if any(rule.proof for rule in rules):
         watch = watch_trail(project)
         ranks = watch.rank_records(copies, watch.judge(verify_shared(project, HERE)))

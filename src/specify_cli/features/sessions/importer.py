@@ -278,7 +278,7 @@ class SessionImporter:
         objects: list[bytes] = []
         trace_id, stage = trace_id_of(None, invocation_id), None
         at = session.events[0].at
-        calls: set[object] = set()
+        calls = set()
         for item in iter_events(session, self._project.root):
             event, at = item.event, max(at, item.at)
             call_id = event.named_id

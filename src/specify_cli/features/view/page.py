@@ -141,7 +141,7 @@ def _read_objects(
         values = [value.get("object") for value in fields.values() if isinstance(value, dict)]
         names.update(dict.fromkeys(name for name in values if isinstance(name, str)))
     store, left_out = FileObjectStore(project.root), list[str]()
-    embedded: list[str | bytes] = []
+    embedded = []
     rooms = {True: _MAX_IMAGES, False: _MAX_OBJECTS}
     for digest in {**digests, **outputs}:
         try:

@@ -107,11 +107,11 @@ def read_activity(lines: Iterable[Fields], now: int, *, with_open: bool = True) 
     left out. If a result has no recorded call, a tool whose name says that it reads is left out,
     too; another that states no duration is assumed to have run for five seconds.
     """
-    calls: list[Call] = []
-    open_calls: dict[str, Fields] = {}
-    readers: set[str] = set()
+    calls = []
+    open_calls = {}
+    readers = set()
     left_running: dict[str, Call] = {}
-    spans: dict[str, Span] = {}
+    spans = {}
     edits: dict[str, list[Edit]] = {}
     for line in lines:
         call_id = str(line.get("call_id"))

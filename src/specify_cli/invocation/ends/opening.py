@@ -256,7 +256,7 @@ def prepare_route(project: Project, cache: ParseCache) -> Callable[[str], Router
 def _refusal(refusal: RouterAmbiguityError, request: str, verb: str) -> CallerError:
     """Return the error for a request that was not routed; each candidate has a command that
     chooses it."""
-    candidates: list[dict[str, object]] = [
+    candidates = [
         {**candidate, "command": _picking_command(verb, str(candidate["profile_id"]), request)}
         for candidate in refusal.candidates
     ]

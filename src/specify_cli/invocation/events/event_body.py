@@ -478,7 +478,7 @@ def _read_counts(where: str, name: str, value: object, rules: RuleSet) -> _Read:
     secret."""
     if not isinstance(value, dict) or len(value) > MAX_COUNTS:
         raise PayloadError(where, f"an object of at most {MAX_COUNTS} counts", _show(value))
-    sums: dict[str, object] = {}
+    sums = {}
     counts: dict[str, int] = {}
     for key, count in value.items():
         if not isinstance(key, str) or not key.isascii() or not 0 < len(key) <= 64:

@@ -207,8 +207,8 @@ def order_parallel(lines: Sequence[Fields]) -> Sequence[Fields]:
     """Return the lines in an order that two runs share: after the others, by place, what ran
     in parallel."""
     in_order = array("I")
-    parallel: list[tuple[tuple[str, ...], int]] = []
-    places: set[tuple[Any, Any]] = set()
+    parallel = []
+    places = set()
     asked = {}
     for at, fields in enumerate(lines):
         place = str(fields.get("step")), str(fields.get("ordinal"))

@@ -66,7 +66,7 @@ def add_annexes(
     all_objects = list(report.objects)
     seals = list(report.trail.annexes)
     erased = list(report.erased)
-    orders: list[tuple[str, Fields]] = []
+    orders = []
     lone_calls = report.trail.lone_calls
     for file, data in annexes:
         seal = seal_at_end(data)
@@ -138,7 +138,7 @@ def verify_annex(
     seq = integer_at(fields, "seq", 0)
     if line.digest is not None and fields.get("event") in ORDERS:
         return (finding("ANNEX_MISMATCH", file, seq, 0, "nothing of an order is ever erased"),), ()
-    expected: dict[str, tuple[object, ...]] = {
+    expected = {
         "event": ANNEX_EVENTS,
         "invocation_id": (invocation_id,),
         "prev": (tip,),
