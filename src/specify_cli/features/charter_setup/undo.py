@@ -168,7 +168,7 @@ def remember(root: str, before: Mapping[str, str], written: SetupState) -> None:
         durable.replace(fd, _NOTE, json.dumps(value._asdict(), indent=1).encode(), 0o600)
 
 
-def undo(root: str, *, dry_run: bool = False) -> Undone:
+def undo(root: str, *, dry_run: bool) -> Undone:
     """Take back what setups of this clone wrote; `dry_run` only says what that would be. Raises
     EnvironmentFault WRITE_FAILED."""
     known = _read_note(root)

@@ -65,7 +65,7 @@ def enroll(project: Project, key: str) -> Enrollment:
     return enrolled
 
 
-def read_enrollment(folder: str, name: str = _FILE) -> Enrollment | None:
+def read_enrollment(folder: str, name: str) -> Enrollment | None:
     """Return an enrollment that lies in a folder; None where there is none. Raises NoteError."""
     try:
         return parse_enrollment(durable.read_below(folder, name, _MAX))

@@ -90,9 +90,9 @@ def verify_trail(
 def verify_in_trail(
     project: Project,
     place: Place,
-    trust: Trust = Trust(),
-    anchors: Sequence[str] = (),
-    engine: Engine = HERE,
+    trust: Trust,
+    anchors: Sequence[str],
+    engine: Engine,
 ) -> tuple[SetReport, RecordReport]:
     """Return what one record, the links to and from it and the logs say, with the level that this
     record reaches."""

@@ -19,7 +19,7 @@ from specify_cli.features.witness.log.proofs import Checked, check_proofs
 from specify_cli.features.witness.logs import Trust
 from specify_cli.libraries.archive.unpacking import unpacked, verify_contents
 from specify_cli.libraries.ssh.signatures import Signers
-from specify_cli.libraries.work.sharing import ENGINE_CODES, HERE, Engine, share_out
+from specify_cli.libraries.work.sharing import ENGINE_CODES, Engine, share_out
 from specify_cli.libraries.work.sources import Failure, Item, Source, group_items, list_items
 from specify_cli.project.config import load_project
 from specify_cli.record.findings import RecordReport, SetReport, judge_set
@@ -43,9 +43,7 @@ class Examined(NamedTuple):
     failure: Failure | None = None
 
 
-def verify_sources(
-    sources: Sequence[Source], trust: Trust, engine: Engine = HERE
-) -> Iterator[Verified]:
+def verify_sources(sources: Sequence[Source], trust: Trust, engine: Engine) -> Iterator[Verified]:
     """Yield what was found of each source, in their order; what cannot be read is named and the
     others go on.
 
