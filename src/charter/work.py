@@ -8,11 +8,13 @@ The tables belong to the scorer: a change of any raises its version (docs/adr/00
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
 
 from charter.retrieval import MAX_QUERY, query_terms, stem, words
 from doctrine.languages import LANGUAGES
-from doctrine.light_imports import NamedTuple
+from doctrine.light_imports import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
 
 MAX_FILES = 50
 _NAMES = frozenset(LANGUAGES.values())

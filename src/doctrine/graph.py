@@ -10,10 +10,11 @@ brings nothing nearer. Distances depend on the set of edges only, never on their
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-
 from doctrine.artifact import KINDS
-from doctrine.light_imports import NamedTuple
+from doctrine.light_imports import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
 
 # Relations of an edge between rules that do not go together.
 APART = ("in_tension_with", "rejects")

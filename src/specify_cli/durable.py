@@ -25,12 +25,15 @@ import errno
 import stat
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
 
 from doctrine import os
+from doctrine.light_imports import TYPE_CHECKING
 from doctrine.text import advise_aside
 from specify_cli.errors import EnvironmentFault, InvocationError, StoredDataError
 from specify_cli.record import layout
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
 
 if sys.platform == "win32":
     from doctrine.system.windows import rename_exclusive, try_lock, unlock

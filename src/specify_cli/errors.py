@@ -18,7 +18,11 @@ is none of these is a defect: the command line reports it as INTERNAL.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from doctrine.light_imports import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
 
 CODES: Mapping[str, str] = {
     "USAGE": "The command line does not have the command's form.",

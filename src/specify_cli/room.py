@@ -16,9 +16,10 @@ Functions are named as `module:function` below the room's own package and import
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 
-from doctrine.light_imports import NamedTuple
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 Values = dict[str, object]
 # Stands among a command's examples where those of other rooms' forms go; without it they go to the

@@ -6,9 +6,11 @@ without verbs of its own answers for those of its roles' actions, by the router'
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from doctrine.light_imports import NamedTuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 class RoleCapabilities(NamedTuple):

@@ -9,12 +9,15 @@ still there.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
 
 from doctrine.agent_profiles.profile import AgentProfile, ProfileError, parse_profile
+from doctrine.light_imports import TYPE_CHECKING
 from doctrine.load import ParseCache, Problem, SourceFile, read_folder, shipped_bundle
 from doctrine.packs import LOCK_PATH, read_packs, split_path
 from doctrine.yaml_reader import YamlError, locate_yaml
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
 
 # Where a project keeps profiles of its own; what lies in the later folder wins.
 PROJECT_FOLDERS = (".kittify/doctrine/agent_profiles", ".kittify/profiles")

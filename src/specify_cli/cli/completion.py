@@ -10,8 +10,8 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Iterator
 
+from doctrine.light_imports import TYPE_CHECKING
 from specify_cli.cli import shell
 from specify_cli.cli.schemas import list_schemas
 from specify_cli.cli.tables.command_table import Command, find_command, list_commands, list_groups
@@ -21,6 +21,9 @@ from specify_cli.room import Param
 from specify_cli.routing.registry import ProfileRegistry, shipped_table
 from specify_cli.storage.index import Index
 from specify_cli.storage.queries import Filters, list_invocations, read_row
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 SHELLS = ("complete_bash", "complete_zsh", "complete_fish")
 

@@ -24,11 +24,10 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
 
 from doctrine import os
 from doctrine.git import find_in_main
-from doctrine.light_imports import NamedTuple, hash_bytes
+from doctrine.light_imports import TYPE_CHECKING, NamedTuple, hash_bytes
 from doctrine.text import as_object
 from specify_cli import durable
 from specify_cli.errors import InvocationError
@@ -36,6 +35,9 @@ from specify_cli.record import layout
 from specify_cli.record.record import is_invocation_id, is_profile_id
 from specify_cli.record.seal import Fields, open_line
 from specify_cli.storage.store import FileRecordStore, Place, place_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _MAX_SMALL = 4 * 1024
 _BEFORE = 8

@@ -11,9 +11,10 @@ caller's claim (docs/format.md §4, `actor`); only a signed approval says more.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 
-from doctrine.light_imports import NamedTuple
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 ACTOR_TYPES = ("human", "llm", "service")
 

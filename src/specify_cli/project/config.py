@@ -16,10 +16,9 @@ the stronger one of the file and of what a person accepted (docs/accept.md).
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from types import MappingProxyType
 
-from doctrine.light_imports import NamedTuple
+from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 from doctrine.load import ParseCache, SecretFinder, SourceError, cache_path, read_source
 from doctrine.text import spell
 from doctrine.yaml_reader import YamlError
@@ -55,6 +54,9 @@ from specify_cli.redaction.redact import (
     rule_set,
     shipped_rule_set,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 # What holds records in addition to the files: nothing, or a capsule of memvid's.
 BACKENDS = ("files", "capsule")

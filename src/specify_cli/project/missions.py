@@ -16,15 +16,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 
 from doctrine import os
-from doctrine.light_imports import NamedTuple
+from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 from specify_cli import durable
 from specify_cli.errors import InvocationError
 from specify_cli.record import layout
 from specify_cli.record.record import is_invocation_id
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
 
 SPECS = "kitty-specs"
 _MAX_LIFECYCLE = 8 * 1024 * 1024

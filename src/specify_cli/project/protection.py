@@ -20,13 +20,15 @@ setting that protects more counts at once, and every record states that it recor
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 
 from doctrine import os
-from doctrine.light_imports import NamedTuple
+from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 from specify_cli import durable
 from specify_cli.errors import InvocationError, StoredDataError
 from specify_cli.redaction.capture import MODES, narrower
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 # The member that a rule of retention has in its JSON if it erases content.
 AT_MOST = '"at_most":'

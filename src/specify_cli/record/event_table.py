@@ -15,10 +15,12 @@ whether an append waits for the disk.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from functools import cached_property
 
-from doctrine.light_imports import NamedTuple
+from doctrine.light_imports import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
 
 
 class Member(NamedTuple):

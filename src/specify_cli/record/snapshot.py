@@ -14,10 +14,11 @@ A replay loads the manifest and needs nothing of today's project: it decides aga
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-
-from doctrine.light_imports import NamedTuple, hash_bytes
+from doctrine.light_imports import TYPE_CHECKING, NamedTuple, hash_bytes
 from specify_cli.record.seal import Fields, canonical, digest_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
 
 MANIFEST_VERSION = 1
 # Bump a part when its new code would decide differently from what older records state.

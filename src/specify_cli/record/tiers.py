@@ -15,9 +15,12 @@ writes what is missing of it.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 
+from doctrine.light_imports import TYPE_CHECKING
 from specify_cli.record.record import Record
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 ADVISORY = "advisory"
 TASK_EXECUTION = "task_execution"

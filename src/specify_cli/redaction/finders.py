@@ -14,10 +14,12 @@ possessive repeats, which do not go back.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
+from doctrine.light_imports import TYPE_CHECKING
 from specify_cli.redaction.heuristics import compiled
 from specify_cli.redaction.rules import JUDGES, OPTIONS, PARTS, Rule
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _WORD, _KEY_LINES = PARTS["word"], PARTS["key lines"]
 _OPTION = (

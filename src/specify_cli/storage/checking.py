@@ -14,9 +14,9 @@ from __future__ import annotations
 import functools
 import itertools
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from doctrine import os
+from doctrine.light_imports import TYPE_CHECKING
 from specify_cli import durable
 from specify_cli.errors import EnvironmentFault, InvocationError, say_failure
 from specify_cli.project.config import Project, parse_config
@@ -39,6 +39,9 @@ from specify_cli.storage.store import (
     open_place,
     places,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 
 def read_lines(fd: int) -> Iterator[bytes]:

@@ -15,15 +15,16 @@ worktree, which nobody removes, has no second names.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-
 from doctrine import os
 from doctrine.git import find_worktree, git_directory, own_git_directory
-from doctrine.light_imports import NamedTuple
+from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 from specify_cli import durable
 from specify_cli.errors import InvocationError, StoredDataError
 from specify_cli.record import layout
 from specify_cli.storage.cold import ENDING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
 
 _MAX_WORKTREES = 64
 _FOLDERS = (layout.OBJECTS, layout.LOCAL_OBJECTS, layout.ANNEXES, layout.RECORDS)

@@ -9,8 +9,8 @@ only then call what rooms put at the points `opened` and `after`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
 
+from doctrine.light_imports import TYPE_CHECKING
 from doctrine.text import count, say
 from specify_cli.cli import shell
 from specify_cli.cli.terminal.output import (
@@ -27,6 +27,9 @@ from specify_cli.invocation.ends.opening import PLAIN_TERMS, InvocationPayload, 
 from specify_cli.invocation.executor import ProfileInvocationExecutor
 from specify_cli.record.story.choice import explain_choice
 from specify_cli.room import Values
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
 
 # A heading of the context with the URI of what stands below it.
 _RULE = r"(?m)^###? (.+)\n`(?:charter|doctrine)://"

@@ -14,10 +14,13 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping
 
+from doctrine.light_imports import TYPE_CHECKING
 from doctrine.text import UNSEEN, say
 from specify_cli.errors import EnvironmentFault, InvocationError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
 
 _PART = 1 << 16
 # Patterns are compiled where they are first asked for: `do --json` and the hooks load this module

@@ -9,17 +9,19 @@ Every moment here is in milliseconds.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from itertools import islice
 
-from doctrine.light_imports import NamedTuple
+from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 from specify_cli.durable import YEAR_10000
 from specify_cli.errors import InvocationError
 from specify_cli.record.reading.views import fields_of, read_file
 from specify_cli.record.seal import Fields
 from specify_cli.storage.index import Index
 from specify_cli.storage.store import FileRecordStore
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
 
 # A file system's clock runs behind by a tick, and a hook begins and ends a moment beside its tool.
 SLACK_MILLIS = 100

@@ -10,11 +10,14 @@ anything else.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from itertools import chain, count
 
+from doctrine.light_imports import TYPE_CHECKING
 from specify_cli.invocation.events.event_body import Composed, idempotency_key
 from specify_cli.record.seal import Fields, open_line
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
 
 
 def tell_apart(data: bytes, items: Sequence[Composed], trace_id: str) -> list[Composed]:

@@ -17,9 +17,8 @@ write says so, because the event did happen.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
 
-from doctrine.light_imports import NamedTuple, hash_bytes
+from doctrine.light_imports import TYPE_CHECKING, NamedTuple, hash_bytes
 from doctrine.text import get_object, make_encodable, name_kind, say, spell
 from specify_cli.record.event_table import EVENTS, Member
 from specify_cli.record.record import dedupe_bytes, is_durable
@@ -36,6 +35,9 @@ from specify_cli.record.seal import (
 from specify_cli.redaction.capture import CapturedSide, DigestKey, apply_mode
 from specify_cli.redaction.json_values import ForeignError, foreign_text
 from specify_cli.redaction.redact import RedactionError, RuleSet, redact
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
 
 MAX_NAME = 512
 MAX_PATH = 4096

@@ -11,9 +11,8 @@ right seal can still contradict itself: whoever rewrites a line can also seal it
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
-from doctrine.light_imports import hash_bytes
+from doctrine.light_imports import TYPE_CHECKING, hash_bytes
 from specify_cli.record.event_table import list_members
 from specify_cli.record.reading.patch_lines import (
     REMOVED,
@@ -21,6 +20,9 @@ from specify_cli.record.reading.patch_lines import (
     read_lines_member,
 )
 from specify_cli.record.seal import Fields, SealError, digest_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _CAPTURED_MEMBERS = list_members("captured")
 # The events that state a digest of what they hold.

@@ -10,11 +10,13 @@ hold and this one does not.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
+from doctrine.light_imports import TYPE_CHECKING
 from specify_cli.record.reading.printed_context import UNREAD
 from specify_cli.record.record import is_stand_in
 from specify_cli.record.seal import Fields
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 # What a capture mode leaves out of a side.
 _LEFT_OUT = {"off": "capture is off", "hash": "captured as a digest alone"}

@@ -10,9 +10,7 @@ good. `checks` says what a test run is and when it passed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-
-from doctrine.light_imports import NamedTuple
+from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 from doctrine.text import count, say
 from specify_cli.record.reading.checks import (
     FAILED,
@@ -26,6 +24,9 @@ from specify_cli.record.reading.checks import (
 )
 from specify_cli.record.reading.timeline import Entry, make_timeline
 from specify_cli.record.seal import Fields
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
 
 # Behind these a turn is not at its end.
 _WORK = ("prompt", "tool_call", "tool_result", "patch_apply", "turn")

@@ -10,10 +10,11 @@ more than its claim.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-
-from doctrine.light_imports import NamedTuple
+from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 from doctrine.text import count
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
 
 # The reasons of a capture_gap about two reports that differ; older writers used the second one.
 CONTRADICTIONS = ("contradiction", "conflicting_duplicate")

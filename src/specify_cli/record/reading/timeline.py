@@ -18,14 +18,16 @@ from __future__ import annotations
 import json
 import re
 from array import array
-from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from doctrine.light_imports import NamedTuple
+from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 from doctrine.text import say, say_member
 from specify_cli.record.event_table import EVENTS
 from specify_cli.record.reading.views import View, get_seq
 from specify_cli.record.seal import Fields
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
 
 # How an entry ended that did not end well.
 BAD = ("error", "denied", "failed", "FAIL", "fail", "abandoned", "deny")

@@ -12,12 +12,14 @@ estimated.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 
-from doctrine.light_imports import NamedTuple
+from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 from doctrine.text import get_object, say
 from specify_cli.record.seal import Fields
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
 
 PRICED = ("input", "cache_read", "cache_write", "output")
 # The kinds of tokens in the order they are shown; `cached` is of older records.

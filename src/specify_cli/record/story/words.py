@@ -14,13 +14,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
 
-from doctrine.light_imports import NamedTuple
+from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 from doctrine.text import count, say
 from specify_cli.record.reading.checks import FAILED, count_failed, judge_check
 from specify_cli.record.reading.timeline import Entry
 from specify_cli.record.seal import Fields, erased_members
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
 
 # How a deed ended badly.
 BAD = ("failed", "denied")

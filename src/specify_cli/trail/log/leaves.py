@@ -12,14 +12,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
 
 from doctrine import os
-from doctrine.light_imports import NamedTuple
+from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 from specify_cli import durable
 from specify_cli.errors import InvocationError
 from specify_cli.record.record import is_invocation_id
 from specify_cli.record.seal import Fields, is_digest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
 
 START, CLOSE, ANNEX, FIXED = "start", "close", "annex", "fixed"
 LEAF_BYTES = 98

@@ -9,6 +9,7 @@ import json
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from inspect import iscoroutinefunction
 from traceback import walk_tb
 from typing import Any
@@ -361,10 +362,7 @@ def _show_proof(setting: Setting, request: Request) -> Response:
 
 def _show_pictures(setting: Setting, request: Request) -> Response:
     """GET /pictures: the newest invocations that the filters of the list leave."""
-    today = datetime.now(UTC).date()
-    return _show_many(
-        setting, request, lambda query, rows, bodies: pages.pictures(query, rows, bodies, today)
-    )
+    return _show_many(setting, request, partial(pages.pictures, today=datetime.now(UTC).date()))
 
 
 def _show_report(setting: Setting, request: Request) -> Response:
@@ -378,9 +376,7 @@ def _show_rules(setting: Setting, request: Request) -> Response:
     def get(project: str, digest: str) -> bytes:
         return setting.storage.objects(project, [digest]).get(digest, "").encode()
 
-    return _show_many(
-        setting, request, lambda query, rows, bodies: pages.rules(query, rows, bodies, get)
-    )
+    return _show_many(setting, request, partial(pages.rules, get=get))
 
 
 def _show_many(
