@@ -6,10 +6,15 @@ A call is reported once, when it is over, with its arguments in `toolCall` and w
 
 from __future__ import annotations
 
-from doctrine.text import get_object
 from specify_cli.features.hooks.payload.calls import note_command, runs_command
 from specify_cli.features.hooks.payload.dialect import Dialect
-from specify_cli.features.hooks.payload.values import HookInput, Members, Payload, match_first
+from specify_cli.features.hooks.payload.values import (
+    HookInput,
+    Members,
+    Payload,
+    get_object,
+    match_first,
+)
 
 
 class Antigravity(Dialect):

@@ -9,10 +9,16 @@ that Claude Code's own lack.
 from __future__ import annotations
 
 from doctrine.light_imports import TYPE_CHECKING
-from doctrine.text import as_object, get_object
 from specify_cli.features.hooks.payload.calls import find_path
 from specify_cli.features.hooks.payload.dialect import Dialect
-from specify_cli.features.hooks.payload.values import MAX_INTEGER, Members, Payload, match_whole
+from specify_cli.features.hooks.payload.values import (
+    MAX_INTEGER,
+    Members,
+    Payload,
+    as_object,
+    get_object,
+    match_whole,
+)
 
 if TYPE_CHECKING:
     from specify_cli.features.hooks.payload.turn_from_transcript import Turn

@@ -7,10 +7,9 @@ the call. A patch is the text of `apply_patch`, and what it printed begins with 
 from __future__ import annotations
 
 from doctrine.light_imports import TYPE_CHECKING
-from doctrine.text import get_object
 from specify_cli.features.hooks.payload.calls import PATCHING_TOOLS, runs_command
 from specify_cli.features.hooks.payload.dialect import Dialect
-from specify_cli.features.hooks.payload.values import Payload
+from specify_cli.features.hooks.payload.values import Payload, get_object
 
 if TYPE_CHECKING:
     from specify_cli.features.hooks.payload.turn_from_transcript import Turn

@@ -9,10 +9,9 @@ subagent's start names no event.
 from __future__ import annotations
 
 from doctrine.light_imports import TYPE_CHECKING
-from doctrine.text import as_object
 from specify_cli.features.hooks.payload.calls import runs_command
 from specify_cli.features.hooks.payload.dialect import Dialect
-from specify_cli.features.hooks.payload.values import Members, Payload, match_whole
+from specify_cli.features.hooks.payload.values import Members, Payload, as_object, match_whole
 
 if TYPE_CHECKING:
     from specify_cli.features.hooks.payload.turn_from_transcript import Turn

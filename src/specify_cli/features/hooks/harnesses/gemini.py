@@ -8,7 +8,6 @@ tells a compaction before every request (`PreCompress`), so none is recorded.
 from __future__ import annotations
 
 from doctrine.light_imports import TYPE_CHECKING
-from doctrine.text import get_object
 from specify_cli.features.hooks.payload.calls import (
     find_command,
     find_path,
@@ -16,7 +15,7 @@ from specify_cli.features.hooks.payload.calls import (
     runs_command,
 )
 from specify_cli.features.hooks.payload.dialect import Dialect
-from specify_cli.features.hooks.payload.values import Payload, match_first, match_whole
+from specify_cli.features.hooks.payload.values import Payload, get_object, match_first, match_whole
 
 if TYPE_CHECKING:
     from specify_cli.features.hooks.payload.turn_from_transcript import Turn

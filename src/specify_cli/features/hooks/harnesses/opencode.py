@@ -8,10 +8,15 @@ allowed, by the id of the call.
 from __future__ import annotations
 
 from doctrine.light_imports import TYPE_CHECKING
-from doctrine.text import get_object
 from specify_cli.features.hooks.payload.calls import runs_command
 from specify_cli.features.hooks.payload.dialect import Dialect
-from specify_cli.features.hooks.payload.values import Members, Payload, match_first, match_whole
+from specify_cli.features.hooks.payload.values import (
+    Members,
+    Payload,
+    get_object,
+    match_first,
+    match_whole,
+)
 
 if TYPE_CHECKING:
     from specify_cli.features.hooks.payload.turn_from_transcript import Turn

@@ -8,12 +8,12 @@ program that spells it in another way restates its payload in these words first
 
 from __future__ import annotations
 
-from doctrine.text import as_object
 from specify_cli.features.hooks.payload.values import (
     MAX_NAME,
     MAX_PATH,
     HookInput,
     Payload,
+    as_object,
     compute_fingerprint,
     match_first,
     match_whole,

@@ -17,7 +17,6 @@ A hook loads this at every tool call. What only some payloads need is imported w
 from __future__ import annotations
 
 from doctrine.light_imports import TYPE_CHECKING
-from doctrine.text import as_object
 from specify_cli.features.hooks.payload.calls import (
     EDITING_TOOLS,
     EDITORS,
@@ -39,6 +38,7 @@ from specify_cli.features.hooks.payload.values import (
     Members,
     Payload,
     add_agent,
+    as_object,
     compose_approval,
     find_cwd,
     match_first,

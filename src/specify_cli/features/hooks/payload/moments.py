@@ -5,7 +5,6 @@ A hook loads this only for such a payload.
 
 from __future__ import annotations
 
-from doctrine.text import get_object
 from specify_cli.features.hooks.payload.values import (
     MAX_INTEGER,
     MAX_NAME,
@@ -17,6 +16,7 @@ from specify_cli.features.hooks.payload.values import (
     SessionMoment,
     add_agent,
     compute_fingerprint,
+    get_object,
     match_first,
     match_whole,
 )

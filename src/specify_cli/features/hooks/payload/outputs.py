@@ -10,8 +10,7 @@ from __future__ import annotations
 import re
 
 from doctrine.light_imports import TYPE_CHECKING
-from doctrine.text import as_object, get_object
-from specify_cli.features.hooks.payload.values import Payload
+from specify_cli.features.hooks.payload.values import Payload, as_object, get_object
 
 if TYPE_CHECKING:
     from typing import Any

@@ -5,12 +5,12 @@ A hook loads this only for the result of such a tool.
 
 from __future__ import annotations
 
-from doctrine.text import get_object
 from specify_cli.features.hooks.payload.values import (
     MAX_PATH,
     HookEvent,
     Members,
     Payload,
+    get_object,
     match_whole,
 )
 

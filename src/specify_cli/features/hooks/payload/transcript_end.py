@@ -7,13 +7,12 @@ from collections.abc import Callable, Mapping
 
 from doctrine import os
 from doctrine.light_imports import NamedTuple
-from doctrine.text import as_object
 from specify_cli import durable
 from specify_cli.errors import InvocationError
 from specify_cli.features.hooks.payload.dialect import Dialect
 from specify_cli.features.hooks.payload.outputs import list_printed_ids, parse_json
 from specify_cli.features.hooks.payload.turn_from_transcript import read_facts
-from specify_cli.features.hooks.payload.values import HookInput
+from specify_cli.features.hooks.payload.values import HookInput, as_object
 from specify_cli.invocation.ends.activity import read_moment
 from specify_cli.record.seal import open_line
 from specify_cli.storage.index import Index
