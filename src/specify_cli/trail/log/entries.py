@@ -216,8 +216,9 @@ class TrailLog:
         for base, relative in filter(None, (self._shared, local)):
             try:
                 generation = self._find_or_make(base, relative)
-                if os.access(generation.path, os.W_OK) and _is_writable(
-                    f"{generation.path}/leaves"
+                leaves = f"{generation.path}/leaves"
+                if os.access(generation.path, os.W_OK) and (
+                    not os.path.lexists(leaves) or os.access(leaves, os.W_OK)
                 ):
                     return generation
             except OSError as error:
@@ -580,11 +581,6 @@ class Entry:
         elif self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
-
-
-def _is_writable(path: str) -> bool:
-    """Return whether a file can be written, or does not exist yet."""
-    return not os.path.lexists(path) or os.access(path, os.W_OK)
 
 
 def _read_end(path: str) -> str | None:

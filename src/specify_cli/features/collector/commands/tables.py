@@ -35,7 +35,10 @@ def export_ledger(values: Values) -> int:
     """Write the invocations that a collector holds, a file for each day and project; `since` a day,
     those of the later days alone. Raises as `ParquetFolder`."""
     since = values.get("since")
-    first = "" if since is None else _find_first(str(since))
+    first = ""
+    if since is not None:  # the least id of the day in which the moment lies
+        moment = parse_moment(str(since), "--since", UTC)
+        first = new_ulid(moment // _DAY_MILLIS * _DAY_MILLIS, bytes(10))
 
     def list_rows(storage: SqlStorage) -> Iterator[LedgerRow]:
         after = None
@@ -76,11 +79,6 @@ def export_ledger(values: Values) -> int:
             [*lines, *(f"left out: {one['invocation_id']} {one['why']}" for one in left_out)]
         )
     return 1 if left_out else 0
-
-
-def _find_first(since: str) -> str:
-    """Return the least id of the day in which a moment lies."""
-    return new_ulid(parse_moment(since, "--since", UTC) // _DAY_MILLIS * _DAY_MILLIS, bytes(10))
 
 
 def _get_day(item: LedgerRow | StoredRecord) -> str:

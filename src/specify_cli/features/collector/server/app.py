@@ -365,11 +365,6 @@ def _show_pictures(setting: Setting, request: Request) -> Response:
     return _show_many(setting, request, partial(pages.pictures, today=datetime.now(UTC).date()))
 
 
-def _show_report(setting: Setting, request: Request) -> Response:
-    """GET /report: the same invocations, added up as `spec-kitty report` does."""
-    return _show_many(setting, request, pages.report)
-
-
 def _show_rules(setting: Setting, request: Request) -> Response:
     """GET /rules: how rules fared in the same invocations, as `charter effect` counts."""
 
@@ -445,7 +440,7 @@ _ROUTES: tuple[tuple[str, str, Endpoint, str | None], ...] = (
     ("GET", "/invocations/{invocation_id}", _show_detail, READ),
     ("GET", "/invocations/{invocation_id}/page", _show_proof, READ),
     ("GET", "/pictures", _show_pictures, READ),
-    ("GET", "/report", _show_report, READ),
+    ("GET", "/report", lambda setting, request: _show_many(setting, request, pages.report), READ),
     ("GET", "/rules", _show_rules, READ),
     ("GET", "/compare", _show_comparison, READ),
     ("GET", "/projects", _show_projects, READ),
