@@ -99,6 +99,15 @@ def test_a_call_of_codex_in_which_its_session_ended_began_and_did_not_end() -> N
     assert told(going_on)[1:] == []
 
 
+def test_a_call_of_codex_whose_arguments_are_no_text_is_told_where_its_session_ended_in_it() -> None:
+    calls = [
+        {"type": "function_call", "call_id": f"c{i}", "name": "exec", "arguments": value}
+        for i, value in enumerate((5, ["ls"], None))
+    ]
+
+    assert told(read_session("codex", codex(*calls), {}, is_over=True))[1:] == [("PreToolUse", "exec", None)] * 3
+
+
 def test_what_a_turn_of_codex_used_is_told_though_it_was_aborted_without_a_word() -> None:
     used = {"type": "token_count", "info": {"last_token_usage": {"input_tokens": 7, "output_tokens": 2}}}
     aborted = {"type": "turn_aborted", "reason": "interrupted"}

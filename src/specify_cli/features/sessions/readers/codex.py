@@ -174,11 +174,9 @@ class CodexReader(SessionReader):
         begun, items, at = self._made.pop(call_id, (None, 0, 0))
         if begun is None or items:
             return
-        args = (
-            parse_json(begun["arguments"])
-            if "arguments" in begun
-            else begun.get("input", begun.get("action"))
-        )
+        args = begun.get("arguments", begun.get("input", begun.get("action")))
+        if "arguments" in begun and isinstance(args, str):
+            args = parse_json(args)
         reported = parse_json(output) if isinstance(output, str) else None
         status = judge_exit_code(get_object(reported, "metadata").get("exit_code"))
         text = output if isinstance(output, str) else join_texts(output, "text")
