@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from itertools import islice
 
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 from specify_cli.routing.clauses import Clauses
@@ -46,8 +47,13 @@ _PART = r"([\w.-]{1,40}/[\w./, -]{1,60}|[\w.]{1,30} ([a-zA-Z]{3,15})) ?:\s"
 
 
 _ASKING = read_cell("task ask request")
-# Behind these stands no order of its own: "the page that can you …".
-_LINKS = read_cell("that to which of with for about on in by from where how")
+# At so many places of a sentence one that runs on is looked for: each is read to the end.
+_RUN_ONS = 3
+# Behind these stands no order of its own: "the page that can you …", "it says where is it".
+_LINKS = read_cell(
+    "that to which of with for about on in by from where how say says said saying "
+    "show shows ask asks asked label text"
+)
 # With these begins no title after the name of a part.
 _GRAMMAR = ("stop_words", "determiners", "boundaries", "leadins", "wh", "aux", "negations")
 
@@ -136,10 +142,14 @@ def _is_vague(reading: Reading, parsed: Clauses) -> bool:
 def _read_run_on(parsed: Clauses, start: int, end: int) -> tuple[Reading, ...]:
     """Return the readings of an order that follows a statement without a sign between them: "the
     tests fail can you explain why"."""
-    for i in range(start + 2, end - 1):
-        is_told = parsed.is_in(i - 1, "subordinators", "conjunctions", "wh")
-        if is_told or parsed.word(i - 1) in _LINKS or not parsed.find_phrase("run_ons", i, end):
-            continue
+    places = (
+        i
+        for i in range(start + 2, end - 1)
+        if not parsed.is_in(i - 1, "subordinators", "conjunctions", "wh")
+        and parsed.word(i - 1) not in _LINKS
+        and parsed.find_phrase("run_ons", i, end)
+    )
+    for i in islice(places, _RUN_ONS):
         order = parsed.read_clause(i, end, question=False)
         if order and order[0].action != "none":
             return combine_actions(parsed, *order, end)

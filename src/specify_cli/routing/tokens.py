@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 # A request says what it wants at its beginning; a pasted log after it must not cost time nor add
 # readings.
 READ_TOKENS = 600
+# Among so many of them slips are looked for, which takes longer than the rest.
+_CHECKED_TOKENS = 100
 # Letters of the shortest verb in which a slip is looked for: short ones resemble too many words.
 _SHORTEST = 5
 
@@ -116,7 +118,8 @@ def scan_tokens(text: str, table: RouterTable) -> list[Token]:
         return [Token("o", "", text, 0)]  # "[Image #1]" alone names a thing
     return [
         token._replace(word=_find_verb_meant(token.word, table) or token.word)
-        if token.kind == "w"
+        if i < _CHECKED_TOKENS
+        and token.kind == "w"
         and text[token.at : token.at + len(token.raw)].isascii()
         and _expects_verb(tokens, i, table)
         else token
@@ -208,8 +211,11 @@ def _find_verb_meant(word: str, table: RouterTable) -> str:
             meant.update((verb + ending, table.verbs[verb].action) for verb in fits)
     if len(set(meant.values())) != 1:
         return ""
-    forms = (re.escape(form).encode() for form in list_lemmas(written))
-    is_known = any(re.search(rb"\b%b\b" % form, table.data) for form in forms)
+    forms = (form.encode() for form in list_lemmas(written))
+    # A plain search first, since the other is slow.
+    is_known = any(
+        form in table.data and re.search(rb"\b%b\b" % re.escape(form), table.data) for form in forms
+    )
     return "" if is_known else next(iter(meant))
 
 

@@ -30,6 +30,8 @@ _OPAQUE = (
     r"`[^`]*`|\"[^\"\n]*\"|“[^”]{0,1000}”|[A-Za-z]:\\\S{1,200}?\.[a-z]{1,5}(?![a-z])"
     r"|(?<![!-~])[!-~]*(?:[/\\]|[A-Za-z0-9]\.[A-Za-z0-9])[!-~]*"
 )
+# A verb in front is read by the grammar of English: "Explain 追加 to me".
+_ENGLISH = r"\W*([A-Za-z]+) +(?:[A-Za-z]|.*[^!-~] *[A-Za-z]+[ !?]*\Z)"
 # As many characters can follow the verb of a request: "していただけますか".
 _ENDING = 12
 
@@ -44,6 +46,11 @@ def read_east_asian(text: str, table: RouterTable) -> tuple[Reading, ...]:
     found: dict[str, Reading | None] = {}
     text = re.sub(_OPAQUE, lambda match: " " * len(match[0]), text)
     for sentence in re.finditer(_SENTENCE, text):
+        english = None if found else re.match(_ENGLISH, sentence[0])
+        if english and (
+            english[1].lower() in table.verbs or table.words("wh") & {english[1].lower()}
+        ):
+            return ()
         own, others = (len(re.findall(kind, sentence[0])) for kind in (EAST_ASIAN, "[A-Za-z]"))
         if own > 1 and 4 * own >= others:
             reading = _read_sentence(sentence[0], sentence.start(), table)
@@ -58,7 +65,9 @@ def _read_sentence(sentence: str, at: int, table: RouterTable) -> Reading | None
     """Return the reading of a sentence that begins at the character `at`."""
     order = _find_order(sentence, table)
     asks = _find_any("east_asks", sentence, table) or sentence.endswith("?")
-    if order and not (asks and not _find_any("east_polite", sentence, table)):
+    # "检查是否有错误"
+    leads = order and order.action == "review" and not order.position
+    if order and (leads or not asks or _find_any("east_polite", sentence, table)):
         return order._replace(position=at + order.position)
     if asks:
         return Reading("analyze", sentence.strip()[:20], "question", at, "", "own")
@@ -80,7 +89,7 @@ def _find_order(sentence: str, table: RouterTable) -> Reading | None:
         if verb_last:
             is_told = len(sentence) - after > _ENDING
         else:
-            is_told = before.endswith(negations) or sentence[after:].startswith(reports)
+            is_told = before.endswith(negations) or f"{sentence[after:]}。".startswith(reports)
         if not is_told:
             orders.append(Reading(actions[verb], match[0], "order", match.start(), verb, "own"))
     if verb_last:
@@ -95,7 +104,13 @@ def _find_order(sentence: str, table: RouterTable) -> Reading | None:
 
 def _find_any(cell: str, sentence: str, table: RouterTable) -> re.Match[str] | None:
     """Return the first of a cell's phrases that stands in a sentence."""
-    return re.search(_join(table.texts(cell)), sentence)
+    return _compile_cell(cell, table).search(sentence)
+
+
+@lru_cache(maxsize=8)
+def _compile_cell(cell: str, table: RouterTable) -> re.Pattern[str]:
+    """Return the pattern of a cell's phrases."""
+    return re.compile(_join(table.texts(cell)))
 
 
 @lru_cache(maxsize=8)
@@ -111,7 +126,8 @@ def _compile_orders(table: RouterTable, verb_last: bool) -> tuple[re.Pattern[str
         }
         for cell in ("east_orders", "east_stems")
     )
-    endings = _join(table.texts("east_suffixes") if verb_last else ())
+    # "この関数を削除" ends with the stem.
+    endings = rf"{_join(table.texts('east_suffixes'))}|\Z" if verb_last else r"(?!)"
     pattern = rf"({_join(orders)})|({_join(stems)}) ?(?:{endings})"
     return re.compile(pattern), {**stems, **orders}
 
