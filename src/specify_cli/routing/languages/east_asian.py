@@ -31,7 +31,7 @@ _OPAQUE = (
     r"|(?<![!-~])[!-~]*(?:[/\\]|[A-Za-z0-9]\.[A-Za-z0-9])[!-~]*"
 )
 # A verb in front is read by the grammar of English: "Explain 追加 to me".
-_ENGLISH = r"\W*([A-Za-z]+) +(?:[A-Za-z]|.*[^!-~] *[A-Za-z]+[ !?]*\Z)"
+_ENGLISH = r"\W*([A-Za-z]+) +([A-Za-z])?"
 # As many characters can follow the verb of a request: "していただけますか".
 _ENDING = 12
 
@@ -47,8 +47,10 @@ def read_east_asian(text: str, table: RouterTable) -> tuple[Reading, ...]:
     text = re.sub(_OPAQUE, lambda match: " " * len(match[0]), text)
     for sentence in re.finditer(_SENTENCE, text):
         english = None if found else re.match(_ENGLISH, sentence[0])
-        if english and (
-            english[1].lower() in table.verbs or table.words("wh") & {english[1].lower()}
+        if (
+            english
+            and (english[2] or sentence[0].rstrip(" !?")[-1].isascii())
+            and english[1].lower() in {*table.verbs, *table.words("wh")}
         ):
             return ()
         own, others = (len(re.findall(kind, sentence[0])) for kind in (EAST_ASIAN, "[A-Za-z]"))
