@@ -380,8 +380,13 @@ def _compose_command(
         for name, value in os.environ.items()
         if not name.startswith("GIT_") or name.startswith(_KEPT)
     }
-    variables |= {"GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", "GIT_NO_LAZY_FETCH": "1"}
-    variables["GIT_GRAFT_FILE"] = os.devnull
+    # Of a file of grafts that is there, even an empty one, git says that there will be none.
+    variables |= {
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_OPTIONAL_LOCKS": "0",
+        "GIT_NO_LAZY_FETCH": "1",
+        "GIT_GRAFT_FILE": "",
+    }
     variables |= {} if network else {"GIT_ALLOW_PROTOCOL": "none"}
     argv = ["git", "-C", top, f"--git-dir={directory}", f"--work-tree={top}"]
     argv += [word for setting in _SETTINGS for word in ("-c", setting)]

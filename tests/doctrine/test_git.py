@@ -35,6 +35,12 @@ def test_git_has_nothing_of_a_name_that_holds_a_line_break(top: str) -> None:
     assert asked.read_contents(top, ["HEAD:a\nb", "HEAD:a.txt", "HEAD:b.txt"]) == [None, b"x" * 300_000, None]
 
 
+def test_git_says_nothing_beside_what_fails(top: str) -> None:
+    done = asked.run_git(top, ("push", top, "HEAD:refs/heads/main/below"), network=True)
+
+    assert done and done.returncode and b"hint:" not in done.stderr
+
+
 def test_without_git_the_caller_is_told(top: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     before = os.listdir("/proc/self/fd") if sys.platform == "linux" else []
