@@ -118,6 +118,21 @@ def test_what_git_says_of_a_remote_is_one_line(team: Team) -> None:
     assert "REMOTE_FAILED" in said and "\\x0a" not in said and "repository exists" in said
 
 
+def test_a_partial_clone_takes_in_what_was_pushed_and_adds_to_it(team: Team) -> None:
+    done = team.record(team.shop.root, "fix the login test")
+    team.run(team.shop.root, "trail", "push")
+    git(team.remote, "config", "uploadpack.allowFilter", "true")
+    git(team.folder, "clone", "-q", "--filter=blob:none", f"file://{team.remote}", "partial")
+    clone = team.folder / "partial"
+    accept(clone)
+
+    assert team.run(clone, "trail", "fetch").code == 0
+    assert done in team.run(clone, "invocations", "list", "--json").out
+    team.record(clone, "fix the other test")
+    assert team.run(clone, "trail", "push").code == 0
+    assert git(clone, "config", "remote.origin.partialclonefilter").strip() == "blob:none"
+
+
 def test_a_clone_in_which_nothing_was_done_yet_takes_records_in(team: Team) -> None:
     writer = team.shop.work()
     team.run(team.shop.root, "trail", "push")

@@ -80,8 +80,8 @@ def fetch_ref(top: str, ref: str, remote: str) -> Fetched:
         seen = read_tip(top, ref)
         return Fetched(None, {}, () if seen is None else tuple(list_files(top, seen)), bool(seen))
     incoming = f"{ref}-incoming"
-    words = ("--quiet", "--no-tags", "--no-write-fetch-head", remote, f"+{ref}:{incoming}")
-    _run_git(top, "fetch", *words)
+    flags = "--quiet --no-filter --no-tags --no-write-fetch-head"
+    _run_git(top, "fetch", *flags.split(), remote, f"+{ref}:{incoming}")
     tip = read_tip(top, incoming)
     if tip is None:
         raise EnvironmentFault(
