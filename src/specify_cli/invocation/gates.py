@@ -184,6 +184,8 @@ def _read_code(code: Any) -> str:
     return repr((code.co_code.hex(), code.co_names, code.co_varnames, constants))
 
 
+# Records name a rule by the digest of its source, so also a change that decides the same makes it
+# another rule, which no replay takes for the recorded one.
 RULES = RuleRegistry()
 
 
@@ -212,7 +214,8 @@ def at_most(inputs: Mapping[str, int]) -> Verdict:
 def paths_within(inputs: Mapping[str, list[str]]) -> Verdict:
     """Return every one of `paths` lies in one of the folders `allowed`, given as relative names."""
     for path in inputs["paths"]:
-        if ".." in path.split("/") or not any(
+        parts = path.split("/")
+        if ".." in parts or not any(
             path == top or path.startswith(top.rstrip("/") + "/") for top in inputs["allowed"]
         ):
             return Verdict("fail", "path_outside")

@@ -252,6 +252,16 @@ def test_shipped_rules_decide_as_they_say() -> None:
     assert ask("paths-within", paths=["src/../x"], allowed=["src"]) == "fail"
 
 
+def test_shipped_rules_keep_the_source_that_records_name_them_by() -> None:
+    for name, digest in (
+        ("all-true", "afd9dca80f649fc5"),
+        ("at-least", "a30e801a2cb5ba4d"),
+        ("at-most", "40fbe72a18cd93d8"),
+        ("paths-within", "585fe8d363123460"),
+    ):
+        assert gates.RULES.get(name).digest.startswith(digest), name
+
+
 def test_a_rule_with_other_source_is_another_rule() -> None:
     rules = gates.RuleRegistry()
     rules.register("r", lambda _: gates.Verdict("pass", "a"))
