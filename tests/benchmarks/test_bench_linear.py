@@ -21,6 +21,8 @@ from specify_cli.record.story.telling import tell_story
 from specify_cli.record.verify import verify_record
 from specify_cli.redaction.json_values import foreign_text
 from specify_cli.redaction.redact import redact, shipped_rule_set
+from specify_cli.routing.parser import READ_CHARS, read_request
+from specify_cli.routing.registry import shipped_table
 from support import FULL
 
 Say = Callable[[str], None]
@@ -141,6 +143,17 @@ def test_a_text_made_to_be_slow_costs_what_its_size_costs(say: Say) -> None:
     say(f"masking four times a hostile text: {ratios[worst]:.2f} at most, of {worst!r} (at most 8)")
 
     assert ratios[worst] < 8
+
+
+def test_a_request_made_to_be_slow_costs_what_its_size_costs(say: Say) -> None:
+    table = shipped_table()
+    for piece in ("can you ", "let's ", "please ", "reveiw, ", "really ", "修。", "[Image ", "what is "):
+        whole = piece * (READ_CHARS // len(piece))
+        half = best_of(lambda text=whole[: len(whole) // 2]: read_request(text, table), 3)  # type: ignore[misc]
+        full = best_of(lambda text=whole: read_request(text, table), 3)  # type: ignore[misc]
+        say(f"a request of {piece!r}: {1000 * full:.0f} ms, {full / half:.1f} times half of it (at most 4)")
+
+        assert full / half <= 4, piece
 
 
 def test_hostile_patterns_and_comments_are_judged_in_linear_time(tmp_path: Path, say: Say) -> None:
