@@ -327,10 +327,10 @@ def words(text: str) -> list[str]:
     Japanese and Korean, each two signs that follow one another are a word.
     """
     found = _WORD.findall(fold(_CAMEL.sub(" ", _MASK.sub(" ", text))))
-    return found if text.isascii() else [part for word in found for part in _part_signs(word)]
+    return found if text.isascii() else [part for word in found for part in _pair_signs(word)]
 
 
-def _part_signs(word: str) -> Iterator[str]:
+def _pair_signs(word: str) -> Iterator[str]:
     """Yield the pairs of signs in a word that has some, and what stands between them."""
     for part in re.split(_UNPARTED, word):
         if re.match(_UNPARTED, part):

@@ -103,10 +103,11 @@ class Questions(RequestText):
     def _wishes(self, i: int, end: int) -> bool:
         """Return whether a question is a wish: "could the table remember its widths?", "can the
         rows have a border?", unlike "could the cache be the cause?"."""
-        has = any(self.word(j) == "have" and self.word(j + 1) in ("a", "an") for j in range(i, end))
-        a_thing = self.is_in(i + 1, "determiners") and self.word(i + 1) not in ("a", "an")
-        if self.word(i) == "can" and a_thing and has:
-            return True
+        if self.word(i) == "can":
+            is_known = self.is_in(i + 1, "determiners") and self.word(i + 1) not in ("a", "an")
+            return is_known and any(
+                self.word(j) == "have" and self.word(j + 1) in ("a", "an") for j in range(i, end)
+            )
         if self.word(i) != "could" or not self.is_in(i + 1, "determiners"):
             return False
         words = [self.word(j) for j in range(i + 3, end)]

@@ -50,7 +50,7 @@ def read_east_asian(text: str, table: RouterTable) -> tuple[Reading, ...]:
         if (
             english
             and (english[2] or sentence[0].rstrip(" !?")[-1].isascii())
-            and english[1].lower() in {*table.verbs, *table.words("wh")}
+            and (english[1].lower() in table.verbs or english[1].lower() in table.words("wh"))
         ):
             return ()
         own, others = (len(re.findall(kind, sentence[0])) for kind in (EAST_ASIAN, "[A-Za-z]"))
