@@ -23,6 +23,7 @@ from doctrine.artifact import (
     list_names,
     parse_artifact,
     parse_markdown_artifact,
+    restore_artifact,
 )
 from doctrine.graph import Edge, GraphError, parse_edges
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple, hash_bytes
@@ -339,7 +340,14 @@ def _read_artifact(
         if path.endswith(".md"):
             text = decode_utf8(source.data, path)
             return parse_markdown_artifact(text, path=path, digest=source.digest, origin=origin)
-        return parse_artifact(cache.parse(source), path=path, digest=source.digest, origin=origin)
+        stored = cache.remember(
+            source,
+            f"artifact {path}",
+            lambda: parse_artifact(
+                cache.parse(source), path=path, digest=source.digest, origin=origin
+            ),
+        )
+        return restore_artifact(stored, origin)
     except YamlError as error:
         problems.append(Problem(path, error.line, error.reason, suggest_repair(path)))
     except ArtifactError as error:

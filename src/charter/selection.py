@@ -123,6 +123,7 @@ def select(
     lexical = lexical_scores(visible, work.terms, bm25)
     labels = _name_labels(visible, work.terms)
     candidates = []
+    here = frozenset((EVERY, work.action))
     for original, artifact, text in zip(collection, visible, lexical, strict=True):
         # 2. Each rule is scored by when it applies and by its text.
         tag, because = score_applies(artifact, work, labels, artifact.uri in ties.tied)
@@ -130,7 +131,7 @@ def select(
         if original.origin == "charter":
             tag, because = _OF_CHARTER, ("charter",)
         total = (config.tag * tag + config.lexical * text) // UNIT
-        binds = original.uri in ties.binding or bool({EVERY, work.action} & {*original.always})
+        binds = original.uri in ties.binding or not here.isdisjoint(original.always)
         hit = Hit(original, total, text, near, tag)
         whole = total >= config.whole
         withheld = artifact is not original

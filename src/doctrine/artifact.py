@@ -19,6 +19,9 @@ import re
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
     from doctrine.yaml_reader import Document
 
 
@@ -167,6 +170,29 @@ def parse_artifact(document: object, *, path: str, digest: str, origin: str) -> 
         origin,
         _read_applies(document),
         _read_always(document),
+        path,
+    )
+
+
+def restore_artifact(stored: Sequence[Any], origin: str) -> Artifact:
+    """Return an artifact from the list of its members, as JSON brings an `Artifact` back.
+
+    `origin` replaces the stored one: one file can be brought by a project and by a pack.
+    """
+    uri, kind, identifier, title, body, tags, keywords, digest, _, applies, always, path, _ = stored
+    kinds, actions, files, languages, words, when = applies
+    return Artifact(
+        uri,
+        kind,
+        identifier,
+        title,
+        body,
+        tuple(tags),
+        tuple(keywords),
+        digest,
+        origin,
+        Applies(tuple(kinds), tuple(actions), tuple(files), tuple(languages), tuple(words), when),
+        tuple(always),
         path,
     )
 

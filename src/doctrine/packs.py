@@ -142,20 +142,17 @@ def _read_entry(entry: object) -> Pack:
         or not all(isinstance(text, str) for text in texts)
     ):
         raise PackError(f"{identifier}: expected version, licence, source and files")
+    is_digest = re.compile(_DIGEST).match
     for path, digest in files.items():
-        if not is_plain_path(path) or not re.match(_DIGEST, str(digest)):
+        if not is_plain_path(path) or not is_digest(str(digest)):
             raise PackError(f"{identifier}: expected a path and its SHA-256, found {path[:60]!r}")
     return Pack(identifier, str(texts[0]), str(texts[1]), source, files)
 
 
 def is_plain_path(path: str) -> bool:
     """Return whether a path stays below its folder and can be written everywhere."""
-    parts = path.split("/")
-    return (
-        path.isprintable()
-        and "\\" not in path
-        and not any(part.startswith(".") or not part for part in parts)
-    )
+    inside = f"/{path}/"
+    return path.isprintable() and not ("\\" in path or "//" in inside or "/." in inside)
 
 
 def is_pack_id(text: str) -> bool:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     # A mapping as a file has it.
     Document = Mapping[str, object]
 
+# Raised when the same bytes are read otherwise, also as an artifact: projects remember both.
 PARSER_VERSION = 1
 MAX_BYTES = 262_144
 MAX_DEPTH = 32

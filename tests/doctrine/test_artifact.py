@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+
 import pytest
 
-from doctrine.artifact import Artifact, ArtifactError, parse_artifact, parse_markdown_artifact
+from doctrine.artifact import Artifact, ArtifactError, parse_artifact, parse_markdown_artifact, restore_artifact
+from doctrine.load import shipped_artifacts, shipped_bundle
+from doctrine.yaml_reader import PARSER_VERSION
 
 
 def _parse(document: object, path: str = "directives/x.yaml") -> Artifact:
@@ -90,3 +95,27 @@ def test_a_field_that_cannot_be_used_is_named(document: object, path: str, field
         _parse(document, path)
 
     assert field == caught.value.field
+
+
+_FORMS = (
+    {"code": 7, "name": "T", "intent": "Keep it  small.", "steps": ["One step.", {"name": "Two", "how": "slowly"}]},
+    {"title": "T", "body": " B ", "tags": "One", "keywords": ["Two  Words"], "always": ["Implement"], "applies_to": {
+        "kinds": ["Bug"], "actions": "review", "files": ["A/**"], "languages": [], "words": ["x", 3], "when": "it  is",
+    }},
+    {"body": "b", "applies_to": ["all of it"], "always": True},
+)  # fmt: skip
+
+
+def test_an_artifact_comes_back_from_json_as_it_was() -> None:
+    made = [_parse(document) for document in _FORMS] + list(shipped_artifacts(shipped_bundle()))
+
+    assert [one._replace(origin="pack p") for one in made] == [
+        restore_artifact(json.loads(json.dumps(one)), "pack p") for one in made
+    ]
+
+
+def test_the_version_of_the_parser_names_how_a_file_is_read_as_an_artifact() -> None:
+    read = json.dumps([_parse(document) for document in _FORMS]).encode()
+
+    # Where this differs, PARSER_VERSION is raised: projects remember what they read by it.
+    assert (1, "8196a991e6bed746") == (PARSER_VERSION, hashlib.sha256(read).hexdigest()[:16])
