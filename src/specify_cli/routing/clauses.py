@@ -193,11 +193,14 @@ class Clauses(Questions):
             return self.imply(start, "what is wished"), i
         last, after = self.find_head(i, end)
         is_talk = any(self.word(j) in _TALKS for j in range(i, last + 1))
+        named = self.name_action(i) if wish.action else ""
+        if named:  # "нужен план миграции"
+            return self.make_reading(i, "noun", named, self.word(i)), i + 1
         is_thing = last >= i and not self.name_action(last) and not is_talk
         # "Can we have a preview before sending?", "I'd like the logs in JSON"
         is_form = self.word(after) in ("in", "as") and after + 2 == end
         # "We want a single repository for both"
-        is_new = self.word(i - 1) in ("a", "an")
+        is_new = self.word(i - 1) in ("a", "an") or wish.action
         if is_thing and (wish.words[-1] == "have" or is_form or is_new):
             return self.imply(last, "what is wished"), after
         verb, word = self.find_verb(last), self.word(last)
@@ -305,7 +308,7 @@ class Clauses(Questions):
         phrase = self.find_phrase("phrases", i, end)
         if phrase and " ".join(phrase[0].words) in _SOME_DOING:
             phrase = phrase if self._names_work(phrase[1], end) else None
-        if phrase and not self._only_names(phrase[1], end, noun):
+        if phrase and not self._only_names(i, phrase[1], end, noun):
             return self._read_phrase(i, *phrase, end)
         if noun or self.is_part_of_word(i, end) or self._only_helps(i, end):
             return None
@@ -325,12 +328,13 @@ class Clauses(Questions):
         order = self._ask_object(verb, i + 1, end)
         return self.make_reading(i, rule, order.action, order.lemma, order.weight), i + 1
 
-    def _only_names(self, after: int, end: int, noun: bool) -> bool:
-        """Return whether a phrase of the table that ends before `after` names a thing: "the user
-        stories are below", "code review bot"."""
+    def _only_names(self, i: int, after: int, end: int, noun: bool) -> bool:
+        """Return whether a phrase of the table, from `i` to before `after`, names a thing: "the
+        user stories are below", "code review bot", unlike "составь план релиза"."""
         if noun and self.is_in(after, "finite"):
             return True
-        return bool(self.name_action(after - 1)) and self.continues(after, end)
+        goes_on = self.continues(after, end) and self.word(i) not in self.table.foreign
+        return goes_on and bool(self.name_action(after - 1))
 
     def _only_helps(self, i: int, end: int) -> bool:
         """Return whether the word at `i` only leads to the verb; "do WP03" has no other."""
@@ -421,7 +425,8 @@ class Clauses(Questions):
         done = self._ask_gerund(verb, i, end)
         if done:
             return done
-        if verb.lemma == "check" and any(self.word(j) in ("why", "many") for j in range(i, end)):
+        checks = verb.lemma == "check" or (verb.action == "review" and verb.lemma in table.foreign)
+        if checks and self.find_anywhere("why", i, end + 2):  # "проверь, почему падает тест"
             return verb._replace(action="analyze")  # "Check the docs and see why it fails"
         tracks = verb.lemma.removesuffix(" up") in table.words("tracker_verbs")
         if tracks and self.is_tracked(i, end):

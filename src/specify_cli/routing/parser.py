@@ -93,7 +93,20 @@ def read_request(request: str, table: RouterTable) -> ParsedRequest:
 
     `request` is any text. Only its first 6,000 characters and 600 tokens count, because a request
     says what it wants at its beginning, and a pasted log after it must not add readings.
+
+    A text with a mark of a rarer language, or without a reading, is read with all languages.
     """
+    text = request[:READ_CHARS].lower()
+    if table.marks.isdisjoint((*text, *text.split())):
+        parsed = _read_request(request, table)
+        if parsed.readings or parsed.empty or not table.marks:
+            return parsed
+    return _read_request(request, table.complete)
+
+
+def _read_request(request: str, table: RouterTable) -> ParsedRequest:
+    """Return what a request says, read with the languages of one table: the steps of
+    `read_request`."""
     # 1
     text = _blank_quotes(_make_plain(request))
     tag = re.match(_TAGS, text) if text.startswith("[") else None

@@ -262,6 +262,8 @@ class RequestText:
             describes = describes or opens or self.word(i) == "does"
             gerund = self.is_in(i, "gerund_negators")
             marked.update(range(i, start))
+            if self._denies_verb(i):
+                marked.add(i - 1)
             if describes:
                 self.described.update(range(i, start))
             i = start
@@ -307,7 +309,15 @@ class RequestText:
         # "With no use of the type" says what is, "no refactoring" what shall not be.
         forbids = word == "no" and not self.is_in(i - 1, "existing")
         forbids = (forbids and bool(self.find_verb(i + 1))) or self._refuses_noun(i)
-        return i + 1 if negates or forbids else 0
+        return i + 1 if negates or forbids or self._denies_verb(i) else 0
+
+    def _denies_verb(self, i: int) -> bool:
+        """Return whether the word at `i` denies the one before it, which begins a clause: "change
+        nothing, only explain it"."""
+        if not i or self.word(i - 2) or not self.is_in(i, "nothing"):
+            return False
+        verb = self.find_verb(i - 1)
+        return verb is not None and verb.lemma == self.word(i - 1)
 
     def _refuses_noun(self, i: int) -> bool:
         """Return whether a clause begins with the word at `i` and the work that nobody asks for:

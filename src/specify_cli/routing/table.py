@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import json
 import unicodedata
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple, sha256
 
@@ -163,7 +163,13 @@ class RouterTable:
     most fitting first, and `foreign` words of other languages by action.
     """
 
-    def __init__(self, documents: Sequence[Mapping[str, object]], data: bytes) -> None:
+    def __init__(
+        self, documents: Sequence[Mapping[str, object]], data: bytes, rare: bool = False
+    ) -> None:
+        # Reading all languages costs a `do` a twelfth of its time, and hardly one needs it.
+        self._all = documents
+        if not rare:
+            documents = [document for document in documents if "marks" not in document]
         self.data = data
         self.digest = sha256(data).hexdigest()
         self.version = int(str(documents[0]["version"]))
@@ -194,6 +200,17 @@ class RouterTable:
             dict(pair.split("=") for _, text in self.rows(cell) for pair in text.split())
             for cell in ("irregular", "spellings")
         )
+
+    @cached_property
+    def complete(self) -> RouterTable:
+        """The table with the languages that few requests are in: their files name `marks`."""
+        return RouterTable(self._all, self.data, rare=True)
+
+    @cached_property
+    def marks(self) -> frozenset[str]:
+        """The letters and words by which a language is known that only `complete` has."""
+        texts = (str(document.get("marks", "")) for document in self._all)
+        return frozenset(" ".join(texts).split())
 
     def rows(self, cell: str) -> list[tuple[str, str]]:
         """Return the rows of a cell, English first; a cell that is one text is one row for no

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from doctrine.agent_profiles.profile import AgentProfile
 from doctrine.agent_profiles.repository import AgentProfileRepository
 from profiles import profile
+from specify_cli.routing.parser import read_request
 from specify_cli.routing.registry import shipped_table
 from specify_cli.routing.router import (
     ACTIONS,
@@ -139,7 +140,17 @@ def test_every_verb_of_the_table_is_in_one_row_only() -> None:
 def test_the_table_knows_the_digest_of_its_bytes_and_its_version() -> None:
     again = RouterTable.from_bytes(TABLE.data)
 
-    assert (TABLE.digest, 14) == (again.digest, again.version)
+    assert (TABLE.digest, 15) == (again.digest, again.version)
+
+
+def test_the_rarer_languages_are_read_only_for_a_text_that_has_their_marks_or_says_nothing_without_them() -> None:
+    table = RouterTable(json.loads(TABLE.data), TABLE.data)
+    readings = [read_request("fix the login test", table).readings[0].action, "complete" in vars(table)]
+    readings += [read_request("przenieś pliki do src", table).readings[0].action, "complete" in vars(table)]
+
+    assert ["implement", False, "implement", True] == readings
+    # A text in English is never taken for one of these languages by a word.
+    assert not {mark for mark in table.marks if mark in table.verbs or table.words("stop_words") & {mark}}
 
 
 @pytest.mark.parametrize("request_text", ["", "   ", "\n\t", "?!", "please", "the", "\u200b", "🙂", "is"])

@@ -4,9 +4,11 @@
     from specify_cli.routing.registry import shipped_table
     read_east_asian("请修复登录测试", shipped_table())[0].action        # "implement"
 
-`european.json` fills cells of the English table, so the same grammar reads it. Chinese, Japanese
-and Korean have no blanks between words, or the verb at the end: `east_asian.py` reads them with
-the cells of `east_asian.json`, by what stands in a sentence and not by its grammar.
+`european.json`, `slavic.json` and `nordic.json` fill cells of the English table, so the same
+grammar reads them. The last two name `marks`: they are read only for a text with one of these, or
+one that says nothing without them. Chinese, Japanese and Korean have no blanks between words, or
+the verb at the end: `east_asian.py` reads them with the cells of `east_asian.json`, by what stands
+in a sentence and not by its grammar.
 
 Removing a file of words removes its languages and nothing else. `parser.py` imports it.
 """
