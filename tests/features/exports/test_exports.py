@@ -187,7 +187,17 @@ def test_a_real_record_is_spans_with_the_names_of_the_conventions(worked: str, c
     by_name = {span.name: span for span in spans}
     step, call, model = by_name["step look"], by_name["execute_tool Bash"], by_name["chat some-model"]
     values = {item.key: item.value for item in (*call.attributes, *model.attributes)}
+    ends = [
+        {item.key: item.value.int_value for item in span.attributes if item.key.endswith("seq")}
+        for span in (root, step, call)
+    ]
+    began = ends[1]["spec_kitty.seq"]
 
+    assert ends[1:] == [
+        {"spec_kitty.seq": began, "spec_kitty.end_seq": began + 3},
+        {"spec_kitty.seq": began + 1, "spec_kitty.end_seq": began + 2},
+    ]
+    assert ends[0]["spec_kitty.seq"] == 0 < ends[0]["spec_kitty.end_seq"]
     valid(made, "trace-written")
     assert told.schema_url == f"https://opentelemetry.io/schemas/{otlp.CONVENTIONS}" == Schemas.V1_41_0.value
     assert root.name.startswith("invoke_agent ") and call.parent_span_id == step.span_id

@@ -39,9 +39,10 @@ _TOKENS = {
     "cache_write": "gen_ai.usage.cache_creation.input_tokens",
     "thinking": "gen_ai.usage.reasoning.output_tokens",
 }
-# What a line says of itself, and when it was.
+# What a line says of itself, and when it was. The numbers of a span's first and last line are told
+# apart.
 ENVELOPE = {
-    *("v", "salt", "prev", "~", "event", "invocation_id"),
+    *("v", "salt", "prev", "~", "event", "invocation_id", "seq"),
     *("at", "started_at", "completed_at", "duration_ms"),
 }
 _ROOT = {"started", "completed"}
@@ -139,6 +140,8 @@ def _describe_root(run: Run) -> tuple[str, Json]:
         **_tell_tokens({"tokens": sum_tokens(run)}),
         "error.type": _find_failure(run),
         "spec_kitty.tip": run.tip,
+        "spec_kitty.seq": run.started.get("seq"),
+        "spec_kitty.end_seq": run.completed.get("seq"),
         "spec_kitty.open": None if run.completed else True,
         **_tell_rest(run.started),
         **_tell_rest(run.completed),
