@@ -164,6 +164,7 @@ def test_only_the_line_that_was_changed_is_named(
     assert check(browser, changed) == ("bad", str(data[begin:at].count(b"\n") + 1))
 
 
+@pytest.mark.stress
 def test_a_changed_byte_turns_the_page_red_at_its_line(browser: Browser, page: Path, tmp_path: Path) -> None:
     data = page.read_bytes()
     begin = data.index(b'<textarea id="lines" hidden="">') + 31
@@ -205,6 +206,7 @@ def make_hostile(number: int) -> str:
     return dice.choice(("", '"', "`", "-->", "]]>", "</script >")).join(pieces)
 
 
+@pytest.mark.stress
 @pytest.mark.parametrize("number", range(RECORDS))
 def test_nothing_recorded_runs(browser: Browser, tmp_path: Path, number: int) -> None:
     hostile = make_hostile(number)
@@ -507,6 +509,7 @@ def make_long(path: Path, calls: int) -> bytes:
     return page
 
 
+@pytest.mark.stress
 def test_a_hundred_thousand_events_are_checked_and_shown_a_part_at_a_time(browser: Browser, tmp_path: Path) -> None:
     calls = 50_000 if FULL else 5_000
     page = make_long(tmp_path / "long.html", calls)
@@ -522,6 +525,7 @@ def test_a_hundred_thousand_events_are_checked_and_shown_a_part_at_a_time(browse
     assert browser.value("document.querySelectorAll('#all-lines pre').length") == 0
 
 
+@pytest.mark.stress
 def test_a_long_text_goes_on_in_other_areas_and_no_byte_between_them_changes_unseen(
     browser: Browser, tmp_path: Path
 ) -> None:

@@ -42,3 +42,16 @@ def test_no_stress_test_asserts_how_long_something_took_in_its_short_version() -
                     judged.append(f"{path.name}:{node.lineno}")
 
     assert judged == []
+
+
+def test_what_is_larger_under_make_stress_is_marked_so() -> None:
+    """`make stress` runs what is marked: a module that asks for its size and is not would never be run in full."""
+    unmarked = []
+    for path in sorted(TESTS.rglob("test_*.py")):
+        text = path.read_text("utf-8")
+        imports = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.ImportFrom)]
+        asks = any(one.name == "FULL" for node in imports if node.module == "support" for one in node.names)
+        if asks and "benchmarks" not in path.parts and "mark.stress" not in text:
+            unmarked.append(str(path.relative_to(TESTS)))
+
+    assert unmarked == []

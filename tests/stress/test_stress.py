@@ -14,6 +14,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from charter.context import build_charter_context
 from specify_cli.errors import CallerError
 from specify_cli.invocation.executor import ProfileInvocationExecutor
@@ -24,6 +26,7 @@ from specify_cli.storage.queries import Filters, list_invocations
 from support import FULL, REPORT, SPEC_KITTY, environment
 from victims import drain, fork
 
+pytestmark = pytest.mark.stress
 SCALE = 1 if FULL else 80
 
 

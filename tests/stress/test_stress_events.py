@@ -11,6 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from specify_cli.features.programs.run import Run, open_invocation
 from specify_cli.invocation.executor import ProfileInvocationExecutor
 from specify_cli.project.config import load_project
@@ -20,6 +22,7 @@ from specify_cli.storage.checking import verify_all
 from support import FULL, REPORT, SPEC_KITTY, environment
 from victims import drain, fork
 
+pytestmark = pytest.mark.stress
 EVENTS = 500
 
 

@@ -15,6 +15,7 @@ from specify_cli.record.record import chain, genesis_tip
 from specify_cli.storage.store import Body
 from support import FULL, REPORT, environment
 
+pytestmark = pytest.mark.stress
 ID = "01JD4Q3S0000000000000000A1"
 AT = "2024-11-20T09:00:00.000Z"
 OUTPUT_HASH = hashlib.sha256(f'"{"y" * 200}"'.encode()).hexdigest()

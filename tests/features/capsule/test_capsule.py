@@ -59,6 +59,7 @@ def test_a_capsule_is_filled_beside_the_files_and_says_what_it_holds(cli: Cli, p
     assert (event["event"], event["invocation_id"]) == ("started", kept)
 
 
+@pytest.mark.stress
 @pytest.mark.parametrize("harm", ["deleted", "cut in half", "junk", "empty"] if FULL else ["cut in half"])
 def test_a_capsule_that_is_lost_is_filled_again(project: Path, home: Path, kept: str, harm: str) -> None:
     loaded, _ = load_project(str(project), str(home))
@@ -97,6 +98,7 @@ def test_without_its_line_of_config_a_capsule_is_not_touched(cli: Cli, project: 
     assert cli("invocations", "show", kept).code == 0
 
 
+@pytest.mark.stress
 def test_a_filling_that_is_killed_or_met_by_another_loses_nothing(project: Path, home: Path, kept: str) -> None:
     rng = random.Random(1)
     for _ in range(30 if FULL else 2):
