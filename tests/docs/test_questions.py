@@ -22,6 +22,7 @@ QUESTIONS = dict(re.findall(r"\*\*([^*]+)\*\*[^`]*```sql\n(.*?)```", PAGE, flags
 EVENTS = [
     {"event": "tool_call", "call_id": "c1", "tool": "Bash"},
     {"event": "tool_result", "call_id": "c1", "status": "denied"},
+    {"event": "turn", "model": "m", "tokens": {"cache_read": 2_000_000, "thinking": 50}},
     {"event": "model_call", "model": "m", "tokens": {"input": 1_000_000, "output": 100_000}},
     {"event": "gate_decision", "gate": "tests", "rule_ref": "r", "outcome": "fail", "reason_code": "RED"},
 ]
@@ -104,7 +105,11 @@ def test_each_question_is_answered(ask: Any) -> None:
     run, (closed, opened) = ask
     first, other = "builder-bea", "critic-cato"
     answers: dict[str, list[tuple[str, ...]]] = {
-        "What does each profile cost": [(first, "input", "1000000", "3.0"), (first, "output", "100000", "1.5")],
+        "What does each profile cost": [
+            (first, "input", "1000000", "3.0"),
+            (first, "output", "100000", "1.5"),
+            (first, "cache_read", "2000000", "0.6"),
+        ],
         "Which requests": [("implement the login test", "2")],
         "Which records were never closed": [(opened, other)],
         "Which calls were denied": [(closed, first, "Bash", "1")],

@@ -7,7 +7,10 @@ from pathlib import Path
 
 from pyarrow import parquet  # type: ignore[import-untyped]
 
+from specify_cli.features.exports.otlp import make_otlp
+from specify_cli.features.exports.tables import make_tables
 from specify_cli.features.programs.run import open_invocation
+from specify_cli.libraries.timeline.run import encode_document, read_run
 from specify_cli.record.reading.usage import find_model
 from support import Cli
 
@@ -35,6 +38,17 @@ def test_the_model_of_a_run_is_the_one_its_own_agent_began_with(cli: Cli, charte
 
     assert find_model([{"event": "turn", **turn} for turn in turns]) == row["model"] == "big"
     assert '{"key":"gen_ai.request.model","value":{"stringValue":"big"}}' in told
+
+
+def test_an_answer_that_was_given_back_took_no_tokens() -> None:
+    """A re-execution is told what the first run's model answered: costs over all records count it once."""
+    asked: dict[str, object] = {"event": "model_call", "model": "big", "tokens": {"input": 7, "output": 2}}
+    lines = [dict[str, object](event="started", invocation_id="A"), asked, {**asked, "source": "inv://B/event/1"}]
+    run = read_run(lines)
+    (root, *spans) = json.loads(encode_document(make_otlp([run])))["resourceSpans"][0]["scopeSpans"][0]["spans"]
+
+    assert [row["tokens"] for row in make_tables(run, lines)["tokens"]] == [7, 2]
+    assert ["usage.input_tokens" in json.dumps(span) for span in (root, *spans)] == [False, True, False]
 
 
 def test_tables_are_not_written_where_a_safe_export_is_asked_for(cli: Cli, chartered: Path) -> None:

@@ -191,7 +191,7 @@ def _get_provider(run: Run) -> object:
 
 
 def _tell_tokens(fields: Fields) -> Json:
-    counts = dict(get_object(fields, "tokens"))
+    counts = dict(get_object(fields, "tokens")) if "source" not in fields else {}
     # The conventions count what came from a cache, and went into it, as input too.
     cached = [counts.get(kind, 0) for kind in ("cache_read", "cache_write")]
     if any(cached) and all(type(count) is int for count in (*cached, counts.get("input", 0))):

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from doctrine.text import get_object
 from specify_cli.libraries.timeline.run import Run
 from specify_cli.record.reading.timeline import moment_of
+from specify_cli.record.reading.usage import has_usage
 from specify_cli.record.reading.views import list_objects
 
 Fields = Mapping[str, object]
@@ -98,7 +99,7 @@ def make_tables(run: Run, lines: Iterable[Fields]) -> dict[str, list[Row]]:
         "tokens": [
             {**line, "kind": kind, "tokens": number}
             for line in all_lines
-            if line.get("event") in ("turn", "model_call")
+            if has_usage(line)
             for kind, number in get_object(line, "tokens").items()
         ],
     }

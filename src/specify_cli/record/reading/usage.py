@@ -42,6 +42,12 @@ def find_model(lines: Iterable[Fields]) -> str | None:
     return next((say(line["model"]) for line in by_agent if line.get("model")), None)
 
 
+def has_usage(line: Fields) -> bool:
+    """Return whether a line tells what a model used: a recorded answer that a re-execution gave
+    back took nothing."""
+    return line.get("event") in ("turn", "model_call") and "source" not in line
+
+
 class Price(NamedTuple):
     """What a model costs: US dollars for a million tokens of each kind. A kind that is not there
     costs what input does. `names` are whole names, `starts` how names begin."""
@@ -158,8 +164,8 @@ def sum_usage(lines: Iterable[Fields], prices: Prices) -> tuple[UsageRow, ...]:
     rows: dict[tuple[str | None, str | None], list[Fields]] = {}
     models = {}
     for line in lines:
-        if line.get("event") not in ("turn", "model_call") or "source" in line:
-            continue  # a recorded answer that a re-execution gave back took nothing
+        if not has_usage(line):
+            continue
         agent = None if line.get("agent") is None else say(line["agent"])
         if isinstance(model := line.get("model"), str):
             models[agent] = model
