@@ -253,6 +253,15 @@ def test_a_safe_export_leaves_out_what_a_safe_archive_withholds(cli: Cli, projec
     assert b"dear reader" not in out.read_bytes() and b"cat letter" not in out.read_bytes()
 
 
+def test_what_a_safe_export_leaves_out_is_not_said_to_be_unseen() -> None:
+    started = {"event": "started", "invocation_id": "A", "actor": {"actor_type": "llm", "tool": "claude-code"}}
+    call = {"event": "tool_call", "tool": "Bash", "seq": 1}
+
+    assert "tool calls" in read_run([started]).not_seen
+    assert read_run([started, call]).not_seen[0] == "prompts"
+    assert read_run([started, {"seq": 1, "withheld": "captured-in-full"}], withheld=1).not_seen == ()
+
+
 class Receiver(BaseHTTPRequestHandler):
     """An OTLP receiver that answers as it is told and keeps what it got."""
 

@@ -83,21 +83,24 @@ def read_run(
 
     Raises CallerError WITHHELD where the first line is not among them, which says whose run it is.
     """
+    lines = list(lines)
+    everything = [*lines, *annexes]
     present = [line for line in lines if "withheld" not in line]
-    present_annexes = [line for line in annexes if "withheld" not in line]
     started = next((line for line in present if line.get("event") == "started"), None)
     if started is None:
         name = next((line.get("invocation_id") for line in present), None)
         problem = f"the line that begins {say(name or 'the record')} is withheld"
         raise CallerError("WITHHELD", problem, "leave it out, or get it from who has it whole")
     completed = next((line for line in reversed(present) if line.get("event") == "completed"), {})
-    everything = [*present, *present_annexes]
     return Run(
         say(started.get("invocation_id")),
         started,
         completed,
         tip,
-        _place(everything, _read_nanos(moment_of(completed)) if completed else None),
+        _place(
+            [line for line in everything if "withheld" not in line],
+            _read_nanos(moment_of(completed)) if completed else None,
+        ),
         tuple(list_unseen(started, everything)),
         withheld,
     )
