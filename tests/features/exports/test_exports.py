@@ -259,7 +259,7 @@ def test_what_a_safe_export_leaves_out_is_not_said_to_be_unseen() -> None:
 
     assert "tool calls" in read_run([started]).not_seen
     assert read_run([started, call]).not_seen[0] == "prompts"
-    assert read_run([started, {"seq": 1, "withheld": "captured-in-full"}], withheld=1).not_seen == ()
+    assert read_run([started, {"seq": 1, "withheld": "captured-in-full"}]).not_seen == ()
 
 
 class Receiver(BaseHTTPRequestHandler):

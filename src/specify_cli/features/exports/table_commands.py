@@ -16,15 +16,10 @@ from doctrine.text import count
 from specify_cli.cli.terminal.output import one_line, write_answer
 from specify_cli.errors import CallerError, EnvironmentFault, InvocationError
 from specify_cli.features.exports.tables import FLAG, FRACTION, NUMBER, TABLES, Row, make_tables
-from specify_cli.libraries.archive.archive import require_whole
+from specify_cli.features.exports.trace_commands import read_whole
 from specify_cli.libraries.archive.options import open_export
-from specify_cli.libraries.timeline.run import read_run
-from specify_cli.project.config import Project
 from specify_cli.room import Values
-from specify_cli.storage.checking import verify_place
 from specify_cli.storage.index import Index
-from specify_cli.storage.queries import annex_events, read_record
-from specify_cli.storage.store import Place
 
 _AT_ONCE = 20_000
 
@@ -116,7 +111,7 @@ def export_tables(values: Values) -> int:
 
         for place in places:
             try:
-                for name, rows in _read_tables(project, place).items():
+                for name, rows in make_tables(*read_whole(project, place)).items():
                     rows_of[name] += rows
             except InvocationError as error:
                 left_out.append({"invocation_id": place.invocation_id, "why": error.code})
@@ -128,14 +123,3 @@ def export_tables(values: Values) -> int:
     lines += [f"left out: {one['invocation_id']} {one['why']}" for one in left_out]
     write_answer(values, value, lines)
     return 1 if left_out else 0
-
-
-def _read_tables(project: Project, place: Place) -> dict[str, list[Row]]:
-    """Return the rows of a record that verifies. Raises InvocationError for another."""
-    require_whole(verify_place(project, place), place)
-    record = read_record(project.root, place)
-    entries = record.entries if record else []
-    lines = [entry.fields for entry in entries]
-    annexes = annex_events(project.root, place.invocation_id)
-    run = read_run(lines, annexes, entries[-1].seal if entries else None)
-    return make_tables(run, [*lines, *annexes])

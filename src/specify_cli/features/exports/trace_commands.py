@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from doctrine.git import ask_git, find_worktree
@@ -21,14 +21,14 @@ from specify_cli.features.search.commands import open_index
 from specify_cli.features.search.why import explain_file
 from specify_cli.libraries.archive import archive
 from specify_cli.libraries.archive.options import open_export, require_one
-from specify_cli.libraries.archive.withholding import Search, Withheld, stand_ins, withhold_lines
+from specify_cli.libraries.archive.withholding import Search, Withheld, withhold_lines
 from specify_cli.libraries.timeline.run import Run, encode_document, read_run
 from specify_cli.project.config import Project
 from specify_cli.record.record import fold
 from specify_cli.room import Values
 from specify_cli.storage.checking import verify_place
 from specify_cli.storage.index import Index
-from specify_cli.storage.queries import annex_events
+from specify_cli.storage.queries import annex_events, read_record
 from specify_cli.storage.store import FileRecordStore, Place
 
 
@@ -57,7 +57,7 @@ def export_trace(values: Values) -> int:
         require_one(values, f"--format {form}")
     index = Index(project.root)
     places = sorted({index.resolve(text) for text in ids}, key=lambda place: place.invocation_id)
-    runs = [_read(project, place, safe=bool(values["safe"])) for place in places]
+    runs = [read_whole(project, place, safe=bool(values["safe"]))[0] for place in places]
     data = encode_document(chosen.make(project, runs))
     output = shell.get_text(values, "output")
     if endpoint is not None:
@@ -96,19 +96,21 @@ def export_trace(values: Values) -> int:
     return 0
 
 
-def _read(project: Project, place: Place, *, safe: bool) -> Run:
-    """Return a record that verifies as a run; a safe one without what a safe archive would
-    withhold."""
+def read_whole(
+    project: Project, place: Place, *, safe: bool = False
+) -> tuple[Run, list[Mapping[str, object]]]:
+    """Return a record that verifies as a run, and its lines with its annexes'; a safe one without
+    what a safe archive would withhold."""
     archive.require_whole(verify_place(project, place), place)
-    data = FileRecordStore(project.root).read(place)
+    record = read_record(project.root, place)
     annexes = annex_events(project.root, place.invocation_id)
     if safe:
-        data = b"".join(withhold_lines(data, Search(project.config.redaction), Withheld()))
-        annexes = []
-    record = fold(data)
+        data = FileRecordStore(project.root).read(place)
+        search = Search(project.config.redaction)
+        record, annexes = fold(b"".join(withhold_lines(data, search, Withheld()))), []
     entries = record.entries if record else []
-    lines, tip = [entry.fields for entry in entries], entries[-1].seal if entries else None
-    return read_run(lines, annexes, tip, sum(1 for _ in stand_ins(data)))
+    lines = [entry.fields for entry in entries]
+    return read_run(lines, annexes, entries[-1].seal if entries else None), [*lines, *annexes]
 
 
 def _send(endpoint: str, data: bytes) -> str:

@@ -77,7 +77,6 @@ def read_run(
     lines: Iterable[Fields],
     annexes: Iterable[Fields] = (),
     tip: str | None = None,
-    withheld: int = 0,
 ) -> Run:
     """Return the run that a record's lines and its annexes report.
 
@@ -102,7 +101,7 @@ def read_run(
             _read_nanos(moment_of(completed)) if completed else None,
         ),
         tuple(list_unseen(started, everything)),
-        withheld,
+        len(lines) - len(present),
     )
 
 
