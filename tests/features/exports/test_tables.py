@@ -51,6 +51,23 @@ def test_an_answer_that_was_given_back_took_no_tokens() -> None:
     assert ["usage.input_tokens" in json.dumps(span) for span in (root, *spans)] == [False, True, False]
 
 
+def test_a_record_of_an_older_writer_has_its_mission_and_its_end(cli: Cli, project: Path) -> None:
+    one, at = "01KZRGJ0AHPBE7BYKRA5H0Y16E", "2026-08-11T13:35:30.660410+00:00"
+    head = {"invocation_id": one, "profile_id": "architect-ada"}
+    started = {"event": "started", **head, "action": "plan", "request_text": "Plan WP03", "started_at": at}
+    ended = {"event": "completed", **head, "outcome": "failed", "completed_at": at.replace("13", "14")}
+    (project / "kitty-ops").mkdir()
+    (project / f"kitty-ops/{one}.jsonl").write_text(json.dumps(started) + "\n")
+    (project / "kitty-ops/op-closures.jsonl").write_text(json.dumps(ended) + "\n")
+    cli("invocations", "export", "--parquet", "tables")
+    assert cli("invocations", "export", one, "--format", "otlp", "-o", "run.json").code == 0
+    (row,) = parquet.read_table(project / "tables/runs.parquet").to_pylist()
+    told = (project / "run.json").read_text(encoding="utf-8")
+
+    assert (row["work_package"], row["outcome"]) == ("WP03", "failed")
+    assert '"spec_kitty.open"' not in told and '{"key":"spec_kitty.outcome","value":{"stringValue":"failed"}}' in told
+
+
 def test_tables_are_not_written_where_a_safe_export_is_asked_for(cli: Cli, chartered: Path) -> None:
     """They hold every line, so who asks for a safe export is refused and not handed all of it."""
     with open_invocation(chartered, "fix the login test"):

@@ -110,7 +110,9 @@ def read_whole(
         record, annexes = fold(b"".join(withhold_lines(data, search, Withheld()))), []
     entries = record.entries if record else []
     lines = [entry.fields for entry in entries]
-    return read_run(lines, annexes, entries[-1].seal if entries else None), [*lines, *annexes]
+    run = read_run(lines, annexes, entries[-1].seal if entries else None)
+    # Of an older writer's record it names mission and work package too.
+    return run._replace(started=record.started) if record else run, [*lines, *annexes]
 
 
 def _send(endpoint: str, data: bytes) -> str:
