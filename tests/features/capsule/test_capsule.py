@@ -75,6 +75,17 @@ def test_a_capsule_that_is_lost_is_filled_again(project: Path, home: Path, kept:
     assert kept
 
 
+def test_what_a_killed_filling_left_beside_a_capsule_goes(project: Path, home: Path, kept: str) -> None:
+    """memvid writes a capsule anew under a name of its own, up to 50 MB, and forgets it when it is killed."""
+    loaded, _ = load_project(str(project), str(home))
+    folder = Path(fill_capsule(loaded).folder)
+    (folder / ".000001.mv2.Xx3JhH").write_bytes(b"half a capsule")
+    fill_capsule(loaded)
+
+    assert kept and not list(folder.glob(".*"))
+    assert check_capsule(loaded).different_records == ()
+
+
 def test_bytes_that_somebody_changed_in_a_capsule_are_found_and_the_files_put_in_their_place(
     project: Path, home: Path, kept: str
 ) -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 import sys
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from doctrine import os
@@ -94,14 +94,10 @@ def fill_capsule(project: Project, progress: Callable[[int, int], None] | None =
 
 
 def _fill_once(project: Project, progress: Callable[[int, int], None] | None) -> Filled:
-    files, events, added, artifacts = FileRecordStore(project.root), 0, 0, 0
+    events = added = artifacts = 0
     places = list(Index(project.root).places())
     with open_capsule(project) as capsule:
-        for number, place in enumerate(places, 1):
-            try:
-                data = files.read(place)
-            except (InvocationError, OSError):
-                continue  # verify tells of it
+        for number, place, data in _read_records(project, places):
             stored, fresh = capsule.put_record(place.invocation_id, data)
             events, added = events + stored, added + fresh
             for name, report in _read_reports(project, place):
@@ -113,17 +109,12 @@ def _fill_once(project: Project, progress: Callable[[int, int], None] | None) ->
 
 def check_capsule(project: Project) -> Parity:
     """Hold the capsule against the files: every byte, and what each recorded query finds."""
-    files = FileRecordStore(project.root)
     different = []
     records = 0
     texts = {}
     queries: dict[str, None] = {}
     with open_capsule(project) as capsule:
-        for place in Index(project.root).places():
-            try:
-                data = files.read(place)
-            except (InvocationError, OSError):
-                continue
+        for _, place, data in _read_records(project, Index(project.root).places()):
             records += 1
             try:
                 is_same = capsule.read(place) == data
@@ -144,6 +135,17 @@ def check_capsule(project: Project) -> Parity:
     return Parity(
         not different and not unlike, records, tuple(different), len(queries), tuple(unlike)
     )
+
+
+def _read_records(project: Project, places: Iterable[Place]) -> Iterator[tuple[int, Place, bytes]]:
+    """Yield the number, the place and the bytes of each record that can be read."""
+    files = FileRecordStore(project.root)
+    for number, place in enumerate(places, 1):
+        try:
+            data = files.read(place)
+        except (InvocationError, OSError):
+            continue  # verify tells of it
+        yield number, place, data
 
 
 def make_words(fields: Mapping[str, object]) -> str:

@@ -73,9 +73,11 @@ class CapsuleRecordStore:
                 f"{self.folder}/lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600
             )
         durable.lock(self._lock, f"the capsule {self.folder}")
-        self._paths = sorted(
-            f"{self.folder}/{name}" for name in os.listdir(self.folder) if name.endswith(".mv2")
-        )
+        names = os.listdir(self.folder)
+        self._paths = sorted(f"{self.folder}/{name}" for name in names if name.endswith(".mv2"))
+        for name in names:  # what a killed writer of a whole capsule left
+            if name.startswith("."):
+                os.unlink(f"{self.folder}/{name}")
         return self
 
     def __exit__(
