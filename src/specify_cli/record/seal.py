@@ -112,6 +112,11 @@ class Line(NamedTuple):
     digest: str | None = None
 
 
+def add_seal(fields: Fields, seal: str | None) -> dict[str, object]:
+    """Return the members of a line together with its seal, where it shows one."""
+    return {**fields, **({} if seal is None else {"~": seal})}
+
+
 def is_digest(text: str) -> bool:
     """Return whether a text is a SHA-256 in lowercase hex."""
     return len(text) == 64 and HEX.issuperset(text)

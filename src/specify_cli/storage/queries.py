@@ -35,7 +35,7 @@ from specify_cli.record.reading.evidence import weigh_evidence
 from specify_cli.record.reading.usage import Spent, add_up, find_model, sum_usage
 from specify_cli.record.reading.views import View, as_lists, fields_of, number_lines, read_file
 from specify_cli.record.record import Entry, Record, fold, fold_entries, lines_in_force
-from specify_cli.record.seal import Fields, open_line
+from specify_cli.record.seal import Fields, add_seal, open_line
 from specify_cli.storage.checking import read_annex_files, read_lines, verify_place
 from specify_cli.storage.index import Index
 from specify_cli.storage.objects import FileObjectStore
@@ -630,8 +630,8 @@ def events_from(
     """
     for at, raw in lines_in_force(FileRecordStore(project.root).hold(place), offset):
         line = open_line(raw)
-        seal = {} if line.seal is None else {"~": line.seal}
-        yield None if line.fields is None else {**line.fields, **seal}, at + len(raw) + 1
+        fields = None if line.fields is None else add_seal(line.fields, line.seal)
+        yield fields, at + len(raw) + 1
 
 
 def annex_events(root: str, invocation_id: str) -> list[dict[str, object]]:

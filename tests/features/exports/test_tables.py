@@ -40,6 +40,17 @@ def test_the_model_of_a_run_is_the_one_its_own_agent_began_with(cli: Cli, charte
     assert '{"key":"gen_ai.request.model","value":{"stringValue":"big"}}' in told
 
 
+def test_the_table_of_events_holds_every_line_byte_for_byte(cli: Cli, chartered: Path) -> None:
+    """Whoever has the table can check seals and chain without the record."""
+    with open_invocation(chartered, "fix the login test") as run, run.tool("Bash", {"command": "é"}) as call:
+        call.result = "ok"
+    cli("invocations", "export", "--parquet", "tables")
+    (path,) = chartered.glob(".kittify/events/profile-invocations/*.jsonl")
+    rows = parquet.read_table(chartered / "tables/events.parquet").to_pylist()
+
+    assert [row["line"] for row in rows] == path.read_text(encoding="utf-8").splitlines()
+
+
 def test_an_answer_that_was_given_back_took_no_tokens() -> None:
     """A re-execution is told what the first run's model answered: costs over all records count it once."""
     asked: dict[str, object] = {"event": "model_call", "model": "big", "tokens": {"input": 7, "output": 2}}

@@ -175,7 +175,7 @@ class CapsuleRecordStore:
             return base64.b64decode(str(json.loads(metadata["base64"])))
         return None
 
-    def find(self, word: str, limit: int = 10_000) -> set[str]:
+    def find(self, word: str) -> set[str]:
         """Return the URIs of events that memvid's lexical index finds for one word.
 
         Of two words memvid 2.0.160 can search without end, so it is asked for one.
@@ -183,7 +183,7 @@ class CapsuleRecordStore:
         uris: set[str] = set()
         for path in [*self._paths]:
             try:
-                answer = self._capsule(path).find(word, k=limit, mode="lex")
+                answer = self._capsule(path).find(word, k=10_000, mode="lex")
             except self._sdk.MemvidError:
                 continue  # a capsule without an index that can be asked
             uris.update(str(hit["uri"]).partition("#")[0] for hit in answer["hits"])

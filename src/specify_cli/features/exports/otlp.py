@@ -84,12 +84,17 @@ def _make_spans(run: Run) -> Iterator[Json]:
     root = _derive(f"{run.invocation_id} root", 16)
     ids = [_derive(f"{run.invocation_id} {place}", 16) for place in range(len(run.spans))]
     events: dict[str, list[Json]] = {}
-    spans = []
+    around: Json = {}
+    spans = [(root, around, run.begin, run.ended, _find_failure(run), _describe_root(run))]
     for place, span in enumerate(run.spans):
         entry = span.entry
         parent = root if entry.within is None else ids[entry.within]
         if entry.kind in _SPANS:
-            spans.append((ids[place], parent, span))
+            failure = say(entry.status) if entry.bad else None
+            around = {"parentSpanId": parent}
+            spans.append(
+                (ids[place], around, span.begin, span.end, failure, _describe_span(run, span))
+            )
         elif entry.kind not in _ROOT:
             fields = entry.fields
             common = {"spec_kitty.seq": entry.seq, **_tell_rest(fields), **_tell_tokens(fields)}
@@ -100,38 +105,24 @@ def _make_spans(run: Run) -> Iterator[Json]:
                     "attributes": _list_attributes(common),
                 }
             )
-    name, attributes = _describe_root(run)
-    failure = _find_failure(run)
-    yield {
-        "traceId": trace,
-        "spanId": root,
-        "name": name,
-        "kind": _INTERNAL,
-        "startTimeUnixNano": str(run.begin),
-        "endTimeUnixNano": str(run.ended),
-        "attributes": _list_attributes(attributes),
-        "events": events.get(root, []),
-        "status": {"code": _ERROR, "message": failure} if failure else {},
-    }
-    for span_id, parent, span in spans:
-        name, kind, attributes = _describe_span(run, span)
+    for span_id, around, begin, end, failure, (name, kind, attributes) in spans:
         yield {
             "traceId": trace,
             "spanId": span_id,
-            "parentSpanId": parent,
+            **around,
             "name": name,
             "kind": kind,
-            "startTimeUnixNano": str(span.begin),
-            "endTimeUnixNano": str(span.end),
+            "startTimeUnixNano": str(begin),
+            "endTimeUnixNano": str(end),
             "attributes": _list_attributes(attributes),
             "events": events.get(span_id, []),
-            "status": {"code": _ERROR, "message": say(span.entry.status)} if span.entry.bad else {},
+            "status": {"code": _ERROR, "message": failure} if failure else {},
         }
 
 
-def _describe_root(run: Run) -> tuple[str, Json]:
+def _describe_root(run: Run) -> tuple[str, int, Json]:
     profile = say(run.started.get("profile_id") or "agent")
-    return f"invoke_agent {profile}", {
+    return f"invoke_agent {profile}", _INTERNAL, {
         "gen_ai.operation.name": "invoke_agent",
         "gen_ai.agent.name": profile,
         "gen_ai.provider.name": _get_provider(run),
@@ -145,7 +136,7 @@ def _describe_root(run: Run) -> tuple[str, Json]:
         "spec_kitty.open": None if run.completed else True,
         **_tell_rest(run.started),
         **_tell_rest(run.completed),
-    }
+    }  # fmt: skip
 
 
 def _describe_span(run: Run, span: Span) -> tuple[str, int, Json]:
@@ -181,8 +172,8 @@ def _describe_span(run: Run, span: Span) -> tuple[str, int, Json]:
     return f"step {name}", _INTERNAL, {**attributes, **_tell_rest(fields)}
 
 
-def _find_failure(run: Run) -> object:
-    outcome = run.completed.get("outcome")
+def _find_failure(run: Run) -> str | None:
+    outcome = say(run.completed.get("outcome"))
     return outcome if outcome in ("failed", "abandoned") else None
 
 

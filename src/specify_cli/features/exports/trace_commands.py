@@ -25,6 +25,7 @@ from specify_cli.libraries.archive.withholding import Search, Withheld, withhold
 from specify_cli.libraries.timeline.run import Run, encode_document, read_run
 from specify_cli.project.config import Project
 from specify_cli.record.record import fold
+from specify_cli.record.seal import add_seal
 from specify_cli.room import Values
 from specify_cli.storage.checking import verify_place
 from specify_cli.storage.index import Index
@@ -109,7 +110,7 @@ def read_whole(
         search = Search(project.config.redaction)
         record, annexes = fold(b"".join(withhold_lines(data, search, Withheld()))), []
     entries = record.entries if record else []
-    lines = [entry.fields for entry in entries]
+    lines = [add_seal(entry.fields, entry.seal) for entry in entries]
     run = read_run(lines, annexes, entries[-1].seal if entries else None)
     # Of an older writer's record it names mission and work package too.
     return run._replace(started=record.started) if record else run, [*lines, *annexes]

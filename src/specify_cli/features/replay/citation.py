@@ -17,7 +17,7 @@ from charter.context import fetch_artifact
 from doctrine.light_imports import hash_bytes
 from specify_cli.errors import CallerError, InvocationError, StoredDataError
 from specify_cli.project.config import Project
-from specify_cli.record.seal import open_line
+from specify_cli.record.seal import add_seal, open_line
 from specify_cli.storage.checking import read_record_lines
 from specify_cli.storage.frozen import inputs_of_corpus
 from specify_cli.storage.index import Index
@@ -99,7 +99,7 @@ def _read_events(project: Project, place: Place) -> Iterator[dict[str, Any]]:
     for raw in read_record_lines(project.root, place):
         line = open_line(raw.rstrip(b"\n"))
         if line.fields is not None and line.problems in ((), ("UNSEALED_LINE",)):
-            yield {**line.fields, **({} if line.seal is None else {"~": line.seal})}
+            yield add_seal(line.fields, line.seal)
 
 
 def _find_event(project: Project, place: Place, seq: int) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from specify_cli.features.exports.tables import TABLES, TEXT, Row, make_tables
 from specify_cli.libraries.timeline.run import read_run
 from specify_cli.record.ids import millis_of, new_ulid, rfc3339
 from specify_cli.record.record import lines_in_force
-from specify_cli.record.seal import open_line
+from specify_cli.record.seal import add_seal, open_line
 from specify_cli.room import Values
 from specify_cli.storage.queries import parse_moment
 
@@ -129,7 +129,8 @@ def _read_stored(body: str) -> dict[str, list[Row]]:
         open_line(text.rstrip("\n").encode()) for _, text in sorted(value["annexes"].items())
     ]
     lines, annexes = (
-        [line.fields for line in part if line.fields is not None] for part in (opened, annex_lines)
+        [add_seal(line.fields, line.seal) for line in part if line.fields is not None]
+        for part in (opened, annex_lines)
     )
     return make_tables(
         read_run(lines, annexes, opened[-1].seal if opened else None), [*lines, *annexes]
