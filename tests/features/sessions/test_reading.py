@@ -564,3 +564,37 @@ def test_what_a_person_ran_in_opencode_is_no_call_and_a_prompt_that_waited_begin
     assert (list_prompts(session), list_used(session)) == (["go", "and that"], [{"input": 12}])
     assert session is not None
     assert {item.payload.get("tool_use_id") for item in session.events} == {"c1", None}
+
+
+def test_what_earlier_versions_of_codex_say_is_their_answer_and_a_count_that_is_repeated_is_one() -> None:
+    def count(total: int, last: int) -> dict[str, Any]:
+        stated = {"total_token_usage": {"output_tokens": total}, "last_token_usage": {"output_tokens": last}}
+        return {"type": "token_count", "info": stated}
+
+    begun: list[dict[str, Any]] = [{"type": "task_started"}, {"type": "token_count", "info": None}]
+    first = [*begun, count(3, 3), count(3, 3)]
+    said = [{"type": "agent_message", "message": "fixed"}, count(7, 4), {"type": "task_complete"}]
+    again = [{"type": "task_started"}, {"type": "user_message", "message": "again"}, count(7, 4), count(12, 5)]
+    session = read_session("codex", codex(*first, *said, *again, said[0], said[-1], kind="event_msg"), {})
+
+    assert _used(session) == [("Stop", 7), ("Stop", 5)]
+    assert session is not None
+    assert [item.facts.text for item in session.events if item.facts] == ["fixed", "fixed"]
+
+
+def test_what_a_turn_of_codex_used_is_told_though_it_failed_without_a_word() -> None:
+    used = {"type": "token_count", "info": {"last_token_usage": {"output_tokens": 2}}}
+    error = {"type": "error", "message": "429"}
+    failed: list[dict[str, Any]] = [used, error, {"type": "task_complete", "last_agent_message": None}]
+    again = [{"type": "task_started"}, {"type": "user_message", "message": "again"}]
+
+    assert _used(read_session("codex", codex(*failed, kind="event_msg"), {}, is_over=True)) == [("Stop", 2)]
+    assert _used(read_session("codex", codex(*failed, *again, kind="event_msg"), {})) == [("Stop", 2)]
+
+
+def test_what_turns_of_codex_without_a_word_used_is_counted_once_each() -> None:
+    used = {"type": "token_count", "info": {"last_token_usage": {"output_tokens": 2}}}
+    asked = {"type": "user_message", "message": "again"}
+    session = read_session("codex", codex(used, asked, used, asked, used, kind="event_msg"), {}, is_over=True)
+
+    assert _used(session) == [("Stop", 2)] * 3

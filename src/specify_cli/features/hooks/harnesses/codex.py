@@ -59,11 +59,17 @@ class Codex(Dialect):
         elif kind == "thread_settings_applied":
             turn.name_model((payload.get("thread_settings") or {}).get("model"))
         elif kind == "token_count":
-            turn.add_usage(str(number), (payload.get("info") or {}).get("last_token_usage"))
+            info = payload.get("info") or {}
+            total = info.get("total_token_usage")
+            if total is None or total != turn.counted:  # else it is told again
+                turn.add_usage(str(number), info.get("last_token_usage"))
+            turn.counted = total
         elif line.get("type") == "token_usage_record":
             turn.add_request(str(payload.get("response_id") or number), payload.get("usage"))
         elif kind == "item_completed" and item.get("type") == "AgentMessage":
             turn.add_answer(turn.join_texts(item.get("content"), "text"))
+        elif kind == "agent_message":  # as older versions report it
+            turn.add_answer(payload.get("message"))
         elif kind == "item_completed" and item.get("status") == "declined":
             turn.denied[item["id"]] = ""
         elif kind == "reasoning":

@@ -52,7 +52,8 @@ class Turn:
 
     `denied` maps the id of each call that was refused to what its model received. `error` is the
     code and the words of what ended the turn, where that was an error; costs are in US dollars.
-    `is_begun` says that a line began it, and not its prompt.
+    `is_begun` says that a line began it, and not its prompt. `counted` is what the whole session
+    had used by its last count.
     """
 
     def __init__(self, dialect: Dialect) -> None:
@@ -65,13 +66,16 @@ class Turn:
         self._used: dict[str, Mapping[str, Any]] = {}
         self.costs: dict[str, float] = {}
         self.is_begun = False
+        self.counted: object = None
         self._is_by_request = False
 
     join_texts = staticmethod(join_texts)
 
     def begin_next(self) -> Turn:
         """Return the turn that comes next."""
-        return Turn(self._dialect)
+        turn = Turn(self._dialect)
+        turn.counted = self.counted
+        return turn
 
     def add_answer(self, text: object) -> None:
         """Note the words of an answer; the last ones count."""

@@ -89,9 +89,9 @@ class CodexReader(SessionReader):
         self._made: dict[str, list[Any]] = {}
 
     def add_prompt(self, text: str, *, is_within: bool = False) -> None:
-        before = self.turn
+        before, is_first = self.turn, not self._has_prompt
         super().add_prompt(text, is_within=is_within or before.is_begun)
-        if not before.text:
+        if is_first:
             # a compaction before the prompt answered nobody; it names the turn's model
             self.turn = before
 
@@ -109,7 +109,7 @@ class CodexReader(SessionReader):
         elif kind == "item_completed" and payload["item"].get("type") == "UserMessage":
             self.add_prompt(join_texts(payload["item"].get("content"), "text"))
         self.add_to_turn(line)
-        if kind in ("task_complete", "turn_aborted"):
+        if kind == "turn_aborted" or (kind == "task_complete" and self.turn.text):
             # what comes before the next prompt is of its turn
             self.end_turn(is_over=kind == "turn_aborted")
         if kind == "turn_aborted":
