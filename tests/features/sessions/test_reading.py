@@ -598,3 +598,31 @@ def test_what_turns_of_codex_without_a_word_used_is_counted_once_each() -> None:
     session = read_session("codex", codex(used, asked, used, asked, used, kind="event_msg"), {}, is_over=True)
 
     assert _used(session) == [("Stop", 2)] * 3
+
+
+def test_the_summary_of_a_conversation_is_told_without_the_copy_of_the_conversation_it_begins_with() -> None:
+    main = [_ask(0, "fix it"), _say(1, "m1", 30, {"type": "text", "text": "done"})]
+    summary = [*main, _ask(2, "Respond with TEXT ONLY."), _say(3, "m2", 7, {"type": "text", "text": "It was fixed."})]
+    session = read_session("claude-code", lines(*main), {"acompact-1": lines(*summary)})
+
+    assert _used(session) == [("Stop", 30), ("SubagentStop", 7)]
+
+
+def test_what_claude_code_writes_again_when_a_session_is_resumed_is_told_once() -> None:
+    turn = [_ask(0, "fix it"), _say(1, "m1", 30, {"type": "text", "text": "done"})]
+    again = [{**line, "uuid": f"copy-{place}", "version": "2.1.11"} for place, line in enumerate(turn)]
+    asked = [_ask(2, "and that"), _say(3, "m2", 4, {"type": "text", "text": "done"})]
+    session = read_session("claude-code", lines(*turn, *again, *asked), {})
+
+    assert _used(session) == [("Stop", 30), ("Stop", 4)]
+    assert [name for name, _, _ in told(session)] == ["UserPromptSubmit", "Stop"] * 2
+
+
+def test_the_end_of_a_subagent_that_works_on_is_no_second_end_of_the_call_that_began_it() -> None:
+    call = {"type": "tool_use", "id": "c1", "name": "Task", "input": {"prompt": "look", "run_in_background": True}}
+    launched = {"status": "async_launched", "isAsync": True, "agentId": "a1"}
+    result = _ask(2, [{"type": "tool_result", "tool_use_id": "c1", "content": "launched"}], toolUseResult=launched)
+    notice = "<task-notification>\n<tool-use-id>c1</tool-use-id>\n<status>completed</status>\n</task-notification>"
+    session = read_session("claude-code", lines(_ask(0, "fix it"), _say(1, "m1", 3, call), result, _ask(3, notice)), {})
+
+    assert [name for name, _, _ in told(session)] == ["UserPromptSubmit", "PreToolUse", "PostToolUse"]

@@ -26,8 +26,9 @@ from specify_cli.features.sessions.transcripts import (
 
 # What Claude Code writes under a person's name that no person typed.
 _NOT_TYPED = ("<local-command-", "<command-", "<bash-", "Caveat: The messages below")
-# How the subagent that answers a question beside the conversation (`/btw`) is called.
-_ASIDE = "aside_question"
+# How the subagents are called whose transcripts begin with the conversation: that which answers a
+# question beside it (`/btw`), and that which sums it up.
+_COPIES = ("aside_question", "acompact")
 # What an editor puts before a prompt.
 _BESIDE = re.compile(r"\A(?:\s*<(ide_\w+)>.*?</\1>)+\s*", re.DOTALL)
 # How the summary of a command that ended in the background ends.
@@ -57,6 +58,13 @@ def _read_part(path: str) -> bytes:
 class ClaudeReader(SessionReader):
     """Reads the lines of one file."""
 
+    _is_copy = False
+
+    def begin(self, data: bytes) -> None:
+        del data
+        self._read: set[str] = set()
+        self._going_on: set[str] = set()
+
     def read(self, line: Line) -> None:
         self.note_session(line.get("sessionId"), line.get("cwd"), line.get("version"))
         if self.agent and isinstance(line.get("agentType"), str):
@@ -69,6 +77,12 @@ class ClaudeReader(SessionReader):
         if line.get("isSidechain") is True and not self.agent:
             return  # of a subagent, by versions that gave it no file of its own
         content = (line.get("message") or {}).get("content")
+        stated = f"{line.get('timestamp')} {content}"
+        if content and stated in self._read:
+            return  # written again when the session was resumed
+        # of a subagent that is asked of the conversation, and begins with it
+        self._is_copy = self._is_copy if self._read else line.get("type") == "user"
+        self._read.add(stated)
         parts = content if isinstance(content, list) else [{"type": "text", "text": content}]
         if line.get("type") == "assistant":
             self.add_to_turn(line)
@@ -98,18 +112,18 @@ class ClaudeReader(SessionReader):
         elif text.startswith("<bash-input>"):
             self.end_turn()  # a command of the person's own, which the model may answer
         elif text and not text.startswith(_NOT_TYPED):
-            if self.agent.startswith(_ASIDE):
-                self.drop_copy()  # what stands before the question is the conversation's
+            if self._is_copy and self.agent.startswith(_COPIES):
+                self.drop_copy()  # what stands before the last question is the conversation's
             self.add_prompt(text)
 
     def _read_notification(self, text: str) -> None:
         """Read how a command in the background ended; nothing of another agent's."""
-        call = self.calls.get(_read_tag(text, "tool-use-id"))
-        if call is None:
-            return
+        call_id = _read_tag(text, "tool-use-id")
+        if call_id not in self._going_on:
+            return  # of a subagent: its call was over when it had begun
         code = _EXIT_CODE.search(_read_tag(text, "summary")[-40:])
         is_good = _read_tag(text, "status") == "completed" and (code is None or code[1] == "0")
-        self.add_event("PostToolUse", status="ok" if is_good else "error", **call)
+        self.add_event("PostToolUse", status="ok" if is_good else "error", **self.calls[call_id])
 
     def _read_result(self, part: Line, line: Line) -> None:
         call_id, text = str(part["tool_use_id"]), join_texts(part.get("content"), "text")
@@ -121,11 +135,10 @@ class ClaudeReader(SessionReader):
         elif part.get("is_error") is True:
             self.end_call("PostToolUseFailure", call_id, error=text)
         else:
-            self.end_call(
-                "PostToolUse",
-                call_id,
-                tool_response=part.get("content") if result is None else result,
-            )
+            response = part.get("content") if result is None else result
+            if self.dialect.goes_on(response):
+                self._going_on.add(call_id)
+            self.end_call("PostToolUse", call_id, tool_response=response)
 
 
 def _read_tag(text: str, name: str) -> str:
