@@ -12,6 +12,7 @@ import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -472,3 +473,28 @@ def test_a_session_without_times_is_as_old_as_its_file(chartered: Path, cli: Cli
 def test_without_a_harness_it_is_not_taken_for_the_import_of_an_archive(cli: Cli) -> None:
     for argv in (("import", "sessions"), ("import", "sessions", "--hurness", "codex")):
         assert "invocations" not in cli(*argv, "--json").error()["suggestion"]
+
+
+def test_sessions_are_found_where_earlier_versions_kept_them(chartered: Path, cli: Cli, home: Path) -> None:
+    """Gemini CLI named a project by the digest of its path, and nothing in its folder names it."""
+    at = {"timestamp": "2025-11-20T09:00:00.000Z"}
+    call = {"id": "c1", "name": "read_file", "args": {}, "status": "success", **at}
+    asked = {**at, "id": "1", "type": "user", "content": "fix it"}
+    answer = {**at, "id": "2", "type": "gemini", "content": "done", "toolCalls": [call]}
+    main = {"sessionId": "s1", "messages": [asked, answer]}
+    inner = {"sessionId": "a1", "messages": [{**answer, "toolCalls": [{**call, "id": "c2"}]}]}
+    own, other = (sha256(path.encode()).hexdigest() for path in (str(chartered), "/other"))
+    for path, text in {
+        f".gemini/tmp/{own}/chats/session-1.json": json.dumps(main),
+        f".gemini/tmp/{own}/chats/s1/a1.json": json.dumps(inner),
+        f".gemini/tmp/{other}/chats/session-2.json": json.dumps(main),
+    }.items():
+        (home / path).parent.mkdir(parents=True, exist_ok=True)
+        (home / path).write_text(text)
+        os.utime(home / path, LONG_AGO)
+
+    done = cli("import", "sessions", "--harness", "gemini", "--json").json()["harnesses"][0]
+
+    assert (done["imported"], done["elsewhere"]) == (1, 1)
+    calls = [line["call_id"] for line in read_lines(chartered, layout.IMPORTED) if line["event"] == "tool_call"]
+    assert sorted(calls) == ["c1", "c2"]

@@ -626,3 +626,26 @@ def test_the_end_of_a_subagent_that_works_on_is_no_second_end_of_the_call_that_b
     session = read_session("claude-code", lines(_ask(0, "fix it"), _say(1, "m1", 3, call), result, _ask(3, notice)), {})
 
     assert [name for name, _, _ in told(session)] == ["UserPromptSubmit", "PreToolUse", "PostToolUse"]
+
+
+def test_the_last_turn_of_a_session_that_is_over_is_told_though_it_failed_or_its_transcript_is_one_object() -> None:
+    text = {"type": "text", "text": "done"}
+    failed = _say(2, "e1", 0, {"type": "text", "text": "You're out of usage"}, isApiErrorMessage=True)
+    claude = lines(_ask(0, "fix it"), _say(1, "m1", 30, text), failed)
+    asked = {"id": "1", "timestamp": AT.format(1), "type": "user", "content": "fix it"}
+    answer = {"id": "2", "timestamp": AT.format(2), "type": "gemini", "content": "", "tokens": {"output": 5}}
+    gemini = json.dumps({"sessionId": "s", "messages": [asked, answer]}).encode()
+
+    assert _used(read_session("claude-code", claude, {}, is_over=True)) == [("Stop", 30)]
+    assert _used(read_session("gemini", gemini, {}, is_over=True)) == [("Stop", 5)]
+    assert read_session("gemini", gemini[:-4], {}, is_over=True) is None
+
+
+def test_what_a_subagent_used_that_ended_without_a_word_is_told() -> None:
+    call = {"type": "tool_use", "id": "c1", "name": "Task", "input": {}}
+    inner = [_ask(1, "look"), _say(2, "m2", 7, {"type": "tool_use", "id": "c2", "name": "Read", "input": {}})]
+    session = read_session("claude-code", lines(_ask(0, "fix it"), _say(1, "m1", 3, call)), {"a1": lines(*inner)})
+    assert session is not None
+    turns = [item.event.payload for item in iter_events(session, "/p") if item.event.event == "turn"]
+
+    assert [(turn["agent"], turn["tokens"]) for turn in turns] == [("a1", {"input": 1, "output": 7})]

@@ -86,7 +86,8 @@ def _iter_recent(
     they cannot be read, which `import sessions` names. With `begun` also those that may be under
     way, if no hook reported their prompt."""
     try:
-        for transcript in find_transcripts(harness, home, os.environ):
+        for found in find_transcripts(harness, home, os.environ):
+            transcript = found.place(project.root)
             age = now - transcript.changed
             name = short_digest(harness, transcript.session_id or "")
             is_told = not begun or os.path.lexists(f"{project.root}/{layout.PROMPTS}/{name}")

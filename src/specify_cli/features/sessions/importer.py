@@ -112,6 +112,7 @@ class SessionImporter:
     def take(self, transcript: Transcript, harness: str) -> ImportResult:
         """Import one transcript, unless it is here, of another project, or still being written.
         Raises nothing."""
+        transcript = transcript.place(self._project.root)
         if not is_of_project(transcript.cwd, self._project.root):
             return ImportResult("elsewhere")
         if transcript.changed < self._since:

@@ -66,7 +66,7 @@ def read_session_with(
     that does not say so. Of one that `is_over` the last turn ended, though it says no word.
     """
     reader = read(dialect, "", main, cwd)
-    if is_over and main.endswith(b"\n"):  # else it was cut, and its end may come back
+    if is_over and (main.endswith(b"\n") or parse_json(main)):  # else it was cut; more may come
         reader.end_last_turn()
     if not reader.session_id or not reader.events:
         return None
@@ -138,8 +138,8 @@ class SessionReader:
         self.end_turn()
 
     def end_last_turn(self) -> None:
-        """Add the last turn of a session that is over, if it ended without a word."""
-        if self._has_prompt and not self._last.text:
+        """Add the last turn of a session that is over, if it ended without a word or failed."""
+        if self._has_prompt and (self._last.error or not self._last.text):
             self.turn = self._last
             self.end_turn(is_over=True)
 

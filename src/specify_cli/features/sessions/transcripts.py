@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from doctrine.light_imports import NamedTuple
+from doctrine.light_imports import NamedTuple, hash_bytes
 from specify_cli.errors import StoredDataError
 from specify_cli.features.hooks.payload.transcript_end import read_end
 from specify_cli.features.hooks.payload.transcript_end import read_head as read_head  # readers'
@@ -58,6 +58,11 @@ class Transcript(NamedTuple):
         """Return whether nothing was written for a day, so that the last turn has ended. `now` is
         in milliseconds since 1970."""
         return now - self.changed > DAY_MILLIS
+
+    def place(self, root: str) -> Transcript:
+        """Return it with the folder of the project at `root`, if its program names that by its
+        SHA-256."""
+        return self._replace(cwd=root) if self.cwd == hash_bytes(root.encode()) else self
 
     def read(self) -> tuple[bytes, dict[str, bytes]]:
         """Return the bytes of the session's transcript and of those of its subagents. Raises

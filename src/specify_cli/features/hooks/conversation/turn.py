@@ -452,7 +452,7 @@ def tell_moment(harness: str, call: HookInput, facts: Turn) -> Iterator[HookEven
     moment, is_main = call.moment, call.subagent is None
     if moment.kind == "prompt" and is_main:
         yield HookEvent("prompt", {"text": moment.text})
-    elif moment.kind == "end" and (is_main or moment.text):
+    elif moment.kind == "end" and (is_main or moment.text or facts.requests):
         yield HookEvent("turn", _describe_turn(moment, facts, call.subagent, harness))
     elif moment.kind not in ("", "prompt", "end", "closing"):
         members = {"change": moment.kind, "reason": moment.reason, "detail": moment.detail}
