@@ -296,9 +296,12 @@ _ESCAPE = (
 # Letters and digits of full width, and characters that nobody sees
 _DISGUISE = r"[０-９Ａ-Ｚａ-ｚ＝＿－．\u200b-\u200d\u2060\ufeff\xad]"
 _ENTITIES = {"quot": '"', "amp": "&", "apos": "'"}
-# A line end in the middle of what could be one token (no word follows), and the widths at which
-# programs break lines.
-_BREAK = r"\n(?![A-Z]?[a-z]{0,40}(?:[^\w+/-]|$))(?=[\w+/=.-]{2})(?<=[\w+/.-]{8}\n)"
+# A line end in the middle of what could be one token (no word follows, nor a name with its value),
+# and the widths at which programs break lines.
+_BREAK = (
+    r"\n(?![A-Z]?[a-z]{0,40}(?:[^\w+/-]|$)|[A-Za-z_]\w*(?:=[^=\s]|: ))"
+    r"(?=[\w+/=.-]{2})(?<=[\w+/.-]{8}\n)"
+)
 _WIDTHS = frozenset((32, 40, 48, 50, 60, 64, 70, 72, 76, 78, 79, 80, 96, 100, 120, 128, 132, 160))
 _LONG = 16
 _SMALL = 512

@@ -251,6 +251,15 @@ def test_a_word_below_a_token_at_a_usual_width_stays(rng: random.Random) -> None
     assert redact(f"{token}\nfoo bar\n", RULES).text == "⟦github-token⟧\nfoo bar\n"
 
 
+def test_a_setting_below_a_token_at_a_usual_width_stays(rng: random.Random) -> None:
+    for name, sign in (("VITE_AUTH_DOMAIN", "="), ("AUTH_DOMAIN", ": ")):
+        line = f"{'N' * (64 - 40 - len(sign))}{sign}ghp_{drawn(rng, ALNUM, 36)}"
+
+        assert len(line) == 64
+        masked = redact(f"{line}\n{name}{sign}demo.example.com\n", RULES).text
+        assert masked.split("\n", 1)[1] == f"{name}{sign}demo.example.com\n"
+
+
 def test_a_digest_that_begins_as_a_vendors_token_does_is_none() -> None:
     token, digest = "4b1d" + "0a1b2c3d4e5f" * 3 + "9z", "4b1d" + "0a1b2c3d4e5f" * 5
 
