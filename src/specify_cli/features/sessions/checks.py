@@ -13,7 +13,7 @@ from specify_cli.features.hooks.silence import find_installed
 from specify_cli.features.sessions.importer import AT_WORK_MILLIS
 from specify_cli.features.sessions.merging import SessionMerger
 from specify_cli.features.sessions.readers import find_transcripts, list_names, read_session
-from specify_cli.features.sessions.transcripts import DAY_MILLIS, Transcript, is_of_project
+from specify_cli.features.sessions.transcripts import DAY_MILLIS, Transcript
 from specify_cli.invocation.bindings import short_digest
 from specify_cli.project.checks import Finding
 from specify_cli.project.config import Project
@@ -87,12 +87,11 @@ def _iter_recent(
     way, if no hook reported their prompt."""
     try:
         for found in find_transcripts(harness, home, os.environ):
-            transcript = found.place(project.root)
-            age = now - transcript.changed
-            name = short_digest(harness, transcript.session_id or "")
+            age = now - found.changed
+            name = short_digest(harness, found.session_id or "")
             is_told = not begun or os.path.lexists(f"{project.root}/{layout.PROMPTS}/{name}")
             is_recent = (AT_WORK_MILLIS if is_told else 0) < age < _DAYS * DAY_MILLIS
-            if is_recent and is_of_project(transcript.cwd, project.root):
+            if is_recent and (transcript := found.find_in(project.root)):
                 yield transcript
     except InvocationError:
         return

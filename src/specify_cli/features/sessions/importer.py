@@ -30,7 +30,7 @@ from specify_cli.features.sessions.merging import SessionMerger
 from specify_cli.features.sessions.readers import read_session
 from specify_cli.features.sessions.reading import Session, TranscriptEvent, parse_time
 from specify_cli.features.sessions.telling import iter_events
-from specify_cli.features.sessions.transcripts import Transcript, is_of_project
+from specify_cli.features.sessions.transcripts import Transcript
 from specify_cli.invocation.ends.opening import (
     capture_modes,
     mask_outside,
@@ -109,11 +109,11 @@ class SessionImporter:
         self._known = {key.invocation_id: key for key in self._index.newest()}
         self._merger = SessionMerger(project, cache)
 
-    def take(self, transcript: Transcript, harness: str) -> ImportResult:
+    def take(self, found: Transcript, harness: str) -> ImportResult:
         """Import one transcript, unless it is here, of another project, or still being written.
         Raises nothing."""
-        transcript = transcript.place(self._project.root)
-        if not is_of_project(transcript.cwd, self._project.root):
+        transcript = found.find_in(self._project.root)
+        if not transcript:
             return ImportResult("elsewhere")
         if transcript.changed < self._since:
             return ImportResult("earlier")

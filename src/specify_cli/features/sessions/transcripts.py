@@ -8,7 +8,6 @@ read as hostile input: plain files below the program's folder, and no larger tha
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -16,6 +15,7 @@ from pathlib import Path
 
 from doctrine.light_imports import NamedTuple, hash_bytes
 from specify_cli.errors import StoredDataError
+from specify_cli.features.hooks.payload.outputs import parse_json
 from specify_cli.features.hooks.payload.transcript_end import read_end
 from specify_cli.features.hooks.payload.transcript_end import read_head as read_head  # readers'
 from specify_cli.features.sessions.reading import SessionReader
@@ -59,10 +59,17 @@ class Transcript(NamedTuple):
         in milliseconds since 1970."""
         return now - self.changed > DAY_MILLIS
 
-    def place(self, root: str) -> Transcript:
-        """Return it with the folder of the project at `root`, if its program names that by its
+    def find_in(self, root: str) -> Transcript | None:
+        """Return it if its session is of the project at `root`, as either is named or as it lies;
+        None where its transcript does not say where it worked. Some programs name a project by its
         SHA-256."""
-        return self._replace(cwd=root) if self.cwd == hash_bytes(root.encode()) else self
+        if self.cwd == hash_bytes(root.encode()):
+            return self._replace(cwd=root)
+        is_within = os.path.isabs(self.cwd) and (
+            f"{os.path.normpath(self.cwd)}/".startswith(f"{root}/")
+            or f"{os.path.realpath(self.cwd)}/".startswith(f"{os.path.realpath(root)}/")
+        )
+        return self if is_within else None
 
     def read(self) -> tuple[bytes, dict[str, bytes]]:
         """Return the bytes of the session's transcript and of those of its subagents. Raises
@@ -125,16 +132,6 @@ def describe_transcript(
     return Transcript(path, cwd, changed, subagents, session_id=session_id)
 
 
-def is_of_project(cwd: str, root: str) -> bool:
-    """Return whether a session that worked in `cwd` is of the project at `root`, as either is named
-    or as it lies; never where its transcript does not say where it worked."""
-    if not os.path.isabs(cwd):
-        return False
-    return f"{os.path.normpath(cwd)}/".startswith(f"{root}/") or (
-        f"{os.path.realpath(cwd)}/".startswith(f"{os.path.realpath(root)}/")
-    )
-
-
 def list_files(folder: str, depth: int, ending: str) -> list[str]:
     """Return the plain files with an ending that lie this many folders deep, by name; links are not
     followed."""
@@ -161,7 +158,4 @@ def list_subagents(folder: str) -> dict[str, str]:
 def find_cwd(head: bytes) -> str:
     """Return the first folder that JSON lines name as `cwd`; "" where they name none."""
     match = _CWD.search(head)
-    try:
-        return str(json.loads(match[1])) if match else ""
-    except ValueError:
-        return ""
+    return str(parse_json(match[1]) or "") if match else ""

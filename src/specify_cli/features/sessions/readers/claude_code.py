@@ -58,8 +58,6 @@ def _read_part(path: str) -> bytes:
 class ClaudeReader(SessionReader):
     """Reads the lines of one file."""
 
-    _is_copy = False
-
     def begin(self, data: bytes) -> None:
         del data
         self._read: set[str] = set()
@@ -80,8 +78,6 @@ class ClaudeReader(SessionReader):
         stated = f"{line.get('timestamp')} {content}"
         if content and stated in self._read:
             return  # written again when the session was resumed
-        # of a subagent that is asked of the conversation, and begins with it
-        self._is_copy = self._is_copy if self._read else line.get("type") == "user"
         self._read.add(stated)
         parts = content if isinstance(content, list) else [{"type": "text", "text": content}]
         if line.get("type") == "assistant":
@@ -112,7 +108,7 @@ class ClaudeReader(SessionReader):
         elif text.startswith("<bash-input>"):
             self.end_turn()  # a command of the person's own, which the model may answer
         elif text and not text.startswith(_NOT_TYPED):
-            if self._is_copy and self.agent.startswith(_COPIES):
+            if self._has_prompt and self.agent.startswith(_COPIES):
                 self.drop_copy()  # what stands before the last question is the conversation's
             self.add_prompt(text)
 
