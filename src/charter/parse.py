@@ -15,7 +15,7 @@ import unicodedata
 
 from charter.model import SECTION_KIND, Charter, CharterError, Policy, PolicyRule, Remark
 from doctrine.artifact import Artifact
-from doctrine.light_imports import TYPE_CHECKING, hash_bytes
+from doctrine.light_imports import TYPE_CHECKING, hash_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -253,7 +253,7 @@ def _make_section(slug: str, title: str, body: str, tags: tuple[str, ...] = ()) 
     Its digest is that of title and body, so a change elsewhere does not touch it.
     """
     body = body.strip()
-    digest = hash_bytes(f"{title}\n{body}".encode())
+    digest = hash_text(f"{title}\n{body}")
     marked = re.match(_MARK, body)
     names = marked.group(1) if marked else None
     always = tuple((names or "*").replace(",", " ").split()) if marked else ()

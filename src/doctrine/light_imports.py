@@ -133,3 +133,8 @@ else:
 def hash_bytes(data: bytes) -> str:
     """Return the SHA-256 of some bytes, lowercase hex: the name of an object that holds them."""
     return sha256(data).hexdigest()
+
+
+def hash_text(text: str) -> str:
+    """Return the SHA-256 of a text's UTF-8 bytes, lowercase hex."""
+    return sha256(text.encode()).hexdigest()

@@ -23,7 +23,7 @@ import tokenize
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from doctrine.light_imports import hash_bytes
+from doctrine.light_imports import hash_text
 from specify_cli.errors import CallerError
 
 OUTCOMES = ("pass", "fail", "warn", "skip")
@@ -149,7 +149,7 @@ def source_digest(function: Callable[..., object]) -> str:
 def _digest_rule(function: Callable[..., object], source: str | None) -> str:
     """Return the digest of a rule's source, or of its compiled code where the source is gone."""
     text = _read_code(getattr(function, "__code__", None)) if source is None else source
-    return hash_bytes(text.encode())
+    return hash_text(text)
 
 
 def read_source(function: Callable[..., object]) -> str | None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import time
 
 from charter.layout import join_page
-from doctrine.light_imports import TYPE_CHECKING, NamedTuple, hash_bytes
+from doctrine.light_imports import TYPE_CHECKING, NamedTuple, hash_text
 from specify_cli import durable
 from specify_cli.errors import InvocationError
 from specify_cli.invocation.bindings import (
@@ -85,7 +85,7 @@ def choose_printed(
     if not earlier or not context.page:
         return PrintedContext(context.text, None)
     text = join_page(context.page, {entry["uri"]: entry["invocation_id"] for entry in earlier})
-    return PrintedContext(text, {"form": "new", "held": earlier, "hash": hash_bytes(text.encode())})
+    return PrintedContext(text, {"form": "new", "held": earlier, "hash": hash_text(text)})
 
 
 def _mark_name(harness: str, session: str) -> str:

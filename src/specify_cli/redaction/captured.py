@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from doctrine.light_imports import hash_bytes
+from doctrine.light_imports import hash_text
 from doctrine.text import say
 from specify_cli.errors import InvocationError
 from specify_cli.redaction.json_values import foreign_text
@@ -48,6 +48,6 @@ def read_captured_text(
         # A summary that holds everything: of a text the text itself, of other JSON its canonical
         # form.
         for whole in (head, foreign_text(head, NO_RULES).text):
-            if hash_bytes(whole.encode()) == recorded:
+            if hash_text(whole) == recorded:
                 return whole, ""
     return None, f"captured as summary, so a part of its {say(captured.get('size'))} bytes is kept"

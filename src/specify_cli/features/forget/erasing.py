@@ -20,7 +20,7 @@ from typing import Any
 
 from doctrine import os
 from doctrine.git import find_worktree, own_git_directory
-from doctrine.light_imports import hash_bytes
+from doctrine.light_imports import hash_bytes, hash_text
 from specify_cli import durable
 from specify_cli.errors import CallerError, StoredDataError
 from specify_cli.features.forget.finding import (
@@ -126,7 +126,7 @@ def _find_journals(project: Project) -> tuple[str, str]:
     own = None if top is None else own_git_directory(top)
     if top is None or own is None:
         return project.root, f"{FOLDER}/journals"
-    place = hash_bytes(os.path.relpath(project.root, top).encode())[:16]
+    place = hash_text(os.path.relpath(project.root, top))[:16]
     return own, f"kittify/forget/{place}"
 
 

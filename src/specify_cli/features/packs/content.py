@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from charter.context import measure_first_tier
 from charter.inputs import ContextInputs
 from doctrine.agent_profiles.profile import ProfileError, parse_profile
-from doctrine.light_imports import hash_bytes
+from doctrine.light_imports import hash_bytes, hash_text
 from doctrine.load import ShippedBundle
 from doctrine.packs import (
     ABOUT,
@@ -110,7 +110,7 @@ def _make_rules(inputs: ContextInputs, files: Mapping[str, bytes]) -> list[Rule]
             Rule(
                 f"policy://{one.id}",
                 one.reason or one.action,
-                hash_bytes(repr(one).encode()),
+                hash_text(repr(one)),
                 one.binding,
             )
             for one in inputs.policy.rules

@@ -12,7 +12,7 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from doctrine.light_imports import hash_bytes
+from doctrine.light_imports import hash_text
 from specify_cli.errors import CallerError
 from specify_cli.features.programs.run import Run
 from specify_cli.invocation import gates
@@ -89,7 +89,7 @@ def _read_sources(path: str, name: str) -> dict[str, object]:
         if file == path:
             sources[""] = text
         else:
-            sources[os.path.relpath(file, base)] = hash_bytes(text.encode())
+            sources[os.path.relpath(file, base)] = hash_text(text)
         for imported in imports:
             stem = os.path.join(base, *imported.split("."))
             for candidate in (f"{stem}.py", os.path.join(stem, "__init__.py")):

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from charter.context import CharterContextResult, ContextInputs, assemble_context
-from doctrine.light_imports import hash_bytes
+from doctrine.light_imports import hash_text
 from doctrine.text import make_encodable
 from specify_cli.errors import CallerError
 from specify_cli.invocation.events.grounds import read_grounds
@@ -61,7 +61,7 @@ def search(
         **shared,
         "event": "retrieval_request",
         "query": plain.query,
-        "query_hash": hash_bytes(plain.query.encode()),
+        "query_hash": hash_text(plain.query),
         "config": config,
         "corpus": grounds.corpus,
     }

@@ -6,7 +6,7 @@ import posixpath
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from doctrine.light_imports import hash_bytes
+from doctrine.light_imports import hash_text
 from doctrine.text import say
 from specify_cli.features.replay.outcomes import (
     Fields,
@@ -52,7 +52,7 @@ def apply_patches(patches: Iterable[Fields], get: Get) -> tuple[Applied, ...]:
         if fields.get("ok") is True:
             differs = known is not None and before is not None and "digest_key" not in fields
             gap = there.get(path, kind != "create") != (kind != "create") or (
-                differs and _digest(known or "") != before
+                differs and hash_text(known or "") != before
             )
             done = done._replace(gap=gap)
             there[path] = kind != "delete"
@@ -77,7 +77,7 @@ def _apply_patch(fields: Fields, known: str | None, get: Get) -> Applied:
     before, why_before = read_captured_text(fields, "before", get)
     if kind == "create" and "before" not in fields:
         before = ""
-    if before is not None and fields.get("before_hash") not in (None, _digest(before)):
+    if before is not None and fields.get("before_hash") not in (None, hash_text(before)):
         return Applied(
             fields, "differs", "the file before it is not the one its digest names", None
         )
@@ -102,19 +102,15 @@ def _apply_patch(fields: Fields, known: str | None, get: Get) -> Applied:
                     f"{error}"
                 )
             return Applied(fields, "differs", f"the diff does not apply: {error}", None)
-        if expected not in (None, _digest(after)) and "\n\\" not in diff:
+        if expected not in (None, hash_text(after)) and "\n\\" not in diff:
             # Some writers of diffs never say that a file ends without a line feed; the digest
             # tells.
             other = after[:-1] if after.endswith("\n") else after + "\n"
-            after = other if _digest(other) == expected else after
+            after = other if hash_text(other) == expected else after
     if expected is None and kind == "delete":
-        expected = _digest("")
-    same = expected in (None, _digest(after))
-    return Applied(fields, "reproduced" if same else "differs", "", _digest(after), after)
-
-
-def _digest(text: str) -> str:
-    return hash_bytes(text.encode())
+        expected = hash_text("")
+    same = expected in (None, hash_text(after))
+    return Applied(fields, "reproduced" if same else "differs", "", hash_text(after), after)
 
 
 def judge_patch(applied: Applied) -> Findings:

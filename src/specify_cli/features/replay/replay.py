@@ -22,7 +22,7 @@ from charter.inputs import ContextInputs
 from charter.layout import join_page
 from doctrine import os
 from doctrine.agent_profiles.profile import AgentProfile
-from doctrine.light_imports import hash_bytes
+from doctrine.light_imports import hash_bytes, hash_text
 from doctrine.text import get_object, say
 from specify_cli import durable
 from specify_cli.cli.tables.points import call_fill, list_fills
@@ -306,7 +306,7 @@ def _rerun(
         )
         if printing is None or isinstance(context, str) or not context.page:
             return outcome
-        return outcome._replace(printed_hash=hash_bytes(join_page(context.page, printing).encode()))
+        return outcome._replace(printed_hash=hash_text(join_page(context.page, printing)))
 
     corpus = as_of.corpus if as_of else own
     actual = outcome(corpus)
@@ -370,7 +370,7 @@ def outcome_of(context: CharterContextResult | str, retrieval: Retrieval) -> Out
     """Return an assembled context as the outcome of a retrieval."""
     if isinstance(context, str):
         return Outcome((), (), failure=context)
-    text_hash = hash_bytes(context.text.encode()) if retrieval.is_context else None
+    text_hash = hash_text(context.text) if retrieval.is_context else None
     return Outcome(context.hits, context.filters_applied, context.error, context.query, text_hash)
 
 

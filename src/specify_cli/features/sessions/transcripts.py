@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from doctrine.light_imports import NamedTuple, hash_bytes
+from doctrine.light_imports import NamedTuple, hash_text
 from specify_cli.errors import StoredDataError
 from specify_cli.features.hooks.payload.outputs import parse_json
 from specify_cli.features.hooks.payload.transcript_end import read_end
@@ -63,7 +63,7 @@ class Transcript(NamedTuple):
         """Return it if its session is of the project at `root`, as either is named or as it lies;
         None where its transcript does not say where it worked. Some programs name a project by its
         SHA-256."""
-        if self.cwd == hash_bytes(root.encode()):
+        if self.cwd == hash_text(root):
             return self._replace(cwd=root)
         is_within = os.path.isabs(self.cwd) and (
             f"{os.path.normpath(self.cwd)}/".startswith(f"{root}/")

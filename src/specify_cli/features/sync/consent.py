@@ -18,7 +18,7 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from doctrine import os
-from doctrine.light_imports import hash_bytes
+from doctrine.light_imports import hash_text
 from doctrine.text import get_object
 from specify_cli import durable
 from specify_cli.errors import (
@@ -303,7 +303,7 @@ def _read_bindings(folder: str) -> dict[str, tuple[str, ...]]:
 
 
 def _compute_digest(token: str) -> str:
-    return hash_bytes(b"spec-kitty token\0" + token.encode())
+    return hash_text(f"spec-kitty token\0{token}")
 
 
 def listener_of(endpoint: str) -> int | None:

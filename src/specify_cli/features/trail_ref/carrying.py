@@ -17,7 +17,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from doctrine.git import read_blobs
-from doctrine.light_imports import hash_bytes
+from doctrine.light_imports import hash_bytes, hash_text
 from specify_cli import durable
 from specify_cli.errors import CallerError, InvocationError
 from specify_cli.features.trail_ref.git_ref import (
@@ -314,7 +314,7 @@ def _name_archive(project: Project, place: Place) -> str:
     annexes = sorted(
         os.path.basename(path) for path, _ in annex_files(project.root, place.invocation_id)
     )
-    state = hash_bytes("\n".join((tip, *annexes)).encode())[:16]
+    state = hash_text("\n".join((tip, *annexes)))[:16]
     month = layout.trail_folder(place.invocation_id).rpartition("/")[2]
     return f"{month}/{place.invocation_id}-{state}.tar"
 

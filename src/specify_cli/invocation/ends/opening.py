@@ -21,7 +21,7 @@ import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 
 import specify_cli
-from doctrine.light_imports import TYPE_CHECKING, NamedTuple, hash_bytes
+from doctrine.light_imports import TYPE_CHECKING, NamedTuple, hash_bytes, hash_text
 from doctrine.load import GRAPH_FILE
 from doctrine.text import make_encodable, spell
 from specify_cli import VERSION
@@ -479,7 +479,7 @@ def _compose_started(
         "profile_id": decision.profile_id,
         "action": decision.action,
         "request_text": text if request_object is None else _shorten(text),
-        "governance_context_hash": hash_bytes(context.text.encode()),
+        "governance_context_hash": hash_text(context.text),
         "governance_context_available": context.available,
         "actor": {
             key: mask_outside(value, rules)
@@ -544,7 +544,7 @@ def _compose_retrieval(
         "at": at,
         "request_id": "context",
         "query": context.query,
-        "query_hash": hash_bytes(context.query.encode()),
+        "query_hash": hash_text(context.query),
         "config": context.config,
         "corpus": hash_bytes(frozen.corpus),
     }
@@ -616,7 +616,7 @@ def build_payload(
         profile_friendly_name=routed.profile.name,
         action=decision.action,
         governance_context_text=context.text,
-        governance_context_hash=hash_bytes(context.text.encode()),
+        governance_context_hash=hash_text(context.text),
         governance_context_available=context.available,
         router_confidence=decision.confidence,
         match_reason=decision.match_reason,

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from doctrine.light_imports import TYPE_CHECKING, NamedTuple, hash_bytes
+from doctrine.light_imports import TYPE_CHECKING, NamedTuple, hash_bytes, hash_text
 from doctrine.text import get_object, make_encodable, name_kind, say, spell
 from specify_cli.record.event_table import EVENTS, Member
 from specify_cli.record.record import dedupe_bytes, is_durable
@@ -538,4 +538,4 @@ def idempotency_key(trace_id: str, *parts: str) -> str:
 
     `trace_id` is that of the record, so two runs of one program have different keys.
     """
-    return hash_bytes("\0".join((trace_id, *parts)).encode())[:32]
+    return hash_text("\0".join((trace_id, *parts)))[:32]

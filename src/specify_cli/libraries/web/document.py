@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
-from doctrine.light_imports import hash_bytes
+from doctrine.light_imports import hash_text
 from specify_cli.cli.terminal.output import plain
 from specify_cli.record.reading.views import number_lines
 from specify_cli.record.story.telling import tell_story
@@ -118,8 +118,8 @@ def read_script() -> tuple[str, str]:
         ("lines", "annexes", "objects", "proofs", "story", "said", "js", "script"), ""
     )
     shell = _SHELL.format(style=_policy_digest(css), css=css, **empty)
-    script = _read("page.js").replace("@SHELL@", hash_bytes(shell.encode()))
-    return script, hash_bytes(script.encode())
+    script = _read("page.js").replace("@SHELL@", hash_text(shell))
+    return script, hash_text(script)
 
 
 def _read(name: str) -> str:
@@ -132,4 +132,4 @@ def _policy_digest(text: str) -> str:
 
 def _seal_block(lines: Iterable[str]) -> str:
     body = "\n".join(lines)
-    return f"{body}\n{hash_bytes(body.encode())}"
+    return f"{body}\n{hash_text(body)}"

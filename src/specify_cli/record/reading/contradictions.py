@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 
-from doctrine.light_imports import TYPE_CHECKING, hash_bytes
+from doctrine.light_imports import TYPE_CHECKING, hash_text
 from specify_cli.record.event_table import list_members
 from specify_cli.record.reading.patch_lines import (
     REMOVED,
@@ -49,7 +49,9 @@ def find_contradictions(fields: Fields) -> Iterator[str]:
         yield from _check_lines(fields)
     elif event == "retrieval_request":
         query = fields.get("query")
-        if isinstance(query, str) and _hash(query) != fields.get("query_hash", _hash(query)):
+        if isinstance(query, str) and hash_text(query) != fields.get(
+            "query_hash", hash_text(query)
+        ):
             yield "query_hash is not the SHA-256 of its query"
     elif event == "retrieval_response":
         yield from _check_result(fields)
@@ -59,17 +61,12 @@ def find_contradictions(fields: Fields) -> Iterator[str]:
             yield "bundle_hash is not the SHA-256 of its bundle"
 
 
-def _hash(text: str) -> str:
-    """Return the SHA-256 of a text's UTF-8 bytes, in lowercase hex."""
-    return hash_bytes(text.encode())
-
-
 def _is_digest_right(captured: object, stated: object) -> bool:
     """Return whether the digest of a captured member fits it, as far as the line holds it whole."""
     if stated is None:
         return True
     if isinstance(captured, str):
-        return _hash(captured) == stated
+        return hash_text(captured) == stated
     if not isinstance(captured, dict) or "truncated" in captured:
         return True
     if "object" in captured:
@@ -79,7 +76,7 @@ def _is_digest_right(captured: object, stated: object) -> bool:
         return True
     # A summary that holds everything: of a text the text itself, of other JSON its canonical form.
     return (
-        _hash(head) == stated
+        hash_text(head) == stated
         or digest_of(head) == stated
         or re.search(_ESCAPED_SURROGATE, head) is not None
     )

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from datetime import UTC
 from itertools import chain, groupby
 
-from doctrine.light_imports import hash_bytes
+from doctrine.light_imports import hash_text
 from doctrine.text import count
 from specify_cli.cli.terminal.output import one_line, write_json, write_lines
 from specify_cli.errors import InvocationError
@@ -90,7 +90,7 @@ def _name_day(invocation_id: str) -> str:
 
 
 def _name_project(uuid: str) -> str:
-    return hash_bytes(uuid.encode())[:12]
+    return hash_text(uuid)[:12]
 
 
 def _write_stored(

@@ -12,7 +12,7 @@ from contextlib import closing, suppress
 from functools import partial
 
 from doctrine import os
-from doctrine.light_imports import hash_bytes
+from doctrine.light_imports import hash_text
 from specify_cli import durable
 from specify_cli.errors import CallerError, InvocationError
 from specify_cli.features.hooks.conversation.turn import give_prompt, name_prompt, read_prompt
@@ -129,7 +129,7 @@ def _is_prompt_recorded(at: Site, session: str) -> bool:
     if not prompt:
         return False
     key, text = name_prompt(prompt[0]), prompt[1]
-    digest = hash_bytes(text.encode()) if text else None
+    digest = hash_text(text) if text else None
     store, index = FileRecordStore(at.root), Index(at.root)
     ids = [one.invocation_id for one in list_bindings(at.root, at.harness, session, None)]
     imported = [place.invocation_id for place in find_imported(at, session)]

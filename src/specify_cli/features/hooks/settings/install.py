@@ -17,7 +17,7 @@ from shlex import quote
 from typing import Literal, NamedTuple
 
 from doctrine import os
-from doctrine.light_imports import hash_bytes
+from doctrine.light_imports import hash_text
 from specify_cli import durable
 from specify_cli.errors import EnvironmentFault, StoredDataError
 from specify_cli.features.hooks.settings.harnesses import (
@@ -148,7 +148,7 @@ def _judge_state(harness: Harness, text: str) -> State:
         return "outdated" if present == "partial" else present
     if text == PLUGIN:
         return "current"
-    if hash_bytes(text.encode()) in EARLIER_PLUGINS:
+    if hash_text(text) in EARLIER_PLUGINS:
         return "outdated"
     return "edited" if text.startswith(PLUGIN_MARK) else "foreign"
 

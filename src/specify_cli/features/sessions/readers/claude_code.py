@@ -60,7 +60,7 @@ class ClaudeReader(SessionReader):
 
     def begin(self, data: bytes) -> None:
         del data
-        self._read: set[str] = set()
+        self._read: set[int] = set()
         self._going_on: set[str] = set()
 
     def read(self, line: Line) -> None:
@@ -75,7 +75,7 @@ class ClaudeReader(SessionReader):
         if line.get("isSidechain") is True and not self.agent:
             return  # of a subagent, by versions that gave it no file of its own
         content = (line.get("message") or {}).get("content")
-        stated = f"{line.get('timestamp')} {content}"
+        stated = hash(f"{line.get('timestamp')} {content}")
         if content and stated in self._read:
             return  # written again when the session was resumed
         self._read.add(stated)

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from ulid import ULID
 
 from doctrine import os
-from doctrine.light_imports import hash_bytes
+from doctrine.light_imports import hash_text
 from specify_cli.errors import EnvironmentFault, InvocationError, StoredDataError
 from specify_cli.features.sync.consent import Consent, unavailable
 from specify_cli.features.sync.sending.orders_due import UNTIL
@@ -247,7 +247,7 @@ class Outbox:
     def __init__(self, project: Project, folder: str, endpoint: str) -> None:
         self._project = project
         self._index = Index(project.root)
-        receiver = hash_bytes(endpoint.encode())[:16]
+        receiver = hash_text(endpoint)[:16]
         self.path = f"{folder}/cursor-{name_of(project.root)}-{receiver}.db"
         self._db = _open(self.path)
         self.is_anew = False
