@@ -230,6 +230,11 @@ def seal_at_end(data: bytes) -> str | None:
     return seal if data[-73:-67] == b',"~":"' and data[-3:] == b'"}\n' and is_digest(seal) else None
 
 
+def read_last(data: bytes) -> Fields:
+    """Return the members of the last of some lines; none where it cannot be read."""
+    return open_line(data.rstrip(b"\n").rpartition(b"\n")[2]).fields or {}
+
+
 def open_line(raw: bytes, codec: Codec | None = None) -> Line:
     """Read one line given without its LF; never raises.
 

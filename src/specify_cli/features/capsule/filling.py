@@ -18,11 +18,12 @@ from typing import Any, NamedTuple
 
 from doctrine import os
 from specify_cli.errors import CallerError, EnvironmentFault, InvocationError
-from specify_cli.features.capsule.store import CapsuleRecordStore, read_event, split_events
+from specify_cli.features.capsule.store import CapsuleRecordStore, split_events
 from specify_cli.features.replay.citation import resolve_uri
 from specify_cli.libraries.words.words import text_of
 from specify_cli.project.config import Project, load_project
 from specify_cli.record import layout
+from specify_cli.record.seal import read_last
 from specify_cli.storage.index import Index
 from specify_cli.storage.queries import annex_events
 from specify_cli.storage.store import FileRecordStore, Place
@@ -123,7 +124,7 @@ def check_capsule(project: Project) -> Parity:
             if not is_same:
                 different.append(place.invocation_id)
             for seq, raw in enumerate(split_events(data)[0]):
-                fields = read_event(raw)
+                fields = read_last(raw)
                 texts[f"mv2://{capsule.workspace}/event/{place.invocation_id}/{seq}"] = set(
                     make_words(fields).split()
                 )

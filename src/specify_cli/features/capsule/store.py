@@ -27,7 +27,7 @@ from specify_cli import durable
 from specify_cli.errors import EnvironmentFault
 from specify_cli.record import layout
 from specify_cli.record.record import Refusal, Tip, plan_after_power_cut, plan_append
-from specify_cli.record.seal import Fields, open_line
+from specify_cli.record.seal import Fields, open_line, read_last
 from specify_cli.storage.store import Place, compose_bytes, refused
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ class CapsuleRecordStore:
         while same < min(len(stored), len(events)) and stored[same] == events[same]:
             same += 1
         for seq in range(same, len(events)):
-            fields = read_event(events[seq])
+            fields = read_last(events[seq])
             words = "" if self._words is None else self._words(fields)
             self._put(
                 self._event(invocation_id, seq),
@@ -283,8 +283,3 @@ def split_events(data: bytes) -> tuple[list[bytes], bytes]:
             events.append(data[cut:start])
             cut = start
     return events, data[cut:]
-
-
-def read_event(data: bytes) -> Fields:
-    """Return the members of an event as `split_events` gives it."""
-    return open_line(data.rstrip(b"\n").rpartition(b"\n")[2]).fields or {}

@@ -38,7 +38,7 @@ from specify_cli.project.root import place_below
 from specify_cli.record import layout
 from specify_cli.record.ids import new_ulid, rfc3339
 from specify_cli.record.record import is_tip_due
-from specify_cli.record.seal import open_line
+from specify_cli.record.seal import open_line, read_last
 from specify_cli.redaction.redact import RuleSet, shipped_rule_set
 from specify_cli.storage.store import FileRecordStore, LockedRecord, Place
 
@@ -243,11 +243,6 @@ def ends_part(data: bytes) -> bool:
     """Return whether a record ended with its session, or with a part of it."""
     last = read_last(data)
     return last.get("event") == "completed" and last.get("closed_by") == "hook"
-
-
-def read_last(data: bytes) -> Fields:
-    """Return the last line of a record."""
-    return open_line(data.rstrip(b"\n").rpartition(b"\n")[2]).fields or {}
 
 
 def read_lines(data: bytes, *needles: bytes) -> list[Fields]:

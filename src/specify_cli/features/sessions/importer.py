@@ -28,7 +28,7 @@ from specify_cli.errors import InvocationError
 from specify_cli.features.hooks.harnesses import translate
 from specify_cli.features.sessions.merging import SessionMerger
 from specify_cli.features.sessions.readers import read_session
-from specify_cli.features.sessions.reading import Session, TranscriptEvent, parse_time
+from specify_cli.features.sessions.reading import Session, parse_time
 from specify_cli.features.sessions.telling import iter_events
 from specify_cli.features.sessions.transcripts import Transcript
 from specify_cli.invocation.ends.opening import (
@@ -162,10 +162,16 @@ class SessionImporter:
             calls = {
                 fields["call_id"] for fields in fields_of(record) if fields["event"] == "tool_call"
             }
+            # A transcript can report a call only when it is over, and that of a subagent be
+            # written when its session was imported.
             later = tuple(
                 item
                 for item in session.events
-                if item.at > until or _is_of_other_call(session, item, calls)
+                if item.at > until
+                or any(
+                    "call_id" in event.payload and event.named_id not in calls
+                    for event in translate(session.harness, item.payload).events
+                )
             )
             if not later:
                 is_same = stated.get("transcript") == digests["transcript"]
@@ -316,10 +322,3 @@ def _digest(main: bytes, others: Mapping[str, bytes]) -> dict[str, str]:
         named = "".join(f"{name} {hash_bytes(others[name])}\n" for name in sorted(others))
         digests["subagents"] = hash_bytes(named.encode("utf-8", "replace"))
     return digests
-
-
-def _is_of_other_call(session: Session, item: TranscriptEvent, calls: set[object]) -> bool:
-    """Return whether an event is of a call that is none of these: a transcript can report a call
-    only when it is over, and that of a subagent be written when its session was imported."""
-    events = translate(session.harness, item.payload).events
-    return any("call_id" in event.payload and event.named_id not in calls for event in events)

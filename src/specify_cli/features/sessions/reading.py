@@ -12,13 +12,13 @@ what is not there, or not in its form, is left out, and nothing here raises.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from typing import Any
 
 from doctrine.light_imports import NamedTuple
 from specify_cli.features.hooks.payload.dialect import Dialect
 from specify_cli.features.hooks.payload.outputs import parse_json
 from specify_cli.features.hooks.payload.turn_from_transcript import Turn, read_line
-from specify_cli.invocation.ends.activity import read_moment
 
 Line = Mapping[str, Any]
 
@@ -88,10 +88,16 @@ def read_session_with(
 
 def parse_time(value: object) -> int:
     """Return a moment (ms) that a transcript states: RFC 3339, or a number of ms; 0 for anything
-    else, and for what a line cannot state."""
-    if type(value) is int:
-        return max(0, min(value, 2**47))
-    return read_moment(value) or 0
+    else. It is limited to what a line can state."""
+    try:
+        millis = (
+            value
+            if type(value) is int
+            else round(datetime.fromisoformat(str(value)).timestamp() * 1000)
+        )
+    except (ValueError, OverflowError, OSError):
+        return 0
+    return max(0, min(millis, 2**47))
 
 
 class SessionReader:

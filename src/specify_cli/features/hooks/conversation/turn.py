@@ -23,7 +23,6 @@ from specify_cli.features.hooks.direct import (
     ends_part,
     open_recorder,
     read_annexes,
-    read_last,
     read_lines,
 )
 from specify_cli.features.hooks.harnesses import find_dialect
@@ -61,7 +60,7 @@ from specify_cli.record import layout
 from specify_cli.record.ids import rfc3339
 from specify_cli.record.reading.views import fields_of, read_file
 from specify_cli.record.record import dedupe_bytes
-from specify_cli.record.seal import MAX_LINE
+from specify_cli.record.seal import MAX_LINE, read_last
 from specify_cli.redaction.redact import redact
 from specify_cli.storage.index import Index
 from specify_cli.storage.store import FileRecordStore, small_file
