@@ -27,8 +27,8 @@ _VERB_LAST = "[\u3040-\u30ff\uac00-\ud7af]"
 _SENTENCE = r"(?:[^。!?;\n.]|\.(?!\s|\Z))+[!?]?"
 # ASCII alone, since what stands beside it without a blank is no part of it.
 _OPAQUE = (
-    r"`[^`]*`|\"[^\"\n]*\"|“[^”]{0,1000}”|[A-Za-z]:\\\S{1,200}?\.[a-z]{1,5}(?![a-z])"
-    r"|(?<![!-~])[!-~]*(?:[/\\]|[A-Za-z0-9]\.[A-Za-z0-9])[!-~]*"
+    r"`[^`]*`|\"[^\"\n]*\"|“[^”]{0,1000}”|「[^」]{0,1000}」|[A-Za-z]:\\\S{1,200}?\.[a-z]{1,5}(?![a-z])"
+    r"|(?<![!-~])[!-~]*(?:[/\\]|[A-Za-z0-9]\.[A-Za-z0-9])[!-~]*?(?=[?!;,]{0,9}(?:[^!-~]|\Z))"
 )
 # A verb in front is read by the grammar of English: "Explain 追加 to me".
 _ENGLISH = r"\W*([A-Za-z]+) +([A-Za-z])?"
@@ -44,7 +44,8 @@ def read_east_asian(text: str, table: RouterTable) -> tuple[Reading, ...]:
     for an order that changes no file.
     """
     found: dict[str, Reading | None] = {}
-    text = re.sub(_OPAQUE, lambda match: " " * len(match[0]), text)
+    own_text = text
+    text = _simplify(re.sub(_OPAQUE, lambda match: " " * len(match[0]), text), table)
     for sentence in re.finditer(_SENTENCE, text):
         english = None if found else re.match(_ENGLISH, sentence[0])
         if (
@@ -54,19 +55,27 @@ def read_east_asian(text: str, table: RouterTable) -> tuple[Reading, ...]:
         ):
             return ()
         own, others = (len(re.findall(kind, sentence[0])) for kind in (EAST_ASIAN, "[A-Za-z]"))
-        if own > 1 and 4 * own >= others:
+        is_asked = own > 3 and _find_any("east_polite", sentence[0], table)
+        if own and (4 * own >= others or is_asked):
             reading = _read_sentence(sentence[0], sentence.start(), table)
             found.setdefault(reading.rule if reading else "", reading)
         elif others and not found:
             return ()
     kinds = ("order", "question", "what the subject does")
-    return tuple(filter(None, map(found.get, kinds)))[:1]
+    reading = next(filter(None, map(found.get, kinds)), None)
+    if reading is None:
+        return ()
+    at = reading.position
+    return (reading._replace(token=own_text[at : at + len(reading.token)].strip()),)
 
 
 def _read_sentence(sentence: str, at: int, table: RouterTable) -> Reading | None:
     """Return the reading of a sentence that begins at the character `at`."""
-    order = _find_order(sentence, table)
     asks = _find_any("east_asks", sentence, table) or sentence.endswith("?")
+    sentence = _compile_cell("east_asking", table).sub(
+        "  ", sentence
+    )  # "请" asks for nothing there
+    order = _find_order(sentence, table)
     # "检查是否有错误"
     leads = order and order.action == "review" and not order.position
     if order and (leads or not asks or _find_any("east_polite", sentence, table)):
@@ -84,7 +93,10 @@ def _find_order(sentence: str, table: RouterTable) -> Reading | None:
     """Return the order that counts in a sentence; what is denied, or told as done, is none."""
     verb_last = re.search(_VERB_LAST, sentence) is not None
     pattern, actions = _compile_orders(table, verb_last)
-    negations, reports = tuple(table.texts("east_negations")), tuple(table.texts("east_reports"))
+    negations, reports = (
+        tuple(_simplify(phrase, table) for phrase in table.texts(cell))
+        for cell in ("east_negations", "east_reports")
+    )
     orders = []
     for match in pattern.finditer(sentence):
         verb, before, after = match[1] or match[2], sentence[: match.start()], match.end()
@@ -99,9 +111,25 @@ def _find_order(sentence: str, table: RouterTable) -> Reading | None:
     polite = _find_any("east_polite", sentence, table)
     asked = [order for order in orders if polite and order.position >= polite.start()]
     orders = [order for order in orders if order.action == "plan"] or asked or orders
-    preparing = table.texts("east_preparing")
+    preparing = _simplify(" ".join(table.texts("east_preparing")), table).split()
     main = (order for order in orders if order.token not in preparing)
-    return next(main, orders[0] if orders else None)
+    lead, other = (orders[0] if orders else None), next(main, None)
+    if lead and other and other is not lead:
+        between = sentence[lead.position + len(lead.token) : other.position]
+        return other if _find_any("east_links", between, table) else lead
+    return lead
+
+
+def _simplify(text: str, table: RouterTable) -> str:
+    """Return a text with simplified signs for traditional ones, as many as before; the phrases of
+    the table are compared in them."""
+    return text.translate(_pair_signs(table))
+
+
+@lru_cache(maxsize=8)
+def _pair_signs(table: RouterTable) -> dict[int, str]:
+    """Return the simplified sign of each traditional one, by its code point."""
+    return {ord(pair[0]): pair[1] for pair in table.words("east_traditional")}
 
 
 def _find_any(cell: str, sentence: str, table: RouterTable) -> re.Match[str] | None:
@@ -112,7 +140,7 @@ def _find_any(cell: str, sentence: str, table: RouterTable) -> re.Match[str] | N
 @lru_cache(maxsize=8)
 def _compile_cell(cell: str, table: RouterTable) -> re.Pattern[str]:
     """Return the pattern of a cell's phrases."""
-    return re.compile(_join(table.texts(cell)))
+    return re.compile(_join(_simplify(text, table) for text in table.texts(cell)))
 
 
 @lru_cache(maxsize=8)
@@ -123,7 +151,7 @@ def _compile_orders(table: RouterTable, verb_last: bool) -> tuple[re.Pattern[str
         {
             phrase: action
             for action, text in table.rows(cell)
-            for phrase in text.split(" | ")
+            for phrase in _simplify(text, table).split(" | ")
             if cell == "east_stems" or bool(re.search(_VERB_LAST, phrase)) == verb_last
         }
         for cell in ("east_orders", "east_stems")
