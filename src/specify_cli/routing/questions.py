@@ -93,8 +93,9 @@ class Questions(RequestText):
         is_title = word.endswith("n't") and not (question or has_subject)
         if self.is_in(i, "strict_aux") and not is_title:
             return True
-        if word in ("should", "do") and self.word(i + 1) in ("i", "we", "you", "they"):
-            return True  # "should I use a class here", "do we wanna hardcode it"
+        asked = ("i",) if word in ("can", "may") else ("i", "we", "you", "they")
+        if word in ("should", "do", "can", "may") and self.word(i + 1) in asked:
+            return True  # "should I use a class here", "do we wanna hardcode it", "can I paste it"
         if word in ("will", "would") and self.word(i + 1) in ("it", "this", "that", "they"):
             return True  # "but will it stay"
         is_polite = word in _POLITE and self.is_in(i + 1, "politely")
