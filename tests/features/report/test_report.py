@@ -200,6 +200,20 @@ def test_a_record_without_a_first_line_is_named_as_not_read(cli: Cli, project: P
     assert f"{damaged.stem[-26:]}: " in ran.out + ran.err
 
 
+def test_a_record_with_a_line_that_was_changed_is_named_and_counted(cli: Cli, project: Path) -> None:
+    for _ in range(2):
+        cli("do", "fix the login test")
+    damaged = max((project / ".kittify/events/profile-invocations").glob("*.jsonl"))
+    damaged.write_bytes(damaged.read_bytes().replace(b"fix the login test", b"fix the Login test"))
+    ran = cli("report", "--since", "7d")
+
+    assert (ran.code, ran.err) == (
+        1,
+        f"not whole: {damaged.stem[-26:]}: HASH_MISMATCH: spec-kitty invocations verify {damaged.stem[-26:]}\n",
+    )
+    assert "2 runs since 7d" in ran.out
+
+
 def test_a_page_is_no_markdown(cli: Cli, project: Path) -> None:
     refused = cli("report", "--html", "r.html", "--format", "markdown")
 

@@ -14,7 +14,7 @@ from specify_cli.room import Values
 
 
 class RunsReport(NamedTuple):
-    """A report over the runs of a time, and the records that could not be read. `since` and `until`
+    """A report over the runs of a time, and the records that are not whole. `since` and `until`
     are as they were asked."""
 
     since: str
@@ -28,7 +28,7 @@ class RunsReport(NamedTuple):
 
 
 def report(values: Values) -> int:
-    """Tell of the runs of a time; 1 where a record could not be read."""
+    """Tell of the runs of a time; 1 where a record is not whole."""
     runs_report = gather_runs(values)
     render = render_markdown if values["format"] == "markdown" else render_report
     write_answer(values, runs_report, render(runs_report.report, runs_report.say_time()))
@@ -44,7 +44,7 @@ def gather_runs(values: Values) -> RunsReport:
 
 
 def name_unread(report: RunsReport) -> int:
-    """Name the records that could not be read, and return the exit code."""
+    """Name the records that are not whole, and return the exit code."""
     for text in report.unread:
-        write_note(f"not read: {one_line(text)}")
+        write_note(f"not whole: {one_line(text)}")
     return 1 if report.unread else 0

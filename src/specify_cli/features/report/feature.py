@@ -19,7 +19,7 @@ FEATURE = Feature(
                 option("format", "text or markdown.", "text", choices=("text", "markdown")),
             ),
             ("spec-kitty report", "spec-kitty report --since 30d --format markdown"),
-            "0 told · 1 a record could not be read, or refused · 2 usage",
+            "0 told · 1 a record is not whole, or refused · 2 usage",
             rank=305,
             section="Read",
         ),

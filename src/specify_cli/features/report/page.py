@@ -30,7 +30,7 @@ _DRAWN, _NAMED = 12, 200
 def make_page(report: Report, since: str, unread: Sequence[str]) -> str:
     """Return the page; its numbers lead to rows of its last table."""
     laid_out = lay_out_report(report, since, {})
-    caveats = [f"Not read: {text}" for text in unread]
+    caveats = [f"Not whole: {text}" for text in unread]
     return _PAGES.get_template("report.html").render(
         laid_out, style=STYLE.decode(), caveats=caveats
     )

@@ -12,7 +12,7 @@ from specify_cli.room import Values
 
 
 def write_page(values: Values) -> int:
-    """Write the page of the runs since a moment; 1 where a record could not be read."""
+    """Write the page of the runs since a moment; 1 where a record is not whole."""
     if values["format"] != "text":
         raise CallerError(
             "USAGE", "--html and --format markdown exclude each other", "spec-kitty report --help"

@@ -8,7 +8,7 @@ from specify_cli.features.report.summing import Run, make_run
 from specify_cli.project.config import Project
 from specify_cli.project.prices import read_prices
 from specify_cli.record.reading.usage import add_up, sum_usage
-from specify_cli.record.reading.views import fields_of, number_lines
+from specify_cli.record.reading.views import number_lines
 from specify_cli.record.record import Record
 from specify_cli.record.story.telling import tell_story
 from specify_cli.storage.queries import (
@@ -21,11 +21,16 @@ from specify_cli.storage.store import Place
 
 
 def read_runs(project: Project, times: Times, unread: list[str]) -> Iterator[Run]:
-    """Yield the runs of a time (`read_live_runs`), newest first; a record that cannot be read is
-    added to `unread` by its id."""
+    """Yield the runs of a time (`read_live_runs`), newest first; a record that cannot be read, or
+    has a line that is not as it was written, is added to `unread` by its id."""
 
     def tell(place: Place, record: Record, annexes: Annexes) -> Run:
-        lines = number_lines(list(fields_of(record)), annexes)
+        entries = list(record.entries)
+        problems = dict.fromkeys(problem for entry in entries for problem in entry.problems)
+        if problems and record.sealed:
+            verify = f"spec-kitty invocations verify {place.invocation_id}"
+            unread.append(f"{place.invocation_id}: {', '.join(problems)}: {verify}")
+        lines = number_lines([entry.fields for entry in entries], annexes)
         commands = read_test_commands(project.root, record.started)
         story = tell_story(lines, commands, project.root)
         run = make_run(story, lines, add_up(sum_usage(lines, read_prices())))
