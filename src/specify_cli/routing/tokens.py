@@ -164,8 +164,10 @@ def _read_word(raw: str, at: int, table: RouterTable) -> Iterator[Token]:
         # To re-run is to run; "dont" is "don't".
         word = table.spellings.get(word, word).removeprefix("re-")
         parts = filter(None, word.split("-", 40))  # "a--b/c" has an empty one
+        # A reason names "überprüfe" as it was written.
+        own = "" if raw.isascii() or "-" in raw else raw.lower()
         for number, part in enumerate(parts):
-            yield Token("w", part, part, at, number > 0)
+            yield Token("w", part, own or part, at, number > 0)
 
 
 def _read_path(raw: str, at: int, table: RouterTable) -> Iterator[Token]:

@@ -153,6 +153,14 @@ def test_the_rarer_languages_are_read_only_for_a_text_that_has_their_marks_or_sa
     assert not {mark for mark in table.marks if mark in table.verbs or table.words("stop_words") & {mark}}
 
 
+@pytest.mark.parametrize(
+    ("request_text", "named"),
+    [("Überprüfe den PR", "überprüfe"), ("giriş testini düzelt", "düzelt"), ("переделай тест", "переделай")],
+)
+def test_a_reason_names_a_word_as_it_was_written(request_text: str, named: str) -> None:
+    assert decided(request_text).match_reason.startswith(f"'{named}' asks to ")
+
+
 @pytest.mark.parametrize("request_text", ["", "   ", "\n\t", "?!", "please", "the", "\u200b", "🙂", "is"])
 def test_a_request_of_blanks_punctuation_or_stop_words_is_empty(request_text: str) -> None:
     assert (refused(request_text).error_code, refused(request_text).candidates) == ("EMPTY_REQUEST", ())
