@@ -296,10 +296,13 @@ _ESCAPE = (
 # Letters and digits of full width, and characters that nobody sees
 _DISGUISE = r"[０-９Ａ-Ｚａ-ｚ＝＿－．\u200b-\u200d\u2060\ufeff\xad]"
 _ENTITIES = {"quot": '"', "amp": "&", "apos": "'"}
-# A line end in the middle of what could be one token (no word follows, nor a name with its value),
-# and the widths at which programs break lines.
+# A line end in the middle of what could be one token (no word follows, nor a setting, whose name is
+# of words as no token is), and the widths at which programs break lines.
+_PART = r"(?:[A-Z]++|[A-Z]?[a-z]++)\d?"
+_MORE = rf"(?:_{{1,2}}{_PART})"
 _BREAK = (
-    r"\n(?![A-Z]?[a-z]{0,40}(?:[^\w+/-]|$)|[A-Za-z_]\w*(?:=[^=\s]|: ))"
+    r"\n(?![A-Z]?[a-z]{0,40}(?:[^\w+/-]|$)"
+    rf"|{_PART}(?:{_MORE}*+=[\"']?\.{{0,2}}[\w/$~]|{_MORE}++: ))"
     r"(?=[\w+/=.-]{2})(?<=[\w+/.-]{8}\n)"
 )
 _WIDTHS = frozenset((32, 40, 48, 50, 60, 64, 70, 72, 76, 78, 79, 80, 96, 100, 120, 128, 132, 160))

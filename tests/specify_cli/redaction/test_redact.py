@@ -260,6 +260,14 @@ def test_a_setting_below_a_token_at_a_usual_width_stays(rng: random.Random) -> N
         assert masked.split("\n", 1)[1] == f"{name}{sign}demo.example.com\n"
 
 
+@pytest.mark.parametrize("after", [": 401 Unauthorized", ": it is invalid", "=', 'next'", '=","id":1', "=)", "=."])
+def test_the_end_of_a_broken_token_is_no_setting(rng: random.Random, after: str) -> None:
+    """What a program says of a token, or the sign that fills it up, makes no name of its second line."""
+    line = f"{'x' * 47} ghp_{drawn(rng, ALNUM, 28)}\nExQ3kP9q{after}\n"
+
+    assert redact(line, RULES).text == f"{'x' * 47} ⟦github-token⟧{after}\n"
+
+
 def test_a_digest_that_begins_as_a_vendors_token_does_is_none() -> None:
     token, digest = "4b1d" + "0a1b2c3d4e5f" * 3 + "9z", "4b1d" + "0a1b2c3d4e5f" * 5
 
