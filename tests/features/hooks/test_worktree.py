@@ -259,6 +259,23 @@ def test_what_a_long_call_did_before_another_began_is_its_own_once_its_end_is_to
     assert named["a.py"] == call["tool_use_id"]
 
 
+@pytest.mark.parametrize("ends", ["SubagentStop", "Stop"])
+def test_what_a_call_did_before_the_turn_of_another_agent_ended_is_its_own(agent: Agent, ends: str) -> None:
+    """A subagent in the background and the agent that began it end their turns while a call of the other runs."""
+    inner = {"agent_id": "sub-1", "agent_type": "general-purpose"}
+    agent.end(agent.begin("Bash", {"command": "true"}, **inner), **inner)
+    mine, theirs = ({}, inner) if ends == "SubagentStop" else (inner, {})
+    call = agent.begin("Bash", {"command": "echo x > made.txt"}, **mine)
+    (agent.root / "made.txt").write_text("x\n")
+    aside()
+    agent.tell(ends, last_assistant_message="done", **theirs)
+    aside()
+    agent.end(call, **mine)
+
+    assert (agent.seen(), agent.unseen()) == ([("create", "made.txt")], [])
+    assert {line["call_id"] for line in agent.lines() if line.get("path") == "made.txt"} == {call["tool_use_id"]}
+
+
 def digests(*lines: str) -> set[str]:
     return set(map(digest_line, lines))
 

@@ -124,8 +124,8 @@ class Changes:
         """Append what the changes are at a moment (ns), keep in `known` how their files stand, and
         return until when all of them are recorded.
 
-        What only calls can have done whose end is not reported waits for it; not at the end of a
-        turn, where `ended` is None: then nobody knows.
+        What only calls can have done whose end is not reported waits for it, also at the end of a
+        turn: another agent's call goes on.
         """
         now = at // 1_000_000
         owners, moments = self._judge(moved, known, now, ended)
@@ -337,19 +337,16 @@ def _set_waiting_aside(
     ended: str | None,
 ) -> tuple[Moved, int]:
     """Return what moved without what waits for the end of a call, and until when (ns) that is
-    recorded then; at the end of a turn such changes are nobody's."""
+    recorded then."""
     now = at // 1_000_000
     waiting = {
-        path: ChangeOwner("unsure")
+        path
         for path, owner in owners.items()
         if owner.whose == "own"
         and not any(
             call.span.end != now or call.call_id.partition("#")[0] == ended for call in owner.calls
         )
     }
-    if ended is None:
-        owners |= waiting
-        return moved, at
     files = {path: state for path, state in moved.files.items() if path not in waiting}
     gone = {path: moment for path, moment in moved.gone.items() if path not in waiting}
     until = min([at, *(moments[path] * 1_000_000 for path in waiting)])

@@ -92,7 +92,7 @@ def look(
                     forget_old(fd, now)
                     known = changes.begin(now)
                 else:
-                    until = changes.record(moved, known, now, None if recorder else ended or "")
+                    until = changes.record(moved, known, now, ended)
             finally:
                 if not recorder:
                     own.close()
