@@ -80,9 +80,11 @@ def test_what_a_killed_filling_left_beside_a_capsule_goes(project: Path, home: P
     loaded, _ = load_project(str(project), str(home))
     folder = Path(fill_capsule(loaded).folder)
     (folder / ".000001.mv2.Xx3JhH").write_bytes(b"half a capsule")
+    (folder / ".gitignore").write_text("*")
+    (folder / ".trash").mkdir()
     fill_capsule(loaded)
 
-    assert kept and not list(folder.glob(".*"))
+    assert kept and sorted(path.name for path in folder.glob(".*")) == [".gitignore", ".trash"]
     assert check_capsule(loaded).different_records == ()
 
 

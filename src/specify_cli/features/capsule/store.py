@@ -76,7 +76,7 @@ class CapsuleRecordStore:
         names = os.listdir(self.folder)
         self._paths = sorted(f"{self.folder}/{name}" for name in names if name.endswith(".mv2"))
         for name in names:  # what a killed writer of a whole capsule left
-            if name.startswith("."):
+            if name.startswith(".") and ".mv2." in name:
                 os.unlink(f"{self.folder}/{name}")
         return self
 
