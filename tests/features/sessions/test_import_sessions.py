@@ -9,6 +9,7 @@ import random
 import re
 import shutil
 import sqlite3
+from collections import Counter
 from collections.abc import Callable
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
@@ -313,13 +314,16 @@ def test_what_a_session_tells_after_its_import_is_a_record_of_its_own(
     def take() -> list[str]:
         return list(cli("import", "sessions", "--harness", harness, "--json").json()["imported"])
 
-    def calls_and_prompts() -> tuple[list[str], int]:
+    def count_told() -> tuple[list[str], int, Counter[str]]:
         told = read_lines(root, layout.IMPORTED)
         calls = sorted(line["call_id"] for line in told if line["event"] == "tool_call")
-        return calls, sum(line["event"] == "prompt" for line in told)
+        used: Counter[str] = Counter()
+        for line in told:
+            used.update(line["tokens"] if line["event"] == "turn" else {})
+        return calls, sum(line["event"] == "prompt" for line in told), used
 
     take()
-    whole = calls_and_prompts()
+    whole = count_told()
     for share in (0.3, 0.5, 0.7):
         forget(root)
         write_until(texts, times[round(share * len(times))])
@@ -328,7 +332,7 @@ def test_what_a_session_tells_after_its_import_is_a_record_of_its_own(
         (second,) = take()
 
         assert take() == []
-        assert calls_and_prompts() == whole, share
+        assert count_told() == whole, share
         opened = {
             line["invocation_id"]: line for line in read_lines(root, layout.IMPORTED) if line["event"] == "started"
         }

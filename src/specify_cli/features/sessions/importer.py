@@ -15,6 +15,7 @@ no charter in front of the agent.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Mapping
 from hashlib import sha256
 from typing import NamedTuple
@@ -127,10 +128,9 @@ class SessionImporter:
                 return ImportResult("empty")
             # it states no time: then when it was written last is all that is known
             if not session.events[0].at:
-                at = transcript.changed
                 session = session._replace(
                     events=tuple(
-                        item._replace(at=max(at, item.at), is_dated=item.at > 0)
+                        item._replace(at=max(transcript.changed, item.at), is_dated=item.at > 0)
                         for item in session.events
                     )
                 )
@@ -159,25 +159,32 @@ class SessionImporter:
             if not record or record.completed is None:
                 return ImportResult("grown", invocation_id)
             until = parse_time(record.completed["completed_at"])
-            calls = {
-                fields["call_id"] for fields in fields_of(record) if fields["event"] == "tool_call"
-            }
-            # A transcript can report a call only when it is over, and that of a subagent be
-            # written when its session was imported.
-            later = tuple(
-                item
-                for item in session.events
-                if item.at > until
-                or any(
-                    "call_id" in event.payload and event.named_id not in calls
-                    for event in translate(session.harness, item.payload).events
-                )
-            )
+            calls, told = set(), Counter[object]()
+            for fields in fields_of(record):
+                calls.add(fields.get("call_id"))
+                if type(requests := fields.get("requests")) is int:
+                    told[fields.get("agent")] += requests
+            later = []
+            for item in session.events:
+                agent, facts = item.payload.get("agent_id"), item.facts
+                if facts:  # a turn that was under way then was told in part
+                    told[agent] -= facts.forget_first(told[agent])
+                # A transcript can report a call only when it is over, and that of a subagent be
+                # written when its session was imported.
+                if (
+                    item.at > until
+                    or (facts and facts.requests)
+                    or any(
+                        "call_id" in event.payload and event.named_id not in calls
+                        for event in translate(session.harness, item.payload).events
+                    )
+                ):
+                    later.append(item)
             if not later:
                 is_same = stated.get("transcript") == digests["transcript"]
                 return ImportResult("present" if is_same else "grown", invocation_id)
             seed, before = f"{seed}\0{until}", invocation_id
-            session = session._replace(events=later)
+            session = session._replace(events=tuple(later))
         merged = self._merger.merge(session)
         if not merged.has_records:
             merged = self._merger.merge_elsewhere(session, self._home)

@@ -113,9 +113,9 @@ class SessionMerger:
             if not records:
                 return Merged(False, 0, session)
             with ExitStack() as stack:
-                open_recorder = partial(self._open_recorder, session)
                 recorders = [
-                    stack.enter_context(closing(open_recorder(record))) for record in records
+                    stack.enter_context(closing(self._open_recorder(session, record)))
+                    for record in records
                 ]
                 matched = self._match_unnamed(session, records, events, recorders)
                 owned: dict[int | None, list[ReportedEvent]] = defaultdict(list)

@@ -33,12 +33,11 @@ def iter_events(session: Session, root: str) -> Iterator[ReportedEvent]:
             elif event.event == "tool_result":
                 unanswered.pop(call_id, None)
             yield ReportedEvent(item.at, event, place, item.is_dated and item.at > 0)
-    last, place = session.events[-1], len(session.events) - 1
     for call_id, call in unanswered.items():
         payload = {"call_id": call_id, "status": "unknown", "inferred": True}
         payload |= {name: call.payload[name] for name in ("tool", "agent") if name in call.payload}
         result = HookEvent("tool_result", payload, "post", call_id)
-        yield ReportedEvent(last.at, result, place, last.is_dated and last.at > 0)
+        yield ReportedEvent(item.at, result, place, item.is_dated and item.at > 0)
 
 
 def _translate(session: Session, item: TranscriptEvent, root: str) -> Iterator[HookEvent]:

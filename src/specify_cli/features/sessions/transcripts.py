@@ -120,9 +120,12 @@ class KeptSessions(NamedTuple):
 
 
 def describe_transcript(
-    path: str, cwd: str, subagents: Mapping[str, str], session_id: str = ""
+    path: str, cwd: str | None, subagents: Mapping[str, str], session_id: str = ""
 ) -> Transcript:
-    """Return a transcript that is a plain file, and so are those of its subagents."""
+    """Return a transcript that is a plain file, and so are those of its subagents; without a `cwd`
+    its first lines say where it worked."""
+    if cwd is None:  # most are of other projects, and say so soon
+        cwd = find_cwd(read_head(path, FIRST_BYTES)) or find_cwd(read_head(path))
     try:
         changed = (
             max(os.stat(file).st_mtime_ns for file in (path, *subagents.values())) // 1_000_000
@@ -132,9 +135,9 @@ def describe_transcript(
     return Transcript(path, cwd, changed, subagents, session_id=session_id)
 
 
-def list_files(folder: str, depth: int, ending: str) -> list[str]:
-    """Return the plain files with an ending that lie this many folders deep, by name; links are not
-    followed."""
+def list_files(folder: str, depth: int, *endings: str) -> list[str]:
+    """Return the plain files with one of these endings that lie this many folders deep, by name;
+    links are not followed."""
     try:
         entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
     except OSError:
@@ -143,15 +146,15 @@ def list_files(folder: str, depth: int, ending: str) -> list[str]:
         return [
             entry.path
             for entry in entries
-            if entry.name.endswith(ending) and entry.is_file(follow_symlinks=False)
+            if entry.name.endswith(endings) and entry.is_file(follow_symlinks=False)
         ]
     folders = [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
-    return [path for below in folders for path in list_files(below, depth - 1, ending)]
+    return [path for below in folders for path in list_files(below, depth - 1, *endings)]
 
 
-def list_subagents(folder: str) -> dict[str, str]:
+def list_subagents(folder: str, *endings: str) -> dict[str, str]:
     """Return the transcripts of subagents in a folder, by the ids that they are named after."""
-    files = list_files(folder, 0, ".jsonl")
+    files = list_files(folder, 0, *endings or (".jsonl",))
     return {Path(file).stem.removeprefix("agent-"): file for file in files}
 
 

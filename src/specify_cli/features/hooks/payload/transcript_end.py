@@ -3,7 +3,7 @@ began."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from doctrine import os
 from doctrine.light_imports import NamedTuple
@@ -91,23 +91,22 @@ def read_ends(dialect: Dialect, path: str | None, begun: Mapping[str, int]) -> E
     return Ends(read_facts(dialect, b"\n".join(lines)).denied, reported_at)
 
 
-def read_end(path: str | None, limit: int = MAX_TRANSCRIPT, start: int = 0) -> bytes:
+def read_end(
+    path: str | None, limit: int = MAX_TRANSCRIPT, start: int = 0, *, is_head: bool = False
+) -> bytes:
     """Return the end of a transcript, what comes before `start` left out; nothing of what is no
     plain file, as a FIFO that nobody writes to. The harness alone says where it is."""
-    return _read_plain(path, limit, lambda size: max(start, size - limit))
-
-
-def read_head(path: str, size: int = 1024 * 1024) -> bytes:
-    """Return the first bytes of a plain file; none of one that cannot be read."""
-    return _read_plain(path, size, lambda _: 0)
-
-
-def _read_plain(path: str | None, limit: int, find_offset: Callable[[int], int]) -> bytes:
     if path is None or not os.path.isabs(path):
         return b""
     folder, _, name = path.rpartition("/")
     try:
         with durable.opened(folder or "/", name) as fd:
-            return os.pread(fd, limit, find_offset(os.fstat(fd).st_size))
+            end = 0 if is_head else os.fstat(fd).st_size
+            return os.pread(fd, limit, max(start, end - limit))
     except (OSError, InvocationError, ValueError):
         return b""
+
+
+def read_head(path: str, size: int = 1024 * 1024) -> bytes:
+    """Return the first bytes of a plain file; none of one that cannot be read."""
+    return read_end(path, size, is_head=True)

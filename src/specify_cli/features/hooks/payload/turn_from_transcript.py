@@ -113,6 +113,15 @@ class Turn:
         self._used |= turn._used
         self.costs |= turn.costs
 
+    def forget_first(self, number: int) -> int:
+        """Forget what so many requests at the begin used, which was told before; return how many
+        there were."""
+        names = [*self._used][:number]
+        for name in names:
+            del self._used[name]
+            self.costs.pop(name, None)
+        return len(names)
+
     @property
     def thinking(self) -> str:
         return "\n".join(self._thoughts)[:MAX_TEXT]

@@ -25,6 +25,7 @@ from specify_cli.features.hooks.worktree.known import (
 from specify_cli.features.hooks.worktree.listing import find_moved, look_at_file, read_index
 from specify_cli.invocation.events.settings import digest_key
 from specify_cli.record import layout
+from specify_cli.record.seal import read_last
 from specify_cli.storage.store import FileRecordStore, Place
 
 if TYPE_CHECKING:
@@ -142,5 +143,5 @@ def _is_open(root: str, place: Place) -> bool:
         record_file = FileRecordStore(root).hold(place)
     except (OSError, InvocationError):
         return False
-    end = record_file(max(0, record_file.measure() - _LAST), _LAST).rstrip(b"\n")
-    return b'"event":"completed"' not in end.rpartition(b"\n")[2]
+    end = record_file(max(0, record_file.measure() - _LAST), _LAST)
+    return read_last(end).get("event") != "completed"

@@ -12,11 +12,9 @@ from specify_cli.features.hooks.harnesses.claude_code import was_refused
 from specify_cli.features.hooks.payload.outputs import join_texts
 from specify_cli.features.sessions.reading import Line, SessionReader
 from specify_cli.features.sessions.transcripts import (
-    FIRST_BYTES,
     KeptSessions,
     Transcript,
     describe_transcript,
-    find_cwd,
     list_files,
     list_subagents,
     locate_with,
@@ -39,9 +37,7 @@ def find_transcripts(home: str, environment: Mapping[str, str]) -> Iterator[Tran
     """Yield the transcripts below Claude Code's folder, each with those of its subagents."""
     top = environment.get("CLAUDE_CONFIG_DIR") or f"{home}/.claude"
     for path in list_files(f"{top}/projects", 1, ".jsonl"):
-        # Most are of other projects, and say so in their first lines.
-        cwd = find_cwd(read_head(path, FIRST_BYTES)) or find_cwd(read_head(path))
-        transcript = describe_transcript(path, cwd, _find_subagents(path), Path(path).stem)
+        transcript = describe_transcript(path, None, _find_subagents(path), Path(path).stem)
         yield transcript._replace(read_part=_read_part)
 
 
@@ -61,7 +57,6 @@ class ClaudeReader(SessionReader):
     def begin(self, data: bytes) -> None:
         del data
         self._read: set[int] = set()
-        self._going_on: set[str] = set()
 
     def read(self, line: Line) -> None:
         self.note_session(line.get("sessionId"), line.get("cwd"), line.get("version"))
@@ -113,13 +108,12 @@ class ClaudeReader(SessionReader):
             self.add_prompt(text)
 
     def _read_notification(self, text: str) -> None:
-        """Read how a command in the background ended; nothing of another agent's."""
+        """Read how a command in the background ended; nothing of another agent's, nor of a
+        subagent: its call was over when it had begun."""
         call_id = _read_tag(text, "tool-use-id")
-        if call_id not in self._going_on:
-            return  # of a subagent: its call was over when it had begun
         code = _EXIT_CODE.search(_read_tag(text, "summary")[-40:])
         is_good = _read_tag(text, "status") == "completed" and (code is None or code[1] == "0")
-        self.add_event("PostToolUse", status="ok" if is_good else "error", **self.calls[call_id])
+        self.end_call("PostToolUse", call_id, status="ok" if is_good else "error")
 
     def _read_result(self, part: Line, line: Line) -> None:
         call_id, text = str(part["tool_use_id"]), join_texts(part.get("content"), "text")
@@ -132,9 +126,9 @@ class ClaudeReader(SessionReader):
             self.end_call("PostToolUseFailure", call_id, error=text)
         else:
             response = part.get("content") if result is None else result
-            if self.dialect.goes_on(response):
-                self._going_on.add(call_id)
             self.end_call("PostToolUse", call_id, tool_response=response)
+            if self.dialect.goes_on(response):
+                self._answered.discard(call_id)
 
 
 def _read_tag(text: str, name: str) -> str:

@@ -109,10 +109,10 @@ class CodexReader(SessionReader):
         elif kind == "item_completed" and payload["item"].get("type") == "UserMessage":
             self.add_prompt(join_texts(payload["item"].get("content"), "text"))
         self.add_to_turn(line)
-        if kind == "turn_aborted" or (kind == "task_complete" and self.turn.text):
-            # what comes before the next prompt is of its turn
-            self.end_turn(is_over=kind == "turn_aborted")
-        if kind == "turn_aborted":
+        if kind == "task_complete" and self.turn.text:
+            self.end_turn()  # what comes before the next prompt is of its turn
+        elif kind == "turn_aborted":
+            self.end_turn(is_over=True)
             self.add_event("Interrupt", reason=payload.get("reason"))
         elif line.get("type") == "compacted":
             self.add_event("PreCompact")

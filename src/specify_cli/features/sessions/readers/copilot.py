@@ -9,13 +9,10 @@ from collections.abc import Iterator, Mapping
 from specify_cli.features.hooks.payload.outputs import judge_exit_code
 from specify_cli.features.sessions.reading import Line, SessionReader
 from specify_cli.features.sessions.transcripts import (
-    FIRST_BYTES,
     KeptSessions,
     Transcript,
     describe_transcript,
-    find_cwd,
     list_files,
-    read_head,
 )
 
 # What the program's hooks call its tools.
@@ -35,7 +32,7 @@ def find_transcripts(home: str, environment: Mapping[str, str]) -> Iterator[Tran
     top = environment.get("COPILOT_HOME") or f"{home}/.copilot"
     for path in list_files(f"{top}/session-state", 1, "events.jsonl"):
         named = os.path.basename(os.path.dirname(path))
-        yield describe_transcript(path, find_cwd(read_head(path, FIRST_BYTES)), {}, named)
+        yield describe_transcript(path, None, {}, named)
 
 
 class CopilotReader(SessionReader):

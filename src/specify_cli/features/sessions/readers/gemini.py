@@ -6,7 +6,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 from doctrine.text import get_object
@@ -17,25 +16,24 @@ from specify_cli.features.sessions.transcripts import (
     Transcript,
     describe_transcript,
     list_files,
+    list_subagents,
     locate_with,
     read_head,
 )
+
+_ENDINGS = (".jsonl", ".json")
 
 
 def find_transcripts(home: str, environment: Mapping[str, str]) -> Iterator[Transcript]:
     """Yield the transcripts below Gemini CLI's folder, which has one folder for each project: named
     in it, or by earlier versions in its own name, as a digest."""
     del environment
-    for path in _list_transcripts(f"{home}/.gemini/tmp", 2):
+    for path in list_files(f"{home}/.gemini/tmp", 2, *_ENDINGS):
         chats, folder = os.path.dirname(path), os.path.dirname(os.path.dirname(path))
         if chats == f"{folder}/chats":
             cwd = read_head(f"{folder}/.project_root").decode("utf-8", "replace").strip()
             cwd = cwd or os.path.basename(folder)
             yield describe_transcript(path, cwd, _find_subagents(path), _find_session(path))
-
-
-def _list_transcripts(folder: str, depth: int) -> list[str]:
-    return [*list_files(folder, depth, ".jsonl"), *list_files(folder, depth, ".json")]
 
 
 def _find_session(path: str) -> str:
@@ -45,8 +43,7 @@ def _find_session(path: str) -> str:
 
 def _find_subagents(path: str) -> dict[str, str]:
     named = _find_session(path)
-    files = _list_transcripts(f"{os.path.dirname(path)}/{named}", 0) if named else []
-    return {Path(file).stem: file for file in files}
+    return list_subagents(f"{os.path.dirname(path)}/{named}", *_ENDINGS) if named else {}
 
 
 # How the text begins that the program puts in front of a history, and of what a person ran.

@@ -11,15 +11,12 @@ from doctrine.text import get_object
 from specify_cli.features.hooks.payload.outputs import join_texts, judge_exit_code
 from specify_cli.features.sessions.reading import Line, SessionReader
 from specify_cli.features.sessions.transcripts import (
-    FIRST_BYTES,
     KeptSessions,
     Transcript,
     describe_transcript,
-    find_cwd,
     list_files,
     list_subagents,
     locate_with,
-    read_head,
 )
 
 
@@ -28,8 +25,7 @@ def find_transcripts(home: str, environment: Mapping[str, str]) -> Iterator[Tran
     del environment
     for path in list_files(f"{home}/.qwen/projects", 2, ".jsonl"):
         if path.split("/")[-2] == "chats":
-            cwd = find_cwd(read_head(path, FIRST_BYTES))
-            yield describe_transcript(path, cwd, _find_subagents(path), Path(path).stem)
+            yield describe_transcript(path, None, _find_subagents(path), Path(path).stem)
 
 
 def _find_subagents(path: str) -> dict[str, str]:
