@@ -502,3 +502,16 @@ def test_sessions_are_found_where_earlier_versions_kept_them(chartered: Path, cl
     assert (done["imported"], done["elsewhere"]) == (1, 1)
     calls = [line["call_id"] for line in read_lines(chartered, layout.IMPORTED) if line["event"] == "tool_call"]
     assert sorted(calls) == ["c1", "c2"]
+
+
+@pytest.mark.parametrize("harness", ["claude-code", "qwen", "gemini"])
+def test_subagents_behind_a_link_may_be_another_projects_and_are_not_imported(
+    harness: str, played: Session, cli: Cli, home: Path
+) -> None:
+    (path,) = (path for path in home.rglob("*.jsonl") if SUBAGENTS[harness] in str(path))
+    path.parent.rename(home / "elsewhere")
+    path.parent.symlink_to(home / "elsewhere")
+    cli("import", "sessions", "--harness", harness)
+    lines = read_lines(played.root, layout.IMPORTED)
+
+    assert lines and [line for line in lines if "agent" in line] == []

@@ -153,8 +153,9 @@ def list_files(folder: str, depth: int, *endings: str) -> list[str]:
 
 
 def list_subagents(folder: str, *endings: str) -> dict[str, str]:
-    """Return the transcripts of subagents in a folder, by the ids that they are named after."""
-    files = list_files(folder, 0, *endings or (".jsonl",))
+    """Return the transcripts of subagents in a folder, by the ids that they are named after; none
+    of one that is a link, perhaps to another project's."""
+    files = [] if os.path.islink(folder) else list_files(folder, 0, *endings or (".jsonl",))
     return {Path(file).stem.removeprefix("agent-"): file for file in files}
 
 
