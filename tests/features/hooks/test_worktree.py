@@ -8,11 +8,13 @@ import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
 
 from hooking import run_hook
+from specify_cli import durable
 from specify_cli.features.hooks.worktree.judge import OWN, judge_change
 from specify_cli.features.hooks.worktree.listing import find_entry, read_index
 from specify_cli.invocation.ends.activity import Activity, Call, Span
@@ -274,6 +276,21 @@ def test_what_a_call_did_before_the_turn_of_another_agent_ended_is_its_own(agent
 
     assert (agent.seen(), agent.unseen()) == ([("create", "made.txt")], [])
     assert {line["call_id"] for line in agent.lines() if line.get("path") == "made.txt"} == {call["tool_use_id"]}
+
+
+def test_what_changes_while_a_look_waits_for_another_is_of_the_call_that_runs(agent: Agent) -> None:
+    inner = {"agent_id": "sub-1", "agent_type": "general-purpose"}
+    agent.end(agent.begin("Bash", {"command": "true"}, **inner), **inner)
+    call = agent.begin("Bash", {"command": "echo x > made.txt"})
+    with durable.folder(str(agent.root), layout.TREE, create=True, wait=1):
+        other = Thread(target=agent.tell, args=("SubagentStop",), kwargs={"last_assistant_message": "done", **inner})
+        other.start()
+        aside()
+        (agent.root / "made.txt").write_text("x\n")
+    other.join()
+    agent.end(call)
+
+    assert (agent.seen(), agent.unseen()) == ([("create", "made.txt")], [])
 
 
 def digests(*lines: str) -> set[str]:

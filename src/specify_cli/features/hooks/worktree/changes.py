@@ -10,6 +10,7 @@ and in no edit that a record reports, is a `capture_gap` *unseen_change*.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterable, Mapping
 
 from doctrine.git import ask_git, read_git
@@ -121,15 +122,15 @@ class Changes:
         )
 
     def record(self, moved: Moved, known: KnownTree, at: int, ended: str | None) -> int:
-        """Append what the changes are at a moment (ns), keep in `known` how their files stand, and
-        return until when all of them are recorded.
+        """Append what the changes since the last look are, keep in `known` how their files stand,
+        and return until when all of them are recorded, `at` (ns) the latest.
 
         What only calls can have done whose end is not reported waits for it, also at the end of a
         turn: another agent's call goes on.
         """
-        now = at // 1_000_000
+        now = time.time_ns() // 1_000_000  # while the tree was read, more of it moved
         owners, moments = self._judge(moved, known, now, ended)
-        moved, at = _set_waiting_aside(moved, owners, moments, at, ended)
+        moved, waiting = _set_waiting_aside(moved, owners, now, ended)
         began = [call.span.begin for owner in owners.values() for call in owner.calls]
         brought = bool(began) and has_git_brought(self._index.top, min(began))
         entries = {p: find_entry(self._index, p, s) for p, s in moved.files.items()}
@@ -178,7 +179,7 @@ class Changes:
         self._append(items)
         known.files.update({p: stamp(s) for p, s in moved.files.items()} | as_git | stands)
         known.files.update({path: before[path]._replace(changed=0) for path in moved.gone})
-        return at
+        return min([at, *(moments[path] * 1_000_000 for path in waiting)])
 
     def _judge(
         self, moved: Moved, known: KnownTree, now: int, ended: str | None
@@ -330,15 +331,9 @@ def _count_left_out(number: int) -> Composed:
 
 
 def _set_waiting_aside(
-    moved: Moved,
-    owners: dict[str, ChangeOwner],
-    moments: Mapping[str, int],
-    at: int,
-    ended: str | None,
-) -> tuple[Moved, int]:
-    """Return what moved without what waits for the end of a call, and until when (ns) that is
-    recorded then."""
-    now = at // 1_000_000
+    moved: Moved, owners: Mapping[str, ChangeOwner], now: int, ended: str | None
+) -> tuple[Moved, set[str]]:
+    """Return what moved without what waits for the end of a call, and the paths of that."""
     waiting = {
         path
         for path, owner in owners.items()
@@ -349,8 +344,7 @@ def _set_waiting_aside(
     }
     files = {path: state for path, state in moved.files.items() if path not in waiting}
     gone = {path: moment for path, moment in moved.gone.items() if path not in waiting}
-    until = min([at, *(moments[path] * 1_000_000 for path in waiting)])
-    return moved._replace(files=files, gone=gone), until
+    return moved._replace(files=files, gone=gone), waiting
 
 
 def _split(call: Call, ends: Ends, now: int) -> list[Call]:
