@@ -574,7 +574,7 @@ def test_what_earlier_versions_of_codex_say_is_their_answer_and_a_count_that_is_
     begun: list[dict[str, Any]] = [{"type": "task_started"}, {"type": "token_count", "info": None}]
     first = [*begun, count(3, 3), count(3, 3)]
     said = [{"type": "agent_message", "message": "fixed"}, count(7, 4), {"type": "task_complete"}]
-    again = [{"type": "task_started"}, {"type": "user_message", "message": "again"}, count(7, 4), count(12, 5)]
+    again = [*begun, {"type": "user_message", "message": "again"}, count(7, 4), count(12, 5)]
     session = read_session("codex", codex(*first, *said, *again, said[0], said[-1], kind="event_msg"), {})
 
     assert _used(session) == [("Stop", 7), ("Stop", 5)]

@@ -63,7 +63,7 @@ class Codex(Dialect):
             total = info.get("total_token_usage")
             if total is None or total != turn.counted:  # else it is told again
                 turn.add_usage(str(number), info.get("last_token_usage"))
-            turn.counted = total
+            turn.counted = total or turn.counted
         elif line.get("type") == "token_usage_record":
             turn.add_request(str(payload.get("response_id") or number), payload.get("usage"))
         elif kind == "item_completed" and item.get("type") == "AgentMessage":
