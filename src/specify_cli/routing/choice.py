@@ -73,6 +73,11 @@ class Evidence(NamedTuple):
     languages: frozenset[str]
     target: str = ""
 
+    def speaks_of(self, words: str) -> bool:
+        """Return whether these words stand in the request, in any of their forms."""
+        stems = stem_words(words)
+        return len(stems) > 2 and stems in self.stems
+
 
 class Choice(NamedTuple):
     """The chosen profile for one action, or the tie, and every profile that was compared.
@@ -165,9 +170,8 @@ def find_keywords(profile: AgentProfile, evidence: Evidence) -> tuple[int, list[
     """
     names: dict[str, str] = {}
     for keyword in profile.domain_keywords:
-        stems = stem_words(keyword)
-        if len(stems) > 2 and stems in evidence.stems:
-            names.setdefault(stems, keyword)
+        if evidence.speaks_of(keyword):
+            names.setdefault(stem_words(keyword), keyword)
     return sum(1 + len(stems.split()) for stems in names), list(names.values())
 
 
@@ -177,13 +181,10 @@ def is_excluded(profile: AgentProfile, evidence: Evidence) -> bool:
     `excluding` holds keywords, whose stems are compared with those of the request, and globs, which
     are matched with its files.
     """
-    for keyword in profile.excluding:
-        stems = stem_words(keyword)
-        if (len(stems) > 2 and stems in evidence.stems and "*" not in keyword) or _matches_file(
-            keyword, evidence
-        ):
-            return True
-    return False
+    return any(
+        ("*" not in keyword and evidence.speaks_of(keyword)) or _matches_file(keyword, evidence)
+        for keyword in profile.excluding
+    )
 
 
 def _matches_file(pattern: str, evidence: Evidence) -> bool:
@@ -209,12 +210,11 @@ def judge_standing(
     matches = sorted(
         name
         for name in languages
-        if name in evidence.languages or (len(name) > 3 and stem_words(name) in evidence.stems)
+        if name in evidence.languages or (len(name) > 3 and evidence.speaks_of(name))
         if evidence.target in ("", name)
     )
     patterns = [p for p in dict.fromkeys(profile.file_patterns) if _matches_file(p, evidence)]
-    stems = {name: stem_words(name) for name in profile.frameworks}
-    frameworks = [name for name, stem in stems.items() if len(stem) > 2 and stem in evidence.stems]
+    frameworks = [name for name in dict.fromkeys(profile.frameworks) if evidence.speaks_of(name)]
     keyword_points, keywords = find_keywords(profile, evidence)
     points = 4 * len(matches) + 4 * len(patterns) + 3 * len(frameworks) + keyword_points
     why = [f"language {name}" for name in matches]

@@ -85,7 +85,8 @@ def read_request(request: str, table: RouterTable) -> ParsedRequest:
     5. A label before a colon, or a tag that is one, names an action.
     6. The first sentence that begins with a question, an order or a noun of an action counts; one
        behind the label "Task:" comes first.
-    7. A statement can run on into an order ("it fails can you fix it"), or imply an action.
+    7. A statement can run on into an order ("it fails can you fix it"), end in one ("den Fehler
+       analysieren"), or imply an action.
     8. The tag names the kind of text.
     9. A text that begins with the name of a part is the title of a change, if all its readings are
        things that a program does too (`program_verbs`: to check, to label), or come from the name
@@ -133,7 +134,7 @@ def _read_request(request: str, table: RouterTable) -> ParsedRequest:
     sentences.sort(key=lambda pair: not _is_ask(parsed, *pair))
     readings = (
         ((label,) if label else read_sentences(parsed, sentences, skip))
-        or next(filter(None, (_read_run_on(parsed, *pair) for pair in sentences)), ())
+        or next((r for read in _LATE for pair in sentences if (r := read(parsed, *pair))), ())
         or read_statements(parsed, sentences, forbidden)
         or read_statements(parsed, _skip_label(tokens, sentences, _match_label(text)), forbidden)
         or _read_tag(tag, forbidden, table)
@@ -167,6 +168,29 @@ def _read_run_on(parsed: Clauses, start: int, end: int) -> tuple[Reading, ...]:
         if order and order[0].action != "none":
             return combine_actions(parsed, *order, end)
     return ()
+
+
+def _read_last_verb(parsed: Clauses, start: int, end: int) -> tuple[Reading, ...]:
+    """Return the reading of an order whose verb comes last, in another language than English: "den
+    Fehler im Login analysieren", "bir plan hazırla", unlike "Fehler beim Suchen"."""
+    last, table = end - 1, parsed.table
+    word = parsed.word(last)
+    action = "" if word in table.verbs else table.foreign.get(word)
+    is_outside = any(
+        parsed.is_in(i, "subordinators", "regions") or parsed.word(i) == "no"  # "no se puede …"
+        for i in range(start, last)
+    )
+    is_noun = parsed.is_in(last - 1, "boundaries", "determiners")
+    is_noun = is_noun or not parsed.tokens[last].raw.islower()
+    if not action or is_outside or is_noun or last in parsed.negated:
+        return ()
+    # What is written, drawn up or made stands before the verb.
+    named = parsed.name_action(last - 1) if parsed.is_in(last, "light") else ""
+    return (parsed.make_reading(last, "verb", named or action, weight="alias"),)
+
+
+# An order anywhere behind a statement counts before one at the end of a sentence.
+_LATE = (_read_run_on, _read_last_verb)
 
 
 def _is_ask(parsed: Clauses, start: int, end: int) -> bool:
@@ -285,10 +309,8 @@ def _read_label(text: str, parsed: Clauses) -> tuple[Reading | None, int]:
         action = "implement"
     elif name in prefixes:
         action, rule = prefixes[name], "conventional-commit type"
-    elif name in table.verbs and table.verbs[name].weight == "alias":
-        action = table.verbs[name].action
     else:
-        action = table.actions("nouns").get(name, "")
+        action = _find_alias(name, table) or table.actions("nouns").get(name, "")
     if not action:
         return None, 0
     return Reading(action, label[1], rule, label.start(1), name, "alias"), 0

@@ -157,6 +157,7 @@ class Questions(RequestText):
         """Return the reading of a question worded as a statement: "memory usage is a little high?"
         asks."""
         asks = end < len(self.tokens) and self.tokens[end].word == "?"
+        asks = asks or self.find_anywhere("inner_questions", start, end) is not None
         if not asks or end - start <= 3 or self.find_anywhere("idle_questions", start, end):
             return None
         is_judged = self.find_anywhere("review_questions", start, end)

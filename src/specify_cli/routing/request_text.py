@@ -37,14 +37,22 @@ FRONTS = read_cell("for in on at under inside from during with within after befo
 # How far apart the two halves of a phrase such as "break … down" may stand.
 _GAP = 8
 _DONE = read_cell("please pls done ready finished possible needed necessary merged fixed pass")
+# No noun phrase or row of adverbs has more words; "fix and fix and fix …" would be read to its end
+# at each verb.
+_LONGEST = 40
 # A subject and its predicate are at most so many words apart.
 _PREDICATE = 7
-_SOFTENERS = read_cell("me us up out down together please bitte mal moi")
+_SOFTENERS = read_cell(
+    "me us up out down together please bitte mal moi mir mig meg mi мне mne bana"
+)
 # Helping verbs of a statement; "must not" and "should not" are orders.
 _HELPING = read_cell("is are was were do does did has have had can could will would")
 _WISHING = read_cell("want need think like believe have wish intend plan")
 _ONTO = read_cell("on to in as up")
 _PART_OF = read_cell("to on of from in")
+# "Not only" and "not sure" deny nothing.
+_NOT = read_cell("not nicht niet ikke inte")
+_NOT_ONLY = read_cell("only sure nur alleen bare bara kun")
 _ARTICLES = read_cell("the a an my our")
 _ADVERBS = read_cell("always sometimes often still also only just now again already yesterday")
 _CONTRACTED = read_cell("it's that's what's there's here's let's he's she's who's where's")
@@ -194,6 +202,7 @@ class RequestText:
 
     def skip_adverbs(self, i: int, start: int = 0) -> int:
         """Return the position of the last word up to `i` that is no adverb, at least `start`."""
+        start = max(start, i - _LONGEST)
         while i > start and self.is_adverb(i):
             i -= 1
         return i
@@ -264,6 +273,7 @@ class RequestText:
             marked.update(range(i, start))
             if self._denies_verb(i):
                 marked.add(i - 1)
+                gerund = True  # "modify nothing and explain the crash"
             if describes:
                 self.described.update(range(i, start))
             i = start
@@ -300,12 +310,12 @@ class RequestText:
         if phrase:
             return phrase[1]
         word, following = self.word(i), self.word(i + 1)
-        negates = self.is_in(i, "negations") and not (
-            word == "not" and following in ("only", "sure")
-        )
-        if word == "non" and not self.find_verb(i + 1):  # "non zero exit code"
+        # "Non zero exit code"
+        is_plain = word == "non" and not self.find_verb(i + 1)
+        if is_plain or (word in _NOT and following in _NOT_ONLY):
             return 0
-        negates = negates or (self.is_in(i, "gerund_negators") and following.endswith("ing"))
+        negates = self.is_in(i, "gerund_negators") and following.endswith("ing")
+        negates = negates or self.is_in(i, "negations")
         # "With no use of the type" says what is, "no refactoring" what shall not be.
         forbids = word == "no" and not self.is_in(i - 1, "existing")
         forbids = (forbids and bool(self.find_verb(i + 1))) or self._refuses_noun(i)
@@ -314,10 +324,13 @@ class RequestText:
     def _denies_verb(self, i: int) -> bool:
         """Return whether the word at `i` denies the one before it, which begins a clause: "change
         nothing, only explain it"."""
-        if not i or self.word(i - 2) or not self.is_in(i, "nothing"):
+        if self.word(i - 2) or not self.is_in(i, "nothing"):
             return False
         verb = self.find_verb(i - 1)
-        return verb is not None and verb.lemma == self.word(i - 1)
+        if verb is None or verb.lemma != self.word(i - 1):
+            return False
+        # "Return nothing if the list is empty" says what the software does.
+        return not self.word(i + 1) or verb.lemma not in self.table.words("forbidden_behaviour")
 
     def _refuses_noun(self, i: int) -> bool:
         """Return whether a clause begins with the word at `i` and the work that nobody asks for:
@@ -347,7 +360,7 @@ class RequestText:
         """
         while i < end and (self.is_in(i, "determiners") or self.word(i) in _SOFTENERS):
             i += 1
-        last = -1
+        last, end = -1, min(end, i + _LONGEST)
         while i < end and self.tokens[i].kind in "won":
             ends = self._is_outside(i, "boundaries", "finite", "determiners")
             ends = ends or (last >= 0 and self.word(i) in PEOPLE)  # "a definition we all like"

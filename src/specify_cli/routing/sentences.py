@@ -380,7 +380,14 @@ def _find_others(parsed: Clauses, first: Reading, at: int, end: int) -> list[Rea
         region = region and not then and not fixes
         if not region and k < end and k not in parsed.negated:
             sure = then or fixes or i == at
-            readings += _read_other(parsed, k, end, adjacent=i == at, sure=sure, first=first)
+            readings += _read_other(
+                parsed,
+                k,
+                end,
+                adjacent=i == at and " … " not in first.token,
+                sure=sure,
+                first=first,
+            )
     makes_program = first.action == "implement" and any(
         parsed.is_in(i, "buildables") and parsed.word(i + 1) == "to" for i in range(at, end)
     )

@@ -168,7 +168,7 @@ def _find_needed(parsed: Clauses, i: int, end: int) -> int:
 def _read_needed(parsed: Clauses, at: int, end: int) -> Reading | None:
     """Return the reading of what is needed: an order, a noun that stands for one, or what the
     needed thing is for: "needs a way to export rows"."""
-    if parsed.find_phrase("compounds", at, end) or parsed.wants_thing(at - 1, end):
+    if parsed.wants_thing(at - 1, end):
         return None  # "needs rate limiting"
     noun = parsed.is_in(at, "determiners")
     order = parsed.read_order(at, end, noun=noun, opened=True) or parsed.read_head(at, end)
@@ -351,9 +351,9 @@ def _says_failure(parsed: Clauses, i: int, end: int) -> bool:
         return False
     if parsed.word(i + 1) in _LOOKS and parsed.word(i + 2) == "to":
         return True  # "it doesn't seem to fire"
-    # "Students can't see their grades", unlike "I can't see why"
+    # "Students can't see their grades"
     is_barred = parsed.word(i - 1) not in SUBJECTS and word in ("can't", "cannot")
-    is_barred = is_barred and i + 2 < end and not parsed.is_in(i + 2, "wh")
+    is_barred = is_barred and i + 2 < end
     # "The section doesn't have any padding"
     is_barred = is_barred or (parsed.word(i + 1) == "have" and parsed.word(i - 1) not in SUBJECTS)
     if parsed.is_in(i + 1, "no_defects") and not is_barred:

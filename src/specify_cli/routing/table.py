@@ -123,11 +123,7 @@ class PhraseIndex:
         texts = self._texts
         for action, cell in rows:
             for text in (cell if cell.isascii() else fold(cell)).split(" | "):
-                first = text.partition(" ")[0]
-                if first in texts:
-                    texts[first].append((text, action, weight))
-                else:
-                    texts[first] = [(text, action, weight)]
+                texts.setdefault(text.partition(" ")[0], []).append((text, action, weight))
 
     def get(self, first: str) -> list[Phrase] | tuple[()]:
         """Return the phrases that begin with a word, longest first.
@@ -143,6 +139,10 @@ class PhraseIndex:
             ]
             self._cut[first] = sorted(cut, key=lambda p: (-len(p.words), p.words))
         return self._cut[first]
+
+
+# The cells of some tables: a cell is cut when it is first asked for.
+_remember = lru_cache(maxsize=2048)
 
 
 class RouterTable:
@@ -166,10 +166,6 @@ class RouterTable:
         self.digest = sha256(data).hexdigest()
         self.version = int(str(documents[0]["version"]))
         self._documents = documents
-        self._words: dict[str, frozenset[str]] = {}
-        self._texts: dict[str, frozenset[str]] = {}
-        self._actions: dict[str, dict[str, str]] = {}
-        self._phrases: dict[str, PhraseIndex] = {}
         self.aliases = {action: tuple(text.split(" | ")) for action, text in self.rows("aliases")}
         self.action_roles = {
             action: tuple(text.split()) for action, text in self.rows("action_roles")
@@ -218,26 +214,21 @@ class RouterTable:
                 rows += value.items() if isinstance(value, dict) else [("", value)]
         return rows
 
+    @_remember
     def words(self, cell: str) -> frozenset[str]:
         """Return the words of a cell.
 
         They are folded; a German umlaut counts in both spellings.
         """
-        if cell not in self._words:
-            self._words[cell] = frozenset(
-                word for _, text in self.rows(cell) for word in split_cell(text)
-            )
-        return self._words[cell]
+        return frozenset(word for _, text in self.rows(cell) for word in split_cell(text))
 
+    @_remember
     def texts(self, cell: str) -> frozenset[str]:
         """Return the phrases of a cell as they are written.
 
         They are not cut into words and not folded.
         """
-        if cell not in self._texts:
-            phrases = (phrase for _, text in self.rows(cell) for phrase in text.split(" | "))
-            self._texts[cell] = frozenset(phrases)
-        return self._texts[cell]
+        return frozenset(phrase for _, text in self.rows(cell) for phrase in text.split(" | "))
 
     def objects(self, lemma: str) -> dict[str, str]:
         """Return the objects that give a verb another action, each with that action.
@@ -253,33 +244,28 @@ class RouterTable:
             word: action for action, text in rows.get(lemma, {}).items() for word in text.split()
         }
 
+    @_remember
     def actions(self, cell: str) -> dict[str, str]:
         """Return the words of a cell, each with the key of its row: an action, or a programming
         language.
 
         Where two rows have a word, the later one counts.
         """
-        if cell not in self._actions:
-            self._actions[cell] = {
-                word: action for action, text in self.rows(cell) for word in split_cell(text)
-            }
-        return self._actions[cell]
+        return {word: action for action, text in self.rows(cell) for word in split_cell(text)}
 
+    @_remember
     def phrases(self, cell: str) -> PhraseIndex:
         """Return the phrases of a cell.
 
         Those of `signals` only imply an action. The verbs of the contract that are several words
         count among `phrases`.
         """
-        if cell not in self._phrases:
-            index = PhraseIndex(self.rows(cell), "signal" if cell == "signals" else "own")
-            if cell == "phrases":
-                index.enter(
-                    [(a, w) for a, words in self.aliases.items() for w in words if " " in w],
-                    "alias",
-                )
-            self._phrases[cell] = index
-        return self._phrases[cell]
+        index = PhraseIndex(self.rows(cell), "signal" if cell == "signals" else "own")
+        if cell == "phrases":
+            index.enter(
+                [(a, w) for a, words in self.aliases.items() for w in words if " " in w], "alias"
+            )
+        return index
 
     @classmethod
     @lru_cache(maxsize=4)
