@@ -244,10 +244,10 @@ class _Router:
         profile gets it, even if it is not its own.
         """
         folded = fold(hint.strip())
-        profile = next((p for p in self.profiles if p.profile_id == hint), None)
-        profile = profile or next((p for p in self.profiles if fold(p.profile_id) == folded), None)
-        if profile is None:
+        named = [p for p in self.profiles if fold(p.profile_id) == folded]
+        if not named:
             return self._refuse_unknown(hint)
+        profile = next((p for p in named if p.profile_id == hint), named[0])
         action = self.pick_action(profile, read.readings)
         if not action:
             return self._refuse_several(
