@@ -150,9 +150,8 @@ class RouterTable:
 
     `RouterTable.from_bytes(data).words("determiners")` are the words of a cell.
 
-    `digest` is the SHA-256 of `data`, by which a snapshot names it. `verbs` are base forms,
-    `aliases` the verbs of the contract by action, `action_roles` the roles that serve an action,
-    most fitting first, and `foreign` words of other languages by action.
+    `verbs` are base forms, `aliases` the verbs of the contract by action, `action_roles` the roles
+    that serve an action, most fitting first, and `foreign` words of other languages by action.
     """
 
     def __init__(
@@ -163,7 +162,6 @@ class RouterTable:
         if not rare:
             documents = [document for document in documents if "marks" not in document]
         self.data = data
-        self.digest = sha256(data).hexdigest()
         self.version = int(str(documents[0]["version"]))
         self._documents = documents
         self.aliases = {action: tuple(text.split(" | ")) for action, text in self.rows("aliases")}
@@ -188,6 +186,11 @@ class RouterTable:
             dict(pair.split("=") for _, text in self.rows(cell) for pair in text.split())
             for cell in ("irregular", "spellings")
         )
+
+    @cached_property
+    def digest(self) -> str:
+        """The SHA-256 of the table's bytes, by which a snapshot names it."""
+        return sha256(self.data).hexdigest()
 
     @cached_property
     def complete(self) -> RouterTable:
