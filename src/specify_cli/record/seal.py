@@ -114,7 +114,7 @@ class Line(NamedTuple):
 
 def add_seal(fields: Fields, seal: str | None) -> dict[str, object]:
     """Return the members of a line together with its seal, where it shows one."""
-    return {**fields, **({} if seal is None else {"~": seal})}
+    return {**fields, **({} if seal is None else {SEAL_KEY: seal})}
 
 
 def is_digest(text: str) -> bool:

@@ -42,9 +42,6 @@ _DONE = read_cell("please pls done ready finished possible needed necessary merg
 _LONGEST = 40
 # A subject and its predicate are at most so many words apart.
 _PREDICATE = 7
-_SOFTENERS = read_cell(
-    "me us up out down together please bitte mal moi mir mig meg mi мне mne bana"
-)
 # Helping verbs of a statement; "must not" and "should not" are orders.
 _HELPING = read_cell("is are was were do does did has have had can could will would")
 _WISHING = read_cell("want need think like believe have wish intend plan")
@@ -52,7 +49,6 @@ _ONTO = read_cell("on to in as up")
 _PART_OF = read_cell("to on of from in")
 # "Not only" and "not sure" deny nothing.
 _NOT = read_cell("not nicht niet ikke inte")
-_NOT_ONLY = read_cell("only sure nur alleen bare bara kun")
 _ARTICLES = read_cell("the a an my our")
 _ADVERBS = read_cell("always sometimes often still also only just now again already yesterday")
 _CONTRACTED = read_cell("it's that's what's there's here's let's he's she's who's where's")
@@ -312,7 +308,7 @@ class RequestText:
         word, following = self.word(i), self.word(i + 1)
         # "Non zero exit code"
         is_plain = word == "non" and not self.find_verb(i + 1)
-        if is_plain or (word in _NOT and following in _NOT_ONLY):
+        if is_plain or (word in _NOT and self.is_in(i + 1, "not_only")):
             return 0
         negates = self.is_in(i, "gerund_negators") and following.endswith("ing")
         negates = negates or self.is_in(i, "negations")
@@ -358,7 +354,7 @@ class RequestText:
         The position is -1 where no word stands there. Determiners before the phrase are passed
         over.
         """
-        while i < end and (self.is_in(i, "determiners") or self.word(i) in _SOFTENERS):
+        while i < end and self.is_in(i, "determiners", "softeners"):
             i += 1
         last, end = -1, min(end, i + _LONGEST)
         while i < end and self.tokens[i].kind in "won":

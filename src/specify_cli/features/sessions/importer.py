@@ -45,7 +45,7 @@ from specify_cli.record import layout, tiers
 from specify_cli.record.ids import new_ulid, rfc3339
 from specify_cli.record.reading.done_note import judge_end
 from specify_cli.record.reading.views import fields_of, read_file
-from specify_cli.record.record import chain, genesis_tip
+from specify_cli.record.record import chain, genesis_tip, integer_at
 from specify_cli.record.seal import FORMAT_VERSION
 from specify_cli.redaction.redact import redact
 from specify_cli.storage.index import Index, Key
@@ -162,8 +162,7 @@ class SessionImporter:
             calls, told = set(), Counter[object]()
             for fields in fields_of(record):
                 calls.add(fields.get("call_id"))
-                if type(requests := fields.get("requests")) is int:
-                    told[fields.get("agent")] += requests
+                told[fields.get("agent")] += integer_at(fields, "requests", 0) or 0
             later = []
             for item in session.events:
                 agent, facts = item.payload.get("agent_id"), item.facts

@@ -72,9 +72,8 @@ def read_east_asian(text: str, table: RouterTable) -> tuple[Reading, ...]:
 def _read_sentence(sentence: str, at: int, table: RouterTable) -> Reading | None:
     """Return the reading of a sentence that begins at the character `at`."""
     asks = _find_any("east_asks", sentence, table) or sentence.endswith("?")
-    sentence = _compile_cell("east_asking", table).sub(
-        "  ", sentence
-    )  # "请" asks for nothing there
+    # "请" asks for nothing in "请问".
+    sentence = _compile_cell("east_asking", table).sub("  ", sentence)
     order = _find_order(sentence, table)
     # "检查是否有错误"
     leads = order and order.action == "review" and not order.position
@@ -93,9 +92,8 @@ def _find_order(sentence: str, table: RouterTable) -> Reading | None:
     """Return the order that counts in a sentence; what is denied, or told as done, is none."""
     verb_last = re.search(_VERB_LAST, sentence) is not None
     pattern, actions = _compile_orders(table, verb_last)
-    negations, reports = (
-        tuple(_simplify(phrase, table) for phrase in table.texts(cell))
-        for cell in ("east_negations", "east_reports")
+    negations, reports, preparing = (
+        _list_phrases(cell, table) for cell in ("east_negations", "east_reports", "east_preparing")
     )
     orders = []
     for match in pattern.finditer(sentence):
@@ -111,7 +109,6 @@ def _find_order(sentence: str, table: RouterTable) -> Reading | None:
     polite = _find_any("east_polite", sentence, table)
     asked = [order for order in orders if polite and order.position >= polite.start()]
     orders = [order for order in orders if order.action == "plan"] or asked or orders
-    preparing = _simplify(" ".join(table.texts("east_preparing")), table).split()
     main = (order for order in orders if order.token not in preparing)
     lead, other = (orders[0] if orders else None), next(main, None)
     if lead and other and other is not lead:
@@ -123,13 +120,19 @@ def _find_order(sentence: str, table: RouterTable) -> Reading | None:
 def _simplify(text: str, table: RouterTable) -> str:
     """Return a text with simplified signs for traditional ones, as many as before; the phrases of
     the table are compared in them."""
-    return text.translate(_pair_signs(table))
+    return text.translate(_map_traditional(table))
 
 
 @lru_cache(maxsize=8)
-def _pair_signs(table: RouterTable) -> dict[int, str]:
+def _map_traditional(table: RouterTable) -> dict[int, str]:
     """Return the simplified sign of each traditional one, by its code point."""
     return {ord(pair[0]): pair[1] for pair in table.words("east_traditional")}
+
+
+@lru_cache(maxsize=32)
+def _list_phrases(cell: str, table: RouterTable) -> tuple[str, ...]:
+    """Return the phrases of a cell in simplified signs."""
+    return tuple(_simplify(phrase, table) for phrase in table.texts(cell))
 
 
 def _find_any(cell: str, sentence: str, table: RouterTable) -> re.Match[str] | None:
@@ -140,7 +143,7 @@ def _find_any(cell: str, sentence: str, table: RouterTable) -> re.Match[str] | N
 @lru_cache(maxsize=8)
 def _compile_cell(cell: str, table: RouterTable) -> re.Pattern[str]:
     """Return the pattern of a cell's phrases."""
-    return re.compile(_join(_simplify(text, table) for text in table.texts(cell)))
+    return re.compile(_join(_list_phrases(cell, table)))
 
 
 @lru_cache(maxsize=8)

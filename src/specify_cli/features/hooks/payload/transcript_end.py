@@ -95,7 +95,8 @@ def read_end(
     path: str | None, limit: int = MAX_TRANSCRIPT, start: int = 0, *, is_head: bool = False
 ) -> bytes:
     """Return the end of a transcript, what comes before `start` left out; nothing of what is no
-    plain file, as a FIFO that nobody writes to. The harness alone says where it is."""
+    plain file, as a FIFO that nobody writes to. The harness alone says where it is. With `is_head`
+    it is the beginning that is read."""
     if path is None or not os.path.isabs(path):
         return b""
     folder, _, name = path.rpartition("/")
