@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from doctrine.light_imports import hash_bytes
+from doctrine.light_imports import hash_text
 from doctrine.text import get_object
 from specify_cli.libraries.signed_log.merkle import Frontier, hash_leaf
 from specify_cli.libraries.signed_log.notes import Checkpoint, NoteError, parse_checkpoint
@@ -304,7 +304,7 @@ def _get_beginning(value: object) -> str | None:
 
 def compute_digest(body: str) -> str:
     """Return the SHA-256 by which a conflict names a body, and a damaged row is noticed."""
-    return hash_bytes(body.encode())
+    return hash_text(body)
 
 
 def judge(phases: Mapping[str, StoredEvent], phase: str, event: Event, client: str) -> str:

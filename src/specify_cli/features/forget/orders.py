@@ -16,7 +16,7 @@ from specify_cli.invocation.ends.activity import read_moment
 from specify_cli.libraries.archive.orders import place_order
 from specify_cli.libraries.ssh.signatures import sign_text
 from specify_cli.record.ids import rfc3339
-from specify_cli.record.seal import Fields, open_line, seal_line
+from specify_cli.record.seal import Fields, add_seal, open_line, seal_line
 from specify_cli.storage.checking import read_annex_files
 from specify_cli.storage.store import Place
 
@@ -80,5 +80,5 @@ def read_orders(
         if b'"ordered_by":' in data:
             line = open_line(data.rstrip(b"\n"))
             if not line.problems and line.fields is not None:
-                orders[line.seal] = {**line.fields, "~": line.seal}
+                orders[line.seal] = add_seal(line.fields, line.seal)
     return list(orders.values())
