@@ -37,6 +37,8 @@ PURE = (
     "specify_cli.routing.parser",
     "specify_cli.invocation.events.event_body",
     "specify_cli.invocation.gates",
+    "specify_cli.libraries.story.story",
+    "specify_cli.libraries.story.summary",
     "specify_cli.libraries.timeline",
     "specify_cli.libraries.wire.contract",
     "specify_cli.libraries.wire.validation",

@@ -16,8 +16,8 @@ from specify_cli.features.collector.tokens import Tokens
 from specify_cli.features.origin.attributing import attribute_lines
 from specify_cli.features.origin.report import ChangedFile
 from specify_cli.features.search.blame import Edit, Names, find_writers
+from specify_cli.libraries.story.telling import tell_story
 from specify_cli.record.reading.patch_lines import digest_line, lines_of_patch, read_lines_member
-from specify_cli.record.story.telling import tell_story
 from specify_cli.record.verify import verify_record
 from specify_cli.redaction.json_values import foreign_text
 from specify_cli.redaction.redact import redact, shipped_rule_set

@@ -29,11 +29,11 @@ from mcp_client import call, play, recorded
 from specify_cli.cli.terminal.output import plain
 from specify_cli.features.programs.run import open_invocation
 from specify_cli.features.view.page import compose_page
+from specify_cli.libraries.story.telling import tell_story
 from specify_cli.libraries.web.document import make_page
 from specify_cli.record.reading.views import number_lines
 from specify_cli.record.record import chain, genesis_tip
 from specify_cli.record.seal import seal_line
-from specify_cli.record.story.telling import tell_story
 from specify_cli.storage.index import Index
 from support import FULL, Cli, accept, run_main
 from trails import load

@@ -10,7 +10,7 @@ shows. `show` reads all lines of one record and adds the findings of `verify`, b
 record must also see whether it was changed.
 
 Reading order: `list_invocations` and `read_row` (a list), `view_invocation` (one record as a
-value), `tell_invocation` (the same as a story), `events_from` (what is new, for `tail`).
+value), `events_from` (what is new, for `tail`).
 """
 
 from __future__ import annotations
@@ -50,8 +50,6 @@ from specify_cli.storage.store import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from typing import TypeVar
-
-    from specify_cli.record.story.story import Story
 
     T = TypeVar("T")
 
@@ -500,47 +498,6 @@ def show_invocation(project: Project, invocation_id: str) -> dict[str, object]:
     """
     value: dict[str, object] = as_lists(view_invocation(project, invocation_id))
     return value
-
-
-def tell_invocation(project: Project, value: Fields) -> Story:
-    """Return the story of an invocation that `view_invocation` or `show_invocation` gave.
-
-    The charter's test commands are read from the record's own context object.
-
-    `value` must be whole, as those two functions return it.
-    """
-    # a list tells no story
-    from specify_cli.record.story.telling import tell_story
-    from specify_cli.record.story.words import describe_work
-
-    events, annexes = value["events"], value["annexes"]
-    assert isinstance(events, View | list) and isinstance(annexes, list)
-    lines = number_lines(events, annexes)
-    started = next(iter(lines), {})
-    commands = read_test_commands(project.root, started)
-    story = tell_story(lines, commands, os.path.realpath(project.root))
-    # An older writer's lines do not state the work package, but the row does.
-    work = describe_work(value.get("mission"), value.get("work_package"))
-    request = story.asked._replace(work=work)
-    return story._replace(asked=request, before=tell_above(project, started))
-
-
-def tell_above(project: Project, started: Fields) -> str:
-    """Return what the agent did before this record in the same turn, from the parent record, as
-    `tell_before` does; "" if the parent is not here.
-
-    `started` are the fields of the record's first line.
-    """
-    from specify_cli.record.story.summary import tell_before
-
-    above = started.get("parent_invocation_id")
-    if not isinstance(above, str):
-        return ""
-    try:
-        record = read_record(project.root, Index(project.root).resolve(above))
-    except (OSError, InvocationError):
-        return ""
-    return tell_before(started, fields_of(record)) if record else ""
 
 
 def view_invocation(project: Project, invocation_id: str) -> dict[str, object]:

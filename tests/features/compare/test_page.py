@@ -7,7 +7,7 @@ from pathlib import Path
 
 from specify_cli.features.compare.parting import part_stories
 from specify_cli.features.programs.run import open_invocation
-from specify_cli.record.story.telling import tell_story
+from specify_cli.libraries.story.telling import tell_story
 from support import Cli
 
 HOSTILE = "<script>alert(1)</script>\u202e\x1b[31m"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from specify_cli.record.story.words import describe_work
+from specify_cli.libraries.story.words import describe_work
 from support import Cli, valid
 
 ONE, TWO = "01KZRGJ0AHPBE7BYKRA5H0Y16E", "01M1VXP7D4P42AJRTXEWW7JB42"

@@ -12,9 +12,9 @@ import pytest
 
 from declared import schemas
 from specify_cli.cli.completion import find_items
-from specify_cli.cli.terminal.story import render_lines
+from specify_cli.features.story.lines import render_lines
 from specify_cli.invocation.executor import ProfileInvocationExecutor
-from specify_cli.record.story.summary import ToldLine
+from specify_cli.libraries.story.summary import ToldLine
 from support import Cli, run_main
 
 

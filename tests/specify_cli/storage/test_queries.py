@@ -12,10 +12,11 @@ import pytest
 from specify_cli.errors import CallerError
 from specify_cli.invocation.executor import ProfileInvocationExecutor
 from specify_cli.invocation.recorder import Recorder
+from specify_cli.libraries.story.stored import tell_invocation
+from specify_cli.libraries.story.story import Fact
 from specify_cli.project.config import Project, load_project
 from specify_cli.record import layout
 from specify_cli.record.record import chain, genesis_tip
-from specify_cli.record.story.story import Fact
 from specify_cli.record.verify import verify_record
 from specify_cli.storage.checking import verify_all, verify_path
 from specify_cli.storage.index import Index
@@ -25,7 +26,6 @@ from specify_cli.storage.queries import (
     list_invocations,
     read_row,
     show_invocation,
-    tell_invocation,
 )
 from specify_cli.storage.store import Body, Place
 from support import Cli

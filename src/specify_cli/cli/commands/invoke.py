@@ -25,7 +25,7 @@ from specify_cli.cli.terminal.output import (
 )
 from specify_cli.invocation.ends.opening import PLAIN_TERMS, InvocationPayload, decide
 from specify_cli.invocation.executor import ProfileInvocationExecutor
-from specify_cli.record.story.choice import explain_choice
+from specify_cli.record.reading.choice import explain_choice
 from specify_cli.room import Values
 
 if TYPE_CHECKING:

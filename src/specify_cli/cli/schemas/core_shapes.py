@@ -12,7 +12,6 @@ from specify_cli.invocation.ends import closing, opening
 from specify_cli.record import findings as verification
 from specify_cli.record.event_models import FilterApplied, Hit
 from specify_cli.record.reading import done_note, evidence, usage
-from specify_cli.record.story import story, words
 from specify_cli.routing import router
 from specify_cli.storage import queries
 
@@ -106,28 +105,6 @@ class Invocation(InvocationRow):
     usage: list[shape_of(usage.UsageRow)]  # type: ignore[valid-type]
     witnesses: shape_of(evidence.Evidence) | None  # type: ignore[valid-type]
     findings: list[Finding]
-
-
-class StoryPart(Shape):
-    """A chapter, an answer, a group of deeds or a note."""
-
-    kind: str
-    title: str
-    text: str
-    outcome: Literal["ok", "failed", "denied", "open", "unknown"]
-    at: str | None
-    duration_ms: int | None
-    limits: list[str]
-    seqs: list[int]
-    acts: list[shape_of(words.Act)]  # type: ignore[valid-type]
-    parts: list[StoryPart]
-
-
-@derived(story.Story)
-class Story:
-    """Printed by invocations show --story."""
-
-    done: list[StoryPart]
 
 
 class RecordReport(Shape):
@@ -275,7 +252,6 @@ SHAPES = {
     "route-decision": RouteDecision,
     "invocation-row": InvocationRow,
     "invocation": Invocation,
-    "story": Story,
     "verify-report": VerifyReport,
     "profile-row": ProfileRow,
     "profile": Profile,

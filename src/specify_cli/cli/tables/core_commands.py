@@ -253,35 +253,15 @@ CORE = Feature(
         Command(
             ("invocations", "show"),
             "records.invocations:show",
-            "Tell one invocation: request, outcome, evidence, what was done in chapters, the rules "
-            "it was given, findings.",
+            "Show one invocation: request, outcome, evidence, what was done, the rules it was "
+            "given, findings.",
             (
                 ID,
                 flag("explain", "Show every line of the timeline, and each rule with its scores."),
-                flag("full", "Show prompts, answers and outputs whole."),
-                flag("diff", "Show only the recorded changes of files."),
-                flag("story", "With --json: the story instead of the record."),
             ),
-            (
-                "spec-kitty invocations show last",
-                "spec-kitty invocations show @2 --explain",
-                "spec-kitty invocations show last --story --json",
-            ),
+            ("spec-kitty invocations show last", "spec-kitty invocations show @2 --explain"),
             READ,
             rank=200,
-        ),
-        Command(
-            ("invocations", "tail"),
-            "records.invocations:tail",
-            "The newest events of an invocation (the newest one by default).",
-            (
-                ID._replace(required=False, metavar="[ID]"),
-                option("lines", "At most so many.", 10, integer=True, metavar="N"),
-                flag("follow", "Go on until the record is closed."),
-            ),
-            ("spec-kitty invocations tail", "spec-kitty invocations tail ID --follow"),
-            READ,
-            rank=230,
         ),
         Command(
             ("invocations", "verify"),

@@ -14,12 +14,11 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from datetime import datetime
+from datetime import date, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from doctrine.text import count
 from specify_cli.cli.terminal.output import one_line, paint, terminal_width
-from specify_cli.cli.terminal.story import describe_span, local_clock, read_local, render_story
 from specify_cli.record import layout
 from specify_cli.record.reading.done_note import Remark
 from specify_cli.record.reading.evidence import Evidence
@@ -27,7 +26,6 @@ from specify_cli.record.reading.printed_context import UNREAD, describe_printed
 from specify_cli.record.reading.timeline import Entry, make_timeline, measure
 from specify_cli.record.reading.usage import describe_usage
 from specify_cli.record.reading.views import View, join, list_objects
-from specify_cli.record.story.story import Story
 
 if TYPE_CHECKING:
     from specify_cli.record.findings import Finding
@@ -129,6 +127,38 @@ def shown_width() -> int:
     return terminal_width() or _WIDE
 
 
+def describe_span(millis: int | None) -> str:
+    """Return a duration in the unit a person would use; "" if it is not known.
+
+    `millis` is the duration in milliseconds.
+    """
+    if millis is None:
+        return ""
+    if millis < 1000:
+        return f"{millis} ms"
+    seconds = millis / 1000
+    if seconds < 100:
+        return f"{seconds:.1f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 100 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def local_clock(moment: str | None, day: date | None = None) -> str:
+    """Return a recorded moment as the local time of day, with its date if that is not `day`."""
+    there = read_local(moment)
+    if not there:
+        return "        "
+    return there.strftime("%H:%M:%S" if day in (None, there.date()) else "%m-%d %H:%M:%S")
+
+
+def read_local(moment: str | None) -> datetime | None:
+    """Return a recorded moment in local time; None if it is missing or malformed."""
+    try:
+        return datetime.fromisoformat(moment or "").astimezone()
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
 def local_time(moment: str | None) -> str:
     """Return a moment as local time with minutes; with the day if it is not today, and the year if
     it is not this one."""
@@ -150,33 +180,45 @@ def name_kind(path: object, mode_of_work: object, run_kind: object) -> str:
     return "advice" if mode_of_work == "advisory" else ""
 
 
+class PageStory(NamedTuple):
+    """The story of a record as its page shows it: why no request is there, which work package it is
+    of, how many calls it has, and its lines, which stand in place of the timeline."""
+
+    missing: str
+    work: str
+    calls: str
+    lines: Iterable[str]
+
+
 def invocation_page(
-    value: Mapping[str, object], story: Story, *, explain: bool, full: bool
+    value: Mapping[str, object], story: PageStory | None, *, explain: bool
 ) -> Iterator[str]:
     """Yield the lines of one invocation for a reader: request, outcome, evidence, what was done,
     context, findings.
 
-    With `explain` every line of the record stands in place of the story, and each rule with its
-    rank and scores; with `full` texts and outputs stand whole.
+    With `explain`, and without a story, every line of the record is shown; with `explain` each rule
+    has its rank and scores, too.
 
     `value` is what `view_invocation` returned. The lines of the record are read while they are
     yielded.
     """
-    entries = make_timeline(_read_events(value))
+    entries = make_timeline(read_events(value))
     outcome = str(value.get("outcome") or value.get("status"))
     kind = name_kind(*(value.get(key) for key in ("path", "mode_of_work", "run_kind")))
     head = (value.get("profile_id"), value.get("action"), outcome, kind or None)
     yield paint(" · ".join(one_line(part) for part in head if part is not None), "head")
-    yield f"request:  {one_line(value.get('request') or story.asked.missing, 400)}"
-    yield f"outcome:  {_describe_end(value, story, entries)}"
+    request = value.get("request") or (story.missing if story else "not kept")
+    yield f"request:  {one_line(request, 400)}"
+    calls = f" · {story.calls}" if story and story.calls else ""
+    yield f"outcome:  {_describe_end(value, entries)}{calls}"
     yield f"asked by: {_describe_caller(value)} at {local_time(_text(value.get('started_at')))}"
-    if story.asked.work:
-        yield f"part of:  {one_line(story.asked.work)}"
+    if story and story.work:
+        yield f"part of:  {one_line(story.work)}"
     if value.get("parent_invocation_id"):
         yield f"parent:   {value['parent_invocation_id']}"
     writer = "" if value.get("sealed") else "  (unsealed, from an older writer)"
     yield f"record:   {value['invocation_id']}{writer}"
-    decided = next(iter(_read_events(value)), {}).get("decisions")
+    decided = next(iter(read_events(value)), {}).get("decisions")
     if decided is not None:
         yield f"decided:  {one_line(decided, 400)}  (for this clone, before it)"
     if explain:
@@ -192,12 +234,12 @@ def invocation_page(
     unseen = value.get("not_seen")
     if isinstance(unseen, list) and unseen:
         yield f"not seen: {', '.join(map(str, unseen))}"
-    if explain:
+    if explain or not story:
         yield from ("", "timeline")
         yield from _render_timeline(entries)
     else:
         yield from ("", "what was done")
-        yield from render_story(story, _read_events(value) if full else None)
+        yield from story.lines
     yield ""
     yield from _render_context(
         value.get("context"),
@@ -221,7 +263,7 @@ def _render_counted(findings: Sequence[Mapping[str, object]]) -> Iterator[str]:
         yield f"  {severity}: {code}{times} {message}"
 
 
-def _read_events(value: Mapping[str, object]) -> Sequence[Mapping[str, object]]:
+def read_events(value: Mapping[str, object]) -> Sequence[Mapping[str, object]]:
     """Return the lines of a record, which are read when they are looked at, and those of its
     annexes."""
     events = value.get("events")
@@ -236,7 +278,7 @@ def _text(value: object) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _describe_end(value: Mapping[str, object], story: Story, entries: Sequence[Entry]) -> str:
+def _describe_end(value: Mapping[str, object], entries: Sequence[Entry]) -> str:
     """Return how the invocation ended and its duration; for an open one the time of its last
     line."""
     started, completed = _text(value.get("started_at")), _text(value.get("completed_at"))
@@ -247,10 +289,7 @@ def _describe_end(value: Mapping[str, object], story: Story, entries: Sequence[E
         took = describe_span(measure(started, completed))
         end = f"{one_line(value.get('outcome') or 'closed')} at {local_time(completed)}"
         end += f", after {took}" if took else ""
-    if not story.calls:
-        return end
-    bad = f" ({story.failed} failed or denied)" if story.failed else ""
-    return f"{end} · {count(story.calls, 'call')}{bad}"
+    return end
 
 
 def _render_timeline(entries: Sequence[Entry]) -> Iterator[str]:

@@ -7,7 +7,7 @@ FEATURE = Feature(
     name="compare",
     about="Hold two runs against each other.",
     page="docs/replay.md",
-    libraries=("archive", "comparison", "web"),
+    libraries=("archive", "comparison", "story", "web"),
     commands=(
         Command(
             ("invocations", "compare"),

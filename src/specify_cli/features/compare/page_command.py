@@ -12,9 +12,10 @@ from specify_cli.features.compare.parting import part_stories
 from specify_cli.libraries.archive.archive import create_file
 from specify_cli.libraries.comparison.chains import run_both
 from specify_cli.libraries.comparison.compare import verify_replay
+from specify_cli.libraries.story.stored import tell_invocation
 from specify_cli.libraries.web.markup import STYLE, build_environment
 from specify_cli.room import Values
-from specify_cli.storage.queries import tell_invocation, view_invocation
+from specify_cli.storage.queries import view_invocation
 
 _PAGES = build_environment(Path(__file__).parent / "templates", "spec-kitty compare")
 

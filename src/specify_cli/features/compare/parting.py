@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from specify_cli.record.story.story import Story, StoryPart
+from specify_cli.libraries.story.story import Story, StoryPart
 
 # So many groups of a run are shown, and so many characters of a text.
 _MOST, _TEXT = 2000, 4000

@@ -9,7 +9,7 @@ FEATURE = Feature(
     about="Tell where the lines of a range of commits came from.",
     page="docs/gate.md",
     needs=("search", "approvals"),
-    libraries=("ssh", "web", "archive"),
+    libraries=("ssh", "web", "archive", "story"),
     commands=(
         Command(
             ("origin",),

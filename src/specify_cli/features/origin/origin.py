@@ -48,6 +48,10 @@ from specify_cli.features.search.chains import MAX_VERSIONS, find_in_versions, s
 from specify_cli.features.search.database import SearchIndex
 from specify_cli.features.search.why import find_edits, list_gaps
 from specify_cli.libraries.ssh.signatures import Signers
+from specify_cli.libraries.story.naming import name_event
+from specify_cli.libraries.story.story import Story
+from specify_cli.libraries.story.summary import summarize_story
+from specify_cli.libraries.story.telling import tell_story
 from specify_cli.project.config import Project
 from specify_cli.project.root import place_below
 from specify_cli.record import layout
@@ -59,10 +63,6 @@ from specify_cli.record.reading.patch_lines import (
 )
 from specify_cli.record.reading.timeline import make_timeline
 from specify_cli.record.reading.views import fields_of, number_lines
-from specify_cli.record.story.naming import name_event
-from specify_cli.record.story.story import Story
-from specify_cli.record.story.summary import summarize_story
-from specify_cli.record.story.telling import tell_story
 from specify_cli.storage.checking import verify_place
 from specify_cli.storage.index import Index
 from specify_cli.storage.queries import annex_events, read_test_commands, require_record

@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from doctrine.text import get_object, say, say_member
+from specify_cli.libraries.story.summary import Summary
+from specify_cli.libraries.story.words import describe_work
 from specify_cli.record.findings import ERROR, RecordReport
 from specify_cli.record.reading.done_note import CheckState, judge_tests
 from specify_cli.record.reading.evidence import weigh_evidence
@@ -24,8 +26,6 @@ from specify_cli.record.reading.views import (
     number_lines,
 )
 from specify_cli.record.record import Record, is_stand_in
-from specify_cli.record.story.summary import Summary
-from specify_cli.record.story.words import describe_work
 
 # From nothing to all: a claim is what a transcript, or a record without seals, says.
 PROOFS = ("damaged", "claimed", "sealed", "linked", "logged", "witnessed")

@@ -25,8 +25,8 @@ from specify_cli.features.programs.event_places import (
     place_of,
     shape_of,
 )
-from specify_cli.record.reading.hash_table import HashTable
 from specify_cli.record.reading.views import get_seq
+from specify_cli.record.verifying.hash_table import HashTable
 from specify_cli.redaction.captured import read_captured_text
 from specify_cli.redaction.json_values import ForeignError, parse_foreign
 

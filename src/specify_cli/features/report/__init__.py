@@ -4,7 +4,7 @@
     runs = list(read_runs(project, (None, None), unread=[]))
 
 Each number leads to the records behind it. What one run was is the record's story
-(`record/story`); this room adds stories up.
+(`libraries/story`); this room adds stories up.
 
 Reading order: `summing.py` (the runs of a time as one value; pure), `reading.py` (the runs from the
 records), `rendering.py` (as text and as Markdown), `page.py` (as a page), `commands.py`,

@@ -6,7 +6,7 @@ FEATURE = Feature(
     name="report",
     about="Tell of many runs at once: who asked, what changed, what failed, what it cost.",
     page="docs/how-to.md",
-    libraries=("archive", "web"),
+    libraries=("archive", "story", "web"),
     commands=(
         Command(
             ("report",),

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from specify_cli.features.report.summing import Run, make_run
+from specify_cli.libraries.story.telling import tell_story
 from specify_cli.project.config import Project
 from specify_cli.project.prices import read_prices
 from specify_cli.record.reading.usage import add_up, sum_usage
 from specify_cli.record.reading.views import number_lines
 from specify_cli.record.record import Record
-from specify_cli.record.story.telling import tell_story
 from specify_cli.storage.queries import (
     Annexes,
     Times,

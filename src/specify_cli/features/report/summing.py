@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import NamedTuple
 
+from specify_cli.libraries.story.story import Story
 from specify_cli.record.reading.usage import Spent, find_model
 from specify_cli.record.reading.views import list_unseen_changes
-from specify_cli.record.story.story import Story
 
 _BAD = ("failed", "abandoned")
 _UNTESTED = ("not run", "failed")

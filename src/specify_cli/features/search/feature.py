@@ -9,7 +9,7 @@ FEATURE = Feature(
     name="search",
     about="Find records by what stands in them, and who wrote a line.",
     page="docs/how-to.md",
-    libraries=("words",),
+    libraries=("story", "words"),
     commands=(
         Command(
             ("invocations", "search"),

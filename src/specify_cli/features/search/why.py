@@ -30,13 +30,13 @@ from specify_cli.features.search.blame import (
 )
 from specify_cli.features.search.chains import find_in_versions, split_text
 from specify_cli.features.search.database import SearchIndex
+from specify_cli.libraries.story.words import describe_work
 from specify_cli.project.config import Project
 from specify_cli.record.reading.done_note import RemarkSources
 from specify_cli.record.reading.patch_lines import MAX_LINES, digest_line, read_lines_member
 from specify_cli.record.reading.printed_context import describe_printed, is_in_front
 from specify_cli.record.reading.timeline import Entry, make_timeline
 from specify_cli.record.reading.views import number_lines
-from specify_cli.record.story.words import describe_work
 from specify_cli.storage.queries import read_test_commands, show_invocation
 from specify_cli.storage.worktrees import find_left_behind, find_worktrees, list_records
 from specify_cli.trail.log.entries import describe_absent

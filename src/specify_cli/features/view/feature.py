@@ -8,7 +8,7 @@ FEATURE = Feature(
     about="Show records in a browser, and as a page that checks itself.",
     page="docs/how-to.md",
     needs=("effect", "replay", "search"),
-    libraries=("archive", "comparison", "signed_log", "timeline", "web"),
+    libraries=("archive", "comparison", "signed_log", "story", "timeline", "web"),
     extra="view",
     commands=(
         Command(

@@ -24,16 +24,17 @@ from specify_cli.features.replay.reports.report import describe_verdict
 from specify_cli.libraries.archive.archive import create_file, require_whole
 from specify_cli.libraries.signed_log.notes import ED25519
 from specify_cli.libraries.signed_log.signing import make_checkpoint, prove, read_keys
+from specify_cli.libraries.story.stored import tell_above
+from specify_cli.libraries.story.telling import tell_story
 from specify_cli.libraries.web.document import make_page, read_script
 from specify_cli.project.config import Project
 from specify_cli.record.reading.coverage import list_unseen
 from specify_cli.record.reading.done_note import note_done
 from specify_cli.record.reading.views import number_lines
 from specify_cli.record.record import fold, lines_in_force
-from specify_cli.record.story.telling import tell_story
 from specify_cli.storage.checking import read_annex_files, verify_place
 from specify_cli.storage.objects import FileObjectStore
-from specify_cli.storage.queries import read_test_commands, tell_above
+from specify_cli.storage.queries import read_test_commands
 from specify_cli.storage.store import FileRecordStore, Place
 from specify_cli.trail.log.entries import open_log
 

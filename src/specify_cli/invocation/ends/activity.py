@@ -153,7 +153,9 @@ def read_activity(lines: Iterable[Fields], now: int, *, with_open: bool = True) 
 
 
 def _is_read(tool: str) -> bool:
-    from specify_cli.record.story.words import name_deed  # a hook rarely loses the begin of a call
+    from specify_cli.record.reading.deeds import (
+        name_deed,  # a hook rarely loses the begin of a call
+    )
 
     return name_deed(tool) in ("read", "search", "plan")
 

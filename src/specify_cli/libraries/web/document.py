@@ -16,8 +16,8 @@ from pathlib import Path
 
 from doctrine.light_imports import hash_text
 from specify_cli.cli.terminal.output import plain
+from specify_cli.libraries.story.telling import tell_story
 from specify_cli.record.reading.views import number_lines
-from specify_cli.record.story.telling import tell_story
 
 _HERE = Path(__file__).parent
 _POLICY = (

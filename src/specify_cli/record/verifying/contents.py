@@ -33,11 +33,11 @@ from specify_cli.record.findings import (
     TrailFacts,
     finding,
 )
-from specify_cli.record.reading.contradictions import STATING, find_contradictions
 from specify_cli.record.reading.evidence import CONTRADICTIONS
-from specify_cli.record.reading.hash_table import HashTable
 from specify_cli.record.record import Tip, genesis_tip
 from specify_cli.record.seal import ERASED, Fields
+from specify_cli.record.verifying.contradictions import STATING, find_contradictions
+from specify_cli.record.verifying.hash_table import HashTable
 from specify_cli.record.verifying.named_objects import OBJECT_MEMBERS, named_objects
 
 KNOWN = frozenset(EVENTS)

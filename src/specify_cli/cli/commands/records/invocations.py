@@ -1,6 +1,6 @@
-"""invocations show, tail, verify and reindex: what is asked of records that exist.
+"""invocations show, verify and reindex: what is asked of records that exist.
 
-    show({"invocation_id": "last", "json": False, "story": False, "diff": False, …})
+    show({"invocation_id": "last", "json": False, "explain": False})
 
 A record is read line by line as it is printed, so a record of a million lines is shown in the
 memory of a short one.
@@ -10,17 +10,13 @@ from __future__ import annotations
 
 import os
 import re
-import sys
-import time
-from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable
 
 from doctrine.text import count
 from specify_cli.cli import shell
 from specify_cli.cli.terminal.output import (
     write_answer,
     write_json,
-    write_json_lines,
     write_json_pieces,
     write_lines,
     write_note,
@@ -28,17 +24,13 @@ from specify_cli.cli.terminal.output import (
 )
 from specify_cli.cli.terminal.pager import write_pages
 from specify_cli.cli.terminal.render import invocation_page, render_findings
-from specify_cli.cli.terminal.story import render_changes, render_lines
 from specify_cli.errors import CallerError
 from specify_cli.invocation.ends.adoption import take_in
 from specify_cli.project.config import Project
 from specify_cli.record import layout
 from specify_cli.record.findings import ERROR, WARNING, RecordReport, SetReport, judge_set
-from specify_cli.record.reading.checks import read_commands
 from specify_cli.record.reading.views import json_pieces
-from specify_cli.record.story.summary import pair_calls, tell_lines
 from specify_cli.room import Values
-from specify_cli.storage import queries as invocations
 from specify_cli.storage.checking import (
     strays,
     unexpected_names,
@@ -47,75 +39,20 @@ from specify_cli.storage.checking import (
     verify_place,
 )
 from specify_cli.storage.index import Index
-from specify_cli.storage.objects import FileObjectStore
+from specify_cli.storage.queries import view_invocation
 from specify_cli.storage.store import Place
 from specify_cli.storage.worktrees import keep_all
 
-_FOLLOW_PAUSE = 0.2
-
 
 def show(values: Values) -> int:
-    """Show one invocation whole: as a story, its lines, its changes, or as JSON. Return the exit
+    """Show one invocation whole: its lines with what they state of it, or as JSON. Return the exit
     code."""
     project = shell.read_project()
-    value = invocations.view_invocation(project, str(values["invocation_id"]))
-    if values["json"] and not values["story"]:
-        write_json_pieces(json_pieces(value))
-        return 0
-    if values["diff"] and not values["json"]:
-        events = value["events"]
-        write_pages(render_changes(events if isinstance(events, Sequence) else ()))
-        return 0
-    story = invocations.tell_invocation(project, value)
+    value = view_invocation(project, str(values["invocation_id"]))
     if values["json"]:
-        write_json(story)
-        return 0
-    explain, full = bool(values["explain"]), bool(values["full"])
-    write_pages(invocation_page(value, story, explain=explain, full=full))
-    return 0
-
-
-def tail(values: Values) -> int:
-    """Show the newest events, and with --follow those to come until the record is closed.
-
-    Return 0. With --follow the file is looked at five times a second; no lock is taken.
-    """
-    project = shell.read_project()
-    place = Index(project.root).resolve(shell.get_text(values, "invocation_id") or "last")
-    lines, offset, unread, is_closed = values["lines"], 0, 0, False
-    last_lines = min(lines, sys.maxsize) if isinstance(lines, int) else 0
-
-    open_calls: dict[str, Mapping[str, object]] = {}
-    started = {}
-
-    def read_new_events() -> Iterator[dict[str, object]]:
-        nonlocal offset, unread, is_closed
-        for event, end in invocations.events_from(project, place, offset):
-            if event is None:
-                offset, unread = end, unread + 1
-                continue
-            started.update(event if event.get("event") == "started" and not offset else {})
-            offset, is_closed = end, is_closed or event.get("event") == "completed"
-            yield event
-
-    def read_pairs() -> Iterator[Sequence[Mapping[str, object]]]:
-        return pair_calls(read_new_events(), open_calls)
-
-    def print_pairs(pairs: Iterable[Sequence[Mapping[str, object]]]) -> None:
-        if values["json"]:
-            write_json_lines(pair[-1] for pair in pairs)
-        else:
-            commands = read_commands(started, FileObjectStore(project.root).get)
-            write_lines(render_lines(tell_lines(pairs, commands, os.path.realpath(project.root))))
-
-    print_pairs(deque(read_pairs(), last_lines))
-    if unread or not offset:
-        found = f"{count(unread, 'line')} cannot" if unread else "no line can"
-        repair = f"spec-kitty invocations verify {place.invocation_id}"
-        write_warnings([f"{place.path}: {found} be read; {repair}"])
-    while values["follow"] and not is_closed:
-        time.sleep(_FOLLOW_PAUSE)
-        print_pairs(read_pairs())
+        write_json_pieces(json_pieces(value))
+    else:
+        write_pages(invocation_page(value, None, explain=bool(values["explain"])))
     return 0
 
 

@@ -26,6 +26,8 @@ from specify_cli.features.effect.reading import read_use
 from specify_cli.features.report.page import lay_out_report
 from specify_cli.features.report.summing import Run, add_up_runs, make_run
 from specify_cli.libraries.comparison.receipts import Chain
+from specify_cli.libraries.story.telling import tell_story
+from specify_cli.libraries.story.words import describe_work
 from specify_cli.libraries.web.comparison import Side, compare_sides
 from specify_cli.libraries.web.document import make_page
 from specify_cli.libraries.web.markup import build_environment
@@ -36,8 +38,6 @@ from specify_cli.record.reading.coverage import list_unseen
 from specify_cli.record.reading.done_note import note_done
 from specify_cli.record.reading.usage import add_up, describe_usage, sum_usage
 from specify_cli.record.reading.views import number_lines
-from specify_cli.record.story.telling import tell_story
-from specify_cli.record.story.words import describe_work
 
 _PAGES = build_environment(Path(__file__).parent / "templates", "spec-kitty collector")
 # A picture names so many rules.

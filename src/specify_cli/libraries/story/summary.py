@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 from doctrine.text import count, say
+from specify_cli.libraries.story.naming import describe_session, join_acts
+from specify_cli.libraries.story.story import Story, StoryPart
+from specify_cli.libraries.story.telling import Telling, tell_asked, tell_story
+from specify_cli.libraries.story.words import Act, cut
 from specify_cli.record.reading.timeline import Entry, make_timeline, moment_of
-from specify_cli.record.story.naming import describe_session, join_acts
-from specify_cli.record.story.story import Story, StoryPart
-from specify_cli.record.story.telling import Telling, tell_asked, tell_story
-from specify_cli.record.story.words import Act, cut
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -21,21 +21,14 @@ from itertools import chain
 
 from doctrine.light_imports import TYPE_CHECKING
 from doctrine.text import count, get_object, say, say_member
-from specify_cli.record.reading.done_note import RemarkSources
-from specify_cli.record.reading.printed_context import describe_printed, is_in_front
-from specify_cli.record.reading.timeline import Entry, make_timeline, measure
-from specify_cli.record.reading.usage import add_tokens
-from specify_cli.record.reading.views import list_objects
-from specify_cli.record.seal import Fields, erased_members
-from specify_cli.record.story.choice import explain_choice
-from specify_cli.record.story.naming import (
+from specify_cli.libraries.story.naming import (
     VERBS,
     describe_error,
     join_acts,
     name_event,
     pick_verb,
 )
-from specify_cli.record.story.story import (
+from specify_cli.libraries.story.story import (
     Bearing,
     Changed,
     Fact,
@@ -44,7 +37,7 @@ from specify_cli.record.story.story import (
     StoryPart,
     StoryRequest,
 )
-from specify_cli.record.story.words import (
+from specify_cli.libraries.story.words import (
     BAD,
     NAMELESS,
     Act,
@@ -61,6 +54,13 @@ from specify_cli.record.story.words import (
     read_text,
     shorten_paths,
 )
+from specify_cli.record.reading.choice import explain_choice
+from specify_cli.record.reading.done_note import RemarkSources
+from specify_cli.record.reading.printed_context import describe_printed, is_in_front
+from specify_cli.record.reading.timeline import Entry, make_timeline, measure
+from specify_cli.record.reading.usage import add_tokens
+from specify_cli.record.reading.views import list_objects
+from specify_cli.record.seal import Fields, erased_members
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

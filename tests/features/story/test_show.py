@@ -13,9 +13,10 @@ from typing import Any
 
 import pytest
 
-from specify_cli.cli.terminal.story import render_changes, render_story
+from specify_cli.cli.commands.records import invocations
+from specify_cli.features.story.lines import render_changes, render_story
+from specify_cli.libraries.story.telling import tell_story
 from specify_cli.record.reading.patch_lines import digest_line
-from specify_cli.record.story.telling import tell_story
 from support import Cli, valid
 
 HOSTILE = "\x1b[2J\x1b]0;owned\x07 \u202egnp.exe\u2066 </textarea><script>alert(1)</script> \x9b2J \x00\r" + "y" * 200
@@ -192,3 +193,17 @@ def test_a_file_that_was_read_twice_is_named_once_as_it_is_counted() -> None:
         lines.append({"seq": 2 * number + 1, "event": "tool_result", **call, "status": "ok"})
 
     assert [line.strip() for line in render_story(tell_story(lines))] == ["read 2 files", "a.py", "b.py"]
+
+
+def test_without_this_room_show_prints_every_line_of_a_record(
+    run: str, project: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(project)
+    values = {"invocation_id": run, "json": False, "explain": False}
+
+    assert invocations.show(values) == 0
+
+    shown = capfd.readouterr().out
+    assert "request:  fix the login test" in shown and "what was done" not in shown
+    listed = shown.partition("\ntimeline\n")[2].partition("\ncontext")[0]
+    assert [line.split()[2] for line in listed.splitlines()[4:] if line] == ["prompt", "Bash", "modify", "turn"]

@@ -2,25 +2,26 @@
 
     write_lines(render_story(story))
 
-What it all means is decided in `record.story`; here it is cut to lines, indented and painted.
+What it all means is decided in `libraries.story`; here it is cut to lines, indented and painted.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import date, datetime
+from datetime import date
 
 from doctrine.text import count
 from specify_cli.cli.terminal.output import one_line, paint
+from specify_cli.cli.terminal.render import describe_span, local_clock, read_local
+from specify_cli.libraries.story.story import Story, StoryPart
+from specify_cli.libraries.story.summary import ToldLine
+from specify_cli.libraries.story.words import NAMELESS, read_printed, read_text
 from specify_cli.record.reading.patch_lines import (
     ADDED,
     REMOVED,
     digest_line,
     read_lines_member,
 )
-from specify_cli.record.story.story import Story, StoryPart
-from specify_cli.record.story.summary import ToldLine
-from specify_cli.record.story.words import NAMELESS, read_printed, read_text
 
 # Of a text so many characters are shown, and of an output so many lines, where it is not whole.
 _LONGEST_ANSWER = 300
@@ -189,35 +190,3 @@ def _render_part(
             yield from (f"{deeper}  | {row}" for row in output.split("\n") if output)
     for inner in part.parts:
         yield from _render_part(inner, deeper, full, day)
-
-
-def describe_span(millis: int | None) -> str:
-    """Return a duration in the unit a person would use; "" if it is not known.
-
-    `millis` is the duration in milliseconds.
-    """
-    if millis is None:
-        return ""
-    if millis < 1000:
-        return f"{millis} ms"
-    seconds = millis / 1000
-    if seconds < 100:
-        return f"{seconds:.1f} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 100 else f"{minutes // 60} h {minutes % 60} min"
-
-
-def local_clock(moment: str | None, day: date | None = None) -> str:
-    """Return a recorded moment as the local time of day, with its date if that is not `day`."""
-    there = read_local(moment)
-    if not there:
-        return "        "
-    return there.strftime("%H:%M:%S" if day in (None, there.date()) else "%m-%d %H:%M:%S")
-
-
-def read_local(moment: str | None) -> datetime | None:
-    """Return a recorded moment in local time; None if it is missing or malformed."""
-    try:
-        return datetime.fromisoformat(moment or "").astimezone()
-    except (ValueError, OverflowError, OSError):
-        return None

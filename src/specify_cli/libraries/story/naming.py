@@ -11,15 +11,15 @@ from __future__ import annotations
 
 from doctrine.light_imports import TYPE_CHECKING
 from doctrine.text import count, say
+from specify_cli.libraries.story.story import StoryPart
+from specify_cli.libraries.story.words import BAD, cut, read_text
 from specify_cli.record.reading.timeline import measure
-from specify_cli.record.story.story import StoryPart
-from specify_cli.record.story.words import BAD, cut, read_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from specify_cli.libraries.story.words import Act
     from specify_cli.record.reading.timeline import Entry
-    from specify_cli.record.story.words import Act
 
 VERBS = {
     "read": "read",

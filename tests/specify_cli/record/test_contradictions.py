@@ -11,9 +11,9 @@ import pytest
 from replaying import lines_of, ran, record_path
 from specify_cli.features.programs.run import Run
 from specify_cli.record.layout import parse_record_name
-from specify_cli.record.reading.contradictions import STATING, find_contradictions
 from specify_cli.record.reading.patch_lines import digest_line
 from specify_cli.record.verify import verify_record
+from specify_cli.record.verifying.contradictions import STATING, find_contradictions
 
 MODES = ("off", "hash", "summary", "full")
 VALUES = [

@@ -2,10 +2,6 @@
 
     name_call(entry, commands, root)   # Act("read", "src/login.py", …)
 
-Tools of six programs have six names for one deed: a name is looked up without case and signs. What
-the tables do not know is the deed `use` under the tool's own name: no deed of a new tool is
-guessed.
-
 The arguments of a call are JSON that the line may hold in part. So their members are found by
 patterns first (`_VALUES`), and the text is parsed only where no known member is in it.
 """
@@ -18,6 +14,7 @@ import re
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 from doctrine.text import count, say
 from specify_cli.record.reading.checks import FAILED, count_failed, judge_check
+from specify_cli.record.reading.deeds import name_deed
 from specify_cli.record.reading.timeline import Entry
 from specify_cli.record.seal import Fields, erased_members
 
@@ -29,22 +26,6 @@ BAD = ("failed", "denied")
 _LONGEST = 200
 # Endings of members that are computed from another member, and erased with it.
 _DERIVED = ("_hash", "_size", "idempotency_key")
-_DEEDS = {
-    "read": "read readfile view readmanyfiles notebookread viewimage cat open "
-    "readmediafile viewfile",
-    "search": "grep glob ls find listdirectory listdir searchfilecontent grepsearch codebasesearch "
-    "filesearch search rg list findfiles searchfiles",
-    "edit": "edit write multiedit replace writefile applypatch create strreplace notebookedit "
-    "editfile searchreplace insert strreplacebasededittool "
-    "strreplaceeditor delete deletefile patch",
-    "run": "bash shell runshellcommand execcommand localshell terminal runterminalcmd runcommand "
-    "powershell runinterminal exec bashoutput writestdin",
-    "ask": "agent task invokeagent delegate spawnagent codebaseinvestigator",
-    "wait": "waitagent",
-    "plan": "todowrite updateplan todo updatetodo writetodos todoread exitplanmode enterplanmode",
-    "fetch": "webfetch websearch fetch googlewebsearch browse webrun",
-}
-_DEED_OF = {name: deed for deed, names in _DEEDS.items() for name in names.split()}
 
 
 def _compile_member(names: str) -> re.Pattern[str]:
@@ -148,18 +129,6 @@ def find_root(lines: Iterable[Fields], root: str) -> str:
             if whole.endswith(f"/{path}"):
                 return whole[: -len(path) - 1]
     return root
-
-
-def name_deed(tool: str) -> str:
-    """Return the deed of a tool: read, search, edit, run, ask, wait, plan, fetch, or use.
-
-    `use` is for a tool that no list names, and for every tool of an MCP server.
-    """
-    if tool.startswith("mcp__"):
-        return "use"
-    name = re.sub(r"[^a-z]", "", tool.lower())
-    agents = re.search(r"(spawn|wait)agent$", name)  # Codex puts a space of names before them
-    return _DEED_OF.get(agents[0] if agents else name, "use")
 
 
 def name_call(entry: Entry, commands: Sequence[str], root: str) -> Act:

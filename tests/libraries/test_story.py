@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
+from specify_cli.libraries.story.story import StoryPart
+from specify_cli.libraries.story.summary import pair_calls, summarize_story, tell_lines
+from specify_cli.libraries.story.telling import tell_story
+from specify_cli.libraries.story.words import read_printed
 from specify_cli.record.reading import timeline
+from specify_cli.record.reading.choice import explain_choice
 from specify_cli.record.reading.views import View
-from specify_cli.record.story.choice import explain_choice
-from specify_cli.record.story.story import StoryPart
-from specify_cli.record.story.summary import pair_calls, summarize_story, tell_lines
-from specify_cli.record.story.telling import tell_story
-from specify_cli.record.story.words import read_printed
 from specify_cli.routing.choice import CRITERIA
 
 ROOT = "/home/me/project"

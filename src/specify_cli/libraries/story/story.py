@@ -10,7 +10,7 @@ from __future__ import annotations
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from specify_cli.record.story.words import Act
+    from specify_cli.libraries.story.words import Act
 
 
 class StoryPart(NamedTuple):
