@@ -84,8 +84,8 @@ def write_failed(what: str, error: OSError) -> EnvironmentFault:
             "WRITE_FAILED",
             f"cannot write {what}: {reason}; what was written could not be taken back and may "
             "be there",
-            "run the same command again only if this shows none of it: spec-kitty invocations tail "
-            "last",
+            "run the same command again only if this shows none of it: spec-kitty invocations show "
+            "last --explain",
         )
     fix = "free space or make the folder writable"
     if error.errno in (errno.EROFS, errno.EPERM, errno.EACCES):

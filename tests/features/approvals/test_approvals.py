@@ -277,7 +277,7 @@ def test_a_signature_that_is_none_is_found_without_signers_too(project: Project)
     assert "APPROVAL_UNVERIFIED" in {item["code"] for item in spoilt["findings"]}
 
 
-def test_whoever_shows_a_record_says_that_it_checked_no_signature(project: Project) -> None:
+def test_whoever_shows_a_record_says_that_it_checked_no_signature(project: Project) -> None:  # room: story
     project.approve()
     project.approve(key=None, name="c2")
     shown = project.run("invocations", "show", project.id).out

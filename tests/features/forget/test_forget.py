@@ -666,7 +666,9 @@ def test_the_worktree_of_a_branch_keeps_no_second_name_of_what_was_erased(tmp_pa
     assert path.stat().st_nlink == 2
 
 
-def test_what_is_gone_is_said_in_its_place_and_the_verdict_says_no_more_than_was_checked(cli: Cli) -> None:
+def test_what_is_gone_is_said_in_its_place_and_the_verdict_says_no_more_than_was_checked(
+    cli: Cli,
+) -> None:  # room: story
     one = cli("do", f"fix the login of {NAME}", "--json").json()["invocation_id"]
     call = {"event": "tool_call", "call_id": "c1", "tool": "Bash", "args": {"command": f"mail {NAME}"}}
     cli("profile-invocation", "record", one, stdin=json.dumps(call).encode())

@@ -115,7 +115,7 @@ OLD_MISSION = "01KV2NZMSYZKM7B3AYH8QW13QP"
 )
 def test_an_older_record_carries_the_mission_that_it_or_the_lifecycle_tells(
     cli: Cli, project: Path, members: dict[str, str], link: str, lifecycle: str, expected: tuple[str | None, ...]
-) -> None:
+) -> None:  # room: story
     write_missions(project)
     (project / "kitty-ops").mkdir()
     lines = [{"event": "started", "invocation_id": ONE, "profile_id": "architect-alphonso", "action": "plan",

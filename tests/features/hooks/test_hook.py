@@ -538,7 +538,7 @@ def test_where_no_binding_can_be_kept_the_record_is_found_by_its_session(hook: H
 
 def test_show_tells_what_a_subagent_did_from_what_its_parent_did(
     hook: Hook, chartered: Path, run: str, cli: Cli
-) -> None:
+) -> None:  # room: story
     hook({**pre(chartered, **AGENT), "hook_event_name": "SubagentStart"})
     hook(pre(chartered, "Grep", "t1", **AGENT))
     hook(pre(chartered, "Read", "t2"))
@@ -1157,7 +1157,7 @@ def test_what_follows_an_invocation_without_a_trail_is_an_orphan_where_nothing_w
     assert [line["events"][0]["event"] for line in log(chartered, layout.ORPHANS)] == ["tool_call"]
 
 
-def test_what_an_invocation_without_a_trail_swallowed_is_counted(chartered: Path, cli: Cli) -> None:
+def test_what_an_invocation_without_a_trail_swallowed_is_counted(chartered: Path, cli: Cli) -> None:  # room: story
     run = cli("do", "--no-trail", "fix x", "--json").json()["invocation_id"]
     argv = ("profile-invocation", "record", "--invocation-id", run, "--event", "tool_call", "--json-payload")
     done = cli(*argv, '{"tool": "PLANTED"}', "--json")

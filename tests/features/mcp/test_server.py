@@ -47,7 +47,7 @@ def test_a_client_plays_a_session(chartered: Path, home: Path, cli: Cli) -> None
     assert told["verify"]["verdict"] == told["one"]["verdict"] == "intact" and told["why"]["unknown"] == 1
 
 
-def test_show_tells_the_story_that_the_terminal_tells(chartered: Path, home: Path, cli: Cli) -> None:
+def test_show_tells_the_story_that_the_terminal_tells(chartered: Path, home: Path, cli: Cli) -> None:  # room: story
     with open_invocation(chartered, "fix the login test") as run, run.tool("Bash", {"command": "pytest -q"}) as call_:
         call_.result = "1 failed, 2 passed in 0.1s"
     told: list[str] = []

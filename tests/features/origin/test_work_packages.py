@@ -56,7 +56,7 @@ def test_a_part_of_a_missions_number_finds_nothing(asked: str, cli: Cli) -> None
 
 
 @pytest.mark.parametrize("command", ["invocations show {}", "why form.py:2", "origin base..HEAD"])
-def test_what_it_wrote_names_its_work_package(asked: str, cli: Cli, command: str) -> None:
+def test_what_it_wrote_names_its_work_package(asked: str, cli: Cli, command: str) -> None:  # room: story
     said = cli(*command.format(asked).split())
 
     assert "WP03 of 042-login-form" in said.out

@@ -169,7 +169,7 @@ def test_no_program_is_loaded_for_a_record_that_is_not_there(cli: Cli, agent: Pa
     assert not (agent / "effects.txt").exists()
 
 
-def test_a_run_is_executed_again_and_compared(cli: Cli, agent: Path, home: Path) -> None:
+def test_a_run_is_executed_again_and_compared(cli: Cli, agent: Path, home: Path) -> None:  # room: story
     run = begin(agent, home, "calm")
     same = cli("reexecute", run, "--program", "agent:calm", "--json")
     other = cli("reexecute", run, "--program", "agent:calm", "--model", "m=agent:ask", "--json")

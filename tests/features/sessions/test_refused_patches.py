@@ -104,7 +104,7 @@ def test_what_the_transcript_told_of_it_once_is_not_told_again(codex: Codex, cli
     assert [("exec-1", "apply_patch", "error")] == read_calls(cli)
 
 
-def test_its_story_says_that_the_edit_failed(codex: Codex, cli: Cli) -> None:
+def test_its_story_says_that_the_edit_failed(codex: Codex, cli: Cli) -> None:  # room: story
     codex.ask()
     codex.patch("call_1", "exec-1")
     codex.stop()
@@ -113,7 +113,7 @@ def test_its_story_says_that_the_edit_failed(codex: Codex, cli: Cli) -> None:
     assert "✗ edited src/pay.js" in shown and "Begin Patch" not in shown
 
 
-def test_a_patch_whose_end_nobody_told_names_its_file(codex: Codex, cli: Cli) -> None:
+def test_a_patch_whose_end_nobody_told_names_its_file(codex: Codex, cli: Cli) -> None:  # room: story
     codex.ask()
     codex.patch("call_1", "exec-1")
     shown = cli("invocations", "show", "last").out

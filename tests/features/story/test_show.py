@@ -207,3 +207,10 @@ def test_without_this_room_show_prints_every_line_of_a_record(
     assert "request:  fix the login test" in shown and "what was done" not in shown
     listed = shown.partition("\ntimeline\n")[2].partition("\ncontext")[0]
     assert [line.split()[2] for line in listed.splitlines()[4:] if line] == ["prompt", "Bash", "modify", "turn"]
+
+
+def test_tail_without_a_record_is_refused_with_the_next_step(cli: Cli) -> None:
+    ran = cli("invocations", "tail", "--json")
+
+    assert (ran.code, ran.error()["error_code"]) == (1, "INVOCATION_NOT_FOUND")
+    assert ran.error()["suggestion"] and ran.out == ""

@@ -138,7 +138,7 @@ def test_a_file_that_is_not_there_is_said_to_be_so_without_a_number_of_the_syste
     assert project
 
 
-def test_each_command_that_an_answer_advises_is_one_with_nothing_of_the_sentence_in_it() -> None:
+def test_each_command_that_an_answer_advises_is_one_with_nothing_of_the_sentence_in_it() -> None:  # room: story
     known = {command.path[0] for command in list_commands()}
     advised = [(place, command) for place, command in _list_advice() if command.split(" ")[0] in known]
     faults = [f"{place}: {command}: {fault}" for place, command in advised if (fault := _find_fault(command))]

@@ -83,7 +83,7 @@ def test_routing_writes_nothing(cli: Cli, project: Path) -> None:
         (["profiles", "show", "nobody"], "PROFILE_NOT_FOUND", 1),
         (["invocations", "show", "../../x"], "INVALID_ID", 1),
         (["invocations", "show", "01JD4Q3S0000000000000000A1"], "INVOCATION_NOT_FOUND", 1),
-        (["invocations", "tail"], "INVOCATION_NOT_FOUND", 1),
+        (["invocations", "show", "last"], "INVOCATION_NOT_FOUND", 1),
         (["invocations", "verify", "01JD4Q3S0000000000000000A1"], "INVOCATION_NOT_FOUND", 1),
         (["invocations", "verify", "absent.jsonl"], "INVOCATION_NOT_FOUND", 1),
         (["invocations", "verify", "01J", "--all"], "USAGE", 2),
@@ -167,7 +167,7 @@ def test_a_second_close_that_brings_more_is_refused_and_names_what_is_not_held(c
     assert changed.error()["message"].endswith(": artifact app.py")
 
 
-def test_evidence_artifacts_and_a_commit_are_shown_afterwards(cli: Cli, project: Path) -> None:
+def test_evidence_artifacts_and_a_commit_are_shown_afterwards(cli: Cli, project: Path) -> None:  # room: story
     (project / "app.py").write_text("x = 1\n")
     (project / "proof.md").write_text("4 passed\n")
     git(project, "add", "app.py")

@@ -36,7 +36,7 @@ def told(root: Path, invocation_id: str) -> list[tuple[str, str]]:
     ]
 
 
-def test_a_day_of_three_sessions(cli: Cli, chartered: Path, home: Path) -> None:
+def test_a_day_of_three_sessions(cli: Cli, chartered: Path, home: Path) -> None:  # room: story
     (chartered / "src").mkdir()
     (chartered / "src/login.py").write_text("def login(name):\n    return name.strip().lower()\n")
     git(chartered, "add", ".kittify/charter", "src", home=home)
