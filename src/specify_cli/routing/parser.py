@@ -80,7 +80,7 @@ def read_request(request: str, table: RouterTable) -> ParsedRequest:
 
     1. The text is cut and made plain; quoted lines and a tag such as "[BUG]" are blanked.
     2. It is split into tokens. A text of stop words alone is empty.
-    3. A slash command is all it says; Chinese, Japanese and Korean are read by themselves.
+    3. A slash command is all it says; Asian languages are read by themselves.
     4. Actions whose verbs stand under a negation that orders are forbidden.
     5. A label before a colon, or a tag that is one, names an action.
     6. The first sentence that begins with a question, an order or a noun of an action counts; one
@@ -259,9 +259,9 @@ def _read_whole(text: str, table: RouterTable) -> tuple[Reading, ...]:
     command = _read_command(text, table)
     if command or text.isascii():
         return (command,) if command else ()
-    from specify_cli.routing.languages.east_asian import read_east_asian  # for few requests
+    from specify_cli.routing.languages.asian import read_asian  # for few requests
 
-    return read_east_asian(text, table)
+    return read_asian(text, table)
 
 
 def _read_command(text: str, table: RouterTable) -> Reading | None:

@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 
     from specify_cli.routing.table import RouterTable
 
-# Kana, Hangul, Devanagari and letters that Persian has and Arabic has not, of the languages with the
-# verb last.
+# Kana, Hangul, Devanagari and letters that Persian has and Arabic has not: there the verb is last.
 _VERB_LAST = "[\u3040-\u30ff\uac00-\ud7af\u0900-\u097fپچژگکی]"
 # Thai is written without blanks, too; words of the others stand between blanks.
 _UNPARTED = f"{EAST_ASIAN}|[\u0e00-\u0e7f]"
@@ -102,13 +101,16 @@ def _find_order(sentence: str, table: RouterTable) -> Reading | None:
     negations, reports, preparing = (
         _list_phrases(cell, table) for cell in ("east_negations", "east_reports", "east_preparing")
     )
+    parted = tuple(f"{phrase} " for phrase in negations if _is_parted(phrase))
     orders = []
     for match in pattern.finditer(sentence):
         verb, before, after = match[1] or match[2], sentence[: match.start()], match.end()
         if verb_last:
             is_told = len(sentence) - after > _ENDING
         else:
-            is_told = before.rstrip().endswith(negations) or f"{sentence[after:]}。".startswith(reports)
+            is_told = before.endswith((*negations, *parted)) or f"{sentence[after:]}。".startswith(
+                reports
+            )
         if not is_told:
             orders.append(Reading(actions[verb], match[0], "order", match.start(), verb, "own"))
     if verb_last:
@@ -125,9 +127,9 @@ def _find_order(sentence: str, table: RouterTable) -> Reading | None:
 
 
 def _simplify(text: str, table: RouterTable) -> str:
-    """Return a text with simplified signs for traditional ones, as many as before; the phrases of
+    """Return a text in small letters and with simplified signs for traditional ones; the phrases of
     the table are compared in them."""
-    return text.translate(_map_traditional(table))
+    return text.lower().translate(_map_traditional(table))
 
 
 @lru_cache(maxsize=8)
@@ -180,7 +182,11 @@ def _join(phrases: Iterable[str]) -> str:
     unparted: list[str] = []
     parted: list[str] = []
     for phrase in sorted(phrases, key=lambda phrase: (-len(phrase), phrase)):
-        whole = not phrase.isascii() and not re.search(_UNPARTED, phrase)
-        (parted if whole else unparted).append(re.escape(phrase))
+        (parted if _is_parted(phrase) else unparted).append(re.escape(phrase))
     words = [rf"(?:(?<!\w)|(?<=\b[وف]))(?:{'|'.join(parted)})(?![^\W\d_])"] if parted else []
     return "|".join([*unparted, *words]) or r"(?!)"
+
+
+def _is_parted(phrase: str) -> bool:
+    """Return whether a phrase is of a language that parts its words by blanks."""
+    return not phrase.isascii() and not re.search(_UNPARTED, phrase)
