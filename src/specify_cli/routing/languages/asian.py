@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 _VERB_LAST = "[\u3040-\u30ff\uac00-\ud7af\u0900-\u097fپچژگکی]"
 # Thai is written without blanks, too; words of the others stand between blanks.
 _UNPARTED = f"{EAST_ASIAN}|[\u0e00-\u0e7f]"
-# A word of Vietnamese counts whole, because most of its letters are those of English.
-_VIETNAMESE = r"\w*[\u1ea0-\u1ef9đơư]\w*|\b(?:không|này|và|hãy|xóa|xoá|tôi|hàm|giúp|làm|lên)\b"
-_OWN = f"{_UNPARTED}|[\u0590-\u06ff\u0900-\u097f]|(?i:{_VIETNAMESE})"
+# Letters that Vietnamese alone has; most of its others are those of English.
+_VIETNAMESE = "[\u1ea0-\u1ef9đơư]"
+_OWN = f"{_UNPARTED}|[\u0590-\u06ff\u0900-\u097f]"
 _SENTENCE = r"(?:[^。।!?؟;\n.]|\.(?!\s|\Z))+[!?؟]?"
 # ASCII alone, since what stands beside it without a blank is no part of it.
 _OPAQUE = (
@@ -60,12 +60,10 @@ def read_asian(text: str, table: RouterTable) -> tuple[Reading, ...]:
             and (english[1].lower() in table.verbs or english[1].lower() in table.words("wh"))
         ):
             return ()
-        own, others = (len("".join(re.findall(kind, sentence[0]))) for kind in (_OWN, "[A-Za-z]"))
-        is_asked = own > 3 and _find_any("east_polite", sentence[0], table)
-        if own and (4 * own >= others or is_asked or re.search(_VIETNAMESE, sentence[0])):
+        if _is_own(sentence[0], table):
             reading = _read_sentence(sentence[0], sentence.start(), table)
             found.setdefault(reading.rule if reading else "", reading)
-        elif others and not found:
+        elif not found and re.search("[A-Za-z]", sentence[0]):
             return ()
     kinds = ("order", "question", "what the subject does")
     reading = next(filter(None, map(found.get, kinds)), None)
@@ -73,6 +71,16 @@ def read_asian(text: str, table: RouterTable) -> tuple[Reading, ...]:
         return ()
     at = reading.position
     return (reading._replace(token=own_text[at : at + len(reading.token)].strip()),)
+
+
+def _is_own(sentence: str, table: RouterTable) -> bool:
+    """Return whether a sentence is in one of these languages, however many English names are in
+    it."""
+    if re.search(_VIETNAMESE, sentence) or _find_any("east_own", sentence, table):
+        return True
+    own, others = (len(re.findall(kind, sentence)) for kind in (_OWN, "[A-Za-z]"))
+    is_asked = own > 3 and _find_any("east_polite", sentence, table)
+    return bool(own and (4 * own >= others or is_asked))
 
 
 def _read_sentence(sentence: str, at: int, table: RouterTable) -> Reading | None:
