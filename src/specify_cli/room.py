@@ -32,7 +32,8 @@ ALWAYS = ("",)
 class Param(NamedTuple):
     """One argument, option or flag. `name` is the key in the values a command receives.
 
-    `values` says what completion offers at its place: ids, profiles, actions or schemas.
+    `values` is the status of the records whose ids completion offers at its place: open, closed or
+    any.
 
     `integer` and `choices` say what a value may be, `multiple` that it may be given several times.
     `help` is the text of the help page, and `metavar` what stands there for the value.

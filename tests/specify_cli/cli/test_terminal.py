@@ -127,6 +127,18 @@ def test_tab_completes_an_id_that_is_not_among_the_newest(
     assert [value for value, _ in find_items(["invocations", "show"], old[:6])] == [old]
 
 
+def test_what_closes_and_appends_completes_open_records_alone(
+    project: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed, still_open = begin(cli, "fix the login test", "review the parser")
+    cli("profile-invocation", "complete", closed)
+    monkeypatch.chdir(project)
+
+    for verb in ("complete", "record", "commit"):
+        assert [id_ for id_, _ in find_items(["profile-invocation", verb], "")][1:] == [still_open]
+    assert [id_ for id_, _ in find_items(["invocations", "show"], "")][1:] == [still_open, closed]
+
+
 def test_tab_completes_an_id_by_any_part_and_evaluates_nothing_recorded(cli: Cli) -> None:
     (one,) = begin(cli, "fix \"$(touch owned)\" `id` 'quoted'")
     bash = cli(

@@ -29,7 +29,7 @@ ID = argument(
     required=True,
     metavar="ID",
 )
-OPEN_ID = ID._replace(spelled_out=True)
+OPEN_ID = ID._replace(spelled_out=True, values="open")
 CLOSING = (
     OPEN_ID,
     option("outcome", "How the work ended.", "done", choices=("done", "failed", "abandoned")),
