@@ -99,6 +99,8 @@ def read_back(files: Mapping[str, bytes]) -> Made:
         ({"package.json": '{"scripts": {"test": "vitest run"}}', "pnpm-lock.yaml": ""}, "pnpm test"),
         ({"package.json": '{"scripts": {"test": "echo \\"Error: no test specified\\" && exit 1"}}'}, ""),
         ({"package.json": '{"devDependencies": {"jest": "29"}}'}, "npx jest"),
+        ({"package.json": '{"scripts": {"test": "jest --watch"}, "devDependencies": {"jest": "29"}}'}, "npx jest"),
+        ({"package.json": '{"scripts": {"test": "react-scripts test --watchAll"}}'}, ""),
         ({"Cargo.toml": "[package]\nname = 'x'\n"}, "cargo test"),
         ({"go.mod": "module x\n"}, "go test ./..."),
         ({"Gemfile": "", "spec/a_spec.rb": ""}, "bundle exec rspec"),
@@ -132,6 +134,13 @@ def test_hooks_before_a_commit_are_run_by_the_program_the_project_has_for_them(
     found = survey(plant(tmp_path, {".pre-commit-config.yaml": "repos: []\n", "uv.lock": "", **files}))
 
     assert Step("lint", "uv run prek run --all-files", "python") in found.steps
+
+
+def test_hooks_before_a_commit_are_run_where_a_file_lists_them(tmp_path: Path) -> None:
+    """A project that only depends on pre-commit has nothing for it to run, and it fails."""
+    found = survey(plant(tmp_path, {"pyproject.toml": "[dependency-groups]\ndev = ['pre-commit']\n"}))
+
+    assert () == found.steps
 
 
 @pytest.mark.parametrize(("name", "tests"), [("api-spec.yml", ()), ("api/a.proto", ()), ("a/b_spec.rb", ("spec",))])
@@ -374,6 +383,20 @@ def test_the_tests_of_one_language_stand_for_no_package_of_another(tmp_path: Pat
         assert line in charter, line
     assert "All tests" not in charter and "cd . " not in charter
     assert "the narrowest: `cargo test NAME`" in charter
+
+
+def test_tests_in_two_languages_of_one_folder_are_both_demanded(tmp_path: Path) -> None:
+    node = {"package.json": '{"devDependencies": {"vitest": "1"}}', **{f"{n}.ts": "" for n in "abc"}}
+    found = survey(plant(tmp_path, {"pytest.ini": "", **node}))
+    charter = planned(found, proposals(found))[CHARTER].decode()
+
+    assert "`pytest -q`" in charter and "`npx vitest run`" in charter and "All tests" not in charter
+
+
+def test_a_template_of_a_project_is_no_package(tmp_path: Path) -> None:
+    files = {"tool/templates/app/package.json": '{"scripts": {"test": "jest"}}', "app/go.mod": "module x\n"}
+
+    assert ["app"] == [each.folder for each in survey(plant(tmp_path, files)).packages]
 
 
 def test_a_command_that_tests_all_stands_for_those_of_the_packages(tmp_path: Path) -> None:

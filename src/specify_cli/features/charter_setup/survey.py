@@ -234,7 +234,7 @@ def _divide(
     others = [
         each for each in packages if each.test and _join_scripts(each.language) not in languages
     ]
-    if not others:
+    if not others and len(tests) == 1:
         return (), steps
     top = (Package(".", step.language, step.line) for step in tests)
     return (*top, *others), tuple(step for step in steps if step.purpose != "test")
@@ -346,9 +346,10 @@ def _find_python_steps(repository: Repository, manifests: Manifests) -> Iterator
         named = tool in tools or tool in manifests.needs or section
         return named or any(map(repository.has, files))
 
-    prek = uses("prek", "prek.toml")
-    if prek or uses("pre-commit", ".pre-commit-config.yaml"):
-        yield "lint", f"{prefix}{'prek' if prek else 'pre-commit'} run --all-files"
+    # Without a file that lists hooks both programs fail, though a project depends on one.
+    if repository.find_first("prek.toml", ".pre-commit-config.yaml"):
+        program = "prek" if uses("prek", "prek.toml") else "pre-commit"
+        yield "lint", f"{prefix}{program} run --all-files"
     elif uses("ruff", "ruff.toml", ".ruff.toml"):
         if "format" in get_object(tools, "ruff"):
             yield "format", f"{prefix}ruff format --check ."
@@ -412,8 +413,8 @@ def _find_package_steps(repository: Repository, manifests: Manifests) -> Iterato
     runner = re.split("[-.]", lock.removeprefix("package"))[0] or "npm"
     kinds = set()
     for purpose, name in _list_scripts(scripts):
-        # The placeholder `npm init` writes fails by design.
-        if "no test specified" not in str(scripts[name]):
+        # The placeholder `npm init` writes fails by design, and what watches never ends.
+        if not re.search(r"no test specified| --watch(?:All)?(?!\S)", str(scripts[name])):
             kinds.add(purpose)
             short = name == "test" and runner != "bun"
             # It watches for ever where CI is not set, at no terminal too.
