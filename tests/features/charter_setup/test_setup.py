@@ -304,6 +304,41 @@ def test_a_secret_in_a_rule_file_is_masked_and_what_is_not_read_is_named(cli: Cl
     assert "GEMINI.md" not in said and ".cursor/rules/r18.mdc: not" not in said
 
 
+def test_rule_files_beyond_those_that_are_read_are_named_in_one_line(cli: Cli, project: Path) -> None:
+    (project / ".cursor/rules").mkdir(parents=True)
+    for number in range(60):
+        (project / f".cursor/rules/r{number:02}.mdc").write_text(f"Rule {number}.\n")
+    said = [line for line in cli("setup", "--yes", "--skip", "hooks").err.split("\n") if ": not read" in line]
+
+    assert ["warning: .cursor/rules/r20.mdc: not read: 20 such files are read, and 39 more behind it are not"] == said
+
+
+def test_the_summary_of_a_charter_is_no_rule_files(cli: Cli, project: Path) -> None:
+    """It stands before what is forbidden and how to test, which a long one left no room for."""
+    (project / "pytest.ini").write_text("")
+    lines = "".join(f"- Whatever item {number} of the plan says may be done unasked.\n" for number in range(60))
+    (project / "CLAUDE.md").write_text(f"## Policy Summary\n{lines}")
+    cli("setup", "--yes", "--skip", "hooks")
+    shown = cli("charter", "context", "--action", "implement", "--request", "fix the login").out
+
+    assert "All tests: `pytest -q`" in shown and "### Policy Summary (from" not in shown
+
+
+def test_what_a_first_profile_says_is_shown_whole(cli: Cli, project: Path) -> None:
+    """A context shows 160 characters of what ends the work."""
+    (project / "tsconfig.json").write_text("{}")
+    (project / "package.json").write_text(
+        '{"scripts": {"test": "vitest run", "lint": "eslint", "typecheck": "tsc"}, "devDependencies": {"vitest": "1"}}'
+    )
+    (project / "src").mkdir()
+    for name in "abc":
+        (project / f"src/{name}.ts").write_text("")
+    cli("setup", "--yes", "--skip", "hooks")
+    shown = cli("do", "fix the parser", "--json").json()
+
+    assert shown["profile_id"] == "project-implementer" and "…" not in shown["governance_context_text"]
+
+
 def test_a_setup_behind_which_nothing_was_recorded_is_taken_back_whole(cli: Cli, project: Path) -> None:
     (project / ".claude").mkdir()
     (project / ".claude/settings.local.json").write_text("{}\n")

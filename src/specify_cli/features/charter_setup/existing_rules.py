@@ -88,7 +88,7 @@ class RuleSection(NamedTuple):
 
 def read_rule_files(root: str) -> tuple[RuleFile, ...]:
     """Return the rule files of a project, each once; links are not followed."""
-    files = []
+    files, beyond = [], []
     paths = (*_FOR_AGENTS, *_list_folders(root), *_FOR_PEOPLE)
     known = {f"{os.path.realpath(root)}/{path}" for path in paths}
     for path in paths:
@@ -100,7 +100,7 @@ def read_rule_files(root: str) -> tuple[RuleFile, ...]:
                 files.append(RuleFile(path, "", f"not read: {error.problem.reason}"))
             continue
         if source and sum(bool(file.text) for file in files) >= _MAX_FILES:
-            files.append(RuleFile(path, "", f"not read: {_MAX_FILES} such files are read"))
+            beyond.append(path)
         elif source:
             masked = redact(source.data.decode("utf-8", "replace"), shipped_rule_set())
             note = "what looks like a secret in it is masked in the charter; remove and revoke it"
@@ -113,6 +113,9 @@ def read_rule_files(root: str) -> tuple[RuleFile, ...]:
             ]
             notes += [f"brings in {', '.join(more)}: not read"] if more else []
             files.append(RuleFile(path, masked.text, "; ".join(notes)))
+    if beyond:
+        others = f", and {len(beyond) - 1} more behind it are not" if beyond[1:] else ""
+        files.append(RuleFile(beyond[0], "", f"not read: {_MAX_FILES} such files are read{others}"))
     return tuple(files)
 
 
@@ -127,8 +130,11 @@ def collect_sections(files: Iterable[RuleFile], said: str = "") -> tuple[RuleSec
             fresh_lines = _drop_known(lines, known, fold_line(title) if level == 2 else "")
             if fresh_lines:
                 body = "\n".join(fresh_lines)
-                # The name of such a file says where it is from and nothing more.
-                name = "Rules" if level == 0 and file.path in _FOR_AGENTS else title
+                # The name of such a file says where it is from and nothing more, and the summary
+                # that stands before all else is the charter's own.
+                is_plain = level == 0 and file.path in _FOR_AGENTS
+                named = fold_line(title).startswith("policy summary")
+                name = "Rules" if is_plain or named else title
                 sections.append(RuleSection(name, file.path, body, _find_files(file)))
     return tuple(sections)
 

@@ -476,7 +476,7 @@ def _render_profile(
     shipped: Sequence[AgentProfile],
 ) -> str:
     title = _join_words(map(show_language, mains))
-    checks = [step.line for step in steps if step.purpose in ("lint", "types")]
+    checks = [step for step in steps if step.purpose in ("lint", "types")]
     passed = (
         f"{_mark_code(answers.test_command)} passed"
         if answers.test_command
@@ -484,16 +484,14 @@ def _render_profile(
         if any(package.test for package in survey.packages)
         else "the change was checked"
     )
-    said = "says how" if passed.startswith("the change") else "quotes what they printed"
-    quiet = f" and {_join_words(map(_mark_code, checks))} found nothing" if checks else ""
+    quiet = " and the checks found nothing" if checks else ""
     folders = (*survey.sources, *survey.tests) if survey.sources else ()
     where = f" in {_list_folders(folders)}" if folders else ""
     focus = (
         f"{title}{where}: the change, its tests, and the lines of documentation it makes untrue."
     )
-    success = (
-        f"After the last edit {passed}{quiet}; the report {said}; every hunk serves the request."
-    )
+    # A context shows 160 characters of it; what has to be run stands in the charter.
+    success = f"After the last edit {passed}{quiet}; every hunk serves the request."
     # The router holds a language it cannot see in the root against a profile; a keyword it does
     # not.
     seen = survey.root_languages or mains
