@@ -329,6 +329,36 @@ def test_a_pack_that_binds_what_it_does_not_have_is_told_what_it_has(house: Hous
     assert error["message"].endswith("no directive://pay in the pack (there are: doctrine://directive/pay)")
 
 
+@pytest.mark.parametrize("rev", [(), ("--rev", "HEAD")])
+def test_no_rule_of_a_pack_is_lost_behind_a_link_or_a_name_that_differs_in_case(
+    house: House, pack: Path, rev: tuple[str, ...]
+) -> None:
+    (house.folder / "shared").mkdir()
+    (pack / "tactics/twice").symlink_to(house.folder / "shared")
+    git(pack, "init", "-q")
+    said = []
+    for name in ("tactics/Ledger.md", "tactics/again.md"):
+        git(pack, "add", "-A")
+        git(pack, "commit", "-q", "-m", "x")
+        said.append(house.run("packs", "add", "../house-rules", *rev, "--json").error()["message"])
+        (pack / "tactics/twice").unlink(missing_ok=True)
+        (pack / name).write_text("# Other\nAnother rule.\n")
+
+    assert "tactics/twice: a symbolic link to a folder" in said[0]
+    assert "tactics/Ledger.md and tactics/ledger.md are one file on many systems" in said[1]
+
+
+@pytest.mark.usefixtures("pack")
+def test_a_version_that_the_lock_alone_states_is_not_as_pinned(house: House) -> None:
+    house.run("packs", "add", "../house-rules")
+    lock = house.root / ".kittify/packs.lock"
+    lock.write_text(lock.read_text().replace('"1.0.0"', '"9.0.0"'))
+    state = house.run("packs", "verify", "--json")
+
+    assert (state.code, state.json()["intact"]) == (1, False)
+    assert "packs.lock: pack.yaml states house-rules 1.0.0 CC0-1.0" in state.json()["packs"][0]["problems"][0]
+
+
 def test_a_rule_that_two_packs_bind_is_the_first_ones_and_the_other_is_named(house: House) -> None:
     for name in ("first", "second"):
         about = f"id: {name}\nversion: '1'\nbinding: ['doctrine://directive/pay']\n"

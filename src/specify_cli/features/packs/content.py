@@ -70,14 +70,8 @@ def read_content(
 ) -> Content:
     """Return what a pack holds. Raises CallerError PACK_INVALID: a file that is not understood
     would be a rule that nobody sees."""
-    about = _read_about(files)
-    pack = Pack(
-        _choose_id(about, source),
-        str(about.get("version") or about.get("pack_version") or "0"),
-        str(about.get("licence") or about.get("license") or _NOT_STATED),
-        source,
-        {path: hash_bytes(data) for path, data in files.items()},
-    )
+    digests = {path: hash_bytes(data) for path, data in files.items()}
+    pack = Pack(*read_name(files, source), source, digests)
     check_manifest(pack, files.get(MANIFEST))
     inputs = load_alone(pack, files, bundle)
     if inputs.problems:
@@ -88,6 +82,16 @@ def read_content(
     tokens = sum(size for artifact, size in measure_first_tier(inputs) if artifact.binding)
     kinds = Counter(path.split("/")[0] for path in passed_over)
     return Content(pack, tuple(sorted(rules)), tokens, dict(sorted(kinds.items())))
+
+
+def read_name(files: Mapping[str, bytes], source: Mapping[str, str]) -> tuple[str, str, str]:
+    """Return id, version and licence as a pack states them. Raises CallerError PACK_INVALID."""
+    about = _read_about(files)
+    return (
+        _choose_id(about, source),
+        str(about.get("version") or about.get("pack_version") or "0"),
+        str(about.get("licence") or about.get("license") or _NOT_STATED),
+    )
 
 
 def list_rules(pack: Pack, files: Mapping[str, bytes], bundle: ShippedBundle) -> tuple[Rule, ...]:

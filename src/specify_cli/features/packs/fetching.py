@@ -102,6 +102,10 @@ def _sort_files(found: Iterator[tuple[str, bytes]], source: Mapping[str, str]) -
             )
     if not files:
         raise _not_found(f"{' '.join(source.values())}: nothing in it is part of a pack")
+    names = {path.lower(): path for path in files}
+    for path in files:
+        if names[path.lower()] != path:
+            raise _refuse(f"{path} and {names[path.lower()]} are one file on many systems")
     return Fetched(dict(sorted(files.items())), tuple(sorted(passed_over)), source)
 
 
@@ -117,6 +121,13 @@ def _refuse(why: str) -> CallerError:
     return CallerError("PACK_INVALID", why, "fix the pack, or ask its author")
 
 
+def _pass_over(path: str, *, is_link: bool) -> tuple[str, bytes]:
+    """Return what nothing reads. Raises CallerError for a link behind which rules would lie."""
+    if is_link and classify_file(f"{path}/a.md"):
+        raise _refuse(f"{path}: a symbolic link to a folder; links are never followed")
+    return path, b""
+
+
 def _read_folder(folder: str) -> Iterator[tuple[str, bytes]]:
     files, problems = read_folder(folder, "", _SUFFIXES)
     for problem in problems:
@@ -126,10 +137,11 @@ def _read_folder(folder: str) -> Iterator[tuple[str, bytes]]:
     for parent, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         below = os.path.relpath(parent, folder).replace(os.sep, "/")
-        for name in sorted(names):
+        links = [name for name in folders if os.path.islink(f"{parent}/{name}")]
+        for name in sorted([*names, *links]):
             path = name if below == "." else f"{below}/{name}"
             if path not in known and not name.startswith("."):
-                yield path, b""
+                yield _pass_over(path, is_link=name in links)
 
 
 def _fetch_package(name: str) -> Fetched:
@@ -203,7 +215,7 @@ def _read_commit(folder: str, commit: str, below: str) -> Iterator[tuple[str, by
         mode, _, blob, size = about.split()
         path = name.decode("utf-8", "replace")
         if not classify_file(path):
-            yield path, b""
+            yield _pass_over(path, is_link=mode == b"120000")
         elif mode.startswith(b"100") and int(size) <= MAX_BYTES:
             blobs.append((path, blob.decode()))
         else:

@@ -7,9 +7,18 @@ from itertools import chain
 from typing import NamedTuple
 
 from doctrine.load import SourceError, read_source
-from doctrine.packs import MANIFEST, SIGNATURE, Pack, read_lock, read_packs, split_path
+from doctrine.packs import (
+    ABOUT,
+    LOCK_PATH,
+    MANIFEST,
+    SIGNATURE,
+    Pack,
+    read_lock,
+    read_packs,
+    split_path,
+)
 from specify_cli.errors import CallerError
-from specify_cli.features.packs.content import check_manifest
+from specify_cli.features.packs.content import check_manifest, read_name
 from specify_cli.libraries.ssh.signatures import Signers, holds_by_itself
 
 NAMESPACE = "spec-kitty-pack"
@@ -48,7 +57,7 @@ def verify_packs(root: str, signers: Signers | None) -> tuple[PackState, ...]:
     for pack in packs:
         (manifest, sealed), problems = _read_sealed(root, pack)
         signature, names = check_signature(manifest, sealed, signers)
-        every = (*found.pop(pack.id, ()), *problems)
+        every = tuple(dict.fromkeys((*found.pop(pack.id, ()), *problems)))
         states.append(PackState(pack.id, pack.version, every, signature, names))
     if found:
         states.append(PackState("", "", tuple(chain(*found.values())), "none", ()))
@@ -70,7 +79,8 @@ def check_signature(
 
 
 def _read_sealed(root: str, pack: Pack) -> tuple[list[bytes | None], list[str]]:
-    """Return manifest and signature as they lie in the project, and what is wrong with them."""
+    """Return manifest and signature as they lie in the project, and what is wrong with them, or
+    with what the lock says of the pack."""
     contents = []
     problems = []
     for name in (MANIFEST, SIGNATURE):
@@ -84,9 +94,16 @@ def _read_sealed(root: str, pack: Pack) -> tuple[list[bytes | None], list[str]]:
         if (None if source is None else source.digest) != pack.files.get(name):
             problems.append(f"{place}: not as packs.lock pins it; git checkout {place}")
     try:
+        about = read_source(root, f"{pack.folder}/{ABOUT}")
+        stated = read_name({ABOUT: about.data} if about else {}, {"path": pack.id})
+        if (about and about.digest) == pack.files.get(ABOUT) and stated != pack[:3]:
+            told = " ".join(stated)
+            problems.append(f"{LOCK_PATH}: {ABOUT} states {told}; git checkout {LOCK_PATH}")
         check_manifest(pack, contents[0])
+    except SourceError:
+        pass  # the context names it
     except CallerError as error:
-        problems.append(f"{pack.folder}/{MANIFEST}: {error.message}")
+        problems.append(f"{pack.folder}: {error.message}")
     return contents, problems
 
 
