@@ -323,7 +323,8 @@ def _read_below(
     """
     try:
         with os.scandir(folder) as entries:
-            listed = sorted((entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries)
+            # A link to a folder is one that cannot be opened: what lies behind it is named.
+            listed = sorted((entry.name, entry.is_dir()) for entry in entries)
     except OSError as error:
         problems.append(_unreadable(path, error).problem)
         return

@@ -58,6 +58,19 @@ CASES: dict[str, tuple[dict[str, str], str, str, int | None]] = {
     "section of headings": ({CHARTER: "## Policy Summary\nx\n## Later\n### a\n"}, "EMPTY_SECTION", CHARTER, 3),
     "section of a comment": ({CHARTER: "## Policy Summary\nx\n## A\n<!-- to\ndo -->\n"}, "EMPTY_SECTION", CHARTER, 3),
     "section twice": ({CHARTER: "## Policy Summary\nx\n## Rules\na\n## rules:\nb\n"}, "SECTION_TWICE", CHARTER, 5),
+    "heading without a blank": ({CHARTER: "## Policy Summary\nx\n##Later\ny\n"}, "HEADING_UNREAD", CHARTER, 3),
+    "code without an end": (
+        {CHARTER: "## Policy Summary\nx\n```\ny\n```\n```sh\nz\n## Forbidden\n- n\n"},
+        "HEADING_UNREAD",
+        CHARTER,
+        6,
+    ),
+    "rule for a language that is none": (
+        {DIRECTIVE: "title: Mine\napplies_to:\n  kinds: [bug]\n  languages: [pyhton]\nbody: Light them.\n"},
+        "APPLIES_UNREAD",
+        DIRECTIVE,
+        4,
+    ),
     "charter too long": ({CHARTER: f"## Policy Summary\n{'x ' * 5_000}\n"}, "CHARTER_TOO_LONG", CHARTER, 1),
     "a section that is always shown": (
         {CHARTER: "## Policy Summary\nx\n## Lamps\n<!-- always -->\nLight them.\n"},
@@ -435,6 +448,16 @@ def test_a_link_and_a_file_too_large_are_findings(tmp_path: Path) -> None:
 
     assert [POLICY, DIRECTIVE, PROFILE] == [item.file for item in found]
     assert {ERROR} == {item.severity for item in found}
+
+
+def test_a_folder_of_rules_that_is_a_link_is_named(tmp_path: Path) -> None:
+    (tmp_path / "away").mkdir()
+    (tmp_path / "away/mine.yaml").write_text(A_DIRECTIVE)
+    (tmp_path / ".kittify/doctrine").mkdir(parents=True)
+    (tmp_path / ".kittify/doctrine/directives").symlink_to(tmp_path / "away")
+    found = lint(tmp_path, SOUND)
+
+    assert [("DOCTRINE_BROKEN", ".kittify/doctrine/directives")] == [(item.code, item.file) for item in found]
 
 
 def test_advice_names_what_was_probably_meant(tmp_path: Path) -> None:

@@ -344,7 +344,7 @@ def test_no_rule_of_a_pack_is_lost_behind_a_link_or_a_name_that_differs_in_case(
         (pack / "tactics/twice").unlink(missing_ok=True)
         (pack / name).write_text("# Other\nAnother rule.\n")
 
-    assert "tactics/twice: a symbolic link to a folder" in said[0]
+    assert "tactics/twice: a symbolic link" in said[0]
     assert "tactics/Ledger.md and tactics/ledger.md are one file on many systems" in said[1]
 
 

@@ -121,13 +121,6 @@ def _refuse(why: str) -> CallerError:
     return CallerError("PACK_INVALID", why, "fix the pack, or ask its author")
 
 
-def _pass_over(path: str, *, is_link: bool) -> tuple[str, bytes]:
-    """Return what nothing reads. Raises CallerError for a link behind which rules would lie."""
-    if is_link and classify_file(f"{path}/a.md"):
-        raise _refuse(f"{path}: a symbolic link to a folder; links are never followed")
-    return path, b""
-
-
 def _read_folder(folder: str) -> Iterator[tuple[str, bytes]]:
     files, problems = read_folder(folder, "", _SUFFIXES)
     for problem in problems:
@@ -137,11 +130,10 @@ def _read_folder(folder: str) -> Iterator[tuple[str, bytes]]:
     for parent, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         below = os.path.relpath(parent, folder).replace(os.sep, "/")
-        links = [name for name in folders if os.path.islink(f"{parent}/{name}")]
-        for name in sorted([*names, *links]):
+        for name in sorted(names):
             path = name if below == "." else f"{below}/{name}"
             if path not in known and not name.startswith("."):
-                yield _pass_over(path, is_link=name in links)
+                yield path, b""
 
 
 def _fetch_package(name: str) -> Fetched:
@@ -214,8 +206,10 @@ def _read_commit(folder: str, commit: str, below: str) -> Iterator[tuple[str, by
         about, _, name = row.partition(b"\t")
         mode, _, blob, size = about.split()
         path = name.decode("utf-8", "replace")
+        if mode == b"120000" and classify_file(f"{path}/a.md"):
+            raise _refuse(f"{path}: a symbolic link; links are never followed")
         if not classify_file(path):
-            yield _pass_over(path, is_link=mode == b"120000")
+            yield path, b""
         elif mode.startswith(b"100") and int(size) <= MAX_BYTES:
             blobs.append((path, blob.decode()))
         else:

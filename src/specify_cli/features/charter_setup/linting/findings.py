@@ -28,6 +28,7 @@ _ADVICE = {
         "charter.md has no section `## Policy Summary`, the one an agent is shown first."
     ),
     "EMPTY_SECTION": "A charter section has a heading and nothing below it.",
+    "HEADING_UNREAD": "A line of charter.md looks like a heading and is none.",
     "SECTION_TWICE": "Two charter sections have the same heading.",
     "CHARTER_TOO_LONG": (
         "What every context begins with is longer than its share; the rest of it will be cut."

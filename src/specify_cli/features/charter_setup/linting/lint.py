@@ -26,7 +26,7 @@ from charter.inputs import (
     load_inputs,
 )
 from charter.model import Policy, PolicyRule
-from charter.parse import headings_of
+from charter.parse import fence_after, headings_of
 from charter.retrieval import deciding, matches
 from doctrine.agent_profiles.capabilities import DEFAULT_ROLE_CAPABILITIES
 from doctrine.agent_profiles.profile import AgentProfile
@@ -258,6 +258,17 @@ def _check_prose(text: str) -> Findings:
         yield finding(
             "NO_POLICY_SUMMARY", CHARTER_MARKDOWN, 1, "no section `## Policy Summary`", repair
         )
+    fence, opened = "", 0
+    for number, row in enumerate(lines, 1):
+        outer, fence = fence, fence_after(fence, row)
+        opened = number if fence and not outer else opened
+        if not fence and re.match(r"##[^\s#]", row):
+            problem, repair = f"{row[:40]!r} is no heading", "write a blank behind the #"
+            yield finding("HEADING_UNREAD", CHARTER_MARKDOWN, number, problem, repair)
+    if fence:
+        problem = f"the code that begins with {fence} never ends, so no heading below it is one"
+        repair = f"end it with a line {fence}"
+        yield finding("HEADING_UNREAD", CHARTER_MARKDOWN, opened, problem, repair)
     seen: dict[str, int] = {}
     for place, (line, title) in enumerate(sections):
         end = sections[place + 1][0] if place + 1 < len(sections) else len(lines)
