@@ -61,8 +61,9 @@ _IN_CASES = re.compile(
 # A line that brings in another file: `@docs/rules.md`.
 _IMPORT = re.compile(r"@(\S*[./]\S*)\s*\Z")
 _CODE = re.compile(r"`([^`\n]+)`")
-# A command that runs a Python project's tests, without places that a reader has to fill in.
-_RUN_OF_TESTS = re.compile(r"(?:\w+ run )?(pytest|tox|nox)(?![\w-])[^<>{}\n]*\Z")
+# A command that runs a Python project's tests, without places that a reader has to fill in, and
+# without another command, which the charter would demand in its own name.
+_RUN_OF_TESTS = re.compile(r"(?:\w+ run )?(pytest|tox|nox)(?![\w-])[^<>{}\n;|&$`]*\Z")
 _OTHER_RUN = re.compile(r"lint|format|fmt|docs?\b|typ|mypy|style|build|check|cov|-l\b|--list")
 _MAX_FILES, _MAX_BYTES, _MAX_LINES = 20, 65_536, 120
 
