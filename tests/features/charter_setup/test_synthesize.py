@@ -101,6 +101,8 @@ def read_back(files: Mapping[str, bytes]) -> Made:
         ({"package.json": '{"devDependencies": {"jest": "29"}}'}, "npx jest"),
         ({"package.json": '{"scripts": {"test": "jest --watch"}, "devDependencies": {"jest": "29"}}'}, "npx jest"),
         ({"package.json": '{"scripts": {"test": "react-scripts test --watchAll"}}'}, ""),
+        ({"package.json": '{"scripts": {"test": "echo No tests yet"}}'}, ""),
+        ({"package.json": '{"scripts": {"test": "echo unit && jest"}}'}, "npm test"),
         ({"Cargo.toml": "[package]\nname = 'x'\n"}, "cargo test"),
         ({"go.mod": "module x\n"}, "go test ./..."),
         ({"Gemfile": "", "spec/a_spec.rb": ""}, "bundle exec rspec"),
@@ -391,6 +393,13 @@ def test_tests_in_two_languages_of_one_folder_are_both_demanded(tmp_path: Path) 
     charter = planned(found, proposals(found))[CHARTER].decode()
 
     assert "`pytest -q`" in charter and "`npx vitest run`" in charter and "All tests" not in charter
+
+
+def test_what_wraps_an_application_for_a_phone_is_no_package_of_its_own(tmp_path: Path) -> None:
+    node = {"package.json": '{"scripts": {"test": "jest"}, "dependencies": {"react-native": "0.80"}}'}
+    found = survey(plant(tmp_path, {"android/gradlew": "", "android/build.gradle": "", "android/A.java": "", **node}))
+
+    assert ((), "npm test") == (found.packages, proposals(found).test_command)
 
 
 def test_a_template_of_a_project_is_no_package(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import fnmatch
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from doctrine import os
@@ -42,6 +42,8 @@ _RUNNERS = (
     ("Taskfile.yml", "task", _TASK),
     ("Taskfile.yaml", "task", _TASK),
 )
+# The placeholder `npm init` writes fails by design, another runs nothing, what watches never ends.
+_NO_TEST = re.compile(r"no test specified|\A *echo\b[^&|;]*\Z| --watch(?:All)?(?!\S)")
 # Files that build a package of a language whose code may be few files, or lie deep.
 _OTHER = re.compile(r"mvnw|pom\.xml|dune-project|CMakeLists\.txt|.*\.(?:rockspec|cabal|gemspec)")
 # Purposes in the order in which a change meets them.
@@ -119,7 +121,10 @@ def survey(root: str, *, root_languages: Iterable[str] = ()) -> Survey:
     needs = manifests.needs | set(get_object(read_toml(repository, "Cargo.toml"), "dependencies"))
     languages = _find_languages(repository, known)
     steps = _find_steps(repository, manifests._replace(needs=needs), languages)
-    packages, steps = _divide(repository, steps)
+    # What wraps an application of scripts for a phone is generated, and tested with that.
+    is_wrapped = needs & set(_KNOWN["wrappers"].split()) or repository.has("pubspec.yaml")
+    shells = "android ios" if is_wrapped else ""
+    packages, steps = _divide(repository, steps, shells.split())
     return Survey(
         name=_project_name(manifests),
         languages=languages,
@@ -222,13 +227,13 @@ def _find_languages(repository: Repository, known: Names) -> Names:
 
 
 def _divide(
-    repository: Repository, steps: tuple[Step, ...]
+    repository: Repository, steps: tuple[Step, ...], shells: Sequence[str]
 ) -> tuple[tuple[Package, ...], tuple[Step, ...]]:
     """Return the packages of a repository, and the steps of all of it: a target of the project's
     own that tests stands for the packages', a tool only for those of its language."""
     tests = [step for step in steps if step.purpose == "test"]
     languages = {_join_scripts(step.language) for step in tests}
-    packages = () if "" in languages else tuple(_find_packages(repository))
+    packages = () if "" in languages else tuple(_find_packages(repository, shells))
     if not tests:
         return packages, steps
     others = [
@@ -245,11 +250,11 @@ def _join_scripts(language: str) -> str:
     return "javascript" if language == "typescript" else language
 
 
-def _find_packages(repository: Repository) -> Iterator[Package]:
+def _find_packages(repository: Repository, shells: Sequence[str]) -> Iterator[Package]:
     """Yield the packages of a repository in the order of their folders, at most `MAX_PACKAGES`; a
     package within another is that one's affair."""
     manifests = set(_KNOWN["manifests"].split())
-    packages: list[str] = []
+    packages = [*shells]
     for path in sorted(repository.files, key=lambda path: path.rpartition("/")[0]):
         folder, _, name = path.rpartition("/")
         own = name in manifests or name.endswith(_KNOWN["manifest_ending"])
@@ -257,7 +262,7 @@ def _find_packages(repository: Repository) -> Iterator[Package]:
             continue
         if not any(folder == each or folder.startswith(f"{each}/") for each in packages):
             packages.append(folder)
-    for folder in packages[:MAX_PACKAGES]:
+    for folder in packages[len(shells) :][:MAX_PACKAGES]:
         part = repository.below(folder)
         languages = _find_languages(part, ())
         steps = _find_steps(part, read_manifests(part), languages)
@@ -413,8 +418,7 @@ def _find_package_steps(repository: Repository, manifests: Manifests) -> Iterato
     runner = re.split("[-.]", lock.removeprefix("package"))[0] or "npm"
     kinds = set()
     for purpose, name in _list_scripts(scripts):
-        # The placeholder `npm init` writes fails by design, and what watches never ends.
-        if not re.search(r"no test specified| --watch(?:All)?(?!\S)", str(scripts[name])):
+        if not _NO_TEST.search(str(scripts[name])):
             kinds.add(purpose)
             short = name == "test" and runner != "bun"
             # It watches for ever where CI is not set, at no terminal too.
