@@ -223,13 +223,20 @@ def headings_of(lines: list[str]) -> list[tuple[int, int, str]]:
     `lines` are those of the file, in order. An index counts from 0.
     """
     headings = []
-    fence = ""
-    for number, line in enumerate(lines):
-        was_open, fence = fence, fence_after(fence, line)
-        heading = None if was_open or fence else re.match(_HEADING, line)
+    for number, (line, before, behind) in enumerate(follow_fences(lines)):
+        heading = None if before or behind else re.match(_HEADING, line)
         if heading:
             headings.append((number, len(heading.group(1)), heading.group(2)))
     return headings
+
+
+def follow_fences(lines: Iterable[str]) -> Iterable[tuple[str, str, str]]:
+    """Yield each line with the fence of the block of code that is open before and behind it; ""
+    where none is."""
+    fence = ""
+    for line in lines:
+        before, fence = fence, fence_after(fence, line)
+        yield line, before, fence
 
 
 def fence_after(fence: str, line: str) -> str:

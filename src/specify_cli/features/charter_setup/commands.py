@@ -14,6 +14,7 @@ from specify_cli.cli import shell
 from specify_cli.cli.terminal.output import escape, write_json, write_note, write_text
 from specify_cli.errors import CallerError, InvocationError
 from specify_cli.features.charter_setup.existing_rules import (
+    RuleFile,
     find_refusal,
     find_test_command,
     read_rule_files,
@@ -56,7 +57,7 @@ def synthesize(values: Values) -> int:
             "spec-kitty charter synthesize --defaults",
         )
     root, _ = find_root(shell.here(), shell.home())
-    answers, _, drafts, notes = plan_charter(root, person)
+    answers, _, drafts, notes, _ = plan_charter(root, person)
     if not values["json"] or person:
         _show_preview(drafts, to_people=bool(values["json"]))
     # What may be written is.
@@ -99,6 +100,7 @@ class Plan(NamedTuple):
     tests: tuple[str, ...]
     drafts: list[Draft]
     notes: list[str]
+    rule_files: tuple[RuleFile, ...] = ()
 
 
 def plan_charter(root: str, person: Person | None = None) -> Plan:
@@ -133,15 +135,15 @@ def plan_charter(root: str, person: Person | None = None) -> Plan:
             f"{surveyed.nested[0]}{f' and {more} more like it' if more else ''}: not read, since "
             "the charter is for the whole project and such a file for its folder"
         )
-    return Plan(answers, list_tests(answers, surveyed.packages), drafts, notes)
+    return Plan(answers, list_tests(answers, surveyed.packages), drafts, notes, existing)
 
 
 def write_defaults(root: str) -> tuple[set[str], list[str]]:
     """Write the new files that the repository suggests, without an interview; return their paths,
     and notes."""
-    _, _, drafts, notes = plan_charter(root)
-    written, more = write_drafts(root, [draft for draft in drafts if draft.state == "new"])
-    return written, [*notes, *more]
+    plan = plan_charter(root)
+    written, more = write_drafts(root, [draft for draft in plan.drafts if draft.state == "new"])
+    return written, [*plan.notes, *more]
 
 
 class Person:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import reduce
 from typing import NamedTuple
 
-from charter.parse import fence_after, headings_of
+from charter.parse import fence_after, follow_fences, headings_of
 from doctrine import os
 from doctrine.load import SourceError, read_source
 from doctrine.text import UNSEEN
@@ -198,24 +198,15 @@ def _list_folders(root: str) -> Iterator[str]:
 
 def _list_imports(text: str) -> list[str]:
     """Return the files that the lines of a rule file bring in."""
-    lines = _follow_fences(text)
+    lines = follow_fences(_normalise(text).split("\n"))
     named = (_IMPORT.match(line) for line, before, behind in lines if not (before or behind))
     return [match[1] for match in named if match]
 
 
 def _list_code(text: str) -> Iterator[str]:
     """Yield the code of a Markdown text: each line of a block, and what stands in backticks."""
-    for line, fence, _ in _follow_fences(text):
+    for line, fence, _ in follow_fences(_normalise(text).split("\n")):
         yield from [line.strip().removeprefix("$ ")] if fence else _CODE.findall(line)
-
-
-def _follow_fences(text: str) -> Iterator[tuple[str, str, str]]:
-    """Yield each line with the fence of the block of code that is open before and behind it, ""
-    where none is."""
-    fence = ""
-    for line in _normalise(text).split("\n"):
-        outer, fence = fence, fence_after(fence, line)
-        yield line, outer, fence
 
 
 def _find_files(file: RuleFile) -> str:
@@ -247,9 +238,8 @@ def _drop_known(lines: Sequence[str], known: set[str], heading: str) -> list[str
     """Return the lines that say something new below their heading, since below *Never* a line says
     another thing than below *Always*; without blank lines at the ends. Add them to `known`."""
     fresh: list[str] = []
-    fence, opened = "", 0
-    for line in lines:
-        outer, fence = fence, fence_after(fence, line)
+    opened = 0
+    for line, outer, fence in follow_fences(lines):
         opened = len(fresh) if fence and not outer else opened
         folded = fold_line(line)
         # `@AGENTS.md` only brings in another file, which is read by itself.

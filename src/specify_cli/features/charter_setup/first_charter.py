@@ -37,6 +37,11 @@ _ROUTED = (
 _REPLACED = f"{layout.LOCAL}/replaced"
 
 
+def has_charter(root: str) -> bool:
+    """Return whether a project has a charter, of either form, whatever it is."""
+    return any(os.path.lexists(f"{root}/{charter}") for charter in _CHARTERS)
+
+
 class Draft(NamedTuple):
     """A planned file beside what is there.
 

@@ -57,7 +57,7 @@ class Repository:
         for _ in range(MAX_DEPTH):
             below = []
             for folder in level:
-                for name, is_folder in self._list_folder(folder):
+                for name, is_folder in self.list_folder(folder):
                     # Nearest first, in order of names: a repository too large to walk is cut alike
                     # everywhere.
                     entries += 1
@@ -71,7 +71,8 @@ class Repository:
                         below.append(path)
             level = below
 
-    def _list_folder(self, folder: str) -> list[tuple[str, bool]]:
+    def list_folder(self, folder: str) -> list[tuple[str, bool]]:
+        """Return the names in a folder, each with whether it is a folder; links are left out."""
         try:
             with os.scandir(f"{self.root}/{folder}" if folder else self.root) as entries:
                 return sorted(

@@ -17,6 +17,7 @@ from specify_cli.cli.terminal.output import (
 )
 from specify_cli.errors import CallerError, InvocationError
 from specify_cli.features.charter_setup.commands import Person, is_at_terminal, write_defaults
+from specify_cli.features.charter_setup.first_charter import has_charter
 from specify_cli.features.charter_setup.undo import (
     SetupState,
     foresee,
@@ -132,11 +133,8 @@ def _set_up(
     # 2. A first charter.
     written: set[str] = set()
     notes: list[str] = []
-    charter = any(
-        os.path.lexists(f"{root}/.kittify/charter/charter.{kind}") for kind in ("md", "yaml")
-    )
     question = "Write a charter, a policy and a profile from what the repository says?"
-    if not charter and agrees("charter", question):
+    if not has_charter(root) and agrees("charter", question):
         written, notes = write_defaults(root)
     # 3. Hooks of the harnesses in use here.
     used = [harness for harness in list_harnesses() if is_detected(harness, root, shell.home())]

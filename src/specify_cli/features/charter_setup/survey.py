@@ -456,13 +456,9 @@ def _find_ci(repository: Repository) -> Names:
     """Return the files that say what runs on every push."""
     paths = [".gitlab-ci.yml", ".circleci/config.yml", "Jenkinsfile"]
     folder = ".github/workflows"
-    try:
-        names = sorted(os.listdir(f"{repository.root}/{folder}"))
-    except OSError:
-        names = []
     paths += [
         f"{folder}/{name}"
-        for name in names
+        for name, _ in repository.list_folder(folder)
         if name.endswith((".yml", ".yaml"))
         and _PLAIN.match(name)
         and _ON_PUSH.search(repository.text(f"{folder}/{name}"))

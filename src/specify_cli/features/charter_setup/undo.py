@@ -20,7 +20,8 @@ from specify_cli.cli import shell
 from specify_cli.cli.terminal.output import one_line
 from specify_cli.errors import InvocationError
 from specify_cli.features.charter_setup.commands import Plan, plan_charter
-from specify_cli.features.charter_setup.existing_rules import collect_sections, read_rule_files
+from specify_cli.features.charter_setup.existing_rules import collect_sections
+from specify_cli.features.charter_setup.first_charter import has_charter
 from specify_cli.features.charter_setup.synthesize import Answers, show_language
 from specify_cli.features.hooks.commands import change_hooks
 from specify_cli.features.hooks.conversation.session_record import set_mark
@@ -81,10 +82,9 @@ def foresee(root: str, skip: Sequence[object], blocks: Sequence[str]) -> Foresee
     nothing."""
     used = [harness for harness in list_harnesses() if is_detected(harness, root, shell.home())]
     files = [] if os.path.lexists(f"{root}/{layout.CONFIG}") else [layout.CONFIG]
-    charter = (f"{root}/.kittify/charter/charter.{kind}" for kind in ("md", "yaml"))
-    is_new = not any(map(os.path.lexists, charter)) and "charter" not in skip
-    answers, tests, drafts, notes = plan_charter(root) if is_new else Plan(Answers(), (), [], [])
-    files += [draft.path for draft in drafts if draft.state == "new"]
+    is_new = not has_charter(root) and "charter" not in skip
+    plan = plan_charter(root) if is_new else Plan(Answers(), (), [], [])
+    files += [draft.path for draft in plan.drafts if draft.state == "new"]
     hooked = [] if "hooks" in skip else used
     changes, _ = change_hooks(hooked, "project", root, shell.home(), installing=True, dry_run=True)
     files += [change.place.path for change in changes if change.state != "unchanged"]
@@ -92,10 +92,10 @@ def foresee(root: str, skip: Sequence[object], blocks: Sequence[str]) -> Foresee
         skills = install_skills(root, [harness.name for harness in used], blocks, dry_run=True)
         files += [file.path for file in skills if file.state == "new"]
     # Of these files something stands in the first charter.
-    sections = collect_sections(read_rule_files(root)) if is_new else ()
-    rules = tuple(dict.fromkeys(section.source for section in sections))
+    rules = tuple(dict.fromkeys(one.source for one in collect_sections(plan.rule_files)))
     harnesses = tuple(harness.title for harness in used)
-    return Foreseen(root, harnesses, answers.languages, tests, rules, tuple(files), tuple(notes))
+    found = plan.answers.languages, plan.tests, rules
+    return Foreseen(root, harnesses, *found, tuple(files), tuple(plan.notes))
 
 
 def render_foreseen(plan: Foreseen) -> Iterator[str]:
@@ -242,20 +242,18 @@ def _read_note(root: str) -> SetupState:
     except (OSError, ValueError, InvocationError):
         value = {}
     known = as_object(value)
-    files = known.get("files")
-    before = known.get("before")
     hooks, skills = (
         list(map(str, names)) if isinstance(names := known.get(key), list) else []
         for key in ("hooks", "skills")
     )
     inside = {
         path: str(name)
-        for path, name in (files.items() if isinstance(files, dict) else ())
+        for path, name in as_object(known.get("files")).items()
         if path.startswith(f"{layout.KITTIFY}/") and ".." not in path.split("/")
     }
     texts = {
         path: (str(pair[0]), str(pair[1]))
-        for path, pair in (before.items() if isinstance(before, dict) else ())
+        for path, pair in as_object(known.get("before")).items()
         if isinstance(pair, list) and len(pair) == 2
     }
     return SetupState(inside, hooks, skills, texts)

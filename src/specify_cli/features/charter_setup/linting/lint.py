@@ -26,7 +26,7 @@ from charter.inputs import (
     load_inputs,
 )
 from charter.model import Policy, PolicyRule
-from charter.parse import fence_after, headings_of
+from charter.parse import follow_fences, headings_of
 from charter.retrieval import deciding, matches
 from doctrine.agent_profiles.capabilities import DEFAULT_ROLE_CAPABILITIES
 from doctrine.agent_profiles.profile import AgentProfile
@@ -259,8 +259,7 @@ def _check_prose(text: str) -> Findings:
             "NO_POLICY_SUMMARY", CHARTER_MARKDOWN, 1, "no section `## Policy Summary`", repair
         )
     fence, opened = "", 0
-    for number, row in enumerate(lines, 1):
-        outer, fence = fence, fence_after(fence, row)
+    for number, (row, outer, fence) in enumerate(follow_fences(lines), 1):
         opened = number if fence and not outer else opened
         if not fence and re.match(r"##[^\s#]", row):
             problem, repair = f"{row[:40]!r} is no heading", "write a blank behind the #"
