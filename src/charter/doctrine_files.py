@@ -173,11 +173,8 @@ def _read_about(source: SourceFile, cache: ParseCache) -> frozenset[str]:
     """Return the uris that a pack binds. Raises _PolicyLost."""
     try:
         return frozenset(read_binding(cache.parse(source)))
-    except YamlError as error:
-        problem = Problem(source.path, error.line, error.reason, suggest_repair(source.path))
-    except PackError as error:
-        problem = Problem(source.path, None, str(error), suggest_repair(source.path))
-    raise _PolicyLost(problem)
+    except (YamlError, PackError) as error:
+        raise _PolicyLost(explain_error(source, cache, error)) from None
 
 
 def _read_rules(
@@ -186,13 +183,8 @@ def _read_rules(
     """Yield the rules of a pack's policy, with the pack before their ids. Raises _PolicyLost."""
     try:
         policy = parse_policy(cache.parse(source))
-    except YamlError as error:
-        problem = Problem(source.path, error.line, error.reason, suggest_repair(source.path))
-        raise _PolicyLost(problem) from None
-    except CharterError as error:
-        raise _PolicyLost(
-            find_place(source, cache, error.path, error.reason, error.repair, MAX_BYTES)
-        ) from None
+    except (YamlError, CharterError) as error:
+        raise _PolicyLost(explain_error(source, cache, error)) from None
     for rule in policy.rules:
         bound = f"policy://{rule.id}" in binding
         yield rule._replace(id=f"{pack}/{rule.id}", pack=pack, binding=bound)
@@ -348,11 +340,8 @@ def _read_artifact(
             ),
         )
         return restore_artifact(stored, origin)
-    except YamlError as error:
-        problems.append(Problem(path, error.line, error.reason, suggest_repair(path)))
-    except ArtifactError as error:
-        where = (error.field,) if path.endswith((".yaml", ".yml")) else ()
-        problems.append(find_place(source, cache, where, str(error), error.repair, MAX_BYTES))
+    except (YamlError, ArtifactError) as error:
+        problems.append(explain_error(source, cache, error))
     return None
 
 
@@ -361,12 +350,8 @@ def _read_edges(source: SourceFile, problems: list[Problem], cache: ParseCache) 
     problem."""
     try:
         return parse_edges(cache.parse(source))
-    except YamlError as error:
-        repair = suggest_repair(source.path)
-        problems.append(Problem(source.path, error.line, error.reason, repair))
-    except GraphError as error:
-        repair = "write each edge as {from: action:review, to: [uri, ...]}"
-        problems.append(find_place(source, cache, error.path, error.reason, repair, MAX_BYTES))
+    except (YamlError, GraphError) as error:
+        problems.append(explain_error(source, cache, error))
     return ()
 
 
@@ -382,10 +367,23 @@ def _add_once(
     if first is not artifact:
         reason = f"{artifact.uri} is already defined in {first.path}"
         repair = "give one of the two another id"
-        problems.append(find_place(source, cache, ("id",), reason, repair, MAX_BYTES))
+        problems.append(_find_place(source, cache, ("id",), reason, repair, MAX_BYTES))
 
 
-def find_place(
+def explain_error(
+    source: SourceFile, cache: ParseCache, error: ValueError, limit: int = MAX_BYTES
+) -> Problem:
+    """Return why a file cannot be used, at the line at fault. `limit` is how many bytes of it are
+    parsed."""
+    if isinstance(error, (CharterError, ArtifactError, GraphError)):
+        return _find_place(source, cache, error.path, str(error), error.repair, limit)
+    line, reason = (
+        (error.line, error.reason) if isinstance(error, YamlError) else (None, str(error))
+    )
+    return Problem(source.path, line, reason, suggest_repair(source.path))
+
+
+def _find_place(
     source: SourceFile,
     cache: ParseCache,
     path: tuple[str | int, ...],

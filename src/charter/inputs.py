@@ -17,7 +17,7 @@ from charter.doctrine_files import (
     CHARTER_YAML,
     DOCTRINE_FOLDER,
     POLICY_PATH,
-    find_place,
+    explain_error,
     join_artifacts,
     join_policy,
     read_doctrine,
@@ -50,7 +50,7 @@ from doctrine.load import (
 )
 from doctrine.packs import read_packs
 from doctrine.text import as_object
-from doctrine.yaml_reader import MAX_BYTES, YamlError, decode_utf8
+from doctrine.yaml_reader import YamlError, decode_utf8
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -298,11 +298,8 @@ def _read_charter(
     if listed:
         try:
             charters.append(parse_charter_document(cache.parse(listed, max_bytes=CHARTER_BYTES)))
-        except YamlError as error:
-            lost = Problem(listed.path, error.line, error.reason, suggest_repair(listed.path))
-            problems.append(lost)
-        except CharterError as error:
-            lost = find_place(listed, cache, error.path, error.reason, error.repair, CHARTER_BYTES)
+        except (YamlError, CharterError) as error:
+            lost = explain_error(listed, cache, error, CHARTER_BYTES)
             problems.append(lost)
     why = f"charter lookup failed: {lost.place}: {lost.reason}" if lost else None
     if not charters:
@@ -332,10 +329,8 @@ def _read_policy(
     try:
         document = cache.parse(source)
         return parse_policy(document), "present", document, None
-    except YamlError as error:
-        problem = Problem(source.path, error.line, error.reason, suggest_repair(source.path))
-    except CharterError as error:
-        problem = find_place(source, cache, error.path, error.reason, error.repair, MAX_BYTES)
+    except (YamlError, CharterError) as error:
+        problem = explain_error(source, cache, error)
     problems.append(problem)
     return Policy(), "unreadable", None, f"policy lookup failed: {problem.place}: {problem.reason}"
 

@@ -75,8 +75,8 @@ class CharterError(ValueError):
     """A charter or policy that cannot be read: where in the document, why, and what fixes it.
 
     `path` is the way to the node: names of members and numbers of items, from 0. The caller finds
-    the line (`find_place`) and reports a `Problem`, so that one mistake does not hide the rest of
-    the file.
+    the line (`explain_error`) and reports a `Problem`, so that one mistake does not hide the rest
+    of the file.
     """
 
     def __init__(self, path: tuple[str | int, ...], reason: str, repair: str) -> None:

@@ -118,7 +118,7 @@ class ArtifactError(ValueError):
     def __init__(self, field: str, reason: str, repair: str) -> None:
         super().__init__(f"{field}: {reason}")
         self.field = field
-        self.reason = reason
+        self.path = (field,)
         self.repair = repair
 
 

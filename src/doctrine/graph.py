@@ -46,7 +46,7 @@ class GraphError(ValueError):
     def __init__(self, path: tuple[str | int, ...], reason: str) -> None:
         super().__init__(reason)
         self.path = path
-        self.reason = reason
+        self.repair = "write each edge as {from: action:review, to: [uri, ...]}"
 
 
 class Graph:
