@@ -61,14 +61,16 @@ from doctrine.packs import split_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-    from typing import Any, Literal
+    from typing import Any, Literal, TypeVar
 
     from charter.layout import Page
     from charter.model import PolicyRule
     from doctrine.agent_profiles.profile import AgentProfile
+    from doctrine.graph import Edge
 
     Mode = Literal["bootstrap", "compact", "missing"]
     PolicyState = Literal["none", "present", "unreadable"]
+    Config = TypeVar("Config", RetrievalConfig, SelectionConfig)
 
 
 GOVERNANCE_KEYS = (
@@ -262,43 +264,20 @@ def choose_room(
 
 
 _WEIGHTS = ("lexical", "graph", "tag")
+# What of a config is a plain number, and no decimal text.
+_COUNTS = ("k", "most_whole", "depth")
 
 
-def _read_units(fractions: Mapping[str, Any]) -> dict[str, int]:
-    """Return decimal texts as integers in units of 1e-9. Raises ValueError for any other value."""
-    units = {name: from_decimal(text) for name, text in fractions.items()}
-    for name, value in units.items():
+def _read_config(kind: type[Config], config: Mapping[str, Any]) -> Config:
+    """Return the config of a record as its scorer takes it. Raises ValueError."""
+    stated = {**config["weights"], **config["bm25"], **config}
+    values = {}
+    for name in kind._fields:
+        value = stated[name] if name in _COUNTS else from_decimal(stated[name])
         if value is None:
-            raise ValueError(f"config {name}: expected a decimal text, found {fractions[name]!r}")
-    return {name: value for name, value in units.items() if value is not None}
-
-
-def _read_retrieval_config(config: Mapping[str, Any]) -> RetrievalConfig:
-    """Return the config of a record that the scorer of version 2 decided."""
-    units = _read_units(
-        {
-            **{name: config["weights"][name] for name in _WEIGHTS},
-            **config["bm25"],
-            "floor": config["floor"],
-            "entry": config["entry"],
-        }
-    )
-    return RetrievalConfig(**units, k=config["k"], depth=config["depth"])
-
-
-def _read_selection_config(config: Mapping[str, Any]) -> SelectionConfig:
-    """Return the config of a record that today's scorer decided."""
-    units = _read_units(
-        {
-            **{name: config["weights"][name] for name in ("lexical", "tag")},
-            **config["bm25"],
-            "entry": config["entry"],
-            "whole": config["whole"],
-        }
-    )
-    return SelectionConfig(
-        **units, k=config["k"], most_whole=config["most_whole"], depth=config["depth"]
-    )
+            raise ValueError(f"config {name}: expected a decimal text, found {stated[name]!r}")
+        values[name] = value
+    return kind(**values)
 
 
 # --- assembling
@@ -386,7 +365,7 @@ def _fill_by_tokens(
     languages = profile.languages if profile else ()
     work = read_work(bare.query, action, config["files"], languages)
     ties = _find_ties(inputs, profile, action, bare.depth)
-    selection = select(collection, work, ties, _read_selection_config(config), inputs.policy)
+    selection = select(collection, work, ties, _read_config(SelectionConfig, config), inputs.policy)
     # 4. What fits the budget becomes the text.
     page = write_page(inputs, collection, selection, profile, action, config)
     hits = [
@@ -414,7 +393,7 @@ def _fill_by_characters(
     from charter.older.layout import write_page_2  # a `do` lays nothing out this way
 
     inputs, action, config = bare.inputs, bare.action, bare.config
-    collection, settings = _collect_artifacts(inputs), _read_retrieval_config(config)
+    collection, settings = _collect_artifacts(inputs), _read_config(RetrievalConfig, config)
     seeds = _find_seeds(inputs, profile, action, bare.depth)
     retrieval = retrieve(
         collection, query=bare.query, seeds=seeds, config=settings, policy=inputs.policy
@@ -529,13 +508,18 @@ def _collect_artifacts(inputs: ContextInputs) -> list[Artifact]:
     return [*inputs.charter.sections, *in_force]
 
 
+def list_edges(inputs: ContextInputs) -> tuple[Edge, ...]:
+    """Return the edges of the graph, the shipped ones first."""
+    shipped = inputs.bundle.files.get(GRAPH_FILE)
+    return (*(parse_edges(shipped.document) if shipped else ()), *inputs.edges)
+
+
 def _find_seeds(
     inputs: ContextInputs, profile: AgentProfile | None, action: str, depth: int
 ) -> Seeds:
     """Return the starting points of a retrieval: action, profile, roles, and what charter and
     profile name."""
-    shipped = inputs.bundle.files.get(GRAPH_FILE)
-    graph = Graph((*(parse_edges(shipped.document) if shipped else ()), *inputs.edges))
+    graph = Graph(list_edges(inputs))
     from_action = dict(graph.distances([f"action:{action}"], limit=depth))
     starts = ["charter"]
     words: tuple[str, ...] = ()

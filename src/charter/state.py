@@ -72,11 +72,17 @@ def _lock_path(root: str) -> str:
     if os.path.islink(folder):
         raise OSError(".kittify/local is a symbolic link; it is not followed")
     os.makedirs(folder, exist_ok=True)
-    ignore = os.path.join(folder, ".gitignore")
-    if not os.path.lexists(ignore):
-        with open(ignore, "w", encoding="ascii") as file:
-            file.write("*\n")
+    _hide(folder, b"*\n")
     return os.path.join(folder, "context-state.lock")
+
+
+def _hide(folder: str, names: bytes) -> None:
+    """Keep git off these names. A .gitignore that is there is somebody's own and stays as it is."""
+    try:
+        with open(os.path.join(folder, ".gitignore"), "xb") as file:
+            file.write(names)
+    except FileExistsError:
+        pass
 
 
 def mark_loaded(root: str, action: str, *, at: str) -> None:
@@ -94,17 +100,7 @@ def mark_loaded(root: str, action: str, *, at: str) -> None:
     for part in (os.path.dirname(folder), folder):
         if os.path.islink(part):
             raise OSError(f"{os.path.relpath(part, root)} is a symbolic link; it is not followed")
-    # A .gitignore that is there is somebody's own and stays as it is.
-    try:
-        ignore = os.open(
-            os.path.join(folder, ".gitignore"),
-            os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC,
-            0o644,
-        )
-        with open(ignore, "wb") as file:
-            file.write(_IGNORE)
-    except FileExistsError:
-        pass
+    _hide(folder, _IGNORE)
     with FileLock(_lock_path(root), timeout=_LOCK_SECONDS):
         actions = loaded_actions(root)
         if action in actions:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 
-from charter.context import list_in_force
+from charter.context import list_edges, list_in_force
 from charter.inputs import load_inputs
 from charter.tokens import estimate_tokens
-from doctrine.graph import parse_edges
-from doctrine.load import GRAPH_FILE, ParseCache
+from doctrine.load import ParseCache
 from doctrine.text import say
 from specify_cli.errors import InvocationError
 from specify_cli.features.effect.facts import Effect, RuleUse, Use, judge_rules
@@ -48,9 +47,7 @@ def read_uses(project: Project, times: Times, unread: list[str]) -> Iterator[Use
 def judge_in_force(project: Project, cache: ParseCache | None, uses: Sequence[Use]) -> Effect:
     """Return how rules fared, beside those that are in force in the project now."""
     inputs = load_inputs(project.root, cache, settings=project.config.document)
-    shipped = inputs.bundle.files.get(GRAPH_FILE)
-    edges = (*(parse_edges(shipped.document) if shipped else ()), *inputs.edges)
-    return judge_rules(uses, list_in_force(inputs), edges)
+    return judge_rules(uses, list_in_force(inputs), list_edges(inputs))
 
 
 def read_use(

@@ -27,7 +27,7 @@ from charter.inputs import (
 )
 from charter.model import Policy, PolicyRule
 from charter.parse import follow_fences, headings_of
-from charter.retrieval import deciding, matches
+from charter.retrieval import deciding, is_denied, matches
 from doctrine.agent_profiles.capabilities import DEFAULT_ROLE_CAPABILITIES
 from doctrine.agent_profiles.profile import AgentProfile
 from doctrine.agent_profiles.repository import SUFFIXES, AgentProfileRepository
@@ -347,16 +347,11 @@ def _check_all_denied(
     policy: Policy, rules: Sequence[PolicyRule], artifacts: Sequence[Artifact], lines: Lines
 ) -> Findings:
     for what, ours in (("the charter", True), ("the doctrine", False)):
-        deciders = [
-            deciding(policy, item) for item in artifacts if (item.origin == "charter") is ours
-        ]
-        denying = [
-            rules.index(rule) if rule in rules else 0
-            for rule in deciders
-            if rule and rule.action == "deny"
-        ]
-        if deciders and len(denying) == len(deciders):
-            line = lines.get(("rules", min(denying)), 1)
+        of_it = [item for item in artifacts if (item.origin == "charter") is ours]
+        if of_it and all(is_denied(policy, item) for item in of_it):
+            deciders = {deciding(policy, item) for item in of_it}
+            places = [place for place, rule in enumerate(rules) if rule in deciders]
+            line = lines.get(("rules", min(places, default=0)), 1)
             repair = (
                 "narrow the rule, or put a rule with `action: allow` before it; `redact` "
                 "leaves the titles"
