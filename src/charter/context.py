@@ -36,6 +36,7 @@ from charter.retrieval import (
     decimal,
     from_decimal,
     is_denied,
+    redact_collection,
     redacted,
     retrieve,
 )
@@ -453,21 +454,21 @@ def measure_first_tier(inputs: ContextInputs) -> tuple[tuple[Artifact, int], ...
     they cost.
     """
     bound = {edge.target for edge in inputs.edges if edge.relation == BINDS}
-    marked = (
-        artifact
-        for artifact in _collect_artifacts(inputs)
-        if (artifact.always or artifact.uri in bound) and not is_denied(inputs.policy, artifact)
-    )
-    return tuple((artifact, estimate_tokens(render_artifact(artifact)) + 1) for artifact in marked)
+    marked = (one for one in list_in_force(inputs) if one.always or one.uri in bound)
+    return tuple((one, _measure(one)) for one in marked)
+
+
+def _measure(artifact: Artifact) -> int:
+    """Return the tokens of an artifact in a context that shows it whole."""
+    return estimate_tokens(render_artifact(artifact)) + 1
 
 
 def measure_charter(inputs: ContextInputs) -> int:
     """Return the tokens of the sections that every context begins with, as policy shows them."""
-    results = (fetch_artifact(inputs, section.uri).artifact for section in inputs.charter.sections)
-    sections = [artifact for artifact in results if artifact]
-    return sum(
-        estimate_tokens(render_artifact(artifact)) + 1 for artifact in list_first_tier(sections)
+    sections = redact_collection(
+        [one for one in list_in_force(inputs) if one.origin == "charter"], inputs.policy
     )
+    return sum(map(_measure, list_first_tier(sections)))
 
 
 def list_in_force(inputs: ContextInputs) -> tuple[Artifact, ...]:
@@ -521,17 +522,23 @@ def _find_seeds(
     profile name."""
     graph = Graph(list_edges(inputs))
     from_action = dict(graph.distances([f"action:{action}"], limit=depth))
-    starts = ["charter"]
     words: tuple[str, ...] = ()
     near = _find_selected(inputs)
     if profile:
-        starts += [f"profile:{profile.profile_id}", *(f"role:{role}" for role in profile.roles)]
         words = (*profile.languages, *profile.frameworks, *profile.domain_keywords, *profile.tags)
         near += _find_uris(inputs, "directive", profile.directive_references)
         near += _find_uris(inputs, "tactic", profile.tactic_references)
-    from_profile = dict(graph.distances(starts, limit=depth))
+    from_profile = dict(graph.distances(_name_nodes(profile), limit=depth))
     from_profile.update((uri, 1) for uri in near if depth)
     return Seeds(from_action, from_profile, words, action)
+
+
+def _name_nodes(profile: AgentProfile | None) -> list[str]:
+    """Return the nodes of the graph from which rules are near whatever the action is."""
+    if not profile:
+        return ["charter"]
+    roles = (f"role:{role}" for role in profile.roles)
+    return ["charter", f"profile:{profile.profile_id}", *roles]
 
 
 def _find_selected(inputs: ContextInputs) -> list[str]:
@@ -558,9 +565,7 @@ def _find_ties(
 ) -> Ties:
     """Return the facts of the graph: distances, the binding artifacts, and those that the project
     ties to the action."""
-    sources = {f"action:{action}", "charter"}
-    if profile:
-        sources |= {f"profile:{profile.profile_id}", *(f"role:{role}" for role in profile.roles)}
+    sources = {f"action:{action}", *_name_nodes(profile)}
     binding = {
         edge.target for edge in inputs.edges if edge.relation == BINDS and edge.source in sources
     }

@@ -82,5 +82,4 @@ class CharterError(ValueError):
     def __init__(self, path: tuple[str | int, ...], reason: str, repair: str) -> None:
         super().__init__(reason)
         self.path = path
-        self.reason = reason
         self.repair = repair

@@ -65,12 +65,6 @@ CASES: dict[str, tuple[dict[str, str], str, str, int | None]] = {
         CHARTER,
         6,
     ),
-    "rule for a language that is none": (
-        {DIRECTIVE: "title: Mine\napplies_to:\n  kinds: [bug]\n  languages: [pyhton]\nbody: Light them.\n"},
-        "APPLIES_UNREAD",
-        DIRECTIVE,
-        4,
-    ),
     "charter too long": ({CHARTER: f"## Policy Summary\n{'x ' * 5_000}\n"}, "CHARTER_TOO_LONG", CHARTER, 1),
     "a section that is always shown": (
         {CHARTER: "## Policy Summary\nx\n## Lamps\n<!-- always -->\nLight them.\n"},

@@ -115,8 +115,8 @@ def read_rule_files(root: str) -> tuple[RuleFile, ...]:
             notes += [f"brings in {', '.join(more)}: not read"] if more else []
             files.append(RuleFile(path, masked.text, "; ".join(notes)))
     if beyond:
-        others = f", and {len(beyond) - 1} more behind it are not" if beyond[1:] else ""
-        files.append(RuleFile(beyond[0], "", f"not read: {_MAX_FILES} such files are read{others}"))
+        some = f"{_MAX_FILES} of {_MAX_FILES + len(beyond)}"
+        files.append(RuleFile(beyond[0], "", f"not read: {some} such files are read"))
     return tuple(files)
 
 

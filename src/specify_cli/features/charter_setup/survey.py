@@ -12,7 +12,7 @@ import fnmatch
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from doctrine import os
@@ -122,9 +122,11 @@ def survey(root: str, *, root_languages: Iterable[str] = ()) -> Survey:
     languages = _find_languages(repository, known)
     steps = _find_steps(repository, manifests._replace(needs=needs), languages)
     # What wraps an application of scripts for a phone is generated, and tested with that.
-    is_wrapped = needs & set(_KNOWN["wrappers"].split()) or repository.has("pubspec.yaml")
-    shells = "android ios" if is_wrapped else ""
-    packages, steps = _divide(repository, steps, shells.split())
+    if needs & set(_KNOWN["wrappers"].split()) or repository.has("pubspec.yaml"):
+        repository.files = [
+            path for path in repository.files if not path.startswith(("android/", "ios/"))
+        ]
+    packages, steps = _divide(repository, steps)
     return Survey(
         name=_project_name(manifests),
         languages=languages,
@@ -227,13 +229,13 @@ def _find_languages(repository: Repository, known: Names) -> Names:
 
 
 def _divide(
-    repository: Repository, steps: tuple[Step, ...], shells: Sequence[str]
+    repository: Repository, steps: tuple[Step, ...]
 ) -> tuple[tuple[Package, ...], tuple[Step, ...]]:
     """Return the packages of a repository, and the steps of all of it: a target of the project's
     own that tests stands for the packages', a tool only for those of its language."""
     tests = [step for step in steps if step.purpose == "test"]
     languages = {_join_scripts(step.language) for step in tests}
-    packages = () if "" in languages else tuple(_find_packages(repository, shells))
+    packages = () if "" in languages else tuple(_find_packages(repository))
     if not tests:
         return packages, steps
     others = [
@@ -250,11 +252,11 @@ def _join_scripts(language: str) -> str:
     return "javascript" if language == "typescript" else language
 
 
-def _find_packages(repository: Repository, shells: Sequence[str]) -> Iterator[Package]:
+def _find_packages(repository: Repository) -> Iterator[Package]:
     """Yield the packages of a repository in the order of their folders, at most `MAX_PACKAGES`; a
     package within another is that one's affair."""
     manifests = set(_KNOWN["manifests"].split())
-    packages = [*shells]
+    packages: list[str] = []
     for path in sorted(repository.files, key=lambda path: path.rpartition("/")[0]):
         folder, _, name = path.rpartition("/")
         own = name in manifests or name.endswith(_KNOWN["manifest_ending"])
@@ -262,7 +264,7 @@ def _find_packages(repository: Repository, shells: Sequence[str]) -> Iterator[Pa
             continue
         if not any(folder == each or folder.startswith(f"{each}/") for each in packages):
             packages.append(folder)
-    for folder in packages[len(shells) :][:MAX_PACKAGES]:
+    for folder in packages[:MAX_PACKAGES]:
         part = repository.below(folder)
         languages = _find_languages(part, ())
         steps = _find_steps(part, read_manifests(part), languages)

@@ -92,10 +92,16 @@ def foresee(root: str, skip: Sequence[object], blocks: Sequence[str]) -> Foresee
         skills = install_skills(root, [harness.name for harness in used], blocks, dry_run=True)
         files += [file.path for file in skills if file.state == "new"]
     # Of these files something stands in the first charter.
-    rules = tuple(dict.fromkeys(one.source for one in collect_sections(plan.rule_files)))
-    harnesses = tuple(harness.title for harness in used)
-    found = plan.answers.languages, plan.tests, rules
-    return Foreseen(root, harnesses, *found, tuple(files), tuple(plan.notes))
+    rules = dict.fromkeys(one.source for one in collect_sections(plan.rule_files))
+    return Foreseen(
+        root,
+        tuple(harness.title for harness in used),
+        plan.answers.languages,
+        plan.tests,
+        tuple(rules),
+        tuple(files),
+        tuple(plan.notes),
+    )
 
 
 def render_foreseen(plan: Foreseen) -> Iterator[str]:

@@ -29,7 +29,13 @@ from specify_cli.features.packs.content import (
     read_content,
     write_manifest,
 )
-from specify_cli.features.packs.fetching import Fetched, PackLocation, fetch_pack, refetch_pack
+from specify_cli.features.packs.fetching import (
+    SUFFIXES,
+    Fetched,
+    PackLocation,
+    fetch_pack,
+    refetch_pack,
+)
 from specify_cli.features.packs.verifying import (
     NAMESPACE,
     PackState,
@@ -304,7 +310,7 @@ def _describe(
 
 def _read_files(root: str, pack: Pack) -> dict[str, bytes]:
     """Return the bytes of the files of a pack that packs.lock names."""
-    read, _ = read_folder(root, pack.folder, (".yaml", ".yml", ".md", ".json", ".sig"))
+    read, _ = read_folder(root, pack.folder, SUFFIXES)
     files = {source.path.removeprefix(f"{pack.folder}/"): source.data for source in read}
     return {path: data for path, data in files.items() if path in pack.files}
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
+import itertools
 import os
 import re
 import tempfile
@@ -25,7 +26,7 @@ PACKAGE = "package:"
 # Who names a user in an https URL may mean a token; in one of ssh it is nobody's secret.
 _SECRET = re.compile(r"https?://[^/]*@|\w+://[^/@]*:[^/]*@", re.I)
 _POINTER = b"version https://git-lfs.github.com/spec/"
-_SUFFIXES = (".yaml", ".yml", ".md", ".json", ".sig")
+SUFFIXES = (".yaml", ".yml", ".md", ".json", ".sig")
 
 
 class Fetched(NamedTuple):
@@ -102,10 +103,9 @@ def _sort_files(found: Iterator[tuple[str, bytes]], source: Mapping[str, str]) -
             )
     if not files:
         raise _not_found(f"{' '.join(source.values())}: nothing in it is part of a pack")
-    names = {path.lower(): path for path in files}
-    for path in files:
-        if names[path.lower()] != path:
-            raise _refuse(f"{path} and {names[path.lower()]} are one file on many systems")
+    for path, other in itertools.pairwise(sorted(files, key=str.lower)):
+        if path.lower() == other.lower():
+            raise _refuse(f"{path} and {other} are one file on many systems")
     return Fetched(dict(sorted(files.items())), tuple(sorted(passed_over)), source)
 
 
@@ -122,7 +122,7 @@ def _refuse(why: str) -> CallerError:
 
 
 def _read_folder(folder: str) -> Iterator[tuple[str, bytes]]:
-    files, problems = read_folder(folder, "", _SUFFIXES)
+    files, problems = read_folder(folder, "", SUFFIXES)
     for problem in problems:
         raise _refuse(problem.describe())
     yield from ((file.path, file.data) for file in files)

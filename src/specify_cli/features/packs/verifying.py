@@ -91,14 +91,15 @@ def _read_sealed(root: str, pack: Pack) -> tuple[list[bytes | None], list[str]]:
             problems.append(error.problem.describe())
             source = None
         contents.append(source and source.data)
-        if (None if source is None else source.digest) != pack.files.get(name):
+        if (source and source.digest) != pack.files.get(name):
             problems.append(f"{place}: not as packs.lock pins it; git checkout {place}")
     try:
         about = read_source(root, f"{pack.folder}/{ABOUT}")
         stated = read_name({ABOUT: about.data} if about else {}, {"path": pack.id})
         if (about and about.digest) == pack.files.get(ABOUT) and stated != pack[:3]:
-            told = " ".join(stated)
-            problems.append(f"{LOCK_PATH}: {ABOUT} states {told}; git checkout {LOCK_PATH}")
+            problems.append(
+                f"{LOCK_PATH}: {ABOUT} states {' '.join(stated)}; git checkout {LOCK_PATH}"
+            )
         check_manifest(pack, contents[0])
     except SourceError:
         pass  # the context names it

@@ -258,16 +258,17 @@ def _check_prose(text: str) -> Findings:
         yield finding(
             "NO_POLICY_SUMMARY", CHARTER_MARKDOWN, 1, "no section `## Policy Summary`", repair
         )
-    fence, opened = "", 0
+    opened, repair = 0, "write a blank behind the #"
     for number, (row, outer, fence) in enumerate(follow_fences(lines), 1):
         opened = number if fence and not outer else opened
         if not fence and re.match(r"##[^\s#]", row):
-            problem, repair = f"{row[:40]!r} is no heading", "write a blank behind the #"
+            problem = f"{row[:40]!r} is no heading"
             yield finding("HEADING_UNREAD", CHARTER_MARKDOWN, number, problem, repair)
     if fence:
         problem = f"the code that begins with {fence} never ends, so no heading below it is one"
-        repair = f"end it with a line {fence}"
-        yield finding("HEADING_UNREAD", CHARTER_MARKDOWN, opened, problem, repair)
+        yield finding(
+            "HEADING_UNREAD", CHARTER_MARKDOWN, opened, problem, f"end it with a line {fence}"
+        )
     seen: dict[str, int] = {}
     for place, (line, title) in enumerate(sections):
         end = sections[place + 1][0] if place + 1 < len(sections) else len(lines)

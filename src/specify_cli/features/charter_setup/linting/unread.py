@@ -15,7 +15,6 @@ from charter.context import GOVERNANCE_KEYS
 from charter.inputs import DOCTRINE_FOLDER, OVERLAYS
 from doctrine.agent_profiles.repository import SUFFIXES
 from doctrine.artifact import WORK_KINDS, Applies, Artifact
-from doctrine.languages import LANGUAGES
 from doctrine.load import SourceFile
 from doctrine.yaml_reader import YamlError, locate_yaml, read_yaml
 from specify_cli.cli.commands.project.config import iter_refused
@@ -148,9 +147,6 @@ def check_applies(rule: Artifact, stated: object, lines: Lines) -> Iterator[Find
         if kind not in WORK_KINDS:
             repair = suggest(kind, WORK_KINDS, f"known are {', '.join(WORK_KINDS)}")
             yield report("kinds", f"{kind!r} is no kind of work", repair)
-    for language in set(rule.applies.languages).difference(LANGUAGES.values()):
-        for near in difflib.get_close_matches(language, set(LANGUAGES.values()), 1, 0.75):
-            yield report("languages", f"{language!r} is no language", f"did you mean {near}?")
     for pattern in rule.applies.files:
         if pattern.startswith(("/", "./")) or pattern.endswith("/"):
             better = pattern.removeprefix(".").lstrip("/") + "*" * pattern.endswith("/")
