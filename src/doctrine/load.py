@@ -323,8 +323,7 @@ def _read_below(
     """
     try:
         with os.scandir(folder) as entries:
-            # A link to a folder is one that cannot be opened: what lies behind it is named.
-            listed = sorted((entry.name, entry.is_dir()) for entry in entries)
+            listed = sorted((entry.name, _may_be_folder(entry)) for entry in entries)
     except OSError as error:
         problems.append(_unreadable(path, error).problem)
         return
@@ -361,6 +360,15 @@ def _read_below(
             problems.append(error.problem)
         except OSError as error:
             problems.append(_unreadable(inner_path, error).problem)
+
+
+def _may_be_folder(entry: os.DirEntry[str]) -> bool:
+    """Return whether an entry is a folder, or a link to one or in a circle: to open it fails, and
+    so it is named."""
+    try:
+        return entry.is_dir()
+    except OSError:
+        return True
 
 
 def _read_at(folder: int, name: str, path: str, max_bytes: int) -> SourceFile | None:

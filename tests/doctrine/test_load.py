@@ -123,10 +123,11 @@ def test_a_folder_gives_its_files_by_name_and_the_broken_ones_apart(tmp_path: Pa
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("a: 1")
     (tmp_path / "in" / "link.yaml").symlink_to(tmp_path / "in" / "a.yaml")
+    (tmp_path / "in" / "circle").symlink_to("circle")
     files, problems = read_folder(str(tmp_path), "in", (".yaml",), skip=(".agent.yaml",))
 
     assert ["in/a.yaml", "in/b.yaml", "in/inner/c.yaml"] == [file.path for file in files]
-    assert ["in/link.yaml"] == [problem.path for problem in problems]
+    assert ["in/circle", "in/link.yaml"] == [problem.path for problem in problems]
 
 
 def test_folders_nested_too_deep_are_a_problem(tmp_path: Path) -> None:
