@@ -279,10 +279,10 @@ def join_artifacts(
     joined = dict(bound)
     for one in (*own, *packed):
         first = joined.setdefault(one.uri, one)
-        if first.binding and first != one and (one.binding or one.origin == OF_PROJECT):
+        if first.binding and first != one:
             reason = f"{one.uri} is bound by {first.origin}, so this file is not used"
             repair = "give yours another id: it can add to what binds, not replace it"
-            if one.binding:
+            if one.origin != OF_PROJECT:
                 repair = "ask the author of one of the two packs to give it another id"
             problems.append(Problem(one.path, 1, reason, repair))
     return tuple(joined[uri] for uri in sorted(joined))

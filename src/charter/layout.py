@@ -393,8 +393,7 @@ def list_unread(inputs: ContextInputs) -> list[str]:
         )
     if any(split_path(problem.path)[0] for problem in inputs.problems):
         lines.append(
-            "A file of a pack is not as it was pinned: rules may be missing here. Say so when you "
-            "report."
+            "A file of a pack is not used: rules may be missing here. Say so when you report."
         )
     if inputs.charter_error:
         lines.append("It is the one that says which doctrine is in force, so none is shown.")
