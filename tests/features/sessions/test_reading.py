@@ -47,19 +47,67 @@ def test_a_time_that_no_line_can_state_is_one_that_a_line_can() -> None:
     assert [len(rfc3339(parse_time(value))) for value in stated] == [24] * 4
 
 
-def test_codex_that_tells_calls_only_as_its_model_made_them() -> None:
-    call = {"type": "function_call", "name": "shell", "arguments": '{"command": ["ls"]}', "call_id": "c1"}
-    output = json.dumps({"output": "a.py\n", "metadata": {"exit_code": 2, "duration_seconds": 0.1}})
+def codex_call(name: str, args: dict[str, Any], output: str) -> tuple[str, Any, str | None]:
+    """Return tool, arguments and status of a call that Codex tells as its model made it."""
+    call = {"type": "function_call", "name": name, "arguments": json.dumps(args), "call_id": "c1"}
     session = read_session(
         "codex", codex(call, {"type": "function_call_output", "call_id": "c1", "output": output}), {}
     )
+    assert session is not None
+    _, begin, end = session.events
+    return begin.payload["tool_name"], begin.payload["tool_input"], end.status
 
-    assert told(session) == [
-        ("UserPromptSubmit", None, None),
-        ("PreToolUse", "shell", None),
-        ("PostToolUse", "shell", "error"),
+
+def test_codex_that_tells_commands_only_as_its_model_made_them_has_them_as_its_hooks_do() -> None:
+    """A command is the text that a shell is given, and the program states how it ended."""
+    exited = json.dumps({"output": "a.py\n", "metadata": {"exit_code": 2, "duration_seconds": 0.1}})
+    words = [["ls", "a b"], ["bash", "-lc", "ls"], ["C:\\Program Files\\pwsh.exe", "-NoProfile", "-Command", "ls"]]
+    chunk = "Chunk ID: 0a1b\nWall time: 0.0511 seconds\nProcess exited with code {}\nOutput:\nExit code: 1\n"
+
+    shells = [codex_call("shell", {"command": each}, exited) for each in words]
+
+    assert shells == [("Bash", {"command": text}, "error") for text in ("ls 'a b'", "ls", "ls")]
+    assert [
+        codex_call("shell_command", {"command": "ls"}, "Exit code: 1\nWall time: 0 seconds\nOutput:\n"),
+        codex_call("exec_command", {"cmd": "ls"}, chunk.format(0)),
+        codex_call("exec_command", {"cmd": "ls"}, chunk.format(3)),
+        codex_call("exec_command", {"cmd": "ls"}, "Wall time: 1.0000 seconds\nProcess running with session ID 5\n"),
+        codex_call("shell", {"command": ["ls"]}, "exec command rejected by user"),
+        codex_call("shell", {"command": ["ls"]}, "failed in sandbox: Operation not permitted"),
+        codex_call("shell", {"command": ["ls"]}, "aborted by user after 3.1s"),
+    ] == [
+        ("Bash", {"command": "ls"}, "error"),
+        ("Bash", {"command": "ls", "cmd": "ls"}, "ok"),
+        ("Bash", {"command": "ls", "cmd": "ls"}, "error"),
+        ("Bash", {"command": "ls", "cmd": "ls"}, None),
+        ("Bash", {"command": "ls"}, "denied"),
+        ("Bash", {"command": "ls"}, "error"),
+        ("Bash", {"command": "ls"}, "unknown"),
     ]
-    assert session is not None and session.events[1].payload["tool_input"] == {"command": ["ls"]}
+
+
+def test_a_patch_that_codex_was_given_as_a_command_is_one() -> None:
+    patch = "*** Begin Patch\n*** Update File: a.py\n@@\n-x = 'a'\n+x = 'b'\n*** End Patch"
+    done = json.dumps({"output": "Success.", "metadata": {"exit_code": 0}})
+    refused = "apply_patch verification failed: Failed to find expected lines in a.py"
+    aborted = "Wall time: 11.7 seconds\naborted by user"
+    commands = (["apply_patch", patch], ["bash", "-lc", f"apply_patch <<'PATCH'\n{patch}\nPATCH\n"])
+
+    calls = [
+        codex_call("shell", {"command": command}, output) for command in commands for output in (done, refused, aborted)
+    ]
+
+    assert calls == [
+        ("apply_patch", {"command": patch}, status) for _ in commands for status in ("ok", "error", "unknown")
+    ]
+
+
+def test_a_patch_of_codex_that_did_not_fit_changed_nothing() -> None:
+    call = {"type": "custom_tool_call", "name": "apply_patch", "input": "*** Begin Patch", "call_id": "c1"}
+    refused = "apply_patch verification failed: Failed to find expected lines in a.py"
+    output = {"type": "custom_tool_call_output", "call_id": "c1", "output": refused}
+
+    assert told(read_session("codex", codex(call, output), {}))[-1] == ("PostToolUse", "apply_patch", "error")
 
 
 def test_a_command_of_codex_that_was_interrupted_is_told_as_its_hook_is() -> None:
@@ -95,7 +143,7 @@ def test_a_call_of_codex_in_which_its_session_ended_began_and_did_not_end() -> N
     over = read_session("codex", codex(call), {}, is_over=True)
     going_on = read_session("codex", codex(call), {})
 
-    assert told(over)[1:] == [("PreToolUse", "exec_command", None)]
+    assert told(over)[1:] == [("PreToolUse", "Bash", None)]
     assert told(going_on)[1:] == []
 
 

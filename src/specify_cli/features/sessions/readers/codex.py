@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -30,6 +31,25 @@ from specify_cli.features.sessions.transcripts import (
 
 _PARENT = re.compile(rb'"parent_thread_id": ?"([^"]+)"')
 _PATCH, _COMMAND = "tools.apply_patch(", "tools.exec_command("
+# The tools that run a command, as versions without scripts call them; a shell's words before its
+# command; and a command that is a patch.
+_RUNNERS = ("shell", "shell_command", "exec_command")
+_SHELL = re.compile(
+    r"(?:.*[/\\])?(?:\w*sh|powershell|cmd)(?:\.exe)?(?: \S+)* (?:-\w*c|-command|/c)", re.I
+)
+_PATCHING = re.compile(
+    r"\s*apply_?patch\b[^\n]*?\s(\*\*\* Begin Patch\n.*\n\*\*\* End Patch)", re.I | re.S
+)
+# What comes before all that a command printed, and what the program says of one that did not run.
+_EXITED = re.compile(
+    r"Exit code: (-?\d+)\n|(?:Chunk ID: \w+\n)?Wall time: \S+ seconds\n"
+    r"Process exited with code (-?\d+)\n"
+)
+_DID_NOT = re.compile(
+    r"(?P<denied>(?:exec command|patch) rejected)|(?P<unknown>(?:Wall time: \S+ seconds\n)?aborted)"
+    r"|(?P<error>apply_patch verification failed|exec(?:_command failed|ution error)"
+    r"|failed in sandbox)"
+)
 # What a command that goes on gave so far names its process; the command's own quotes are escaped.
 _RUNNING = re.compile(r'"session_id": ?\d')
 
@@ -147,9 +167,7 @@ class CodexReader(SessionReader):
         self.end_call("PostToolUse", call_id, ended, judge_item(item), tool_response=output)
 
     def _read_command(self, item: Line) -> tuple[str, object, object]:
-        words = item.get("command")
-        command = words[-1] if isinstance(words, list) and words else words
-        return "Bash", {"command": command}, item.get("aggregated_output")
+        return "Bash", {"command": _join(item.get("command"))}, item.get("aggregated_output")
 
     def _read_change(self, item: Line) -> tuple[str, object, object]:
         patches = (_find_patch(pending) for pending, _, _ in self._made.values())
@@ -174,33 +192,69 @@ class CodexReader(SessionReader):
         begun, items, at = self._made.pop(call_id, (None, 0, 0))
         if begun is None or items:
             return
-        args = begun.get("arguments", begun.get("input", begun.get("action")))
-        if "arguments" in begun and isinstance(args, str):
-            args = parse_json(args)
-        reported = parse_json(output) if isinstance(output, str) else None
-        status = judge_exit_code(get_object(reported, "metadata").get("exit_code"))
+        args, command = _read_args(begun), _find_command(begun)
         text = output if isinstance(output, str) else join_texts(output, "text")
-        if text.startswith("Script failed"):
-            status = "error"
+        status = "error" if text.startswith("Script failed") else None
         name = f"{begun.get('namespace') or ''}{begun.get('name') or 'shell'}"
+        if command is not None or name == "apply_patch":
+            status = _judge_output(text)
         if (patch := _find_patch(begun)) is not None:
             # what a hook receives of it, also where the patch did not fit and no item says so
             name, args = "apply_patch", {"command": patch}
-        elif isinstance(command := _find_argument(begun, _COMMAND), dict):
+        elif command is not None:
+            name, args = "Bash", {**args, "command": command}
+        elif isinstance(script := _find_argument(begun, _COMMAND), dict):
             if _RUNNING.search(text):
                 return  # an item reports it once it has ended, at the latest with the session
             # no item reports a command that was interrupted
-            name, args = "Bash", {"command": command.get("cmd")}
+            name, args = "Bash", {"command": script.get("cmd")}
         self.begin_call(call_id, name, args, at)
         if output is not None:
             self.end_call("PostToolUse", call_id, status=status, tool_response=text)
 
 
+def _judge_output(text: str) -> str | None:
+    """Return how a command or a patch ended by what the program says of it; None where it says
+    nothing of that."""
+    if exited := _EXITED.match(text):
+        return judge_exit_code(int(exited[1] or exited[2]))
+    if did_not := _DID_NOT.match(text):
+        return did_not.lastgroup
+    return judge_exit_code(get_object(parse_json(text), "metadata").get("exit_code"))
+
+
+def _read_args(call: Line) -> Any:
+    """Return the arguments of a call as the model made it."""
+    args = call.get("arguments", call.get("input", call.get("action")))
+    return parse_json(args) if "arguments" in call and isinstance(args, str) else args
+
+
+def _find_command(call: Line) -> str | None:
+    """Return the command of a call as the model made it; None where its tool runs none."""
+    args = _read_args(call)
+    if call.get("name", "shell") not in _RUNNERS or not isinstance(args, dict):
+        return None
+    return _join(args.get("command", args.get("cmd")))
+
+
+def _join(words: object) -> str:
+    """Return a command as one text: what a shell is given, else its words."""
+    if not isinstance(words, list):
+        return str(words or "")
+    texts = [str(word) for word in words]
+    if texts[:1] == ["apply_patch"]:
+        return " ".join(texts)
+    before = " ".join(texts[:-1])[:200]
+    return texts[-1] if _SHELL.fullmatch(before) else shlex.join(texts)
+
+
 def _find_patch(call: Line) -> str | None:
-    """Return the patch in a call as the model made it: its whole input, or the text a script gives
-    to the tool."""
+    """Return the patch in a call as the model made it: its whole input, or the text a script or a
+    command gives to the tool."""
     if call.get("name") == "apply_patch":
         return str(call.get("input") or "")
+    if patching := _PATCHING.match(_find_command(call) or ""):
+        return patching[1]
     patch = _find_argument(call, _PATCH)
     return patch if isinstance(patch, str) else None
 
