@@ -362,6 +362,22 @@ def test_what_claude_code_writes_under_a_persons_name_is_no_prompt() -> None:
     assert session.events[1].payload["prompt"] == "fix it"
 
 
+def test_a_command_of_claude_code_that_the_model_is_told_is_a_prompt() -> None:
+    """The program's own begin with the name; a skill that the model loads has no slash."""
+    asked = "<command-message>commit</command-message>\n<command-name>/commit</command-name>"
+    typed = [
+        f"{asked}\n<command-args>the login test</command-args>",
+        asked,
+        "<command-message>pdf</command-message>\n<command-name>pdf</command-name>",
+        "<command-name>/model</command-name>\n<command-message>model</command-message>",
+    ]
+
+    session = read_session("claude-code", lines(*(_ask(at, text) for at, text in enumerate(typed))), {})
+    assert session is not None
+
+    assert [item.payload["prompt"] for item in session.events] == ["/commit the login test", "/commit"]
+
+
 def test_what_a_fork_copied_is_left_to_the_session_that_told_it() -> None:
     """Claude Code writes all of a session into its fork, and says on each answer whose it was."""
     head = {"sessionId": "fork", "cwd": "/p", "timestamp": AT.format(0)}

@@ -254,13 +254,13 @@ class SessionImporter:
             imported["continues"] = before
         if session.version:
             imported["version"] = mask_outside(session.version, rules)
-        excerpt = asked.text[:_EXCERPT_CHARACTERS] if plain else ""
+        excerpt = asked.text[:_EXCERPT_CHARACTERS] or "(a session without a prompt)"
         return {
             "event": "started",
             "started_at": rfc3339(session.events[0].at),
             "profile_id": chosen.profile_id,
             "action": chosen.action,
-            "request_text": excerpt or "(a session whose prompts are not kept)",
+            "request_text": excerpt if plain else "(a session whose prompts are not kept)",
             "governance_context_hash": hash_bytes(b""),
             "governance_context_available": False,
             "actor": actor,

@@ -102,6 +102,10 @@ class ClaudeReader(SessionReader):
             self.add_event("Interrupt", reason="user")
         elif text.startswith("<bash-input>"):
             self.end_turn()  # a command of the person's own, which the model may answer
+        elif text.startswith("<command-message>") and "<command-name>/" in text:
+            # one that the model is told, unlike those of the program, which begin with the name
+            typed = (_read_tag(text, name) for name in ("command-name", "command-args"))
+            self.add_prompt(" ".join(typed).strip())
         elif text and not text.startswith(_NOT_TYPED):
             if self._has_prompt and self.agent.startswith(_COPIES):
                 self.drop_copy()  # what stands before the last question is the conversation's
