@@ -178,6 +178,35 @@ def test_a_patch_of_codex_without_its_text_is_made_of_its_changes() -> None:
     assert call["tool_input"] == {"command": patch}
 
 
+def test_what_a_resumed_session_of_codex_copied_is_left_to_the_session_that_told_it() -> None:
+    """Versions until 2025 write all of it into a new file, at once, behind the line that began it."""
+    name, at = "2025-11-20T09:{:02}:{:06.3f}Z", iter(range(1000))
+
+    def write(kind: str, minute: int = 0, **payload: Any) -> dict[str, Any]:
+        return {"timestamp": name.format(minute, next(at) / 1000), "type": kind, "payload": payload}
+
+    def work(minute: int = 0) -> list[dict[str, Any]]:
+        used = {"last_token_usage": {"input_tokens": 7, "output_tokens": 2}, "total_token_usage": {"n": minute}}
+        return [
+            write("event_msg", minute, type="user_message", message=f"fix {minute}"),
+            write("turn_context", minute, model="m"),
+            write("response_item", minute, type="function_call", call_id=f"c{minute}", name="x", arguments="{}"),
+            write("response_item", minute, type="function_call_output", call_id=f"c{minute}", output="y"),
+            write("event_msg", minute, type="token_count", info=used),
+            write("event_msg", minute, type="agent_message", message="done"),
+        ]
+
+    head = [write("session_meta", id=own, cwd="/p") for own in ("new", "old")]
+
+    session = read_session("codex", lines(*head, *work(), *work(3), *work(4)), {}, is_over=True)
+    assert session is not None
+
+    asked = [item.payload["prompt"] for item in session.events if "prompt" in item.payload]
+    facts = [(item.facts.model, item.facts.tokens) for item in session.events if item.facts]
+    assert (session.session_id, asked) == ("new", ["fix 3", "fix 4"])
+    assert facts == [("m", {"input": 7, "output": 2})] * 2
+
+
 def test_codex_that_compacts_before_a_prompt_names_the_model_that_answers_it() -> None:
     said = {"type": "UserMessage", "content": [{"type": "text", "text": "go on"}]}
     answer = {"type": "AgentMessage", "content": [{"type": "Text", "text": "done"}]}

@@ -394,6 +394,8 @@ def _claim_lines(
             is_told = score >= _ENOUGH or (is_all and score > 1)
             # A file that is as one patch made it, however short, is from that.
             is_made = is_all and view.is_whole and _makes_all(hunk, len(run))
+            if not (is_told or is_made or (score and named and view.is_file)):
+                continue  # most are such: a blank line or bracket stands in many places
             for place, sure in _find_new(hunk, run, shift, view):
                 digest = after[place].digest
                 # Where the hunk keeps an equal one, that may be the one which is left.

@@ -50,6 +50,8 @@ _DID_NOT = re.compile(
     r"|(?P<error>apply_patch verification failed|exec(?:_command failed|ution error)"
     r"|failed in sandbox)"
 )
+# Lines that a copy is written in stand no further apart than this.
+_AT_ONCE_MILLIS = 500
 # What a command that goes on gave so far names its process; the command's own quotes are escaped.
 _RUNNING = re.compile(r'"session_id": ?\d')
 
@@ -107,6 +109,7 @@ class CodexReader(SessionReader):
         # hooks receive.
         self._has_items = b'"item_completed"' in data
         self._made: dict[str, list[Any]] = {}
+        self._own, self._began, self._copied_at = "", 0, 0
 
     def add_prompt(self, text: str, *, is_within: bool = False) -> None:
         before, is_first = self.turn, not self._has_prompt
@@ -121,7 +124,19 @@ class CodexReader(SessionReader):
         if line.get("type") == "session_meta":
             named = payload.get("session_id") or payload.get("id")
             self.note_session(named, payload.get("cwd"), payload.get("cli_version"))
+            if not self._own:
+                self._own, self._began = str(payload.get("id")), self.at
+            elif payload.get("id") != self._own:
+                self._copied_at = self.at  # what was resumed or forked follows, written at once
             return
+        if self._copied_at and (
+            self.at < self._began or self.at - self._copied_at <= _AT_ONCE_MILLIS
+        ):
+            self.add_to_turn(line)  # it names the model
+            self.drop_copy()
+            self._copied_at = self.at
+            return
+        self._copied_at = 0
         if kind == "task_started":
             self.end_turn(is_over=self._has_prompt)
         if kind == "user_message" and not self._has_items:
