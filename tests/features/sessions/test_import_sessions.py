@@ -286,6 +286,7 @@ def test_what_is_not_imported_is_counted_by_why(harness: str, played: Session, c
         "at_work": 1,
         "elsewhere": 1,
         "empty": 1,
+        "left": 1,
     }
     assert cli("import", "sessions", "--harness", harness, "--since", "1d", "--json").json()["imported"] == []
 
@@ -376,6 +377,34 @@ def test_what_a_subagent_tells_after_an_import_comes_with_the_next(
     assert take() == ([], at_once)
     found = cli("invocations", "verify", "--all", "--json").json()["findings"]
     assert {item["code"] for item in found} == {"TIMES_CLAIMED"}
+
+
+@pytest.mark.parametrize("harness", ["claude-code", "codex"])
+def test_a_subagent_whose_session_is_gone_is_counted(harness: str, played: Session, cli: Cli, home: Path) -> None:
+    for path in home.rglob("*.jsonl"):
+        if SUBAGENTS[harness] not in str(path):
+            path.unlink()
+
+    done = cli("import", "sessions", "--harness", harness)
+
+    assert f"{harness}: 1 session of subagents alone" in done.out
+    assert not (played.root / layout.IMPORTED).exists()
+
+
+@pytest.mark.parametrize("harness", ["claude-code"])
+def test_subagents_of_earlier_versions_lie_beside_their_session(
+    harness: str, played: Session, cli: Cli, home: Path
+) -> None:
+    (path,) = (path for path in home.rglob("*.jsonl") if SUBAGENTS[harness] in str(path))
+    cli("import", "sessions", "--harness", harness)
+    below = [line.get("agent") for line in read_lines(played.root, layout.IMPORTED)]
+    forget(played.root)
+    path.rename(path.parents[2] / path.name)
+
+    row = cli("import", "sessions", "--harness", harness, "--json").json()["harnesses"][0]
+
+    assert row == dict.fromkeys(row, 0) | {"harness": harness, "imported": 1}
+    assert any(below) and below == [line.get("agent") for line in read_lines(played.root, layout.IMPORTED)]
 
 
 @pytest.mark.parametrize("harness", ["claude-code"])

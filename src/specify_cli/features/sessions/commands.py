@@ -33,6 +33,7 @@ _SAID = {
     "earlier": "begun before --since",
     "elsewhere": "of other projects",
     "empty": "tell nothing",
+    "left": "of subagents alone: the transcripts of the sessions that began them are gone",
     "refused": "could not be read",
 }
 

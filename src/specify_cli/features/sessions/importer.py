@@ -80,6 +80,7 @@ class HarnessCounts(NamedTuple):
     earlier: int
     elsewhere: int
     empty: int
+    left: int
     refused: int
 
 
@@ -116,6 +117,8 @@ class SessionImporter:
         transcript = found.find_in(self._project.root)
         if not transcript:
             return ImportResult("elsewhere")
+        if transcript.is_left:
+            return ImportResult("left")
         if transcript.changed < self._since:
             return ImportResult("earlier")
         if self._now - transcript.changed < AT_WORK_MILLIS:

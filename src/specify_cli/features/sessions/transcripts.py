@@ -44,7 +44,8 @@ class Transcript(NamedTuple):
     last.
 
     `name` is what `read_part` takes, mostly a path; `subagents` maps their ids to theirs.
-    `session_id` is empty where only reading it tells.
+    `session_id` is empty where only reading it tells. One that `is_left` is a subagent's whose
+    session has none any more.
     """
 
     name: str
@@ -53,6 +54,7 @@ class Transcript(NamedTuple):
     subagents: Mapping[str, str] = {}
     read_part: Callable[[str], bytes] = read_whole
     session_id: str = ""
+    is_left: bool = False
 
     def is_over(self, now: int) -> bool:
         """Return whether nothing was written for a day, so that the last turn has ended. `now` is

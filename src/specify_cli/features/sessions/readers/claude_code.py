@@ -3,6 +3,7 @@ next to it."""
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -12,6 +13,7 @@ from specify_cli.features.hooks.harnesses.claude_code import was_refused
 from specify_cli.features.hooks.payload.outputs import join_texts
 from specify_cli.features.sessions.reading import Line, SessionReader
 from specify_cli.features.sessions.transcripts import (
+    FIRST_BYTES,
     KeptSessions,
     Transcript,
     describe_transcript,
@@ -27,6 +29,8 @@ _NOT_TYPED = ("<local-command-", "<command-", "<bash-", "Caveat: The messages be
 # How the subagents are called whose transcripts begin with the conversation: that which answers a
 # question beside it (`/btw`), and that which sums it up.
 _COPIES = ("aside_question", "acompact")
+# Versions until 2025 wrote a subagent's transcript beside its session's, which its lines name.
+_SESSION = re.compile(rb'"sessionId": ?"([0-9a-f-]+)"')
 # What an editor puts before a prompt.
 _BESIDE = re.compile(r"\A(?:\s*<(ide_\w+)>.*?</\1>)+\s*", re.DOTALL)
 # How the summary of a command that ended in the background ends.
@@ -36,9 +40,23 @@ _EXIT_CODE = re.compile(r"exit code (\d+)\)?\s*$")
 def find_transcripts(home: str, environment: Mapping[str, str]) -> Iterator[Transcript]:
     """Yield the transcripts below Claude Code's folder, each with those of its subagents."""
     top = environment.get("CLAUDE_CONFIG_DIR") or f"{home}/.claude"
-    for path in list_files(f"{top}/projects", 1, ".jsonl"):
-        transcript = describe_transcript(path, None, _find_subagents(path), Path(path).stem)
+    files = list_files(f"{top}/projects", 1, ".jsonl")
+    beside: dict[str, dict[str, str]] = {}
+    for path in files:
+        folder, name = os.path.split(path)
+        if name.startswith("agent-"):
+            named = _SESSION.search(read_head(path, FIRST_BYTES))
+            session = named[1].decode() if named else ""
+            beside.setdefault(f"{folder}/{session}.jsonl", {})[Path(name).stem[6:]] = path
+    sessions = [path for path in files if not os.path.basename(path).startswith("agent-")]
+    for path in sessions:
+        agents = beside.pop(path, {}) | _find_subagents(path)
+        transcript = describe_transcript(path, None, agents, Path(path).stem)
         yield transcript._replace(read_part=_read_part)
+    below = list_files(f"{top}/projects", 3, ".jsonl")
+    left = [path for path in below if f"{path.rpartition('/subagents/')[0]}.jsonl" not in sessions]
+    for path in [*left, *(path for agents in beside.values() for path in agents.values())]:
+        yield describe_transcript(path, None, {})._replace(is_left=True)
 
 
 def _find_subagents(path: str) -> dict[str, str]:

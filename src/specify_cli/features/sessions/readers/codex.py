@@ -79,6 +79,7 @@ def _read_heads(paths: list[str]) -> Iterator[Transcript]:
     """Yield the sessions among these files; the first line of a subagent's names the one above."""
     below: dict[str, dict[str, str]] = {}
     transcripts = []
+    agents: dict[str, str]
     for path in paths:
         head = read_head(path, FIRST_BYTES)
         head = (head if b"\n" in head else read_head(path)).partition(b"\n")[0]
@@ -88,7 +89,7 @@ def _read_heads(paths: list[str]) -> Iterator[Transcript]:
         else:
             below.setdefault(parent[1].decode("utf-8", "replace"), {})[own] = path
     for path, own, cwd in transcripts:
-        agents: dict[str, str] = {}
+        agents = {}
         waiting = [own]
         while waiting:  # a subagent's own subagents name it, not the session
             new = {
@@ -99,6 +100,9 @@ def _read_heads(paths: list[str]) -> Iterator[Transcript]:
             agents |= new
             waiting += new
         yield describe_transcript(path, cwd, agents, own)
+    for agents in below.values():
+        for own, path in agents.items():
+            yield describe_transcript(path, None, {}, own)._replace(is_left=True)
 
 
 class CodexReader(SessionReader):
