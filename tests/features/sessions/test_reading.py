@@ -600,6 +600,31 @@ def test_an_edit_that_was_denied_by_a_transcript_is_no_patch() -> None:
     assert [item.kind for item in iter_events(session, "/p")] == ["tool_call", "tool_result", "approval"]
 
 
+def test_what_copilot_says_at_its_end_of_what_each_model_used_is_told() -> None:
+    """Versions until 1.0.60 say it of no request, and count what went into a cache as input, too."""
+    usage = {"inputTokens": 30, "outputTokens": 4, "cacheReadTokens": 20, "cacheWriteTokens": 7, "reasoningTokens": 1}
+    ended = {"modelMetrics": {"m": {"usage": usage}, "small": {"usage": {"inputTokens": 5, "outputTokens": 2}}}}
+    steps: list[tuple[str, dict[str, Any]]] = [
+        ("session.start", {"sessionId": "s", "context": {"cwd": "/p"}}),
+        ("user.message", {"content": "fix it"}),
+        ("assistant.message", {"content": "Done."}),
+        ("session.shutdown", ended),
+        ("session.resume", {}),
+        ("session.shutdown", {"modelMetrics": {}}),
+    ]
+    told_by_request = [("session.usage_record", {"usage": {"model": "m", "inputTokens": 1}})]
+
+    def read(steps: list[tuple[str, dict[str, Any]]]) -> list[tuple[Any, ...]]:
+        stamped = [{"timestamp": AT.format(at), "type": kind, "data": data} for at, (kind, data) in enumerate(steps)]
+        session = read_session("copilot", lines(*stamped), {})
+        assert session is not None
+        return [(item.facts.text, item.facts.model, item.facts.tokens) for item in session.events if item.facts]
+
+    used = {"input": 3, "cache_read": 20, "cache_write": 7, "output": 4, "thinking": 1}
+    assert read(steps) == [("Done.", "m", used), (None, "small", {"input": 5, "output": 2})]
+    assert read(steps[:3] + told_by_request + steps[3:]) == [("Done.", "m", {"input": 1})]
+
+
 def test_what_copilot_is_told_of_a_command_in_the_background_is_a_turn_and_an_abort_an_interruption() -> None:
     def use(tokens: int) -> dict[str, Any]:
         return {"type": "session.usage_record", "data": {"usage": {"model": "m", "inputTokens": tokens}}}

@@ -40,6 +40,9 @@ class CopilotReader(SessionReader):
 
     shares_file = True
 
+    def begin(self, data: bytes) -> None:
+        self._tells_requests = b'"session.usage_record"' in data
+
     def read(self, line: Line) -> None:
         data, kind = line.get("data") or {}, line.get("type")
         if kind == "session.start" or (kind == "session.resume" and not self.session_id):
@@ -59,6 +62,8 @@ class CopilotReader(SessionReader):
         elif kind == "system.notification":
             # the model may answer how a command in the background ended
             self.end_turn(is_over=True)
+        elif kind == "session.shutdown" and not self._tells_requests:
+            self._read_sums(data.get("modelMetrics") or {})
         elif kind == "abort":
             self.add_event("Interrupt", reason=data.get("reason"))
         elif kind == "permission.completed" and data["result"]["kind"] == "cancelled":
@@ -70,6 +75,17 @@ class CopilotReader(SessionReader):
             self.begin_call(str(data["toolCallId"]), _TOOLS.get(tool, tool), data.get("arguments"))
         elif kind == "tool.execution_complete":
             self._read_result(data)
+
+    def _read_sums(self, models: Mapping[str, Line]) -> None:
+        """Add what each model used since the session began or was resumed: versions until 1.0.60
+        say it where it ends, with its subagents."""
+        for model, metrics in models.items():
+            usage = metrics["usage"]
+            given = usage["inputTokens"] - usage.get("cacheWriteTokens", 0)
+            self.turn.name_model(model)
+            self.turn.add_usage(model, {**usage, "inputTokens": given})
+            self._turn_at = self.at
+            self.end_turn(is_over=True)
 
     def _read_result(self, data: Line) -> None:
         call_id, error = str(data["toolCallId"]), data.get("error") or {}
