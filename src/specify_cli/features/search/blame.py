@@ -233,7 +233,13 @@ def find_writers(
             holders[digest].append(number)
     view, laid = _View(whole, _NOW, is_whole=True), list[_Laid]()
     for number in range(_MAX_VIEWS):
-        meeting = {one for digest in view.places for one in holders.get(digest, ())}
+        # Before a later patch, a hunk without a line of words in common has nothing to tell.
+        meeting = {
+            one
+            for digest, words, _ in view.lines
+            if words >= _ENOUGH or view.is_whole
+            for one in holders.get(digest, ())
+        }
         laid += _lay_hunks([hunks[one] for one in sorted(meeting)], names, view, claims)
         if number == len(laid):
             break

@@ -134,10 +134,15 @@ def list_gaps(index: SearchIndex) -> Iterator[str]:
 
 
 def explain_file(
-    project: Project, index: SearchIndex, path: str, line: int | None = None
+    project: Project,
+    index: SearchIndex,
+    path: str,
+    line: int | None = None,
+    *,
+    is_brief: bool = False,
 ) -> Explanation:
-    """Return where the lines of a file come from, or one of them. Raises CallerError for a file
-    that cannot be read."""
+    """Return where the lines of a file come from, or one of them; without the origins where it
+    `is_brief`. Raises CallerError for a file that cannot be read."""
     place = _place_below(project, path)
     data, name = _read_text(project, place), make_encodable(place)
     lines = split_text(data)
@@ -180,7 +185,9 @@ def explain_file(
         uri = one and f"inv://{one}/event/{writers[0][0].seq}"
         ranges.append(Range(numbers[0], numbers[-1], one, uri, () if one else ids))
     origins = tuple(
-        _describe_origin(project, invocation_id, seq) for invocation_id, seq in last_seq.items()
+        _describe_origin(project, invocation_id, seq)
+        for invocation_id, seq in last_seq.items()
+        if not is_brief
     )
     unknown = sum(not writers for _, writers in pairs)
     gaps = list_gaps(index) if unknown else ()
