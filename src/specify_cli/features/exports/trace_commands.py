@@ -137,7 +137,7 @@ def _make_agent_trace(project: Project, runs: Sequence[Run]) -> dict[str, object
         for path in agent_trace.list_patched(run):
             attributed[path], whole = [], os.path.join(project.root, path)
             try:
-                explanation = explain_file(project, index, whole, is_brief=True)
+                explanation = explain_file(project, index, whole, brief=True)
                 with open(whole, "rb") as file:
                     contents[path] = file.read()
             except (InvocationError, OSError):

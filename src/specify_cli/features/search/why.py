@@ -134,15 +134,10 @@ def list_gaps(index: SearchIndex) -> Iterator[str]:
 
 
 def explain_file(
-    project: Project,
-    index: SearchIndex,
-    path: str,
-    line: int | None = None,
-    *,
-    is_brief: bool = False,
+    project: Project, index: SearchIndex, path: str, line: int | None = None, brief: bool = False
 ) -> Explanation:
-    """Return where the lines of a file come from, or one of them; without the origins where it
-    `is_brief`. Raises CallerError for a file that cannot be read."""
+    """Return where the lines of a file come from, or one of them; if `brief`, without the origins.
+    Raises CallerError for a file that cannot be read."""
     place = _place_below(project, path)
     data, name = _read_text(project, place), make_encodable(place)
     lines = split_text(data)
@@ -184,11 +179,7 @@ def explain_file(
         one = ids[0] if len(ids) == 1 else None
         uri = one and f"inv://{one}/event/{writers[0][0].seq}"
         ranges.append(Range(numbers[0], numbers[-1], one, uri, () if one else ids))
-    origins = tuple(
-        _describe_origin(project, invocation_id, seq)
-        for invocation_id, seq in last_seq.items()
-        if not is_brief
-    )
+    origins = () if brief else tuple(_describe_origin(project, *last) for last in last_seq.items())
     unknown = sum(not writers for _, writers in pairs)
     gaps = list_gaps(index) if unknown else ()
     cut = describe_cut(
