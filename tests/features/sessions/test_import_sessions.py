@@ -503,6 +503,32 @@ def test_a_session_without_times_is_as_old_as_its_file(chartered: Path, cli: Cli
     assert read_lines(chartered, layout.IMPORTED)[0]["started_at"] == "2020-09-13T12:26:40.000Z"
 
 
+def test_a_session_whose_begin_is_found_later_is_not_imported_again(chartered: Path, cli: Cli, home: Path) -> None:
+    path = home / ".claude/projects/-shop/s.jsonl"
+    path.parent.mkdir(parents=True)
+    answer = {"id": "m", "model": "x", "content": [{"type": "text", "text": "Done."}]}
+    messages: list[dict[str, Any]] = [{"content": "fix it"}, {"content": "and test it"}, answer]
+    lines = [
+        {
+            "type": "assistant" if "model" in message else "user",
+            "sessionId": "s",
+            "cwd": str(chartered),
+            "timestamp": f"2026-11-20T09:0{minute}:00.000Z",
+            "message": message,
+        }
+        for minute, message in enumerate(messages)
+    ]
+    counts = []
+    for first in (1, 0):  # a reader that knew less found no begin
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines[first:]))
+        os.utime(path, LONG_AGO)
+        done = cli("import", "sessions", "--harness", "claude-code", "--json").json()["harnesses"][0]
+        counts.append((done["imported"], done["grown"]))
+
+    assert counts == [(1, 0), (0, 1)]
+    assert [line["event"] for line in read_lines(chartered, layout.IMPORTED)].count("started") == 1
+
+
 def test_without_a_harness_it_is_not_taken_for_the_import_of_an_archive(cli: Cli) -> None:
     for argv in (("import", "sessions"), ("import", "sessions", "--hurness", "codex")):
         assert "invocations" not in cli(*argv, "--json").error()["suggestion"]

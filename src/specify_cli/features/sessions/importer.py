@@ -56,6 +56,7 @@ from specify_cli.storage.store import Body, FileRecordStore
 # A transcript that was written to within this time may go on.
 AT_WORK_MILLIS = 5 * 60 * 1000
 _EXCERPT_CHARACTERS = 500
+_TIME = 10  # letters of an id that say when it was made
 
 
 class ImportResult(NamedTuple):
@@ -108,7 +109,9 @@ class SessionImporter:
         self._choose = prepare_route(project, cache)
         # Asked for once: each record that is written here changes what an index has to be compared
         # with.
-        self._known = {key.invocation_id: key for key in self._index.newest()}
+        # By what of an id is made of the session's: its time is that of the first event, and other
+        # versions may have found another.
+        self._known = {key.invocation_id[_TIME:]: key for key in self._index.newest()}
         self._merger = SessionMerger(project, cache)
 
     def take(self, found: Transcript, harness: str) -> ImportResult:
@@ -150,10 +153,11 @@ class SessionImporter:
         while True:
             name = sha256(make_encodable(seed).encode()).digest()[:10]
             invocation_id = new_ulid(session.events[0].at, name)
-            known = self._known.get(invocation_id)
+            known = self._known.get(invocation_id[_TIME:])
             place = known and self._index.place(known)
             if not place:
                 break
+            invocation_id = place.invocation_id
             record = read_file(self._records.hold(place))
             fields = record.started if record else {}
             stated = get_object(fields, "imported")
@@ -232,7 +236,7 @@ class SessionImporter:
                 return  # another import wrote the same session just now
         key = Key(invocation_id, str(opened["profile_id"]))
         self._index.add(key)
-        self._known[invocation_id] = key
+        self._known[invocation_id[_TIME:]] = key
 
     def _compose_started(
         self,
