@@ -658,3 +658,34 @@ def test_a_file_that_one_commit_of_several_changed_is_not_asked_of_blame(
 
     assert came == {"a": {"a"}, "b": {"b"}, "c": {"c"}, "e": set(), "moved": {"b new"}}
     assert asked == ["b", "moved"]
+
+
+def test_what_git_has_lost_is_told_and_how_a_command_of_it_failed(cli: Cli, project: Path) -> None:
+    for text in ("one", "two"):
+        (project / "a.txt").write_text(f"{text}\n" * 3)
+        git(project, "add", "a.txt")
+        git(project, "commit", "-q", "-m", text)
+    (project / "b.txt").write_text("six\n" * 3)
+    git(project, "rm", "-q", "a.txt")
+    git(project, "add", "b.txt")
+    git(project, "commit", "-q", "-m", "six")
+    for name in ("HEAD^:a.txt", "HEAD^^:a.txt"):
+        blob = git(project, "rev-parse", name).strip()
+        (project / f".git/objects/{blob[:2]}/{blob[2:]}").unlink()
+
+    assert "a.txt: it is larger than 2097152 bytes, or git has lost it" in cli("origin", "HEAD^").out
+    assert f"(fatal: unable to read {git(project, 'rev-parse', 'HEAD^:a.txt').strip()})" in cli("origin", "HEAD").err
+
+
+def test_how_far_files_are_traced_is_told(project: Path) -> None:
+    for name in "abc":
+        (project / name).write_text("one\n")
+    git(project, "add", ".")
+    git(project, "commit", "-q", "-m", "three files")
+    told: list[tuple[int, int]] = []
+    found, _ = load_project(str(project))
+    with SearchIndex(found) as index:
+        changes = read_range(str(project), "HEAD")
+        trace_range(found, index, changes, str(project), tell=lambda *far: told.append(far))
+
+    assert told == [(1, 3), (2, 3), (3, 3)]

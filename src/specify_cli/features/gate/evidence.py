@@ -166,7 +166,7 @@ def _gather_evidence(branch: _Branch, index: SearchIndex) -> Evidence:
     origin = origin._replace(not_known=(*origin.not_known, *unseen))
     changed = list_changed(branch.top, changes)
     spelled, unread = spell_others(branch.top, changes)
-    said = "it, or all such files together, are larger than is read"
+    said = "it, or all such files together, are larger than is read, or git has lost it"
     files = {file.path for file in changes.files}
     named = {
         name

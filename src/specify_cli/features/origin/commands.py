@@ -10,6 +10,7 @@ from doctrine.text import count
 from specify_cli import durable
 from specify_cli.cli import shell
 from specify_cli.cli.terminal.output import spell_lines, write_json, write_lines, write_text
+from specify_cli.cli.terminal.render import bar_when_long
 from specify_cli.errors import CallerError
 from specify_cli.features.origin.git_range import read_range
 from specify_cli.features.origin.origin import (
@@ -44,8 +45,8 @@ def origin(values: Values) -> int:
     project = shell.read_project()
     top = find_top(project)
     changes = read_changes(top, str(range_text or release), find_prefix(project.root, top))
-    with open_index(project) as index:
-        report = trace_range(project, index, changes, top)
+    with open_index(project) as index, bar_when_long("tracing files") as tell:
+        report = trace_range(project, index, changes, top, tell=tell)
     output, form = shell.get_text(values, "output"), values["format"]
     lines = [*render_origin(report)] if form == "text" else []
     if form == "csv":

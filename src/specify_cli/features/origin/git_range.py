@@ -177,17 +177,23 @@ def list_paths(top: str, commit: str) -> frozenset[str]:
 
 
 def _ask(top: str, *words: str, given: bytes = b"") -> bytes:
-    output = read_git(top, *words, stdin=given)
-    if output is None:
-        raise _explain_failure(top, words[0])
-    return output
+    try:
+        answer = git.run_git(top, words, stdin=given)
+    except TimeoutError:
+        answer = None
+    if answer is None or answer.returncode:
+        said = answer.stderr.decode("utf-8", "replace").strip() if answer else ""
+        raise _explain_failure(top, words[0], said)
+    return answer.stdout
 
 
-def _explain_failure(top: str, command: str) -> CallerError:
+def _explain_failure(top: str, command: str, said: str = "") -> CallerError:
+    """Return why a command of git gave no answer; `said` is what it wrote to stderr."""
     partial = read_git(top, "config", "--get-regexp", r"^remote\..*\.promisor$")
     return CallerError(
         "INVALID_VALUE",
         f"git {command} failed or took more than 30 seconds"
+        + (f" ({said.splitlines()[-1]})" if said else "")
         + (": this clone is partial, and nothing is fetched by itself" if partial else ""),
         "git fetch --refetch --no-filter" if partial else f"git {command} --help; git fsck",
     )
@@ -300,7 +306,7 @@ def _add_lines(row: _Row, data: bytes | None, hunks: _Hunks) -> ChangedFile:
     if not row.mode.startswith("100"):
         return file._replace(problem=REPOSITORY if row.mode == "160000" else "it is a link")
     if data is None:
-        return file._replace(problem=f"it is larger than {MAX_FILE} bytes")
+        return file._replace(problem=f"it is larger than {MAX_FILE} bytes, or git has lost it")
     if b"\0" in data[:8192]:
         return row.file._replace(problem="it is no text")
     changed = tuple(

@@ -95,15 +95,21 @@ def trace_range(
     changes: ChangeRange,
     top: str,
     reading: Reading = Reading(),
+    tell: Callable[[int, int], None] | None = None,
 ) -> Origin:
-    """Return where the changed lines of a range come from.
+    """Return where the changed lines of a range come from. `tell` is told how many files are
+    traced, and of how many.
 
     Raises EnvironmentFault without ssh-keygen where `reading` names signers.
     """
     prefix = find_prefix(project.root, top)
     problems = list(changes.problems)
     files: list[TracedFile] = []
-    traces = [_trace_file(index, changes, file, prefix, top) for file in changes.files]
+    traces = []
+    for number, file in enumerate(changes.files, 1):
+        traces.append(_trace_file(index, changes, file, prefix, top))
+        if tell:
+            tell(number, len(changes.files))
     every = [part for stretches, _ in traces for part in stretches]
     named = {name for part in every for name in part.answered_by}
     makers = _find_makers(index, changes.files, prefix, top)
