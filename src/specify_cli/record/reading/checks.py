@@ -159,10 +159,17 @@ _CHANGERS = (
     (r"^(sed|perl|ruby|autopep8|clang-format)\b.*\s-(-in-place|\w*i)", None),
     (
         (
-            r"^git "
+            r"^git(?: -[Cc] \S+)* "
             r"(checkout|switch|restore|reset|stash|merge|rebase|pull|revert|cherry-pick|am|apply|clean|mv|rm)\b"
         ),
-        r"^git (reset --soft|stash (list|show)|apply --(check|stat))",
+        # a branch that begins here, and what changes the index alone
+        (
+            r"^git(?: -[Cc] \S+)* (?:reset\b(?!.* --(?:hard|merge|keep)\b)"
+            r"|stash (?:list|show|drop|clear)\b|apply .*--(?:check|stat|numstat|cached)\b"
+            r"|(?:checkout -[bB]|switch (?:-[cC]|--create)) \S+\Z|rm .*--cached\b"
+            r"|restore (?!.*(?: -\w*W| --worktree)\b).*(?:-S|--staged)\b"
+            r"|clean (?:.* )?(?:-\w*n\w*|--dry-run)(?: |\Z))"
+        ),
     ),
     (
         (
