@@ -623,3 +623,15 @@ def test_a_story_of_a_long_record_walks_it_three_times(monkeypatch: pytest.Monke
     assert story == tell_story(lines)
     # One more look is at the first line.
     assert len(looks) == 3 * len(lines) + 1
+
+
+def test_a_group_counts_what_was_cut_in_several_of_its_calls() -> None:
+    cut = {"size": 9_000, "tail": "", "head": "x" * 500}
+    lines = [*call(1, "Bash", {"command": "a"}), *call(3, "Bash", {"command": "b"}), *call(5, "Bash", {"command": "c"})]
+    for number, size in ((1, 9_000), (3, 8_000)):
+        lines[number]["output"] = {**cut, "size": size}
+    (chapter,) = tell_story(lines, root=ROOT).done
+    (alone,) = tell_story(lines[:2], root=ROOT).done
+
+    assert chapter.parts[0].limits == ("output cut 2 times",)
+    assert alone.parts[0].limits == ("output cut: 500 of 9,000 bytes",)

@@ -9,6 +9,8 @@ that nobody gave words is named by its type with blanks and its highlights: it m
 
 from __future__ import annotations
 
+from collections import Counter
+
 from doctrine.light_imports import TYPE_CHECKING
 from doctrine.text import count, say
 from specify_cli.libraries.story.story import StoryPart
@@ -74,10 +76,21 @@ def join_acts(acts: Sequence[Act]) -> StoryPart:
         outcome=outcome,
         at=first.at,
         duration_ms=took,
-        limits=tuple(dict.fromkeys(limit for act in acts for limit in act.limits)),
+        limits=_join_limits([limit for act in acts for limit in act.limits]),
         seqs=tuple(seq for act in acts for seq in act.seqs),
         acts=tuple(acts),
     )
+
+
+def _join_limits(limits: Sequence[str]) -> tuple[str, ...]:
+    """Return the limits of several acts, each once; what was cut in several is counted."""
+    times = Counter(limit.partition(" cut: ")[0] for limit in limits if " cut: " in limit)
+    whole = ((limit, limit.partition(" cut: ")[0]) for limit in limits)
+    counted = (
+        f"{name} cut {times[name]} times" if times[name] > 1 and name != limit else limit
+        for limit, name in whole
+    )
+    return tuple(dict.fromkeys(counted))
 
 
 def _name_group(acts: Sequence[Act]) -> str:

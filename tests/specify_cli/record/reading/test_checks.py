@@ -217,9 +217,10 @@ def test_the_commands_of_the_testing_section_are_test_commands() -> None:
         ("rm -f /tmp/x", False), ("echo hi > /tmp/out", False), ("git commit -m 'rm a.py'", False),
         ("git checkout -b topic", False), ("git switch -c topic", False),
         ("git checkout -b topic origin/main", True),
-        ("git restore --staged a.py", False), ("git restore --staged --worktree a.py", True), ("git reset HEAD~1", False),
-        ("git reset -q -- a.py", False), ("git reset --hard", True), ("git rm --cached -r build", False), ("git rm a.py", True),
-        ("git stash drop", False), ("git clean -nd", False), ("git clean -fd src-new", True), ("git -C web checkout -- a.py", True),
+        ("git restore --staged a.py", False), ("git restore --staged --worktree a.py", True),
+        ("git reset HEAD~1", False), ("git reset -q -- a.py", False), ("git reset --hard", True),
+        ("git rm --cached -r build", False), ("git rm a.py", True), ("git stash drop", False),
+        ("git clean -nd", False), ("git clean -fd src-new", True), ("git -C web checkout -- a.py", True),
         ("grep -c '>' a.py", False), ("gofmt -l .", False), ("cargo fmt --check", False), ("git log --oneline", False),
     ],
 )  # fmt: skip
