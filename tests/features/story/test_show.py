@@ -209,6 +209,15 @@ def test_without_this_room_show_prints_every_line_of_a_record(
     assert [line.split()[2] for line in listed.splitlines()[4:] if line] == ["prompt", "Bash", "modify", "turn"]
 
 
+def test_of_an_open_record_without_a_deed_nothing_is_recorded_yet(cli: Cli) -> None:
+    cli("do", "fix the login test")
+    shown = cli("invocations", "show", "last").out
+    cli("profile-invocation", "complete", "last")
+
+    assert "nothing was recorded yet" in shown
+    assert "nothing was recorded between the start and the end" in cli("invocations", "show", "last").out
+
+
 def test_tail_without_a_record_is_refused_with_the_next_step(cli: Cli) -> None:
     ran = cli("invocations", "tail", "--json")
 

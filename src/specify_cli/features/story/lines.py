@@ -41,7 +41,8 @@ def render_story(
     for part in story.done:
         yield from _render_part(part, "  ", full, day)
     if not story.done:
-        yield "  nothing was recorded between the start and the end"
+        when = "yet" if story.outcome == "open" else "between the start and the end"
+        yield f"  nothing was recorded {when}"
     for fact in story.left:
         yield paint(f"left:     {one_line(fact.text, 400)}", "failed")
 

@@ -872,7 +872,7 @@ function show(lines, annexes, objects, images, said, proofs, story) {
     const facts = (title, items) => (items.length ? [make("h2", {}, title), make("ul", {}, ...items.map((fact) =>
       make("li", {}, shown(fact.text), make("span", { class: "quiet" }, fact.seqs.length ? ` (${nameLines(fact.seqs)})` : ""))))] : []);
     const done = make("div", { id: "done" }, ...(story.done.length ? story.done.map((part) => showPart(part, context))
-      : [make("p", { class: "quiet" }, "Nothing was recorded between the start and the end.")]));
+      : [make("p", { class: "quiet" }, `Nothing was recorded ${story.outcome === "open" ? "yet" : "between the start and the end"}.`)]));
     page.append(...showRules(all, objects, story.told), ...showLanes(story, context), make("h2", {}, "Done"), done,
       ...facts("Left", story.left), ...facts("Judged", story.judged), ...showChanges(story, context));
     document.body.insertBefore(makeMap(context, story), page);
