@@ -357,11 +357,16 @@ def _read_scope(text: str, tag: re.Match[str] | None, parsed: Clauses) -> tuple[
     count = len(parsed.tokens)
     [(first, end)] = _skip_label(parsed.tokens, [(0, count)], label) or [(count, count)]
     # "notify: log the response": the verb of an order follows, so the one before it is a name.
-    verb, own = parsed.find_verb(first), parsed.table.verbs.get(name)
+    table = parsed.table
+    verb, own = parsed.find_verb(first), table.verbs.get(name)
     orders = (
         verb and verb.action == "implement" and own and own.action in ("implement", "coordinate")
     )
-    is_known = _is_word_of(parsed.table, name) and not orders
+    # A word of the table is hardly the name of a part.
+    nouns, labels = table.actions("nouns"), table.words("neutral_labels")
+    is_known = not orders and any(
+        name in known for known in (table.verbs, table.foreign, nouns, labels)
+    )
     if not part and (label[1] == label[1].capitalize() or is_known):
         return ()
     while first < end and parsed.is_adverb(first):
@@ -377,10 +382,3 @@ def _read_scope(text: str, tag: re.Match[str] | None, parsed: Clauses) -> tuple[
     if verb and verb.action == "none" and parsed.is_in(first + 1, "determiners"):
         return ()  # "git: push the branch": a title has no article
     return (Reading("implement", label[1], "name of a part", label.start(1), name, "signal"),)
-
-
-def _is_word_of(table: RouterTable, name: str) -> bool:
-    """Return whether the table knows a word, so that it is hardly the name of a part."""
-    if name in table.verbs or name in table.foreign:
-        return True
-    return name in table.actions("nouns") or name in table.words("neutral_labels")

@@ -153,12 +153,12 @@ class Questions(RequestText):
             return None
         return self.make_reading(end - 1, "question", "analyze"), end
 
-    def read_doubt(self, start: int, end: int) -> Reading | None:
-        """Return the reading of a question worded as a statement: "memory usage is a little high?"
-        asks."""
+    def find_doubts(self, start: int, end: int) -> list[Reading]:
+        """Return the reading of a question worded as a statement, if it is one: "memory usage is a
+        little high?" asks."""
         asks = end < len(self.tokens) and self.tokens[end].word == "?"
-        asks = asks or self.find_anywhere("inner_questions", start, end) is not None
+        asks = asks or bool(self.find_anywhere("inner_questions", start, end))
         if not asks or end - start <= 3 or self.find_anywhere("idle_questions", start, end):
-            return None
+            return []
         is_judged = self.find_anywhere("review_questions", start, end)
-        return self.make_reading(start, "question", "review" if is_judged else "analyze")
+        return [self.make_reading(start, "question", "review" if is_judged else "analyze")]

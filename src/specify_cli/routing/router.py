@@ -438,18 +438,17 @@ class _Router:
             serving = [("", able)] if able else []
         if not serving:
             return Choice()
+        known = self.evidence, self.facts, self.table
+        # The first role of whose profiles the request names the field.
         role, able = next(
-            (row for row in serving if len(serving) > 1 and self._speaks_of(row[1])), serving[0]
+            (
+                row
+                for row in serving
+                if len(serving) > 1 and any(judge_standing(p, *known).request > 0 for p in row[1])
+            ),
+            serving[0],
         )
-        return choose_profile(
-            able, self.evidence, self.facts, self.table, role, lemma if role else ""
-        )
-
-    def _speaks_of(self, pool: Sequence[AgentProfile]) -> bool:
-        """Return whether the request names the field of a profile among these."""
-        return any(
-            judge_standing(p, self.evidence, self.facts, self.table).request > 0 for p in pool
-        )
+        return choose_profile(able, *known, role, lemma if role else "")
 
     def list_choices(self) -> tuple[dict[str, str], ...]:
         """Return for each action the profile whose first role it is: the choices when the text says

@@ -15,14 +15,13 @@ from __future__ import annotations
 import re
 
 from doctrine.light_imports import TYPE_CHECKING
+from specify_cli.routing.clauses import Clauses
 from specify_cli.routing.request_text import PEOPLE, SUBJECTS, THINGS, Reading, drop_doubles
 from specify_cli.routing.table import Phrase, read_cell
 from specify_cli.routing.tokens import list_lemmas
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from specify_cli.routing.clauses import Clauses
 
 _BEING = read_cell("is are was were be been being gets get got becomes")
 _LOOKS = read_cell("looks look feels feel seems seem appears appear")
@@ -481,12 +480,6 @@ def _find_work(parsed: Clauses, start: int, end: int) -> Iterator[Reading]:
             return
 
 
-def _read_doubts(parsed: Clauses, start: int, end: int) -> Iterator[Reading]:
-    """Yield a question worded as a statement."""
-    doubt = parsed.read_doubt(start, end)
-    yield from [doubt] if doubt else ()
-
-
 _KINDS = (
     _find_needs,
     _find_hopes,
@@ -498,5 +491,5 @@ _KINDS = (
     _find_work,
     _find_occasions,
     _find_mentions,
-    _read_doubts,
+    Clauses.find_doubts,
 )
