@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from unicodedata import category, normalize
 
 import pytest
 from hypothesis import example, given, settings
@@ -151,6 +152,40 @@ def test_the_rarer_languages_are_read_only_for_a_text_that_has_their_marks_or_sa
     assert ["implement", False, "implement", True] == readings
     # A text in English is never taken for one of these languages by a word.
     assert not {mark for mark in table.marks if mark in table.verbs or table.words("stop_words") & {mark}}
+
+
+def test_phrases_of_asian_languages_are_spelt_as_a_request_is_read() -> None:
+    # A request is read in NFKC and without invisible characters, such as the joiners of Persian.
+    cells = [
+        text
+        for document in json.loads(TABLE.data)
+        for cell, value in document.items()
+        if cell.startswith("east_")
+        for text in (value.values() if isinstance(value, dict) else [value])
+    ]
+    expected = ["".join(c for c in normalize("NFKC", text) if category(c) != "Cf") for text in cells]
+
+    assert expected == cells
+
+
+@pytest.mark.parametrize(
+    ("request_text", "action"),
+    [
+        ("اسپرینت بعدی را برنامه\u200cریزی کن", "plan"),
+        ("xem lại code trong payments.py", "review"),
+        ("giải thích giúp mình cách thêm test", "analyze"),
+        ("หาสาเหตุที่โมดูลชำระเงินช้า", "analyze"),
+        ("هذا الـ PR جاهز للدمج؟", "review"),
+        ("חלק את הפיצ'ר הזה למשימות קטנות", "plan"),
+        ("אני רוצה שתוסיף כפתור", "implement"),
+        ("إصلاح الخطأ", "implement"),
+        ("اصلاح الخطأ", "implement"),
+        ("voitko tarkistaa muutokseni nyt?", "review"),
+        ("haluaisin tumman teeman", "implement"),
+    ],
+)
+def test_a_rarer_language_is_read_by_its_own_words(request_text: str, action: str) -> None:
+    assert asked(request_text) == action
 
 
 @pytest.mark.parametrize(

@@ -37,9 +37,11 @@ _OPAQUE = (
     r"|(?<![!-~])[!-~]*(?:[/\\]|[A-Za-z0-9]\.[A-Za-z0-9])[!-~]*?(?=[?!;,]{0,9}(?:[^!-~]|\Z))"
 )
 # A verb in front is read by the grammar of English: "Explain 追加 to me".
-_ENGLISH = r"\W*([A-Za-z]+) +([A-Za-z])?"
-# As many characters can follow the verb of a request: "していただけますか".
-_ENDING = 12
+_ENGLISH = r"\W*([a-z]+) +([a-z])?"
+# Words between blanks, also behind the "and" of Arabic and Hebrew.
+_WORD = r"(?:(?<!\w)|(?<=\b[وفוש]))(?:%s)(?![^\W\d_])"
+# Fewer characters can follow the verb of a request: "していただけますか".
+_ENDING = 13
 
 
 def read_asian(text: str, table: RouterTable) -> tuple[Reading, ...]:
@@ -57,7 +59,7 @@ def read_asian(text: str, table: RouterTable) -> tuple[Reading, ...]:
         if (
             english
             and (english[2] or sentence[0].rstrip(" !?")[-1].isascii())
-            and (english[1].lower() in table.verbs or english[1].lower() in table.words("wh"))
+            and (english[1] in table.verbs or english[1] in table.words("wh"))
         ):
             return ()
         if _is_own(sentence[0], table):
@@ -65,12 +67,12 @@ def read_asian(text: str, table: RouterTable) -> tuple[Reading, ...]:
             found.setdefault(reading.rule if reading else "", reading)
         elif not found and re.search("[A-Za-z]", sentence[0]):
             return ()
-    kinds = ("order", "question", "what the subject does")
-    reading = next(filter(None, map(found.get, kinds)), None)
-    if reading is None:
-        return ()
-    at = reading.position
-    return (reading._replace(token=own_text[at : at + len(reading.token)].strip()),)
+    for kind in ("order", "question", "what the subject does"):
+        reading = found.get(kind)
+        if reading:
+            at = reading.position
+            return (reading._replace(token=own_text[at : at + len(reading.token)].strip()),)
+    return ()
 
 
 def _is_own(sentence: str, table: RouterTable) -> bool:
@@ -79,8 +81,9 @@ def _is_own(sentence: str, table: RouterTable) -> bool:
     if re.search(_VIETNAMESE, sentence) or _find_any("east_own", sentence, table):
         return True
     own, others = (len(re.findall(kind, sentence)) for kind in (_OWN, "[A-Za-z]"))
-    is_asked = own > 3 and _find_any("east_polite", sentence, table)
-    return bool(own and (4 * own >= others or is_asked))
+    return bool(
+        own and (4 * own >= others or (own > 3 and _find_any("east_polite", sentence, table)))
+    )
 
 
 def _read_sentence(sentence: str, at: int, table: RouterTable) -> Reading | None:
@@ -89,49 +92,57 @@ def _read_sentence(sentence: str, at: int, table: RouterTable) -> Reading | None
     # "请" asks for nothing in "请问".
     sentence = _compile_cell("east_asking", table).sub("  ", sentence)
     order = _find_order(sentence, table)
-    # "检查是否有错误"
-    leads = order and order.action == "review" and not order.position
+    # "检查是否有错误", "خطط كيف نقسم العمل"
+    leads = order and order.action in ("review", "plan") and not order.position
     if order and (leads or not asks or _find_any("east_polite", sentence, table)):
         return order._replace(position=at + order.position)
     if asks:
-        return Reading("analyze", sentence.strip()[:20], "question", at, "", "own")
+        action = "review" if _find_any("east_judges", sentence, table) else "analyze"
+        return Reading(action, sentence.strip()[:20], "question", at, "", "own")
     fault = _find_any("east_faults", sentence, table)
     if not fault:
         return None
-    rule = "what the subject does"
-    return Reading("implement", fault[0], rule, at + fault.start(), fault[0], "signal")
+    return Reading(
+        "implement", fault[0], "what the subject does", at + fault.start(), fault[0], "signal"
+    )
 
 
 def _find_order(sentence: str, table: RouterTable) -> Reading | None:
     """Return the order that counts in a sentence; what is denied, or told as done, is none."""
     verb_last = re.search(_VERB_LAST, sentence) is not None
     pattern, actions = _compile_orders(table, verb_last)
-    negations, reports, preparing = (
-        _list_phrases(cell, table) for cell in ("east_negations", "east_reports", "east_preparing")
+    negations, reports, preparing, relatives = (
+        _list_phrases(cell, table)
+        for cell in ("east_negations", "east_reports", "east_preparing", "east_relatives")
     )
-    parted = tuple(f"{phrase} " for phrase in negations if _is_parted(phrase))
     orders = []
     for match in pattern.finditer(sentence):
-        verb, before, after = match[1] or match[2], sentence[: match.start()], match.end()
+        verb, after = match[1] or match[2], f"{sentence[match.end() :]}。"
         if verb_last:
-            is_told = len(sentence) - after > _ENDING
+            # "यह स्क्रिप्ट लिखो जो …"
+            is_told = len(after) > _ENDING and not after.lstrip().startswith(relatives)
         else:
-            is_told = before.endswith((*negations, *parted)) or f"{sentence[after:]}。".startswith(
-                reports
-            )
+            is_denied = sentence[: match.start()].rstrip().endswith(negations)
+            is_told = is_denied or after.startswith(reports)
         if not is_told:
-            orders.append(Reading(actions[verb], match[0], "order", match.start(), verb, "own"))
-    if verb_last:
-        return orders[-1] if orders else None
+            action = actions.get(verb) or next(
+                action
+                for phrase, action in actions.items()
+                if re.fullmatch(phrase.replace("*", ".*"), verb)
+            )
+            orders.append(Reading(action, match[0], "order", match.start(), verb, "own"))
+    if verb_last or not orders:
+        return next(reversed(orders), None)
     polite = _find_any("east_polite", sentence, table)
-    asked = [order for order in orders if polite and order.position >= polite.start()]
+    # What stands right before it is asked, too: "giải thích giúp mình cách thêm".
+    at = polite.start() if polite else len(sentence)
+    is_lead = sentence[:at].rstrip().endswith(orders[0].token.rstrip())
+    asked = [order for order in orders if is_lead or order.position >= at]
     orders = [order for order in orders if order.action == "plan"] or asked or orders
-    main = (order for order in orders if order.token not in preparing)
-    lead, other = (orders[0] if orders else None), next(main, None)
-    if lead and other and other is not lead:
-        between = sentence[lead.position + len(lead.token) : other.position]
-        return other if _find_any("east_links", between, table) else lead
-    return lead
+    lead = orders[0]
+    other = next((order for order in orders if order.token not in preparing), lead)
+    between = sentence[lead.position + len(lead.token) : other.position]
+    return other if _find_any("east_links", between, table) else lead
 
 
 def _simplify(text: str, table: RouterTable) -> str:
@@ -143,7 +154,8 @@ def _simplify(text: str, table: RouterTable) -> str:
 @lru_cache(maxsize=8)
 def _map_traditional(table: RouterTable) -> dict[int, str]:
     """Return the simplified sign of each traditional one, by its code point."""
-    return {ord(pair[0]): pair[1] for pair in table.words("east_traditional")}
+    rows = table.rows("east_traditional")
+    return {ord(pair[0]): pair[1] for _, text in rows for pair in text.split()}
 
 
 @lru_cache(maxsize=32)
@@ -185,16 +197,14 @@ def _compile_orders(table: RouterTable, verb_last: bool) -> tuple[re.Pattern[str
 def _join(phrases: Iterable[str]) -> str:
     """Return a pattern of phrases, the longest first; one that fits nothing for none.
 
-    A phrase whose language parts words by blanks fits whole words; of Arabic behind its "and", too.
+    A phrase whose language parts words by blanks fits whole words; of Arabic and Hebrew behind
+    their "and", too. A star stands for a few words.
     """
-    unparted: list[str] = []
-    parted: list[str] = []
+    groups: dict[str, list[str]] = {_WORD: [], "(?<![a-z])(?:%s)(?![a-z])": [], "%s": []}
+    by_word, by_letter, anywhere = groups.values()
     for phrase in sorted(phrases, key=lambda phrase: (-len(phrase), phrase)):
-        (parted if _is_parted(phrase) else unparted).append(re.escape(phrase))
-    words = [rf"(?:(?<!\w)|(?<=\b[وف]))(?:{'|'.join(parted)})(?![^\W\d_])"] if parted else []
-    return "|".join([*unparted, *words]) or r"(?!)"
-
-
-def _is_parted(phrase: str) -> bool:
-    """Return whether a phrase is of a language that parts its words by blanks."""
-    return not phrase.isascii() and not re.search(_UNPARTED, phrase)
+        group = anywhere if re.search(_UNPARTED, phrase) else by_word
+        (by_letter if phrase.isascii() else group).append(
+            re.escape(phrase).replace(r"\*", ".{1,60}?")
+        )
+    return "|".join(group % "|".join(own) for group, own in groups.items() if own) or r"(?!)"
