@@ -182,6 +182,8 @@ def test_phrases_of_asian_languages_are_spelt_as_a_request_is_read() -> None:
         ("اصلاح الخطأ", "implement"),
         ("voitko tarkistaa muutokseni nyt?", "review"),
         ("haluaisin tumman teeman", "implement"),
+        ("कुछ मत बदलो", "ROUTER_NO_MATCH"),
+        ("कुछ मत बदलो, बस बताओ", "analyze"),
     ],
 )
 def test_a_rarer_language_is_read_by_its_own_words(request_text: str, action: str) -> None:
