@@ -198,13 +198,15 @@ def test_what_a_resumed_session_of_codex_copied_is_left_to_the_session_that_told
 
     head = [write("session_meta", id=own, cwd="/p") for own in ("new", "old")]
 
-    session = read_session("codex", lines(*head, *work(), *work(3), *work(4)), {}, is_over=True)
-    assert session is not None
+    begun, answered = work()[:2], work(3)[2:]  # the prompt of `codex exec resume` is there at once
+    for own, prompts in (([*work(3), *work(4)], ["fix 3", "fix 4"]), ([*begun, *answered], ["fix 0"])):
+        session = read_session("codex", lines(*head, *work(), *own), {}, is_over=True)
+        assert session is not None
 
-    asked = [item.payload["prompt"] for item in session.events if "prompt" in item.payload]
-    facts = [(item.facts.model, item.facts.tokens) for item in session.events if item.facts]
-    assert (session.session_id, asked) == ("new", ["fix 3", "fix 4"])
-    assert facts == [("m", {"input": 7, "output": 2})] * 2
+        asked = [item.payload["prompt"] for item in session.events if "prompt" in item.payload]
+        facts = [(item.facts.model, item.facts.tokens) for item in session.events if item.facts]
+        assert (session.session_id, asked) == ("new", prompts)
+        assert facts == [("m", {"input": 7, "output": 2})] * len(prompts)
 
 
 def test_codex_that_compacts_before_a_prompt_names_the_model_that_answers_it() -> None:

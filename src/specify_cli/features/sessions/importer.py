@@ -108,9 +108,7 @@ class SessionImporter:
         self._settings = Settings(capture_modes(project, None), project.config.redaction, key)
         self._choose = prepare_route(project, cache)
         # Asked for once: each record that is written here changes what an index has to be compared
-        # with.
-        # By what of an id is made of the session's: its time is that of the first event, and other
-        # versions may have found another.
+        # with. By what an id is made of beside its time: another version may read another begin.
         self._known = {key.invocation_id[_TIME:]: key for key in self._index.newest()}
         self._merger = SessionMerger(project, cache)
 

@@ -130,17 +130,29 @@ class CodexReader(SessionReader):
             self.note_session(named, payload.get("cwd"), payload.get("cli_version"))
             if not self._own:
                 self._own, self._began = str(payload.get("id")), self.at
-            elif payload.get("id") != self._own:
+            elif str(payload.get("id")) != self._own:
                 self._copied_at = self.at  # what was resumed or forked follows, written at once
             return
-        if self._copied_at and (
-            self.at < self._began or self.at - self._copied_at <= _AT_ONCE_MILLIS
-        ):
-            self.add_to_turn(line)  # it names the model
-            self.drop_copy()
+        if not self._copied_at:
+            self._read_own(line, payload, kind)
+        elif self.at < self._began or self.at - self._copied_at <= _AT_ONCE_MILLIS:
             self._copied_at = self.at
-            return
-        self._copied_at = 0
+            self._read_own(line, payload, kind)
+            told = any("prompt" not in item.payload for item in self.events)
+            if told or self._made or self.turn.text or self.turn.requests:
+                self.drop_copy()
+        else:
+            # What is answered after that is a prompt of its own (`codex exec resume`).
+            if kind in ("task_started", "user_message") or line.get("type") == "turn_context":
+                self.drop_copy()
+            self._copied_at = 0
+            self._read_own(line, payload, kind)
+
+    def drop_copy(self) -> None:
+        super().drop_copy()
+        self._made.clear()
+
+    def _read_own(self, line: Line, payload: Line, kind: object) -> None:
         if kind == "task_started":
             self.end_turn(is_over=self._has_prompt)
         if kind == "user_message" and not self._has_items:
