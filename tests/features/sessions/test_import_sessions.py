@@ -384,6 +384,9 @@ def test_a_subagent_whose_session_is_gone_is_counted(harness: str, played: Sessi
     for path in home.rglob("*.jsonl"):
         if SUBAGENTS[harness] not in str(path):
             path.unlink()
+    output = home / ".claude/projects/-shop/s/tool-results/rows.jsonl"  # what a tool printed is no subagent
+    output.parent.mkdir(parents=True, exist_ok=True)
+    output.write_text(json.dumps({"cwd": str(played.root)}) + "\n")
 
     done = cli("import", "sessions", "--harness", harness)
 
@@ -422,9 +425,8 @@ def test_a_session_that_was_written_to_and_tells_nothing_new_is_named(harness: s
 
 
 @pytest.mark.parametrize("harness", ["claude-code", "codex", "gemini"])
-def test_a_session_whose_begin_is_read_otherwise_is_here_already(
-    harness: str, played: Session, cli: Cli, home: Path
-) -> None:
+@pytest.mark.usefixtures("played")
+def test_a_session_whose_begin_is_read_otherwise_is_here_already(harness: str, cli: Cli, home: Path) -> None:
     """The version that imported it may have read no prompt in its first lines, or a copy before them."""
     prompts = {"claude-code": '"type": "user"', "codex": "UserMessage", "gemini": '"type": "user"'}
     path = max(home.rglob("*.jsonl"), key=lambda path: path.stat().st_size)

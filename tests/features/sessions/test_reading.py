@@ -7,6 +7,8 @@ import os
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from specify_cli.features.hooks.harnesses import find_dialect
 from specify_cli.features.hooks.payload.turn_from_transcript import read_turns
 from specify_cli.features.sessions.readers import read_session
@@ -207,6 +209,41 @@ def test_what_a_resumed_session_of_codex_copied_is_left_to_the_session_that_told
         facts = [(item.facts.model, item.facts.tokens) for item in session.events if item.facts]
         assert (session.session_id, asked) == ("new", prompts)
         assert facts == [("m", {"input": 7, "output": 2})] * len(prompts)
+
+
+@pytest.mark.parametrize("output", ["Script failed", "Exit code: " + "9" * 5000 + "\n"])
+def test_a_call_of_codex_that_no_program_wrote_is_told_as_it_stands(output: str) -> None:
+    """Arguments in 100,000 brackets, an exit code of 5,000 digits."""
+    calls = [
+        ("custom_tool_call", {"name": "exec", "input": "tools.apply_patch(" + "[" * 100_000}),
+        ("function_call", {"name": "shell", "arguments": json.dumps({"command": ["bash", "-lc", "ls"]})}),
+    ]
+    for kind, call in calls:
+        made = [
+            {"type": "session_meta", "payload": {"id": "s", "cwd": "/p"}},
+            {"type": "response_item", "payload": {"type": kind, "call_id": "c", **call}},
+            {"type": "response_item", "payload": {"type": f"{kind}_output", "call_id": "c", "output": output}},
+        ]
+        session = read_session("codex", lines(*made), {}, is_over=True)
+
+        assert session is not None
+        assert [item.payload["hook_event_name"] for item in session.events] == ["PreToolUse", "PostToolUse"]
+
+
+@pytest.mark.parametrize("name", ["shell", "container.exec", "local_shell", "shell_command"])
+def test_codex_calls_the_tool_that_runs_commands_by_many_names(name: str) -> None:
+    made = [
+        {"type": "session_meta", "payload": {"id": "s", "cwd": "/p"}},
+        {"type": "response_item", "payload": {"type": "function_call", "call_id": "c", "name": name}},
+    ]
+    made[1]["payload"]["arguments"] = json.dumps({"command": ["bash", "-lc", "ls"]})  # type: ignore[index]
+    session = read_session("codex", lines(*made), {}, is_over=True)
+
+    assert session is not None
+    assert (session.events[0].payload["tool_name"], session.events[0].payload["tool_input"]) == (
+        "Bash",
+        {"command": "ls"},
+    )
 
 
 def test_codex_that_compacts_before_a_prompt_names_the_model_that_answers_it() -> None:

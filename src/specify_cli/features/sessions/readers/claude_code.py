@@ -48,13 +48,14 @@ def find_transcripts(home: str, environment: Mapping[str, str]) -> Iterator[Tran
             named = _SESSION.search(read_head(path, FIRST_BYTES))
             session = named[1].decode() if named else ""
             beside.setdefault(f"{folder}/{session}.jsonl", {})[Path(name).stem[6:]] = path
-    sessions = [path for path in files if not os.path.basename(path).startswith("agent-")]
-    for path in sessions:
+    sessions = {path for path in files if not os.path.basename(path).startswith("agent-")}
+    for path in sorted(sessions):
         agents = beside.pop(path, {}) | _find_subagents(path)
         transcript = describe_transcript(path, None, agents, Path(path).stem)
         yield transcript._replace(read_part=_read_part)
     below = list_files(f"{top}/projects", 3, ".jsonl")
-    left = [path for path in below if f"{path.rpartition('/subagents/')[0]}.jsonl" not in sessions]
+    parts = (path.rpartition("/subagents/") for path in below)
+    left = ["".join(part) for part in parts if part[1] and f"{part[0]}.jsonl" not in sessions]
     for path in [*left, *(path for agents in beside.values() for path in agents.values())]:
         yield describe_transcript(path, None, {})._replace(is_left=True)
 

@@ -33,7 +33,7 @@ _PARENT = re.compile(rb'"parent_thread_id": ?"([^"]+)"')
 _PATCH, _COMMAND = "tools.apply_patch(", "tools.exec_command("
 # The tools that run a command, as versions without scripts call them; a shell's words before its
 # command; and a command that is a patch.
-_RUNNERS = ("shell", "shell_command", "exec_command")
+_RUNNERS = ("shell", "shell_command", "exec_command", "container.exec", "local_shell")
 _SHELL = re.compile(
     r"(?:.*[/\\])?(?:\w*sh|powershell|cmd)(?:\.exe)?(?: \S+)* (?:-\w*c|-command|/c)", re.I
 )
@@ -42,8 +42,8 @@ _PATCHING = re.compile(
 )
 # What comes before all that a command printed, and what the program says of one that did not run.
 _EXITED = re.compile(
-    r"Exit code: (-?\d+)\n|(?:Chunk ID: \w+\n)?Wall time: \S+ seconds\n"
-    r"Process exited with code (-?\d+)\n"
+    r"Exit code: (-?\d{1,18})\n|(?:Chunk ID: \w+\n)?Wall time: \S+ seconds\n"
+    r"Process exited with code (-?\d{1,18})\n"
 )
 _DID_NOT = re.compile(
     r"(?P<denied>(?:exec command|patch) rejected)|(?P<unknown>(?:Wall time: \S+ seconds\n)?aborted)"
@@ -138,7 +138,7 @@ class CodexReader(SessionReader):
         elif self.at < self._began or self.at - self._copied_at <= _AT_ONCE_MILLIS:
             self._copied_at = self.at
             self._read_own(line, payload, kind)
-            told = any("prompt" not in item.payload for item in self.events)
+            told = self.events and "prompt" not in self.events[-1].payload
             if told or self._made or self.turn.text or self.turn.requests:
                 self.drop_copy()
         else:
@@ -296,7 +296,7 @@ def _find_argument(call: Line, tool: str) -> object:
     at = text.find(tool)
     try:
         return json.JSONDecoder().raw_decode(text, at + len(tool))[0] if at >= 0 else None
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
 
 
