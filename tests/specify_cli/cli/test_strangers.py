@@ -566,6 +566,18 @@ def test_a_package_on_the_path_below_the_work_tree_runs_nothing_there(
     assert (found.sources, found.tables) == ({}, None)
 
 
+@pytest.mark.parametrize("command", ["invocations show", "invocations verify", "invocations tail"])
+def test_a_form_of_others_runs_for_its_option_whatever_form_of_ours_takes_the_command_over(
+    bring: Bring, cli: Cli, command: str
+) -> None:
+    raw = f"forms=(Form({tuple(command.split())}, ('raw',), 'work:show', (flag('raw', 'Raw.'),)),)"
+    bring("raw", raw, "def show(values):\n print('raw')\n return 0\n")
+
+    record = str(cli("do", "fix the login test", "--json").json()["invocation_id"])
+    assert cli(*command.split(), record, "--raw").out == "raw\n"
+    assert record in cli(*command.split(), record, "--json").out
+
+
 def test_a_function_of_others_that_prints_leaves_or_raises_costs_only_itself(
     bring: Bring, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -63,24 +63,24 @@ def _make_command(row: Sequence[Any]) -> Command:
 
 
 def choose_run(command: Command, values: Values) -> str:
-    """Return the function for these values: of the form whose option was given, else the command's
-    own.
+    """Return the function for these values: of the form whose option was given, else of the form
+    that takes the command over, else the command's own.
 
     Raises CallerError USAGE where options of two forms were given.
     """
-    choices: dict[str, str] = {}
+    otherwise, choices = command.run, dict[str, str]()
     for by, run in command.forms:
         for one in by:
             name, equals, value = one.partition("=")
             if not name:
-                choices.setdefault(run, "")
+                otherwise = run
             elif values[name] == value if equals else values[name] not in (None, False, []):
                 choices.setdefault(run, f"--{name.replace('_', '-')}{f' {value}' * bool(equals)}")
-    options = [option for option in choices.values() if option]
-    if len(options) > 1:
+    if len(choices) > 1:
+        first, second, *_ = choices.values()
         path = " ".join(("spec-kitty", *command.path, "--help"))
-        raise CallerError("USAGE", f"{options[0]} and {options[1]} exclude each other", path)
-    return next(iter(choices), command.run)
+        raise CallerError("USAGE", f"{first} and {second} exclude each other", path)
+    return next(iter(choices), otherwise)
 
 
 def find_command(argv: list[str]) -> tuple[Command, list[str]] | None:
