@@ -359,6 +359,13 @@ def test_a_version_that_the_lock_alone_states_is_not_as_pinned(house: House) -> 
     assert "packs.lock: pack.yaml states house-rules 1.0.0 CC0-1.0" in state.json()["packs"][0]["problems"][0]
 
 
+def test_a_pack_without_an_id_is_pinned_under_the_begin_of_its_folders_name(house: House) -> None:
+    pack = write_pack(house.folder / f"{'a' * 63}_rules", **{"pack.yaml": None})
+
+    assert house.run("packs", "add", str(pack)).code == 0
+    assert house.run("packs", "verify").code == 0
+
+
 def test_a_rule_that_a_pack_binds_is_the_first_ones_and_those_of_others_are_named(house: House) -> None:
     for name in ("first", "second", "third"):
         about = f"id: {name}\nversion: '1'\n"

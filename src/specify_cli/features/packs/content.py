@@ -197,6 +197,8 @@ def _choose_id(about: Mapping[str, Any], source: Mapping[str, str]) -> str:
         return said
     named = source.get("path") or source.get("name") or source.get("url") or "pack"
     last = named.rstrip("/").removesuffix(".git").rpartition("/")[2].lower()
+    if is_pack_id(last):
+        return last  # also one that was cut below
     return re.sub(r"[^a-z0-9]+", "-", last).strip("-")[:64] or "pack"
 
 
