@@ -317,11 +317,12 @@ def test_the_summary_of_a_charter_is_no_rule_files(cli: Cli, project: Path) -> N
     """It stands before what is forbidden and how to test, which a long one left no room for."""
     (project / "pytest.ini").write_text("")
     lines = "".join(f"- Whatever item {number} of the plan says may be done unasked.\n" for number in range(60))
-    (project / "CLAUDE.md").write_text(f"## Policy Summary\n{lines}")
+    (project / "CLAUDE.md").write_text(f"# Rules\n\nBe kind.\n\n## Policy Summary\n{lines}")
     cli("setup", "--yes", "--skip", "hooks")
     shown = cli("charter", "context", "--action", "implement", "--request", "fix the login").out
 
     assert "All tests: `pytest -q`" in shown and "### Policy Summary (from" not in shown
+    assert "SECTION_TWICE" not in cli("charter", "lint").out
 
 
 def test_what_a_first_profile_says_is_shown_whole(cli: Cli, project: Path) -> None:

@@ -134,8 +134,8 @@ def collect_sections(files: Iterable[RuleFile], said: str = "") -> tuple[RuleSec
                 # The name of such a file says where it is from and nothing more, and the summary
                 # that stands before all else is the charter's own.
                 is_plain = level == 0 and file.path in _FOR_AGENTS
-                named = fold_line(title).startswith("policy summary")
-                name = "Rules" if is_plain or named else title
+                named = "Policy" if fold_line(title).startswith("policy summary") else title
+                name = "Rules" if is_plain else named
                 sections.append(RuleSection(name, file.path, body, _find_files(file)))
     return tuple(sections)
 
