@@ -151,7 +151,7 @@ def _find_param(command: Command, words: list[str], prefix: str) -> Param | None
 def _find_values(param: Param, prefix: str) -> Iterator[Item]:
     """Yield what can stand as the value of a param: ids, profiles, actions or schemas."""
     if param.name in ("invocation_id", "ids", "target", "targets", "parent", "session"):
-        yield from _find_ids(prefix, Filters(status=param.values or None))
+        yield from _find_ids(prefix, param.values)
     elif param.name == "profile":
         project, cache = load_project(shell.here(), shell.home(), lenient=True)
         for profile in ProfileRegistry(project.root, cache).all():
@@ -162,12 +162,16 @@ def _find_values(param: Param, prefix: str) -> Iterator[Item]:
         yield from ((name, "") for name in list_schemas())
 
 
-def _find_ids(prefix: str, filters: Filters) -> Iterator[Item]:
-    """Yield `last`, and the newest ids with their rows of the list. If none of these begins with
-    `prefix`, yield the newest ids that do, whatever the filters."""
+def _find_ids(prefix: str, state: str) -> Iterator[Item]:
+    """Yield `last`, and the newest ids with their rows of the list; where `state` is open or
+    closed, of those that are. If none of these begins with `prefix`, yield the newest ids that do,
+    whatever their state."""
     yield "last", "the newest invocation"
     project, _ = load_project(shell.here(), shell.home(), lenient=True)
-    rows = list_invocations(project, filters, _IDS).rows
+    states = (state,) if state in ("open", "closed") else ("open", "closed")
+    # No more than these are read, so that a Tab does not wait where hardly any record is open.
+    read = list_invocations(project, Filters(), _IDS if len(states) > 1 else 10 * _IDS).rows
+    rows = tuple(row for row in read if row.status in states)[:_IDS]
     if prefix.isalnum() and not any(row.invocation_id.startswith(prefix.upper()) for row in rows):
         index = Index(project.root)
         keys = sorted(index.lookup(prefix.upper()), key=lambda key: key.invocation_id)[-_IDS:]

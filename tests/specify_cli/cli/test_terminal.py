@@ -139,6 +139,20 @@ def test_what_closes_and_appends_completes_open_records_alone(
     assert [id_ for id_, _ in find_items(["invocations", "show"], "")][1:] == [still_open, closed]
 
 
+def test_tab_looks_for_open_records_among_the_newest_alone(
+    project: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Among 10,000 closed ones it took more than a second."""
+    monkeypatch.setattr("specify_cli.cli.completion._IDS", 1)
+    monkeypatch.chdir(project)
+    older, *closed = begin(cli, *["fix the login test"] * 11)
+    for one in closed:
+        cli("profile-invocation", "complete", one)
+
+    assert [id_ for id_, _ in find_items(["profile-invocation", "complete"], "")] == ["last"]
+    assert [id_ for id_, _ in find_items(["profile-invocation", "complete"], older)] == [older]
+
+
 def test_tab_completes_an_id_by_any_part_and_evaluates_nothing_recorded(cli: Cli) -> None:
     (one,) = begin(cli, "fix \"$(touch owned)\" `id` 'quoted'")
     bash = cli(
