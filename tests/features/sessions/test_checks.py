@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from features.sessions.test_import_sessions import forget, play_with_transcript
+from features.sessions.test_import_sessions import SUBAGENTS, forget, play_with_transcript, read_lines
 from specify_cli.features.sessions.readers import list_names
 from specify_cli.record import layout
 from support import Cli
@@ -42,6 +42,24 @@ def test_doctor_names_a_session_that_is_in_no_record_and_its_import(
     assert recorded == imported == []
     assert (found["severity"], found["repair"]) == ("info", f"spec-kitty import sessions --harness {harness}")
     assert "1 session" in found["message"]
+
+
+@pytest.mark.parametrize("harness", ["claude-code", "codex"])
+def test_a_subagent_whose_session_is_gone_is_no_session_and_adds_nothing_to_its_record(
+    harness: str, chartered: Path, cli: Cli, home: Path
+) -> None:
+    play_with_transcript(harness, chartered, cli, home, lose=lambda place, _: place > 12, now=True)
+    for path in home.rglob("*.jsonl"):
+        if SUBAGENTS[harness] not in str(path):
+            path.unlink()
+    touch(home, 0.1)
+    told = sum("witness" in line for line in read_lines(chartered, layout.RECORDS))
+    cli("doctor", "--sweep")
+    told_now = sum("witness" in line for line in read_lines(chartered, layout.RECORDS))
+    forget(chartered)
+
+    assert told_now == told
+    assert find(cli) == []
 
 
 def test_where_hooks_are_installed_a_session_without_a_record_is_a_warning(

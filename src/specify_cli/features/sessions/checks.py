@@ -91,7 +91,7 @@ def _iter_recent(
             name = short_digest(harness, found.session_id or "")
             is_told = not begun or os.path.lexists(f"{project.root}/{layout.PROMPTS}/{name}")
             is_recent = (AT_WORK_MILLIS if is_told else 0) < age < _DAYS * DAY_MILLIS
-            if is_recent and (transcript := found.find_in(project.root)):
+            if is_recent and not found.is_left and (transcript := found.find_in(project.root)):
                 yield transcript
     except InvocationError:
         return

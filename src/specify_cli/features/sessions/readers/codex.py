@@ -52,6 +52,7 @@ _DID_NOT = re.compile(
 )
 # Lines that a copy is written in stand no further apart than this.
 _AT_ONCE_MILLIS = 500
+_BEGINS = {"task_started", "user_message", "turn_context"}
 # What a command that goes on gave so far names its process; the command's own quotes are escaped.
 _RUNNING = re.compile(r'"session_id": ?\d')
 
@@ -133,20 +134,17 @@ class CodexReader(SessionReader):
             elif str(payload.get("id")) != self._own:
                 self._copied_at = self.at  # what was resumed or forked follows, written at once
             return
-        if not self._copied_at:
-            self._read_own(line, payload, kind)
-        elif self.at < self._began or self.at - self._copied_at <= _AT_ONCE_MILLIS:
-            self._copied_at = self.at
-            self._read_own(line, payload, kind)
-            told = self.events and "prompt" not in self.events[-1].payload
-            if told or self._made or self.turn.text or self.turn.requests:
-                self.drop_copy()
-        else:
-            # What is answered after that is a prompt of its own (`codex exec resume`).
-            if kind in ("task_started", "user_message") or line.get("type") == "turn_context":
-                self.drop_copy()
-            self._copied_at = 0
-            self._read_own(line, payload, kind)
+        # What follows at once is of the copy; a prompt is this session's own if what comes after
+        # that answers it (`codex exec resume`).
+        copied = self._copied_at
+        is_copied = copied and self.at < max(self._began, copied + _AT_ONCE_MILLIS)
+        if copied and not is_copied and {kind, line.get("type")} & _BEGINS:
+            self.drop_copy()
+        self._copied_at = self.at if is_copied else 0
+        self._read_own(line, payload, kind)
+        told = self.events and "prompt" not in self.events[-1].payload
+        if is_copied and (told or self._made or self.turn.text or self.turn.requests):
+            self.drop_copy()
 
     def drop_copy(self) -> None:
         super().drop_copy()
