@@ -254,7 +254,9 @@ def choose_room(
         return {name: settings[key] for name, key in names.items()}
     plain, settings = SelectionConfig(), complete_settings(settings)
     weights = {"lexical": decimal(plain.lexical), "tag": decimal(plain.tag)}
-    if settings["weights"] != {name: decimal(getattr(before, name)) for name in _WEIGHTS}:
+    if settings["weights"] != {
+        name: decimal(getattr(before, name)) for name in ("lexical", "graph", "tag")
+    }:
         weights = {name: settings["weights"][name] for name in weights}
     return {
         "weights": weights,
@@ -264,7 +266,6 @@ def choose_room(
     }
 
 
-_WEIGHTS = ("lexical", "graph", "tag")
 # What of a config is a plain number, and no decimal text.
 _COUNTS = ("k", "most_whole", "depth")
 

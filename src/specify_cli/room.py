@@ -32,8 +32,7 @@ ALWAYS = ("",)
 class Param(NamedTuple):
     """One argument, option or flag. `name` is the key in the values a command receives.
 
-    `values` is the status of the records whose ids completion offers at its place: open, closed or
-    any.
+    `values` is `open` where completion offers the ids of open records alone.
 
     `integer` and `choices` say what a value may be, `multiple` that it may be given several times.
     `help` is the text of the help page, and `metavar` what stands there for the value.

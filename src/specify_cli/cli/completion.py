@@ -118,13 +118,10 @@ def find_items(before: list[str], prefix: str) -> list[Item]:
 
 def _find_names(before: list[str]) -> Iterator[Item]:
     """Yield the groups and commands that can follow."""
-    for group, about in list_groups().items():
-        *above, name = group.split()
-        if above == before:
-            yield name, about
-    for command in list_commands():
-        if list(command.path[:-1]) == before:
-            yield command.path[-1], command.help
+    named = [(group.split(), about) for group, about in list_groups().items()]
+    for path, about in [*named, *((command.path, command.help) for command in list_commands())]:
+        if [*path[:-1]] == before:
+            yield path[-1], about
 
 
 def _find_param(command: Command, words: list[str], prefix: str) -> Param | None:
@@ -163,15 +160,14 @@ def _find_values(param: Param, prefix: str) -> Iterator[Item]:
 
 
 def _find_ids(prefix: str, state: str) -> Iterator[Item]:
-    """Yield `last`, and the newest ids with their rows of the list; where `state` is open or
-    closed, of those that are. If none of these begins with `prefix`, yield the newest ids that do,
+    """Yield `last`, and the newest ids with their rows of the list; those of open records alone
+    where `state` is open. If none of these begins with `prefix`, yield the newest ids that do,
     whatever their state."""
     yield "last", "the newest invocation"
     project, _ = load_project(shell.here(), shell.home(), lenient=True)
-    states = (state,) if state in ("open", "closed") else ("open", "closed")
     # No more than these are read, so that a Tab does not wait where hardly any record is open.
-    read = list_invocations(project, Filters(), _IDS if len(states) > 1 else 10 * _IDS).rows
-    rows = tuple(row for row in read if row.status in states)[:_IDS]
+    read = list_invocations(project, Filters(), _IDS * (10 if state == "open" else 1)).rows
+    rows = tuple(row for row in read if row.status == "open" or state != "open")[:_IDS]
     if prefix.isalnum() and not any(row.invocation_id.startswith(prefix.upper()) for row in rows):
         index = Index(project.root)
         keys = sorted(index.lookup(prefix.upper()), key=lambda key: key.invocation_id)[-_IDS:]

@@ -27,6 +27,7 @@ from specify_cli.features.packs.content import (
     compare_rules,
     list_rules,
     read_content,
+    refuse_pack,
     write_manifest,
 )
 from specify_cli.features.packs.fetching import (
@@ -123,8 +124,7 @@ def add(values: Values) -> int:
     change, content = _describe(fetched, values, ())
     pinned = read_pinned(root)
     if any(pack.id == change.id for pack in pinned):
-        raise CallerError(
-            "PACK_INVALID",
+        raise refuse_pack(
             f"a pack {change.id} is pinned already",
             f"spec-kitty packs update {change.id}",
         )
@@ -151,8 +151,7 @@ def update(values: Values) -> int:
     fetched = refetch_pack(pack.source, shell.get_text(values, "rev"), project.root)
     change, content = _describe(fetched, values, before)
     if content.pack.id != pack.id:
-        raise CallerError(
-            "PACK_INVALID",
+        raise refuse_pack(
             f"what lies there now is the pack {content.pack.id}, not {pack.id}",
             f"add it anew after this: spec-kitty packs remove {pack.id}",
         )

@@ -27,7 +27,6 @@ from doctrine.yaml_reader import YamlError, read_yaml
 from specify_cli.errors import CallerError
 from specify_cli.record.seal import canonical
 
-_AUTHOR = "fix the pack, or ask its author"
 _NOT_STATED = "not stated"
 
 
@@ -77,11 +76,16 @@ def read_content(
     if inputs.problems:
         problem = inputs.problems[0]
         where = problem.place.removeprefix(f"{pack.folder}/")
-        raise CallerError("PACK_INVALID", f"{where}: {problem.reason}", _AUTHOR)
+        raise refuse_pack(f"{where}: {problem.reason}")
     rules = _make_rules(inputs, files)
     tokens = sum(size for artifact, size in measure_first_tier(inputs) if artifact.binding)
     kinds = Counter(path.split("/")[0] for path in passed_over)
     return Content(pack, tuple(sorted(rules)), tokens, dict(sorted(kinds.items())))
+
+
+def refuse_pack(why: str, repair: str = "fix the pack, or ask its author") -> CallerError:
+    """Return why a pack cannot be used as it is."""
+    return CallerError("PACK_INVALID", why, repair)
 
 
 def read_name(files: Mapping[str, bytes], source: Mapping[str, str]) -> tuple[str, str, str]:
@@ -153,7 +157,7 @@ def check_manifest(pack: Pack, manifest: bytes | None) -> None:
     """Compare a pack with the manifest its author made. Raises CallerError PACK_INVALID."""
     if manifest is not None and manifest != write_manifest(pack):
         reason = f"{MANIFEST} is not the manifest of these files: they changed since it was made"
-        raise CallerError("PACK_INVALID", reason, "its author runs: spec-kitty packs build DIR")
+        raise refuse_pack(reason, "its author runs: spec-kitty packs build DIR")
 
 
 def compare_rules(before: Iterable[Rule], after: Iterable[Rule]) -> list[Change]:
@@ -181,9 +185,9 @@ def _read_about(files: Mapping[str, bytes]) -> dict[str, Any]:
     try:
         document = read_yaml(files[ABOUT], name=ABOUT)
     except YamlError as error:
-        raise CallerError("PACK_INVALID", str(error), _AUTHOR) from None
+        raise refuse_pack(str(error)) from None
     if not isinstance(document, dict):
-        raise CallerError("PACK_INVALID", f"{ABOUT}: expected a mapping with id", _AUTHOR)
+        raise refuse_pack(f"{ABOUT}: expected a mapping with id")
     return document
 
 
@@ -193,13 +197,12 @@ def _choose_id(about: Mapping[str, Any], source: Mapping[str, str]) -> str:
     if said is not None:
         if not isinstance(said, str) or not is_pack_id(said):
             reason = f"{ABOUT}: id: expected a-z, 0-9 and -, found {str(said)[:60]!r}"
-            raise CallerError("PACK_INVALID", reason, _AUTHOR)
+            raise refuse_pack(reason)
         return said
     named = source.get("path") or source.get("name") or source.get("url") or "pack"
     last = named.rstrip("/").removesuffix(".git").rpartition("/")[2].lower()
-    if is_pack_id(last):
-        return last  # also one that was cut below
-    return re.sub(r"[^a-z0-9]+", "-", last).strip("-")[:64] or "pack"
+    # What is an id stays as it is, also one that was cut here.
+    return last if is_pack_id(last) else re.sub("[^a-z0-9]+", "-", last).strip("-")[:64] or "pack"
 
 
 def _read_profiles(files: Mapping[str, bytes]) -> Iterable[Rule]:
@@ -210,7 +213,7 @@ def _read_profiles(files: Mapping[str, bytes]) -> Iterable[Rule]:
         try:
             profile = parse_profile(read_yaml(data, name=path), digest=digest, origin="pack")
         except YamlError as error:
-            raise CallerError("PACK_INVALID", str(error), _AUTHOR) from None
+            raise refuse_pack(str(error)) from None
         except ProfileError as error:
-            raise CallerError("PACK_INVALID", f"{path}: {error}", _AUTHOR) from None
+            raise refuse_pack(f"{path}: {error}") from None
         yield Rule(f"profile:{profile.profile_id}", profile.name, digest, False)

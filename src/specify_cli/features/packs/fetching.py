@@ -20,6 +20,7 @@ from doctrine.load import MAX_FILES, MAX_TOTAL_BYTES, read_folder
 from doctrine.packs import LOCK_PATH, classify_file, is_plain_path
 from doctrine.yaml_reader import MAX_BYTES
 from specify_cli.errors import CallerError, EnvironmentFault, StoredDataError
+from specify_cli.features.packs.content import refuse_pack
 
 GROUP = "spec_kitty.packs"
 PACKAGE = "package:"
@@ -98,14 +99,12 @@ def _sort_files(found: Iterator[tuple[str, bytes]], source: Mapping[str, str]) -
             passed_over.append(path)
         if len(files) > MAX_FILES or size > MAX_TOTAL_BYTES:
             limit = f"{MAX_FILES} files and {MAX_TOTAL_BYTES >> 20} MiB"
-            raise CallerError(
-                "PACK_INVALID", f"a pack has at most {limit}", "split it into several packs"
-            )
+            raise refuse_pack(f"a pack has at most {limit}", "split it into several packs")
     if not files:
         raise _not_found(f"{' '.join(source.values())}: nothing in it is part of a pack")
     for path, other in itertools.pairwise(sorted(files, key=str.lower)):
         if path.lower() == other.lower():
-            raise _refuse(f"{path} and {other} are one file on many systems")
+            raise refuse_pack(f"{path} and {other} are one file on many systems")
     return Fetched(dict(sorted(files.items())), tuple(sorted(passed_over)), source)
 
 
@@ -117,14 +116,10 @@ def _not_found(why: str) -> CallerError:
     )
 
 
-def _refuse(why: str) -> CallerError:
-    return CallerError("PACK_INVALID", why, "fix the pack, or ask its author")
-
-
 def _read_folder(folder: str) -> Iterator[tuple[str, bytes]]:
     files, problems = read_folder(folder, "", SUFFIXES)
     for problem in problems:
-        raise _refuse(problem.describe())
+        raise refuse_pack(problem.describe())
     yield from ((file.path, file.data) for file in files)
     known = {file.path for file in files}
     for parent, folders, names in os.walk(folder):
@@ -163,7 +158,7 @@ def _fetch_git(place: PackLocation, root: str) -> Fetched:
         raise _not_found(f"{url} {rev}")
     if _SECRET.match(url):
         why = f"the URL holds a user or a password, and {LOCK_PATH} is committed with it"
-        raise CallerError("PACK_INVALID", why, "name it without; git asks its credential helper")
+        raise refuse_pack(why, "name it without; git asks its credential helper")
     with tempfile.TemporaryDirectory(prefix="spec-kitty-") as folder:
         for part in ("objects", "refs"):
             os.makedirs(f"{folder}/.git/{part}")
@@ -207,17 +202,17 @@ def _read_commit(folder: str, commit: str, below: str) -> Iterator[tuple[str, by
         mode, _, blob, size = about.split()
         path = name.decode("utf-8", "replace")
         if mode == b"120000" and classify_file(f"{path}/a.md"):
-            raise _refuse(f"{path}: a symbolic link; links are never followed")
+            raise refuse_pack(f"{path}: a symbolic link; links are never followed")
         if not classify_file(path):
             yield path, b""
         elif mode.startswith(b"100") and int(size) <= MAX_BYTES:
             blobs.append((path, blob.decode()))
         else:
-            raise _refuse(f"{path}: expected a plain file of at most {MAX_BYTES} bytes")
+            raise refuse_pack(f"{path}: expected a plain file of at most {MAX_BYTES} bytes")
     blobs = blobs[: MAX_FILES + 1]
     contents = read_contents(folder, [blob for _, blob in blobs]) or [None] * len(blobs)
     for (path, _), content in zip(blobs, contents, strict=True):
         if content is None or content.startswith(_POINTER):
             why = "expected a file of the repository, found that it lacks its content"
-            raise _refuse(f"{path}: {why}")
+            raise refuse_pack(f"{path}: {why}")
         yield path, content

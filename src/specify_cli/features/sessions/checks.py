@@ -70,9 +70,10 @@ def merge_sessions(project: Project, cache: ParseCache, home: str | None) -> Non
     now = time.time_ns() // 1_000_000
     for harness in list_names():
         for transcript in _iter_recent(project, harness, home, now):
-            is_over = transcript.is_over(now)
             try:
-                session = read_session(harness, *transcript.read(), transcript.cwd, is_over=is_over)
+                session = read_session(
+                    harness, *transcript.read(), transcript.cwd, is_over=transcript.is_over(now)
+                )
             except InvocationError:
                 continue
             if session:

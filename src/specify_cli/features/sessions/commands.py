@@ -22,20 +22,20 @@ from specify_cli.project.config import load_project
 from specify_cli.project.tracked import refuse_tracked_private
 from specify_cli.room import Values
 
-# state → what is said of that many transcripts, in the order of `HarnessCounts`.
-_SAID = {
-    "imported": "imported; their times are the transcripts' claims, sealed now and not then",
-    "present": "here already",
-    "grown": "written to after they were imported, but tell nothing of a later time",
-    "merged": "recorded already; what only the transcript tells was added to their records",
-    "live": "recorded already, and nothing was missing",
-    "at_work": "written to in the last five minutes: import them when they are over",
-    "earlier": "begun before --since",
-    "elsewhere": "of other projects",
-    "empty": "tell nothing",
-    "left": "of subagents alone: the transcripts of the sessions that began them are gone",
-    "refused": "could not be read",
-}
+# What is said of that many transcripts in each state, in the order of `HarnessCounts`.
+_SAID = (
+    "imported; their times are the transcripts' claims, sealed now and not then",
+    "here already",
+    "written to after they were imported, but tell nothing of a later time",
+    "recorded already; what only the transcript tells was added to their records",
+    "recorded already, and nothing was missing",
+    "written to in the last five minutes: import them when they are over",
+    "begun before --since",
+    "of other projects",
+    "tell nothing",
+    "of subagents alone: the transcripts of the sessions that began them are gone",
+    "could not be read",
+)
 
 
 def import_sessions(values: Values) -> int:
@@ -72,9 +72,10 @@ def import_sessions(values: Values) -> int:
 
 def _summarize(named: list[str], done: list[tuple[str, ImportResult]]) -> SessionsImported:
     counts = Counter((harness, item.state) for harness, item in done)
+    states = HarnessCounts._fields[1:]
     return SessionsImported(
         tuple(item.invocation_id or "" for _, item in done if item.state == "imported"),
-        tuple(HarnessCounts(name, *(counts[name, state] for state in _SAID)) for name in named),
+        tuple(HarnessCounts(name, *(counts[name, state] for state in states)) for name in named),
         tuple(item.why for _, item in done if item.why is not None),
     )
 
@@ -82,6 +83,6 @@ def _summarize(named: list[str], done: list[tuple[str, ImportResult]]) -> Sessio
 def _describe(row: HarnessCounts) -> list[str]:
     return [
         f"{row.harness}: {count(number, 'session')} {said}"
-        for said, number in zip(_SAID.values(), row[1:], strict=True)
+        for said, number in zip(_SAID, row[1:], strict=True)
         if number
     ]

@@ -126,8 +126,9 @@ class SessionImporter:
             return ImportResult("at_work")
         try:
             main, others = transcript.read()
-            is_over = transcript.is_over(self._now)
-            session = read_session(harness, main, others, transcript.cwd, is_over=is_over)
+            session = read_session(
+                harness, main, others, transcript.cwd, is_over=transcript.is_over(self._now)
+            )
             if not session:
                 return ImportResult("empty")
             # it states no time: then when it was written last is all that is known
@@ -245,7 +246,7 @@ class SessionImporter:
     ) -> Body:
         rules = self._project.config.redaction
         prompts = (
-            str(item.payload.get("prompt")) for item in session.events if "prompt" in item.payload
+            str(item.payload["prompt"]) for item in session.events if "prompt" in item.payload
         )
         plain = self._settings.capture.get("prompt") in ("summary", "full")
         asked = redact(make_encodable(next(prompts, "")), rules)

@@ -137,6 +137,13 @@ def describe_transcript(
     return Transcript(path, cwd, changed, subagents, session_id=session_id)
 
 
+def describe_left(below: Mapping[str, Mapping[str, str]]) -> Iterator[Transcript]:
+    """Yield the transcripts of subagents, by the sessions that began them, which are gone."""
+    for agents in below.values():
+        for path in agents.values():
+            yield describe_transcript(path, None, {})._replace(is_left=True)
+
+
 def list_files(folder: str, depth: int, *endings: str) -> list[str]:
     """Return the plain files with one of these endings that lie this many folders deep, by name;
     links are not followed."""

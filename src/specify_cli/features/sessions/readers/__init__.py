@@ -13,7 +13,7 @@ searched there.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import TypeVar
 
 from specify_cli.cli.tables.points import list_fills, load
 from specify_cli.errors import InvocationError
@@ -22,6 +22,8 @@ from specify_cli.features.hooks.strangers import ask_package
 from specify_cli.features.sessions.feature import OWN
 from specify_cli.features.sessions.reading import Session, read_session_with
 from specify_cli.features.sessions.transcripts import KeptSessions, Transcript, TranscriptQuery
+
+Answer = TypeVar("Answer")
 
 
 def list_names() -> list[str]:
@@ -58,8 +60,7 @@ def locate_transcript(harness: str, query: TranscriptQuery) -> Transcript | None
     if harness not in list_names():
         return None
     sessions = _find_harness_sessions(harness)
-    transcript: Transcript | None = _ask(harness, lambda: sessions.locate(query))
-    return transcript
+    return _ask(harness, lambda: sessions.locate(query))
 
 
 def read_session(
@@ -86,8 +87,7 @@ def read_session(
                 dialect.translate(item.payload)
         return session
 
-    session: Session | None = _ask(harness, read, briefly=briefly)
-    return session
+    return _ask(harness, read, briefly=briefly)
 
 
 def _find_harness_sessions(harness: str) -> KeptSessions:
@@ -103,12 +103,12 @@ def _find_harness_sessions(harness: str) -> KeptSessions:
             raise TypeError(f"expected KeptSessions, found {type(sessions).__name__}")
         return sessions
 
-    listed: KeptSessions = _ask(harness, find)
-    return listed
+    return _ask(harness, find)
 
 
-def _ask(harness: str, work: Callable[[], Any], *, briefly: bool = True) -> Any:
+def _ask(harness: str, work: Callable[[], Answer], *, briefly: bool = True) -> Answer:
     """Return what `work` returns. Raises what fails of another package as its failure, but for
     what says what to do."""
     what, run = f"the transcripts of {harness} cannot be read", __name__ if harness in OWN else ""
-    return ask_package(what, run, work, passes=(InvocationError,), briefly=briefly)
+    answer: Answer = ask_package(what, run, work, passes=(InvocationError,), briefly=briefly)
+    return answer

@@ -16,6 +16,7 @@ from specify_cli.features.sessions.transcripts import (
     FIRST_BYTES,
     KeptSessions,
     Transcript,
+    describe_left,
     describe_transcript,
     list_files,
     list_subagents,
@@ -40,28 +41,24 @@ _EXIT_CODE = re.compile(r"exit code (\d+)\)?\s*$")
 def find_transcripts(home: str, environment: Mapping[str, str]) -> Iterator[Transcript]:
     """Yield the transcripts below Claude Code's folder, each with those of its subagents."""
     top = environment.get("CLAUDE_CONFIG_DIR") or f"{home}/.claude"
-    files = list_files(f"{top}/projects", 1, ".jsonl")
-    beside: dict[str, dict[str, str]] = {}
-    for path in files:
+    sessions, below = [], dict[str, dict[str, str]]()
+    for path in list_files(f"{top}/projects", 1, ".jsonl"):
         folder, name = os.path.split(path)
         if name.startswith("agent-"):
             named = _SESSION.search(read_head(path, FIRST_BYTES))
             session = named[1].decode() if named else ""
-            beside.setdefault(f"{folder}/{session}.jsonl", {})[Path(name).stem[6:]] = path
-    sessions = {path for path in files if not os.path.basename(path).startswith("agent-")}
-    for path in sorted(sessions):
-        agents = beside.pop(path, {}) | _find_subagents(path)
-        transcript = describe_transcript(path, None, agents, Path(path).stem)
+            below.setdefault(f"{folder}/{session}.jsonl", {})[name[6:-6]] = path
+        else:
+            sessions.append(path)
+    for path in list_files(f"{top}/projects", 3, ".jsonl"):
+        session, found, name = path.rpartition("/subagents/")
+        if found:
+            agent = Path(name).stem.removeprefix("agent-")
+            below.setdefault(f"{session}.jsonl", {})[agent] = path
+    for path in sessions:
+        transcript = describe_transcript(path, None, below.pop(path, {}), Path(path).stem)
         yield transcript._replace(read_part=_read_part)
-    below = list_files(f"{top}/projects", 3, ".jsonl")
-    parts = (path.rpartition("/subagents/") for path in below)
-    left = ["".join(part) for part in parts if part[1] and f"{part[0]}.jsonl" not in sessions]
-    for path in [*left, *(path for agents in beside.values() for path in agents.values())]:
-        yield describe_transcript(path, None, {})._replace(is_left=True)
-
-
-def _find_subagents(path: str) -> dict[str, str]:
-    return list_subagents(f"{path.removesuffix('.jsonl')}/subagents")
+    yield from describe_left(below)
 
 
 def _read_part(path: str) -> bytes:
@@ -75,7 +72,7 @@ class ClaudeReader(SessionReader):
 
     def begin(self, data: bytes) -> None:
         del data
-        self._read: set[int] = set()
+        self._read = set[int]()
 
     def read(self, line: Line) -> None:
         self.note_session(line.get("sessionId"), line.get("cwd"), line.get("version"))
@@ -159,4 +156,10 @@ def _read_tag(text: str, name: str) -> str:
     return text.partition(f"<{name}>")[2].partition(f"</{name}>")[0]
 
 
-TRANSCRIPTS = KeptSessions(find_transcripts, ClaudeReader, locate_with(_find_subagents, _read_part))
+TRANSCRIPTS = KeptSessions(
+    find_transcripts,
+    ClaudeReader,
+    locate_with(
+        lambda path: list_subagents(f"{path.removesuffix('.jsonl')}/subagents"), _read_part
+    ),
+)

@@ -22,6 +22,7 @@ from specify_cli.features.sessions.transcripts import (
     KeptSessions,
     Transcript,
     TranscriptQuery,
+    describe_left,
     describe_transcript,
     find_cwd,
     list_files,
@@ -42,8 +43,8 @@ _PATCHING = re.compile(
 )
 # What comes before all that a command printed, and what the program says of one that did not run.
 _EXITED = re.compile(
-    r"Exit code: (-?\d{1,18})\n|(?:Chunk ID: \w+\n)?Wall time: \S+ seconds\n"
-    r"Process exited with code (-?\d{1,18})\n"
+    r"(?:Exit code: |(?:Chunk ID: \w+\n)?Wall time: \S+ seconds\nProcess exited with code )"
+    r"(-?\d{1,18})\n"
 )
 _DID_NOT = re.compile(
     r"(?P<denied>(?:exec command|patch) rejected)|(?P<unknown>(?:Wall time: \S+ seconds\n)?aborted)"
@@ -80,7 +81,6 @@ def _read_heads(paths: list[str]) -> Iterator[Transcript]:
     """Yield the sessions among these files; the first line of a subagent's names the one above."""
     below: dict[str, dict[str, str]] = {}
     transcripts = []
-    agents: dict[str, str]
     for path in paths:
         head = read_head(path, FIRST_BYTES)
         head = (head if b"\n" in head else read_head(path)).partition(b"\n")[0]
@@ -90,20 +90,14 @@ def _read_heads(paths: list[str]) -> Iterator[Transcript]:
         else:
             below.setdefault(parent[1].decode("utf-8", "replace"), {})[own] = path
     for path, own, cwd in transcripts:
-        agents = {}
+        agents = dict[str, str]()
         waiting = [own]
         while waiting:  # a subagent's own subagents name it, not the session
-            new = {
-                name: file
-                for name, file in below.pop(waiting.pop(), {}).items()
-                if name not in agents
-            }
+            new = below.pop(waiting.pop(), {})
             agents |= new
             waiting += new
         yield describe_transcript(path, cwd, agents, own)
-    for agents in below.values():
-        for own, path in agents.items():
-            yield describe_transcript(path, None, {}, own)._replace(is_left=True)
+    yield from describe_left(below)
 
 
 class CodexReader(SessionReader):
@@ -129,9 +123,10 @@ class CodexReader(SessionReader):
         if line.get("type") == "session_meta":
             named = payload.get("session_id") or payload.get("id")
             self.note_session(named, payload.get("cwd"), payload.get("cli_version"))
+            own = str(payload.get("id"))
             if not self._own:
-                self._own, self._began = str(payload.get("id")), self.at
-            elif str(payload.get("id")) != self._own:
+                self._own, self._began = own, self.at
+            elif own != self._own:
                 self._copied_at = self.at  # what was resumed or forked follows, written at once
             return
         # What follows at once is of the copy; a prompt is this session's own if what comes after
@@ -181,33 +176,26 @@ class CodexReader(SessionReader):
         named = str(item.get("agent_thread_id"))
         if kind == "SubAgentActivity" and named not in (self.agent, *self.agents):
             self.note_agent(named, "default")
-        read = {
-            "CommandExecution": self._read_command,
-            "FileChange": self._read_change,
-            "McpToolCall": self._read_mcp,
-        }
-        if kind not in read or item.get("source") == "user_shell":  # what a person typed is no call
+        args: object
+        if kind == "CommandExecution" and item.get("source") != "user_shell":  # typed by a person
+            tool, args = "Bash", {"command": _join(item.get("command"))}
+            output = item.get("aggregated_output")
+        elif kind == "FileChange":
+            patches = (_find_patch(pending) for pending, _, _ in self._made.values())
+            patch = next(filter(None, patches), None)
+            tool = "apply_patch"
+            args = {"command": patch or _spell_patch(item.get("changes"), self.cwd)}
+            output = {"stdout": item.get("stdout"), "stderr": item.get("stderr")}
+        elif kind == "McpToolCall":
+            tool, args = f"mcp__{item.get('server')}__{item.get('tool')}", item.get("arguments")
+            output = item.get("error" if item.get("status") == "failed" else "result")
+        else:
             return
-        tool, args, output = read[kind](item)
         for pending in self._made.values():
             pending[1] += 1
         self.begin_call(call_id, tool, args, parse_time(payload.get("started_at_ms")))
         ended = parse_time(payload.get("completed_at_ms"))
         self.end_call("PostToolUse", call_id, ended, judge_item(item), tool_response=output)
-
-    def _read_command(self, item: Line) -> tuple[str, object, object]:
-        return "Bash", {"command": _join(item.get("command"))}, item.get("aggregated_output")
-
-    def _read_change(self, item: Line) -> tuple[str, object, object]:
-        patches = (_find_patch(pending) for pending, _, _ in self._made.values())
-        patch = next(filter(None, patches), None) or _spell_patch(item.get("changes"), self.cwd)
-        written = {"stdout": item.get("stdout"), "stderr": item.get("stderr")}
-        return "apply_patch", {"command": patch}, written
-
-    def _read_mcp(self, item: Line) -> tuple[str, object, object]:
-        args = item.get("arguments")
-        output = item.get("error") if item.get("status") == "failed" else item.get("result")
-        return f"mcp__{item.get('server')}__{item.get('tool')}", args, output
 
     def end_last_turn(self) -> None:
         # The session ended within these; an item would tell them by an id of its own.
@@ -246,7 +234,7 @@ def _judge_output(text: str) -> str | None:
     """Return how a command or a patch ended by what the program says of it; None where it says
     nothing of that."""
     if exited := _EXITED.match(text):
-        return judge_exit_code(int(exited[1] or exited[2]))
+        return judge_exit_code(int(exited[1]))
     if did_not := _DID_NOT.match(text):
         return did_not.lastgroup
     return judge_exit_code(get_object(parse_json(text), "metadata").get("exit_code"))

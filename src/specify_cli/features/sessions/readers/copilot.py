@@ -81,9 +81,9 @@ class CopilotReader(SessionReader):
         say it where it ends, with its subagents."""
         for model, metrics in models.items():
             usage = metrics["usage"]
-            given = usage["inputTokens"] - usage.get("cacheWriteTokens", 0)
             self.turn.name_model(model)
-            self.turn.add_usage(model, {**usage, "inputTokens": given})
+            given = {"inputTokens": usage["inputTokens"] - usage.get("cacheWriteTokens", 0)}
+            self.turn.add_usage(model, usage | given)
             self._turn_at = self.at
             self.end_turn(is_over=True)
 

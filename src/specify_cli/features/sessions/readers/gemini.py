@@ -70,7 +70,7 @@ class GeminiReader(SessionReader):
         content = line.get("content")
         if line.get("type") == "user":
             parts = content if isinstance(content, list) else [{"text": content}]
-            text = join_texts(parts, "text") or ""
+            text = join_texts(parts, "text")
             self._is_repeated = self._is_repeated or text.startswith(_CONTEXT)
             is_answer = any("functionResponse" in part for part in parts)
             if not (is_answer or self._is_repeated or text.startswith(_BY_HAND)):
