@@ -115,6 +115,7 @@ def _find_order(sentence: str, table: RouterTable) -> Reading | None:
         _list_phrases(cell, table)
         for cell in ("east_negations", "east_reports", "east_preparing", "east_relatives")
     )
+    worded = tuple(phrase for phrase in negations if not re.search(_UNPARTED, phrase))
     orders = []
     for match in pattern.finditer(sentence):
         verb, after = match[1] or match[2], f"{sentence[match.end() :]}。"
@@ -122,7 +123,8 @@ def _find_order(sentence: str, table: RouterTable) -> Reading | None:
             # "यह स्क्रिप्ट लिखो जो …"
             is_told = len(after) > _ENDING and not after.lstrip().startswith(relatives)
         else:
-            is_denied = sentence[: match.start()].rstrip().endswith(negations)
+            before = sentence[: match.start()]
+            is_denied = before.endswith(negations) or before.removesuffix(" ").endswith(worded)
             is_told = is_denied or after.startswith(reports)
         if not is_told:
             action = actions.get(verb) or next(
@@ -136,7 +138,8 @@ def _find_order(sentence: str, table: RouterTable) -> Reading | None:
     polite = _find_any("east_polite", sentence, table)
     # What stands right before it is asked, too: "giải thích giúp mình cách thêm".
     at = polite.start() if polite else len(sentence)
-    is_lead = sentence[:at].rstrip().endswith(orders[0].token.rstrip())
+    gap = sentence[orders[0].position + len(orders[0].token) : at]
+    is_lead = not gap or (gap == " " and not re.search(_UNPARTED, orders[0].token))
     asked = [order for order in orders if is_lead or order.position >= at]
     orders = [order for order in orders if order.action == "plan"] or asked or orders
     lead = orders[0]
