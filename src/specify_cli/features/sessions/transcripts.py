@@ -165,7 +165,12 @@ def list_subagents(folder: str, *endings: str) -> dict[str, str]:
     """Return the transcripts of subagents in a folder, by the ids that they are named after; none
     of one that is a link, perhaps to another project's."""
     files = [] if os.path.islink(folder) else list_files(folder, 0, *endings or (".jsonl",))
-    return {Path(file).stem.removeprefix("agent-"): file for file in files}
+    return {name_subagent(file): file for file in files}
+
+
+def name_subagent(path: str) -> str:
+    """Return the id of a subagent that its transcript is named after."""
+    return Path(path).stem.removeprefix("agent-")
 
 
 def find_cwd(head: bytes) -> str:

@@ -84,11 +84,11 @@ def join_acts(acts: Sequence[Act]) -> StoryPart:
 
 def _join_limits(limits: Sequence[str]) -> tuple[str, ...]:
     """Return the limits of several acts, each once; what was cut in several is counted."""
-    times = Counter(limit.partition(" cut: ")[0] for limit in limits if " cut: " in limit)
-    whole = ((limit, limit.partition(" cut: ")[0]) for limit in limits)
+    names = [limit.partition(" cut: ")[0] for limit in limits]
+    times = Counter(name for name, limit in zip(names, limits, strict=True) if name != limit)
     counted = (
-        f"{name} cut {times[name]} times" if times[name] > 1 and name != limit else limit
-        for limit, name in whole
+        f"{name} cut {times[name]} times" if times[name] > 1 else limit
+        for name, limit in zip(names, limits, strict=True)
     )
     return tuple(dict.fromkeys(counted))
 

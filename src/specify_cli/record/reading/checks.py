@@ -152,6 +152,7 @@ _SPOKEN = {hidden: letter for letter, hidden in _HIDDEN.items()}
 _HEADING = r"(?mi)^#{1,6} [^\n]*\btest[^\n]*$"
 _CODE = r"`([^`\n]+)`"
 _OUTSIDE = ("/tmp/", "/dev/", "/var/tmp/")
+_GIT = r"^git(?: -[Cc] \S+)* "
 # Commands that change files: a program, and the words with which it only reads. No pattern here is
 # compiled before a command needs it: a hook loads this module.
 _CHANGERS = (
@@ -159,12 +160,12 @@ _CHANGERS = (
     (r"^(sed|perl|ruby|autopep8|clang-format)\b.*\s-(-in-place|\w*i)", None),
     (
         (
-            r"^git(?: -[Cc] \S+)* "
+            rf"{_GIT}"
             r"(checkout|switch|restore|reset|stash|merge|rebase|pull|revert|cherry-pick|am|apply|clean|mv|rm)\b"
         ),
         # a branch that begins here, and what changes the index alone
         (
-            r"^git(?: -[Cc] \S+)* (?:reset\b(?!.* --(?:hard|merge|keep)\b)"
+            rf"{_GIT}(?:reset\b(?!.* --(?:hard|merge|keep)\b)"
             r"|stash (?:list|show|drop|clear)\b|apply .*--(?:check|stat|numstat|cached)\b"
             r"|(?:checkout -[bB]|switch (?:-[cC]|--create)) \S+\Z|rm .*--cached\b"
             r"|restore (?!.*(?: -\w*W| --worktree)\b).*(?:-S|--staged)\b"

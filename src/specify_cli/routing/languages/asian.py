@@ -130,7 +130,7 @@ def _find_order(sentence: str, table: RouterTable) -> Reading | None:
             action = actions.get(verb) or next(
                 action
                 for phrase, action in actions.items()
-                if re.fullmatch(phrase.replace("*", ".*"), verb)
+                if "*" in phrase and re.fullmatch(phrase.replace("*", ".*"), verb)
             )
             orders.append(Reading(action, match[0], "order", match.start(), verb, "own"))
     if verb_last or not orders:

@@ -21,6 +21,7 @@ from specify_cli.features.sessions.transcripts import (
     list_files,
     list_subagents,
     locate_with,
+    name_subagent,
     read_head,
     read_whole,
 )
@@ -47,14 +48,13 @@ def find_transcripts(home: str, environment: Mapping[str, str]) -> Iterator[Tran
         if name.startswith("agent-"):
             named = _SESSION.search(read_head(path, FIRST_BYTES))
             session = named[1].decode() if named else ""
-            below.setdefault(f"{folder}/{session}.jsonl", {})[name[6:-6]] = path
+            below.setdefault(f"{folder}/{session}.jsonl", {})[name_subagent(path)] = path
         else:
             sessions.append(path)
     for path in list_files(f"{top}/projects", 3, ".jsonl"):
-        session, found, name = path.rpartition("/subagents/")
+        session, found, _ = path.rpartition("/subagents/")
         if found:
-            agent = Path(name).stem.removeprefix("agent-")
-            below.setdefault(f"{session}.jsonl", {})[agent] = path
+            below.setdefault(f"{session}.jsonl", {})[name_subagent(path)] = path
     for path in sessions:
         transcript = describe_transcript(path, None, below.pop(path, {}), Path(path).stem)
         yield transcript._replace(read_part=_read_part)

@@ -161,7 +161,8 @@ class CodexReader(SessionReader):
         elif line.get("type") == "compacted":
             self.add_event("PreCompact")
         elif kind in ("function_call", "custom_tool_call", "local_shell_call"):
-            self._made[str(payload["call_id"])] = [payload, 0, self.at]
+            call = {**payload, "args": _read_args(payload)}
+            self._made[str(payload["call_id"])] = [call, 0, self.at]
         elif kind in ("function_call_output", "custom_tool_call_output"):
             self._end_made(str(payload["call_id"]), payload.get("output"))
         elif kind == "web_search_end":  # the service searches, so nothing says what it gave
@@ -209,7 +210,7 @@ class CodexReader(SessionReader):
         begun, items, at = self._made.pop(call_id, (None, 0, 0))
         if begun is None or items:
             return
-        args, command = _read_args(begun), _find_command(begun)
+        args, command = begun["args"], _find_command(begun)
         text = output if isinstance(output, str) else join_texts(output, "text")
         status = "error" if text.startswith("Script failed") else None
         name = f"{begun.get('namespace') or ''}{begun.get('name') or 'shell'}"
@@ -247,8 +248,9 @@ def _read_args(call: Line) -> Any:
 
 
 def _find_command(call: Line) -> str | None:
-    """Return the command of a call as the model made it; None where its tool runs none."""
-    args = _read_args(call)
+    """Return the command of a call as the model made it, whose arguments are read; None where its
+    tool runs none."""
+    args = call["args"]
     if call.get("name", "shell") not in _RUNNERS or not isinstance(args, dict):
         return None
     return _join(args.get("command", args.get("cmd")))
