@@ -525,6 +525,16 @@ def test_a_signed_pack_is_checked_against_the_keys_that_a_person_names(house: Ho
         (pack / name).unlink()
     unsigned = house.run("packs", "update", "house-rules", "--dry-run")
     assert "what is pinned is signed, and what would be taken is not" in unsigned.err
+    lock = (house.root / ".kittify/packs.lock").read_bytes()
+    refused = house.run("packs", "update", "house-rules", "--yes", "--json").error()
+    assert refused["error_code"] == "PACK_UNSIGNED" and "would be taken is not" in refused["message"]
+    house.run("packs", "build", str(pack), "--key", str(eve))
+    refused = house.run("packs", "update", "house-rules", "--yes", "--json").error()
+    assert refused["error_code"] == "PACK_UNSIGNED" and "by another key" in refused["message"]
+    assert (house.root / ".kittify/packs.lock").read_bytes() == lock
+    named = ("--yes", "--allowed-signers", allow(house.folder, eve))
+    assert house.run("packs", "update", "house-rules", *named).code == 0
+    assert house.run("packs", "verify", "--allowed-signers", allow(house.folder, eve)).code == 0
     (house.root / ".kittify/packs/house-rules/pack-manifest.json.sig").write_text("none")
     assert house.run("packs", "verify").code == 1
 

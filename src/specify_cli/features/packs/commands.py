@@ -40,6 +40,7 @@ from specify_cli.features.packs.fetching import (
 from specify_cli.features.packs.verifying import (
     NAMESPACE,
     PackState,
+    describe_weaker,
     require_signature,
     verify_packs,
 )
@@ -147,7 +148,8 @@ def update(values: Values) -> int:
     project = shell.load_writable()
     pinned = read_pinned(project.root)
     pack = _find(pinned, str(values["id"]))
-    before = list_rules(pack, _read_files(project.root, pack), shipped_bundle())
+    files = _read_files(project.root, pack)
+    before = list_rules(pack, files, shipped_bundle())
     fetched = refetch_pack(pack.source, shell.get_text(values, "rev"), project.root)
     change, content = _describe(fetched, values, before)
     if content.pack.id != pack.id:
@@ -160,8 +162,16 @@ def update(values: Values) -> int:
         said = f"{pack.id} {one_line(pack.version, 40)}: nothing to take, it is pinned as it is"
         write_answer(values, change, [said])
         return 0
-    if states[pack.id].signature != "none" and change.signature == "none":
-        write_note("warning: what is pinned is signed, and what would be taken is not")
+    pinned_signature = files.get(SIGNATURE, b"") if SIGNATURE in pack.files else None
+    weaker = describe_weaker(pinned_signature, fetched.files.get(SIGNATURE))
+    if weaker and change.signature != "valid":
+        if values["yes"]:
+            raise CallerError(
+                "PACK_UNSIGNED",
+                f"{pack.id}: {weaker}; nothing was written",
+                "name the keys you accept with --allowed-signers, or answer without --yes",
+            )
+        write_note(f"warning: {weaker}")
     if content.pack.files != pack.files:
         with tempfile.TemporaryDirectory(prefix="spec-kitty-") as folder:
             _copy_rules(project.root, folder)

@@ -19,7 +19,7 @@ from doctrine.packs import (
 )
 from specify_cli.errors import CallerError
 from specify_cli.features.packs.content import check_manifest, read_name
-from specify_cli.libraries.ssh.signatures import Signers, holds_by_itself
+from specify_cli.libraries.ssh.signatures import Signers, holds_by_itself, name_same_key
 
 NAMESPACE = "spec-kitty-pack"
 
@@ -123,3 +123,15 @@ def require_signature(
             "ask its author, or name the keys you accept with --allowed-signers",
         )
     return how, names
+
+
+def describe_weaker(pinned: bytes | None, new: bytes | None) -> str:
+    """Return in which way a new manifest's signature is worse than the pinned one's, where no keys
+    are named; empty where it is not."""
+    if pinned is None:
+        return ""
+    if new is None:
+        return "what is pinned is signed, and what would be taken is not"
+    if name_same_key(pinned.decode("utf-8", "replace"), new.decode("utf-8", "replace")):
+        return ""
+    return "what would be taken is signed by another key than what is pinned"

@@ -74,23 +74,34 @@ def _lay_down(signature: str) -> Iterator[str]:
 
 def was_touched(signature: str) -> bool:
     """Return whether the key that made a signature says that a person touched it for that (a FIDO
-    key's flag).
-
-    OpenSSH, PROTOCOL.sshsig and PROTOCOL.u2f. The signature is not checked here.
-    """
+    key's flag: OpenSSH, PROTOCOL.u2f). The signature is not checked here."""
     try:
-        blob = base64.b64decode("".join(signature.split("\n")[1:-2]), validate=True)
-        fields, rest = [], blob[10:]
-        for _ in range(5):
-            size = int.from_bytes(rest[:4])
-            fields.append(rest[4 : 4 + size])
-            rest = rest[4 + size :]
-        key, signed_blob = fields[0], fields[4]
+        key, _, _, _, signed_blob = _read_fields(signature)
         kind = key[4 : 4 + int.from_bytes(key[:4])]
         flags = signed_blob[-5] if len(signed_blob) > 5 else 0
-    except (ValueError, IndexError):
+    except ValueError:
         return False
     return kind.startswith(b"sk-") and bool(flags & 1)
+
+
+def name_same_key(one: str, other: str) -> bool:
+    """Return whether two signatures say that they are by one key. Neither is checked here."""
+    try:
+        return _read_fields(one)[0] == _read_fields(other)[0]
+    except ValueError:
+        return False
+
+
+def _read_fields(signature: str) -> list[bytes]:
+    """Return public key, namespace, what is reserved, hash and signature (OpenSSH,
+    PROTOCOL.sshsig). Raises ValueError."""
+    rest = base64.b64decode("".join(signature.split("\n")[1:-2]), validate=True)[10:]
+    fields = []
+    for _ in range(5):
+        size = int.from_bytes(rest[:4])
+        fields.append(rest[4 : 4 + size])
+        rest = rest[4 + size :]
+    return fields
 
 
 class Signers(NamedTuple):
