@@ -32,6 +32,7 @@ from specify_cli.features.gate.rendering import make_comment
 from specify_cli.features.gate.rules import Level
 from specify_cli.features.origin import git_range, origin
 from specify_cli.features.origin.report import LineCounts, Origin
+from specify_cli.features.search.database import SearchIndex
 from specify_cli.features.what_if.backtest import Answer, Skipped
 from specify_cli.invocation.caller import Actor, Caller
 from specify_cli.project.config import load_project
@@ -54,6 +55,18 @@ def test_what_was_recorded_tested_and_ended_well_passes(tmp_path: Path) -> None:
     assert value["origin"]["lines"] == {"changed": 3, "recorded": 3, "several": 0, "unrecorded": 0}
     assert [one["invocation_id"] for one in value["origin"]["writers"]] == [writer]
     assert "nothing is proven: the base names no keys" in ran.out
+
+
+def test_how_many_files_are_traced_is_told_while_a_range_is_judged(tmp_path: Path) -> None:
+    shop = Shop(tmp_path, ALL_FAIL)
+    shop.work()
+    project, _ = load_project(str(shop.root), str(shop.home))
+    told: list[tuple[int, int]] = []
+    with SearchIndex(project) as index:
+        index.update()
+        asked = evidence.GateRange(str(shop.root), "main")
+        evidence.judge_project(project, index, asked, "2026-11-25", lambda *counts: told.append(counts))
+    assert told == [(number, told[0][1]) for number in range(1, told[0][1] + 1)]
 
 
 @pytest.mark.stress

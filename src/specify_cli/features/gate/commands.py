@@ -18,6 +18,7 @@ from specify_cli.cli.terminal.output import (
     write_note,
     write_text,
 )
+from specify_cli.cli.terminal.render import bar_when_long
 from specify_cli.durable import read_clock
 from specify_cli.errors import CallerError, InvocationError, StoredDataError
 from specify_cli.features.gate.evidence import GateRange, judge_project
@@ -51,8 +52,8 @@ def gate(values: Values) -> int:
     _refuse_other_project(top, find_commit(top, base), project.root)
     asked = GateRange(top, base, head.lstrip(".") or str(values["head"]))
     today = rfc3339(read_clock(time.time_ns))[:10]
-    with open_index(project) as index:
-        judged = judge_project(project, index, asked, today)
+    with open_index(project) as index, bar_when_long("tracing files") as tell:
+        judged = judge_project(project, index, asked, today, tell)
     _write(judged, values)
     return _EXITS[judged.verdict]
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import re
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
 from itertools import islice, takewhile
@@ -120,8 +120,15 @@ class _Base(NamedTuple):
         return Reading(self.commands, self.signers, self.config.project_uuid)
 
 
-def judge_project(project: Project, index: SearchIndex, asked: GateRange, today: str) -> Judged:
-    """Return the verdict on a range, with its waivers applied. `today` is a day as `2026-11-25`.
+def judge_project(
+    project: Project,
+    index: SearchIndex,
+    asked: GateRange,
+    today: str,
+    tell: Callable[[int, int], None] | None = None,
+) -> Judged:
+    """Return the verdict on a range, with its waivers applied. `today` is a day as `2026-11-25`;
+    `tell` is told how many files are traced, and of how many.
 
     Raises CallerError INVALID_VALUE for what is no range, StoredDataError GATE_INVALID where the
     base's rules cannot be read, EnvironmentFault without ssh-keygen where signatures matter.
@@ -131,7 +138,8 @@ def judge_project(project: Project, index: SearchIndex, asked: GateRange, today:
     with _read_base(asked.top, tip, prefix) as base:
         changes = read_range(asked.top, f"{tip}...{asked.head}")
         changes = drop_others(changes, list_projects(base.paths), prefix)
-        evidence = _gather_evidence(_Branch(project, asked.top, prefix, base, changes), index)
+        branch = _Branch(project, asked.top, prefix, base, changes)
+        evidence = _gather_evidence(branch, index, tell)
         waivers = list(read_waivers(asked.top, changes, prefix))
         return apply_waivers(
             judge_range(evidence),
@@ -154,10 +162,12 @@ class _Branch(NamedTuple):
     changes: ChangeRange
 
 
-def _gather_evidence(branch: _Branch, index: SearchIndex) -> Evidence:
+def _gather_evidence(
+    branch: _Branch, index: SearchIndex, tell: Callable[[int, int], None] | None
+) -> Evidence:
     """Return what the rules look at."""
     base, changes = branch.base, branch.changes
-    origin = trace_range(branch.project, index, changes, branch.top, base.reading)
+    origin = trace_range(branch.project, index, changes, branch.top, base.reading, tell)
     absent = _count_absent(branch)
     if absent:
         said = f"{absent} records of {changes.head[:10]} are not checked out: {_bring(branch)}"
