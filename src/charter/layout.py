@@ -41,7 +41,17 @@ _ABOUT = 600_000_000
 # The places of sections: what is named for the action at hand, then the rest of the charter.
 _NAMED, _REST = 3, 4
 _LINE = 160
-_FORBIDDEN = ("forbid", "never", "prohibit", "off-limits", "ask-first", "must-not", "not-allowed")
+# How people name a section that forbids: by a word anywhere in its name, also of other languages,
+# by how the name begins, or by all of it but the file it comes from.
+_FORBIDDEN = (
+    *("forbid", "never", "prohib", "off-limits", "ask-first", "must-not", "not-allowed"),
+    *("verbot", "interdi", "proib", "запре", "禁", "금지"),
+)
+_FORBIDS_FIRST = (
+    *("do-not-", "don-t-", "dont-", "don-ts-", "donts-", "do-s-and-don", "dos-and-don"),
+    *("what-not-to-", "things-not-to-"),
+)
+_BOUNDS = ("boundaries", "guardrails", "red-lines")
 # A title of at most so many words says only that its section forbids: *Not allowed here*.
 _PLAIN = 3
 # What a rule file says of some files only, as a first charter names its section.
@@ -221,7 +231,11 @@ def _order(choice: Choice, action: str, testing: str) -> tuple[int, int]:
 def _is_forbidding(section: Artifact) -> bool:
     """Return whether a section says what is not allowed, in general and not for some files only."""
     name = "-".join(_name_words(section))
-    return not re.search(_OF_FILES, section.title) and any(word in name for word in _FORBIDDEN)
+    return not re.search(_OF_FILES, section.title) and (
+        any(word in name for word in _FORBIDDEN)
+        or f"{name}-".startswith(_FORBIDS_FIRST)
+        or name.partition("-from-")[0] in _BOUNDS
+    )
 
 
 def _name_words(section: Artifact) -> list[str]:

@@ -581,6 +581,35 @@ Use pytest.
     assert result.text.index("### Forbidden") < result.text.index("### Testing") < result.text.index("### Never")
 
 
+@pytest.mark.parametrize(
+    ("title", "forbids"),
+    [
+        ("Do NOT do these (from CLAUDE.md)", True),
+        ("Don\u2019t", True),
+        ("Do's and Don'ts", True),
+        ("DO NOT touch", True),
+        ("What NOT to do (from AGENTS.md)", True),
+        ("Things not to commit", True),
+        ("\U0001f6ab Boundaries (from AGENTS.md)", True),
+        ("Guardrails", True),
+        ("\u7981\u6b62\u4e8b\u9879", True),
+        ("Verbotenes", True),
+        ("Boundaries of modules", False),
+        ("Screens that do not scroll", False),
+        ("Do notes", False),
+        ("Donating", False),
+    ],
+)
+def test_a_section_that_forbids_is_known_by_how_people_call_it(title: str, *, forbids: bool) -> None:
+    """A section of the first tier is shown of which a request shares no word; another waits for its request."""
+    long = b"## Style %d\n\n" + b"The parser of the reader takes a change of the parser.\n" * 20
+    others = b"".join(long.replace(b"%d", b"%d" % number) for number in range(8))
+    charter = others + f"\n## {title}\n\n- Rename nothing public.\n".encode()
+    result = _assemble({CHARTER_MARKDOWN: charter}, action="implement", request="change the parser")
+
+    assert ("Rename nothing public." in result.text) is forbids
+
+
 def test_a_section_named_for_the_action_comes_before_those_that_only_share_words_with_the_request() -> None:
     long = b"## Parsers %d\n\n" + b"The parser of the reader takes a change of the parser.\n" * 20
     charter = (
