@@ -404,6 +404,24 @@ def test_changed_files_add_up_and_a_failed_patch_changes_nothing() -> None:
     assert story.changed == (("a.py", "create", 3, 1, (1, 2)), ("c.py", "delete", None, None, (4,)))
 
 
+def test_a_patch_that_names_no_call_is_of_the_edit_of_its_file_beside_it() -> None:
+    lines = [
+        *call(1, "Edit", {"file_path": "src/a.py"}),
+        line(3, "patch_apply", path="src/a.py", kind="modify", lines="+a-b"),
+        *call(4, "Edit", {"file_path": "src/b.py"}),
+        line(6, "patch_apply", path="src/b.py", kind="modify", lines="+a"),
+        line(7, "patch_apply", path="src/c.py", kind="create", lines="+a"),
+    ]
+    (group,) = tell_story(lines).done[0].parts
+
+    assert group.title == "edited 3 files +3 −1"
+    assert [(act.what, act.added, act.seqs) for act in group.acts] == [
+        ("src/a.py", 1, (1, 2, 3)),
+        ("src/b.py", 1, (4, 5, 6)),
+        ("src/c.py", 1, (7,)),
+    ]
+
+
 def test_a_failed_command_is_told_by_its_own_last_words() -> None:
     around = "<untrusted_context>\nOutput: {}\nExit Code: 3\nProcess Group PGID: 41\n</untrusted_context>"
     about = "Command: cat <<E\nOutput: no\nE\nDirectory: (root)\nOutput: {}\nError: (none)\nExit Code: {}\nSignal: {}\n"

@@ -338,6 +338,10 @@ class Telling:
             )
             act = act._replace(deed="change", result=f"{result}seen in the work tree")
         waiting = self._edits.pop(say(entry.fields.get("call_id")), None)
+        if "call_id" not in entry.fields and act.deed == "edit":
+            call_of = ("edit", act.what, None)
+            edits = (one for one in chapter.group if (one.deed, one.what, one.added) == call_of)
+            waiting = next(((chapter, edit) for edit in edits), None)
         if waiting and waiting[1] in waiting[0].group:
             chapter, call = waiting
             act = _join_patch(call, act)
