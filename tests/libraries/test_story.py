@@ -447,6 +447,13 @@ def test_a_subagent_is_asked_by_its_words_alone_and_waited_for_under_every_name(
     assert titles(opening.parts) == ["asked a subagent: look at the login code", "waited for a subagent ×2"]
 
 
+@pytest.mark.parametrize("tool", ["write_stdin", "BashOutput", "TaskOutput", "read_bash"])
+def test_a_call_that_waits_for_a_command_runs_none(tool: str) -> None:
+    assert titles(tell_story(call(1, tool, {"session_id": 5, "bash_id": "b1"})).done[0].parts) == [
+        "waited for a command"
+    ]
+
+
 def test_lines_of_an_edit_that_failed_are_not_counted() -> None:
     lines = []
     for seq, (name, status) in enumerate([("a.py", "ok"), ("b.py", "error"), ("c.py", "error")]):

@@ -88,6 +88,34 @@ def test_codex_that_tells_commands_only_as_its_model_made_them_has_them_as_its_h
     ]
 
 
+@pytest.mark.parametrize(
+    ("last", "status", "printed"),
+    [
+        ("Process exited with code 0\nOutput:\n3 passed\n", "ok", "3 passed"),
+        ("Process exited with code 1\nOutput:\n1 failed\n", "error", "1 failed"),
+        ("Process running with session ID 5\nOutput:\n...\n", None, "..."),
+    ],
+)
+def test_a_command_of_codex_that_goes_on_ends_as_the_call_says_that_waits_for_it(
+    last: str, status: str | None, printed: str
+) -> None:
+    head = "Chunk ID: 0a1b\nWall time: 10.0 seconds\n"
+    outputs = [f"{head}Process running with session ID 5\nOutput:\ncollecting\n", head + last]
+    args = [("exec_command", {"cmd": "pytest -q"}), ("write_stdin", {"session_id": 5, "chars": ""})]
+    items: list[dict[str, Any]] = []
+    for number, ((name, given), output) in enumerate(zip(args, outputs, strict=True)):
+        call = {"type": "function_call", "name": name, "arguments": json.dumps(given), "call_id": f"c{number}"}
+        items += [call, {"type": "function_call_output", "call_id": f"c{number}", "output": output}]
+    session = read_session("codex", codex(*items), {})
+    assert session is not None
+    ends = {e.payload["tool_use_id"]: e for e in session.events if e.payload["hook_event_name"] == "PostToolUse"}
+
+    assert sorted(ends) == ["c0", "c1"] and len(session.events) == 5
+    assert ends["c0"].status == status
+    assert "collecting" in ends["c0"].payload["tool_response"]
+    assert (printed in ends["c0"].payload["tool_response"]) is (status is not None)
+
+
 def test_a_patch_that_codex_was_given_as_a_command_is_one() -> None:
     patch = "*** Begin Patch\n*** Update File: a.py\n@@\n-x = 'a'\n+x = 'b'\n*** End Patch"
     done = json.dumps({"output": "Success.", "metadata": {"exit_code": 0}})

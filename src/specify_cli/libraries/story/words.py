@@ -154,7 +154,7 @@ def name_call(entry: Entry, commands: Sequence[str], root: str) -> Act:
     elif deed in _NAMED and (match := _NAMED[deed].search(head)):
         what = _unescape(match[1])
     elif deed == "wait":
-        what = "a subagent"
+        what = "a subagent" if "agent" in entry.name.lower() else "a command"
     elif deed == "plan":
         what = _name_plan(head) or what
     output = read_printed(entry.end_fields.get("output"))

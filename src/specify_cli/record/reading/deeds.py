@@ -19,9 +19,9 @@ _DEEDS = {
     "editfile searchreplace insert strreplacebasededittool "
     "strreplaceeditor delete deletefile patch",
     "run": "bash shell runshellcommand execcommand localshell terminal runterminalcmd runcommand "
-    "powershell runinterminal exec bashoutput writestdin",
+    "powershell runinterminal exec",
     "ask": "agent task invokeagent delegate spawnagent codebaseinvestigator",
-    "wait": "waitagent",
+    "wait": "waitagent bashoutput taskoutput writestdin readbash readpowershell",
     "plan": "todowrite updateplan todo updatetodo writetodos todoread exitplanmode enterplanmode",
     "fetch": "webfetch websearch fetch googlewebsearch browse webrun",
 }

@@ -56,6 +56,9 @@ _AT_ONCE_MILLIS = 500
 _BEGINS = {"task_started", "user_message", "turn_context"}
 # What a command that goes on gave so far names its process; the command's own quotes are escaped.
 _RUNNING = re.compile(r'"session_id": ?\d')
+_GOES_ON = re.compile(
+    r"(?:Chunk ID: \w+\n)?Wall time: \S+ seconds\nProcess running with session ID (\d+)\n"
+)
 
 
 def find_transcripts(home: str, environment: Mapping[str, str]) -> Iterator[Transcript]:
@@ -108,6 +111,9 @@ class CodexReader(SessionReader):
         # hooks receive.
         self._has_items = b'"item_completed"' in data
         self._made: dict[str, list[Any]] = {}
+        # The commands that go on, by their process: the place of the event that told of the call
+        # that began it, and what was printed so far.
+        self._running: dict[str, tuple[int, list[str]]] = {}
         self._own, self._began, self._copied_at = "", 0, 0
 
     def add_prompt(self, text: str, *, is_within: bool = False) -> None:
@@ -144,6 +150,7 @@ class CodexReader(SessionReader):
     def drop_copy(self) -> None:
         super().drop_copy()
         self._made.clear()
+        self._running.clear()
 
     def _read_own(self, line: Line, payload: Line, kind: object) -> None:
         if kind == "task_started":
@@ -229,6 +236,23 @@ class CodexReader(SessionReader):
         self.begin_call(call_id, name, args, at)
         if output is not None:
             self.end_call("PostToolUse", call_id, status=status, tool_response=text)
+            if command is not None and (goes_on := _GOES_ON.match(text)):
+                self._running[goes_on[1]] = len(self.events) - 1, [text]
+            elif name == "write_stdin" and isinstance(args, dict):
+                self._end_running(str(args.get("session_id")), text)
+
+    def _end_running(self, process: str, text: str) -> None:
+        """Note what a command that goes on printed for the call that waited for it; once it has
+        ended, the event of the call that began it says how."""
+        place, texts = self._running.get(process, (0, []))
+        texts.append(text)
+        if process in self._running and _EXITED.match(text):
+            del self._running[process]
+            event = self.events[place]
+            payload = {**event.payload, "tool_response": "\n".join(texts)}
+            self.events[place] = event._replace(
+                at=self.at, payload=payload, status=_judge_output(text)
+            )
 
 
 def _judge_output(text: str) -> str | None:
