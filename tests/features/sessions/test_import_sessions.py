@@ -291,6 +291,26 @@ def test_what_is_not_imported_is_counted_by_why(harness: str, played: Session, c
     assert cli("import", "sessions", "--harness", harness, "--since", "1d", "--json").json()["imported"] == []
 
 
+@pytest.mark.parametrize("harness", ["codex"])
+def test_where_no_harness_is_named_the_sessions_of_all_are_imported(
+    harness: str, played: Session, cli: Cli, home: Path
+) -> None:
+    database = home / ".local/share/opencode/opencode.db"
+    database.parent.mkdir(parents=True)
+    database.write_text("no database")
+    done = cli("import", "sessions")
+
+    assert done.code == 1 and done.out.startswith(f"{harness}: 1 session imported;")
+    assert "no transcripts" not in done.out and str(database) in done.err
+    assert [name for name in list_names() if name in done.out] == [harness]
+    database.unlink()
+    assert cli("import", "sessions").out == f"{harness}: 1 session here already\n"
+    shutil.rmtree(home / ".codex")
+    assert cli("import", "sessions").out == f"no transcripts found of {', '.join(list_names())}\n"
+    assert cli("import", "sessions", "--harness", harness).out == f"{harness}: no transcripts found\n"
+    assert played.root.is_dir()
+
+
 def write_until(texts: dict[Path, str], end: str) -> None:
     """Leave the transcripts as they were at a moment; a line without a time is as old as the one before it."""
     for path, text in texts.items():

@@ -20,7 +20,7 @@ KINDS: dict[str, Kind] = {
     "LINES_UNRECORDED": Kind(
         "records",
         "these lines have no record of who wrote them",
-        "If an agent wrote them: spec-kitty import sessions --harness …, or trail fetch.",
+        "If an agent wrote them: spec-kitty import sessions, or trail fetch.",
     ),
     "LINES_NOT_KNOWN": Kind(
         "records",

@@ -10,14 +10,14 @@ from specify_cli.cli import shell
 from specify_cli.cli.filters import read_times
 from specify_cli.cli.terminal.output import one_line, write_json, write_lines, write_note
 from specify_cli.cli.terminal.render import progress_at_terminal
-from specify_cli.errors import EnvironmentFault
+from specify_cli.errors import EnvironmentFault, InvocationError, say_failure
 from specify_cli.features.sessions.importer import (
     HarnessCounts,
     ImportResult,
     SessionImporter,
     SessionsImported,
 )
-from specify_cli.features.sessions.readers import find_transcripts
+from specify_cli.features.sessions.readers import find_transcripts, list_names
 from specify_cli.project.config import load_project
 from specify_cli.project.tracked import refuse_tracked_private
 from specify_cli.room import Values
@@ -39,7 +39,7 @@ _SAID = (
 
 
 def import_sessions(values: Values) -> int:
-    """Import the sessions of the harnesses that are named."""
+    """Import the sessions of the harnesses that are named, else of all."""
     home = shell.home()
     if home is None:
         raise EnvironmentFault(
@@ -50,39 +50,49 @@ def import_sessions(values: Values) -> int:
     begun, _ = read_times(values)
     importer = SessionImporter(project, cache, home=home, since=begun or 0)
     named = list(dict.fromkeys(shell.get_texts(values, "harness")))
-    done = []
+    asked = named or list_names()
+    done, unread = [], list[str]()
     with progress_at_terminal("importing sessions", quiet=bool(values["json"])) as progress:
-        for harness in named:
-            transcripts = list(find_transcripts(harness, home, os.environ))
+        for harness in asked:
+            try:
+                transcripts = list(find_transcripts(harness, home, os.environ))
+            except InvocationError as error:
+                if named:
+                    raise
+                unread.append(say_failure(error))
+                continue
             for number, transcript in enumerate(transcripts, 1):
                 done.append((harness, importer.take(transcript, harness)))
                 if progress is not None:
                     progress(number, len(transcripts))
     cache.save()
-    answer = _summarize(named, done)
+    answer = _summarize(asked, done, unread)
     if values["json"]:
         write_json(answer)
     else:
-        for row in answer.harnesses:
-            write_lines(_describe(row) or [f"{row.harness}: no transcripts found"])
+        told = [line for row in answer.harnesses for line in _describe(row, asked=bool(named))]
+        write_lines(told or [f"no transcripts found of {', '.join(asked)}"])
         for why in answer.refused:
             write_note(f"warning: {one_line(why)}")
     return 1 if answer.refused else 0
 
 
-def _summarize(named: list[str], done: list[tuple[str, ImportResult]]) -> SessionsImported:
+def _summarize(
+    asked: list[str], done: list[tuple[str, ImportResult]], unread: list[str]
+) -> SessionsImported:
     counts = Counter((harness, item.state) for harness, item in done)
     states = HarnessCounts._fields[1:]
     return SessionsImported(
         tuple(item.invocation_id or "" for _, item in done if item.state == "imported"),
-        tuple(HarnessCounts(name, *(counts[name, state] for state in states)) for name in named),
-        tuple(item.why for _, item in done if item.why is not None),
+        tuple(HarnessCounts(name, *(counts[name, state] for state in states)) for name in asked),
+        (*(item.why for _, item in done if item.why is not None), *unread),
     )
 
 
-def _describe(row: HarnessCounts) -> list[str]:
-    return [
+def _describe(row: HarnessCounts, *, asked: bool) -> list[str]:
+    lines = [
         f"{row.harness}: {count(number, 'session')} {said}"
         for said, number in zip(_SAID, row[1:], strict=True)
         if number
     ]
+    return lines or [f"{row.harness}: no transcripts found"] * asked

@@ -21,9 +21,8 @@ FEATURE = Feature(
             (
                 option(
                     "harness",
-                    "Whose sessions; repeatable.",
+                    "Whose sessions; repeatable. All where none is named.",
                     multiple=True,
-                    required=True,
                     choices=("*transcripts",),
                 ),
                 option(
@@ -31,7 +30,7 @@ FEATURE = Feature(
                 ),
             ),
             (
-                "spec-kitty import sessions --harness claude-code",
+                "spec-kitty import sessions",
                 "spec-kitty import sessions --harness codex --harness gemini --since 30d",
             ),
             "0 imported, or here already · 1 a transcript could not be read · 2 usage",
