@@ -40,7 +40,7 @@ OUTPUT = ROOT / "docs/harnesses.json"
 PAGE = ROOT / "docs/adr/0016-sessions-played-on-real-programs.md"
 SPEC_KITTY = Path(sys.executable).parent / "spec-kitty"
 CACHE = Path(os.environ.get("SPEC_KITTY_HARNESS_CACHE", Path.home() / ".cache/spec-kitty-harness"))
-SECONDS = 120
+SECONDS = 300
 # Programs that tell an error of the model; Claude Code by its transcript, as it ends its hooks with itself.
 # Programs that tell no end of a session that nobody sits at.
 NO_END = ("opencode", "qwen")
