@@ -68,6 +68,7 @@ def _list_meant(names: list[str]) -> tuple[list[str], list[tuple[Command, int]]]
     with the number of words it takes, the longest that is named exactly, then a declared guess or
     one of records, then the most alike."""
     guesses, matches, deeper = list_guesses(), [], []
+    heads = {command.path[0] for command in list_commands()}
     for command in list_commands():
         size, text = len(command.path), " ".join(command.path)
         pairs = [_compare(one, other) for one, other in zip(names, command.path, strict=False)]
@@ -78,7 +79,7 @@ def _list_meant(names: list[str]) -> tuple[list[str], list[tuple[Command, int]]]
                 matches.append((1 + count / 10, command, count))
         if size > 1 and names[:1] == [command.path[-1]]:
             deeper.append(text)
-        if command.path[0] == "invocations" and names:
+        if command.path[0] == "invocations" and names and names[0] not in heads:
             alike = _compare(names[0], command.path[-1])
             if alike >= _ALIKE:
                 matches.append((alike, command, 1))

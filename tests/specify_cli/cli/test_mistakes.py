@@ -22,6 +22,7 @@ MEANT = {
         "profile-invocation done last": "profile-invocation complete last",
         "install": "hooks install",
         "hooks remove cursor": "hooks uninstall --harness cursor",
+        "trail verify": "invocations verify",
     },
     "a command that needs more than was typed": {
         "finish": "profile-invocation complete --help",
@@ -63,6 +64,7 @@ MEANT = {
         "help do": "do --help",
     },
     "what erases is never filled in from its last word alone": {"run": "retention run --help"},
+    "a group without such a command": {"trail prove": "trail --help"},
     "what nothing is like": {"frobnicate": "--help", "--limit 3 invocations list": "--help"},
 }
 

@@ -284,6 +284,7 @@ CORE = Feature(
             ),
             "0 intact · 1 not found · 2 usage · 3 an error was found",
             rank=240,
+            guesses=("trail verify", "trail status"),
         ),
         Command(
             ("invocations", "reindex"),
