@@ -23,6 +23,7 @@ from typer.exceptions import TyperException
 from specify_cli import VERSION
 from specify_cli.cli.mistakes import find_meant
 from specify_cli.cli.run import run
+from specify_cli.cli.shell import MISSING_ID
 from specify_cli.cli.tables.command_table import (
     Command,
     list_commands,
@@ -161,7 +162,7 @@ def _reword(message: str) -> str:
     message = re.sub(
         r"Got unexpected extra argument(?:s|\(s\))? \((.*)\)", r"unexpected argument: \1", message
     )
-    message = message.replace("'ID'.", "'ID': expected an id, a part of one, last or @N.")
+    message = message.replace("Missing argument 'ID'.", MISSING_ID)
     return message.replace("Value error, ", "")
 
 

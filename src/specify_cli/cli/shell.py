@@ -42,6 +42,9 @@ if TYPE_CHECKING:
 
 _STDIN_LIMIT = 8 * 1024 * 1024
 
+# Said where a command that takes ids, or options in their place, is given neither.
+MISSING_ID = "Missing argument 'ID': expected an id, a part of one, last or @N."
+
 
 def here() -> str:
     """Return the working folder of the command. Raises EnvironmentFault ACCESS_FAILED if it was

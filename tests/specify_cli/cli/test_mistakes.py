@@ -89,6 +89,14 @@ def test_json_asked_for_too_early_is_answered_as_json(cli: Cli) -> None:
     assert missing["message"] == "Missing argument 'ID': expected an id, a part of one, last or @N."
 
 
+@pytest.mark.parametrize("command", ["replay", "invocations export", "invocations show"])
+def test_every_command_says_what_an_id_is_where_none_is_given(cli: Cli, command: str) -> None:
+    if command.split()[0] in {path[0] for path in (one.path for one in list_commands())}:
+        said = cli(*command.split()).err
+
+        assert said.startswith("USAGE: Missing argument 'ID': expected an id, a part of one, last or @N.\n")
+
+
 def test_a_time_that_ends_before_it_begins_is_refused(cli: Cli) -> None:
     told = cli("invocations", "list", "--since", "1h", "--until", "2h", "--json").error()
 

@@ -46,7 +46,7 @@ def open_export(
         )
     ids = shell.get_texts(values, "ids")
     if not ids and not of_all:
-        raise CallerError("USAGE", "Missing argument 'ID'.", _HELP)
+        raise CallerError("USAGE", shell.MISSING_ID, _HELP)
     if values[target] is None:
         raise CallerError("USAGE", f"expected --{target} FILE, the file to write", _HELP)
     if target != "output" and values["output"] is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from specify_cli.cli.shell import MISSING_ID
 from specify_cli.errors import CallerError
 from specify_cli.room import Values
 
@@ -25,4 +26,4 @@ def require_one_record(values: Values, form: str, excluded: Iterable[str]) -> No
 def require_id(values: Values) -> None:
     """Raise CallerError USAGE where no record is named."""
     if values["invocation_id"] is None:
-        raise CallerError("USAGE", "Missing argument 'ID'.", _HELP)
+        raise CallerError("USAGE", MISSING_ID, _HELP)
