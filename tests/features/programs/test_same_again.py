@@ -13,6 +13,7 @@ from replaying import lines_of, record_path
 from specify_cli.errors import InvocationError
 from specify_cli.features.programs.resume import reexecute, resume, run_program
 from specify_cli.features.programs.run import Run
+from specify_cli.invocation.executor import ProfileInvocationExecutor
 
 Program = Callable[[Run], Any]
 FULL = {"tool": "full", "llm": "full"}
@@ -91,6 +92,35 @@ def test_what_a_call_did_is_not_missed_where_its_result_is_given_back(project: P
     invocation_id = run_whole(project, program)
 
     assert reexecute(project, invocation_id, program).comparison.match is True
+
+
+async def pay_beside(run: Run) -> None:
+    @run.tool("pay", side_effect="external")
+    async def pay(ref: str) -> str:
+        await asyncio.sleep(0)
+        return f"paid {ref}"
+
+    @run.tool("ask", side_effect="none")
+    async def ask(ref: str) -> str:
+        await asyncio.sleep(0)
+        return f"asked {ref}"
+
+    await asyncio.gather(pay("a"), ask("b"))
+    await run.astep("alone", pay, "c")
+
+
+@pytest.mark.parametrize("ref", ["a", "c"])
+def test_a_result_that_a_person_recorded_stands_where_its_call_does(project: Path, ref: str) -> None:
+    invocation_id = run_whole(project, pay_beside)
+    lines = lines_of(project, invocation_id)
+    call = next(line for line in lines if line["event"] == "tool_call" and f'"{ref}"' in line["args"])
+    end = next(line for line in lines if line["event"] == "tool_result" and line["call_id"] == call["call_id"])
+    cut_to(project, invocation_id, end["seq"])
+    given = {"call_id": call["call_id"], "status": "ok", "output": f"paid {ref}"}
+    ProfileInvocationExecutor(project).record(invocation_id, [("tool_result", given)])
+    resume(project, invocation_id, pay_beside)
+
+    assert reexecute(project, invocation_id, pay_beside, allow_external=True).comparison.match is True
 
 
 def test_a_refusal_is_raised_whatever_the_program_makes_of_it(project: Path) -> None:

@@ -36,6 +36,8 @@ _DECISIONS: Mapping[str, str] = {
     "skip": "SKIP",
 }
 _BEGINNINGS = ("step_started", "tool_call")
+# What a result has in common with its call, and need not say.
+_OF_THE_CALL = ("tool", "step", "ordinal", "beside", "within")
 # `started`, the policy reference and the retrieval's request come first and are no steps.
 _FIRST_STEP = 3
 # Event → the member that holds the digest of what it came to.
@@ -169,10 +171,22 @@ def chain_break(side: str, index: int | None, why: str) -> StoredDataError:
 
 def settle(lines: Sequence[Fields]) -> Sequence[Fields]:
     """Return the lines of a run as if it had never been interrupted: each step and call begins and
-    ends once."""
+    ends once, and a result that was recorded apart from its call stands where that does."""
+    hashes = array("q")
+    called: dict[str, Fields] = {}
+    apart: dict[int, Fields] = {}
+    for place, fields in enumerate(lines):
+        event, call_id = str(fields.get("event")), str(fields.get("call_id"))
+        if event in _BEGINNINGS:
+            hashes.append(hash(_name_work(fields)))
+        if event == "tool_call":
+            called[call_id] = {name: fields[name] for name in _OF_THE_CALL if name in fields}
+        elif event == "tool_result" and (call := called.pop(call_id, {})).keys() - fields.keys():
+            apart[place] = call
+    if apart:
+        stored = lines
+        lines = View(len(stored), lambda at: {**apart.get(at, {}), **stored[at]})
     # The hashes of the steps and calls that begin more than once; others may share one of them.
-    beginnings = (one for one in lines if str(one.get("event")) in _BEGINNINGS)
-    hashes = array("q", (hash(_name_work(one)) for one in beginnings))
     repeated = {one for one, two in itertools.pairwise(sorted(hashes)) if one == two}
     if not repeated:
         return lines
@@ -237,33 +251,20 @@ def order_parallel(lines: Sequence[Fields]) -> Sequence[Fields]:
 
 def _read_receipts(ordered: Sequence[Fields]) -> tuple[Sequence[Receipt], Sequence[int]]:
     """Return the receipts of lines that are in order, and where each stands."""
-    steps, calls = array("I"), array("I")
-    begun = {}
-    for place, fields in enumerate(ordered):
-        event, call_id = str(fields.get("event")), str(fields.get("call_id"))
-        if event == "tool_call":
-            begun[call_id] = place + 1
-        elif event in RESULTS:
-            steps.append(place)
-            calls.append(begun.pop(call_id, 0) if event == "tool_result" else 0)
-
-    def make(step: int) -> Receipt:
-        return _make_receipt(ordered[steps[step]], ordered[calls[step] - 1] if calls[step] else {})
-
-    receipts = View(len(steps), make)
+    steps = find_places(ordered, lambda fields: str(fields.get("event")) in RESULTS)
+    receipts = change(pick(ordered, steps), _make_receipt)
     return receipts if isinstance(ordered, View) else tuple(receipts), steps
 
 
-def _make_receipt(fields: Fields, call: Fields) -> Receipt:
-    """Return the receipt of a line; `call` is the line that began a tool call, where there is
-    one."""
+def _make_receipt(fields: Fields) -> Receipt:
+    """Return the receipt of a line."""
     event = str(fields.get("event"))
     if event == "gate_decision":
         decided = {key: fields.get(key) for key in ("reason_code", "blocking")}
         outcome = _DECISIONS.get(str(fields.get("outcome")), "FAIL")
         return Receipt(f"gate:{fields.get('gate')}", outcome, digest_of(decided))
     if event == "tool_result":
-        step_type = f"tool:{fields.get('tool') or call.get('tool', 'unknown')}"
+        step_type = f"tool:{fields.get('tool', 'unknown')}"
         decision = _DECISIONS.get(str(fields.get("status")), "FAIL")
     elif event == "model_call":
         step_type = f"model:{fields.get('model')}"
