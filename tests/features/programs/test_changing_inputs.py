@@ -7,7 +7,7 @@ import contextvars
 import threading
 import uuid
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -55,11 +55,11 @@ def cut_before(root: Path, invocation_id: str, wanted: Callable[[dict[str, Any]]
     cut(root, invocation_id, next(at for at, line in enumerate(lines_of(root, invocation_id)) if wanted(line)))
 
 
-def assert_refused_untouched(root: Path, invocation_id: str, program: Program) -> None:
+def assert_refused_untouched(root: Path, invocation_id: str, program: Program, *, rerun: Sequence[str] = ()) -> None:
     """The resume is refused with STATE_DIVERGENCE; nothing was done and not a byte was appended."""
     before, paid = record_path(root, invocation_id).read_bytes(), list(PAID)
     with pytest.raises(InvocationError) as caught:
-        resume(root, invocation_id, program)
+        resume(root, invocation_id, program, rerun=rerun)
 
     assert (caught.value.code, PAID) == ("STATE_DIVERGENCE", paid)
     assert record_path(root, invocation_id).read_bytes() == before
@@ -150,6 +150,58 @@ def test_a_recorded_call_that_the_program_passes_over_is_refused_before_anything
     invocation_id = begin(chartered, program)
     cut_before(chartered, invocation_id, lambda line: line["event"] == "completed")
     names.reverse()
+
+    assert_refused_untouched(chartered, invocation_id, program)
+
+
+def do_as_planned(run: Run, plan: list[str]) -> None:
+    """Do what a plan says, part by part."""
+    for part in plan:
+        match part:
+            case "pay":
+                run.tool("pay")(lambda: PAID.append("1"))()
+            case "stage":
+                run.stage("checked")
+            case "patch":
+                run.patch("a.py", "modify", before="a", after="b")
+            case "raise":
+                raise ValueError("no more")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "kept"),
+    [
+        (["stage", "pay"], ["pay"], "tool_call"),
+        (["stage", "pay"], ["pay", "stage"], "tool_call"),
+        (["patch"], ["pay", "patch"], "patch_apply"),
+        (["pay", "stage", "stage"], ["stage", "pay", "stage"], "stage_transition"),
+    ],
+)
+def test_a_call_that_comes_before_what_the_record_has_is_not_made(
+    chartered: Path, before: list[str], after: list[str], kept: str
+) -> None:
+    plan = list(before)
+    invocation_id = begin(chartered, lambda run: do_as_planned(run, plan))
+    at = next(at for at, line in enumerate(lines_of(chartered, invocation_id)) if line["event"] == kept)
+    cut(chartered, invocation_id, at + 1)
+    calls = [line["call_id"] for line in lines_of(chartered, invocation_id) if line["event"] == "tool_call"]
+    plan[:] = after
+
+    assert_refused_untouched(
+        chartered, invocation_id, lambda run: do_as_planned(run, plan), rerun=calls if kept == "tool_call" else ()
+    )
+
+
+@pytest.mark.parametrize("instead", [[], ["raise"]])
+def test_a_step_does_not_end_before_its_recorded_call_is_come_to(chartered: Path, instead: list[str]) -> None:
+    rest = ["pay"]
+
+    def program(run: Run) -> None:
+        run.step("work", lambda: do_as_planned(run, rest))
+
+    invocation_id = begin(chartered, program)
+    cut_before(chartered, invocation_id, lambda line: line["event"] == "step_completed")
+    rest[:] = instead
 
     assert_refused_untouched(chartered, invocation_id, program)
 

@@ -39,6 +39,8 @@ _INTERRUPTS = {
     "LimitExceeded",
 }
 _CALLS = ("tool_call", "model_call")
+# What a person may add from a shell, or the end of a run: its program need not come to it.
+_ALSO_OTHERS = ("error", "checkpoint", "artifact_link")
 # Events as numbers, and what is marked of something that was asked for.
 _EVENTS = {event: number for number, event in enumerate(ASKS)}
 _ORDERED, _PARALLEL, _USED, _REMOVED, _UNANSWERED = 1, 2, 4, 8, 16
@@ -145,7 +147,7 @@ class History:
         )
         self._in_order = ByHash((self._keys[number], number) for number in in_order)
         self._next_named: dict[int, int] = {}
-        due = tuple(_EVENTS[event] for event in ("step_started", "stage_transition", *_CALLS))
+        due = tuple(_EVENTS[event] for event in ASKS if event not in _ALSO_OTHERS)
         due_calls = (
             number
             for number in self._iter_present()
@@ -391,7 +393,8 @@ class History:
 
     @property
     def due(self) -> Recorded | None:
-        """Return the first step, stage or call that a program which goes on has yet to come to."""
+        """Return the first, in the order of the program, that a program which goes on has yet to
+        come to."""
         while self._next_due < len(self._due):
             number = self._due[self._next_due]
             if self._is_outstanding(number):
@@ -441,6 +444,14 @@ class History:
         ):
             return True
         return step > 0 and self._begun[step] > 0 and self._is_given_back(self._begun[step] - 1)
+
+    def is_within(self, asked: Recorded, place: Place) -> bool:
+        """Return whether something was asked for in a step, however deep."""
+        step = self._steps[asked.number]
+        while step and step != self._places.get(place):
+            begun = self._begun[step]
+            step = self._steps[begun - 1] if begun else 0
+        return step > 0
 
     @property
     def in_doubt(self) -> tuple[Recorded, ...]:

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
-from specify_cli.errors import CallerError
+from specify_cli.errors import CallerError, InvocationError
 from specify_cli.features.programs.event_places import TOP, Fields, place_of
 from specify_cli.features.programs.history import Recorded
 from specify_cli.features.programs.values import make_plain
@@ -99,11 +99,16 @@ class Step(Scope):
                 f"decide: expected {', '.join(DECISIONS)}, found {decision!r}",
                 "decide=lambda r: …",
             )
+        if not self._ended:
+            self.run.refuse_early_end(self, "nothing of the kind")
         self.output = output
         self._finish("step_completed", {"decision": decision, "output": output})
 
     def fail(self, error: BaseException) -> None:
         """Say that the work ended in an error."""
+        is_own = isinstance(error, Exception) and not isinstance(error, InvocationError)
+        if is_own and not (self._ended or self.refused):
+            self.run.refuse_early_end(self, name_error(error))
         self._finish("step_failed", describe_failure(error))
 
     def _finish(self, event: str, payload: Fields) -> None:

@@ -338,8 +338,14 @@ class Course:
             self._came.notify_all()
             if self.again:
                 return recorded
+            if not marks and scope.ordered:
+                due, beside = self.past.history.due, recorded and recorded.fields.get("beside")
+                if due and not beside and not (recorded and recorded.number < due.number):
+                    found = "what came behind it" if recorded else "something new"
+                    self.refuse_deviation(_describe_asked(body), _describe_asked(due.fields), found)
+            elif not recorded:
+                self._refuse_new(key, body, marks)
             if not recorded:
-                self._refuse_new(key, body, scope, marks)
                 return None
         before, capture = recorded.fields, self.recorder.settings.capture
         is_off = "off" in map(capture.get, ("tool_args", "prompt"))  # then there is no digest
@@ -365,18 +371,13 @@ class Course:
         ):
             await loops.sleep(0.005)
 
-    def _refuse_new(self, key: Key, body: Fields, scope: Scope, marks: Fields) -> None:
-        """Let new work begin only where the program has come to all that the record has before it.
+    def _refuse_new(self, key: Key, body: Fields, marks: Fields) -> None:
+        """Let new work begin beside other work only where the program has come to all that the
+        record has of its kind.
 
         Other threads are given time to come to theirs first. Raises STATE_DIVERGENCE.
         """
         history = self.past.history
-        if not marks and scope.ordered:
-            if due := history.due:
-                self.refuse_deviation(
-                    _describe_asked(body), _describe_asked(due.fields), "something new"
-                )
-            return
         in_thread = not _find_lane()[1]
         end = time.monotonic() + (OTHERS_COME_WITHIN if in_thread else 0)
         while due := history.find_outstanding(key, any_call=in_thread or not marks):
@@ -391,6 +392,14 @@ class Course:
                 self.refuse_deviation(
                     ", ".join(filter(None, (_describe_asked(body), member))), expected, found
                 )
+
+    def refuse_early_end(self, step: Scope, found: str) -> None:
+        """Refuse to end a step in which the record has what the program did not come to, and
+        `found` came instead. Raises STATE_DIVERGENCE."""
+        due = self.history.due if self.history and step.holds(_find_lane()) else None
+        if due and self.past.history.is_within(due, step.place):
+            where = f"at the end of step {step.place[0]} ({step.place[1]})"
+            self.refuse_deviation(where, _describe_asked(due.fields), found)
 
     def refuse(self, error: InvocationError) -> NoReturn:
         """Refuse to go on: what is under way here has no end, and nothing further of the run
