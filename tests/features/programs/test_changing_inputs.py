@@ -23,7 +23,7 @@ from replaying import lines_of, record_path
 from specify_cli.errors import InvocationError
 from specify_cli.features.adapters.langchain import RecordCallbacks
 from specify_cli.features.adapters.pydantic_ai import RecordAgent
-from specify_cli.features.programs.resume import reexecute, resume, run_program
+from specify_cli.features.programs.resume import plan_resume, reexecute, resume, run_program
 from specify_cli.features.programs.run import Run
 
 FULL = {"llm": "full", "tool": "full"}
@@ -204,6 +204,55 @@ def test_a_step_does_not_end_before_its_recorded_call_is_come_to(chartered: Path
     rest[:] = instead
 
     assert_refused_untouched(chartered, invocation_id, program)
+
+
+@pytest.mark.parametrize("with_block", [True, False])
+def test_a_step_whose_body_does_not_ask_is_refused_where_it_runs_once_more(chartered: Path, with_block: bool) -> None:
+    def program(run: Run) -> None:
+        pay = run.tool("pay")(lambda: PAID.append("1"))
+        if with_block:
+            with run.begin_step("work"):
+                pay()
+        else:
+            step = run.begin_step("work")
+            pay()
+            step.end()
+
+    invocation_id = begin(chartered, program)
+    cut_before(chartered, invocation_id, lambda line: line["event"] == "completed")
+
+    assert_refused_untouched(chartered, invocation_id, program)
+
+
+def overlap(run: Run) -> None:
+    """Two steps of which the second begins in the first and outlives it."""
+    pay = run.tool("pay")(PAID.append)
+    one = run.begin_step("one")
+    if not one.done:
+        pay("1")
+    two = run.begin_step("two")
+    if not two.done:
+        pay("2")
+    if not one.done:
+        one.end()
+    if not two.done:
+        pay("3")
+        two.end()
+    pay("4")
+
+
+def test_steps_that_overlap_go_on_wherever_they_were_cut(chartered: Path) -> None:
+    whole = lines_of(chartered, begin(chartered, overlap))
+    for at in range(5, len(whole)):
+        invocation_id = begin(chartered, overlap)
+        cut(chartered, invocation_id, at)
+        made = sum(line["event"] == "tool_result" for line in lines_of(chartered, invocation_id))
+        open_calls = [call.call_id for call in plan_resume(chartered, invocation_id).in_doubt]
+        PAID.clear()
+        resume(chartered, invocation_id, overlap, rerun=open_calls)
+
+        assert PAID == list("1234")[made:], at
+        assert reexecute(chartered, invocation_id, overlap, allow_external=True).comparison.match is True
 
 
 def test_a_program_that_ends_before_a_recorded_call_is_refused(chartered: Path) -> None:

@@ -242,6 +242,15 @@ class History:
         elif not fields.get("retryable") and fields.get("error_code") not in _INTERRUPTS:
             self._failed[number] = at
         if not self._whole and self.is_ended(place):
+            for overlapping in map(self._find_begun, self._running):
+                if overlapping is not None and self._steps[overlapping] == number:
+                    # It goes on, so a program that is given this step's end begins it outside.
+                    self._steps[overlapping] = above = (
+                        self._steps[begun] if begun is not None else 0
+                    )
+                    name = str(self._recorded(overlapping).fields.get("step"))
+                    key = ("step_started", list(self._places)[above], "", name)
+                    self._keys[overlapping] = hash(key)
             # What it gave stands for what is in it.
             for inner in self._inside.pop(number, ()):
                 if self._events[inner] == _EVENTS["tool_call"] and not self._has(inner, _REMOVED):

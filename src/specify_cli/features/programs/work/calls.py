@@ -60,14 +60,14 @@ class Step(Scope):
             self._fields = {"step": name, "ordinal": ordinal, "step_type": step_type}
             composed.body["ordinal"] = ordinal
             self.output: Any = None
-            self.done = False
             self._ended = False
             past = run.history  # of a resumed run only
             if recorded and past:
                 completed, failed = past.completed(self.place), past.failed(self.place)
                 if completed is not None:
-                    self.done = self._ended = True
+                    self.is_given_back = self._ended = True
                     self.output = run.give_back(completed, "output")
+                    self.enter()  # until it ends, or the program asks whether it was done
                     return
                 if failed is not None:
                     raise recorded_error(
@@ -81,6 +81,13 @@ class Step(Scope):
             run.open_steps.append(self)
         self._started = time.monotonic()
         self.enter()
+
+    @property
+    def done(self) -> bool:
+        """Return whether it was done before. A program that asks leaves out what the step does."""
+        if self.is_given_back:
+            self.leave()
+        return self.is_given_back
 
     def __enter__(self) -> Step:
         return self
@@ -112,10 +119,10 @@ class Step(Scope):
         self._finish("step_failed", describe_failure(error))
 
     def _finish(self, event: str, payload: Fields) -> None:
+        self.leave()
         if self._ended:
             return
         self._ended = True
-        self.leave()
         with self.run.lock:
             self.run.open_steps.remove(self)
         if self.refused:

@@ -70,6 +70,8 @@ class Scope:
     is_step = False
     # Whether a framework tells of this step by callbacks, which need not run where its work does.
     is_told = False
+    # Whether this is a step that an earlier process ended.
+    is_given_back = False
     # The call that this is, as its line names it.
     call_id = ""
 
@@ -333,6 +335,10 @@ class Course:
         number = None if marks else self.count("asked", key)
         if self._is_fresh:
             return None
+        if scope.is_given_back and not scope.left:
+            ended = f"the end of step {scope.place[0]} ({scope.place[1]})"
+            again = "its body once more (write `if not step.done:` above what it does)"
+            self.refuse_deviation(_describe_asked(body), ended, again)
         with self.lock:
             recorded = self.past.history.take(key, body, number)
             self._came.notify_all()
