@@ -25,6 +25,7 @@ from specify_cli.features.adapters.langchain import RecordCallbacks
 from specify_cli.features.adapters.pydantic_ai import RecordAgent
 from specify_cli.features.programs.resume import plan_resume, reexecute, resume, run_program
 from specify_cli.features.programs.run import Run
+from specify_cli.invocation.executor import ProfileInvocationExecutor
 
 FULL = {"llm": "full", "tool": "full"}
 Program = Callable[[Run], Any]
@@ -162,8 +163,8 @@ def do_as_planned(run: Run, plan: list[str]) -> None:
                 run.tool("pay")(lambda: PAID.append("1"))()
             case "stage":
                 run.stage("checked")
-            case "patch":
-                run.patch("a.py", "modify", before="a", after="b")
+            case "search":
+                run.retrieve("tests", 1)
             case "raise":
                 raise ValueError("no more")
 
@@ -173,8 +174,8 @@ def do_as_planned(run: Run, plan: list[str]) -> None:
     [
         (["stage", "pay"], ["pay"], "tool_call"),
         (["stage", "pay"], ["pay", "stage"], "tool_call"),
-        (["patch"], ["pay", "patch"], "patch_apply"),
-        (["pay", "stage", "stage"], ["stage", "pay", "stage"], "stage_transition"),
+        (["search"], ["pay", "search"], "retrieval_response"),
+        (["pay", "stage"], ["stage", "pay"], "stage_transition"),
     ],
 )
 def test_a_call_that_comes_before_what_the_record_has_is_not_made(
@@ -182,7 +183,7 @@ def test_a_call_that_comes_before_what_the_record_has_is_not_made(
 ) -> None:
     plan = list(before)
     invocation_id = begin(chartered, lambda run: do_as_planned(run, plan))
-    at = next(at for at, line in enumerate(lines_of(chartered, invocation_id)) if line["event"] == kept)
+    at = max(at for at, line in enumerate(lines_of(chartered, invocation_id)) if line["event"] == kept)
     cut(chartered, invocation_id, at + 1)
     calls = [line["call_id"] for line in lines_of(chartered, invocation_id) if line["event"] == "tool_call"]
     plan[:] = after
@@ -253,6 +254,24 @@ def test_steps_that_overlap_go_on_wherever_they_were_cut(chartered: Path) -> Non
 
         assert PAID == list("1234")[made:], at
         assert reexecute(chartered, invocation_id, overlap, allow_external=True).comparison.match is True
+
+
+def test_what_a_person_added_from_a_shell_stops_no_resume(chartered: Path) -> None:
+    def program(run: Run) -> None:
+        run.step("one", run.tool("pay")(PAID.append), "1")
+        run.step("two", run.tool("pay")(PAID.append), "2")
+
+    invocation_id = begin(chartered, program)
+    cut_before(chartered, invocation_id, lambda line: line["event"] == "step_started" and line["step"] == "two")
+    executor = ProfileInvocationExecutor(chartered)
+    told = {"gate": "seen", "rule_ref": "by-eye", "outcome": "pass", "reason_code": "fine"}
+    patch = {"path": "a.py", "kind": "modify", "before": "a", "after": "b"}
+    executor.record(invocation_id, [("gate_decision", told), ("patch_apply", patch), ("error", {"error_code": "odd"})])
+    executor.commit(invocation_id, "looked-at")
+    PAID.clear()
+    resume(chartered, invocation_id, program)
+
+    assert PAID == ["2"]
 
 
 def test_a_program_that_ends_before_a_recorded_call_is_refused(chartered: Path) -> None:

@@ -39,8 +39,8 @@ _INTERRUPTS = {
     "LimitExceeded",
 }
 _CALLS = ("tool_call", "model_call")
-# What a person may add from a shell, or the end of a run: its program need not come to it.
-_ALSO_OTHERS = ("error", "checkpoint", "artifact_link")
+# What a program that goes on has to come to again; the rest a person may have added from a shell.
+_DUE = ("step_started", "stage_transition", "retrieval_request", *_CALLS)
 # Events as numbers, and what is marked of something that was asked for.
 _EVENTS = {event: number for number, event in enumerate(ASKS)}
 _ORDERED, _PARALLEL, _USED, _REMOVED, _UNANSWERED = 1, 2, 4, 8, 16
@@ -147,7 +147,7 @@ class History:
         )
         self._in_order = ByHash((self._keys[number], number) for number in in_order)
         self._next_named: dict[int, int] = {}
-        due = tuple(_EVENTS[event] for event in ASKS if event not in _ALSO_OTHERS)
+        due = tuple(map(_EVENTS.__getitem__, _DUE))
         due_calls = (
             number
             for number in self._iter_present()
@@ -242,15 +242,13 @@ class History:
         elif not fields.get("retryable") and fields.get("error_code") not in _INTERRUPTS:
             self._failed[number] = at
         if not self._whole and self.is_ended(place):
-            for overlapping in map(self._find_begun, self._running):
-                if overlapping is not None and self._steps[overlapping] == number:
+            for step in self._running:
+                inner = self._begun[self._places[step]] - 1
+                if self._steps[inner] == number:
                     # It goes on, so a program that is given this step's end begins it outside.
-                    self._steps[overlapping] = above = (
-                        self._steps[begun] if begun is not None else 0
-                    )
-                    name = str(self._recorded(overlapping).fields.get("step"))
-                    key = ("step_started", list(self._places)[above], "", name)
-                    self._keys[overlapping] = hash(key)
+                    self._steps[inner] = above = self._steps[begun or 0]
+                    key = ("step_started", list(self._places)[above], "", step[0])
+                    self._keys[inner] = hash(key)
             # What it gave stands for what is in it.
             for inner in self._inside.pop(number, ()):
                 if self._events[inner] == _EVENTS["tool_call"] and not self._has(inner, _REMOVED):
