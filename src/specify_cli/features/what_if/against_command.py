@@ -71,8 +71,7 @@ def _diff_lines(value: Mapping[str, Any]) -> Iterator[str]:
                 f"{one_line(item['rule_id'])}"
             )
     for item in value["transitions"]:
-        pair = " -> ".join(one_line(item[key] or "nothing", 60) for key in ("then", "now"))
-        yield f"  {item['kind']} {one_line(item['name'])}: {pair}"
+        yield f"  {item['kind']} {one_line(item['name'])}: {_show_pair(item, 'then', 'now')}"
         yield from (f"      {one_line(line)}" for line in item["diff"])
     if value["not_evaluated"]:
         yield (
@@ -82,9 +81,11 @@ def _diff_lines(value: Mapping[str, Any]) -> Iterator[str]:
     for cause in value["causes"]:
         yield f"cause {cause['cause']}: {cause['message']}"
         for item in cause["changed"][:_CHANGES_SHOWN]:
-            change = " -> ".join(
-                one_line(item[key] or "nothing", 60) for key in ("original", "today")
-            )
+            change = _show_pair(item, "original", "today")
             yield f"  {item['what']} {one_line(item['name'])}: {change}"
         if len(cause["changed"]) > _CHANGES_SHOWN:
             yield f"  and {len(cause['changed']) - _CHANGES_SHOWN} more: --json lists them"
+
+
+def _show_pair(item: Mapping[str, Any], *keys: str) -> str:
+    return " -> ".join(one_line(item[key] or "nothing", 60) for key in keys)

@@ -106,15 +106,13 @@ class Step(Scope):
                 f"decide: expected {', '.join(DECISIONS)}, found {decision!r}",
                 "decide=lambda r: …",
             )
-        if not self._ended:
-            self.run.refuse_early_end(self, "nothing of the kind")
+        self.run.refuse_early_end(self, "nothing of the kind")
         self.output = output
         self._finish("step_completed", {"decision": decision, "output": output})
 
     def fail(self, error: BaseException) -> None:
         """Say that the work ended in an error."""
-        is_own = isinstance(error, Exception) and not isinstance(error, InvocationError)
-        if is_own and not (self._ended or self.refused):
+        if isinstance(error, Exception) and not isinstance(error, InvocationError):
             self.run.refuse_early_end(self, name_error(error))
         self._finish("step_failed", describe_failure(error))
 

@@ -347,8 +347,8 @@ class Course:
             if not marks and scope.ordered:
                 due, beside = self.past.history.due, recorded and recorded.fields.get("beside")
                 if due and not beside and not (recorded and recorded.number < due.number):
-                    found = "what came behind it" if recorded else "something new"
-                    self.refuse_deviation(_describe_asked(body), _describe_asked(due.fields), found)
+                    asked, expected = _describe_asked(body), _describe_asked(due.fields)
+                    self.refuse_deviation(asked, expected, "this" if recorded else "something new")
             elif not recorded:
                 self._refuse_new(key, body, marks)
             if not recorded:
@@ -402,7 +402,8 @@ class Course:
     def refuse_early_end(self, step: Scope, found: str) -> None:
         """Refuse to end a step in which the record has what the program did not come to, and
         `found` came instead. Raises STATE_DIVERGENCE."""
-        due = self.history.due if self.history and step.holds(_find_lane()) else None
+        is_open = self.history and step.holds(_find_lane()) and not (step.left or step.refused)
+        due = self.past.history.due if is_open else None
         if due and self.past.history.is_within(due, step.place):
             where = f"at the end of step {step.place[0]} ({step.place[1]})"
             self.refuse_deviation(where, _describe_asked(due.fields), found)
