@@ -120,6 +120,25 @@ def test_a_record_of_another_worktree_verifies_there(site: Path) -> None:
     assert codes(verify(other)) == set()
 
 
+def test_a_record_of_a_removed_worktree_verifies_still_and_in_any_worktree_that_takes_it_in(site: Path) -> None:
+    other, one = begin_elsewhere(site)
+    begin(site)
+    third = site.parent / "third"
+    git(site, "worktree", "add", "-q", str(third))
+    accept(third)
+    begin(third)
+    git(site, "worktree", "remove", "--force", str(other))
+
+    code, left = forget(site)
+    verdicts = [verify(root).verdict for root in (site, third)]
+    taken_in = run("invocations", "reindex", cwd=third).code
+    verdicts += [verify(root).verdict for root in (site, third)]
+
+    assert (code, left, taken_in) == (0, [], 0)
+    assert file_of(third, one).is_file()
+    assert verdicts == ["intact"] * 4
+
+
 def test_a_hold_of_another_worktree_counts_here(site: Path) -> None:
     """Its annex lies there alone, and so does the one that releases it."""
     other, one = begin_elsewhere(site)

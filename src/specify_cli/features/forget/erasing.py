@@ -233,12 +233,14 @@ def carry_out(project: Project, journal: Journal) -> str:
 
 
 def _write_annex(project: Project, store: FileRecordStore, record: Journal) -> None:
-    """Write the annex here, where it becomes a leaf, and in every other worktree with the record:
-    each vouches for its own files. It leaves with a published copy, which the erasure changes."""
+    """Write the annex here, where it becomes a leaf, and wherever else the record lies: each place
+    vouches for its own files, and what is kept of a worktree is taken in elsewhere. It leaves with
+    a published copy, which the erasure changes."""
     invocation_id, name = str(record["invocation_id"]), str(record["annex"])
     line, seconds = str(record["line"]).encode(), f"{project.git_dir}/kittify/worktrees/"
-    others = {str(root) for root, *_ in record["paths"] if not str(root).startswith(seconds)}
-    for root in (project.root, *sorted(others - {project.root})):
+    others = {str(root) for root, *_ in record["paths"]} - {project.root}
+    # A worktree links what it writes to its second name, which is there before its turn comes.
+    for root in (project.root, *sorted(others, key=lambda one: (one.startswith(seconds), one))):
         try:
             if root == project.root:
                 write_annex(project, store, invocation_id, name, line, with_record=True)
