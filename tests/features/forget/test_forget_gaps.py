@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+import unicodedata
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from specify_cli.cli import shell
 from specify_cli.features.forget import commands, finding
 from specify_cli.invocation.executor import ProfileInvocationExecutor
 from specify_cli.record.seal import erase_members, open_line
-from support import Ran, accept, add_worktree, git, run_main
+from support import Cli, Ran, accept, add_worktree, git, run_main
 from trails import RECORDS, codes, commit, load, make_repository, verify
 
 NAME = "wombat-4711-secret"
@@ -421,3 +422,14 @@ def test_what_was_erased_of_one_run_is_not_compared_and_no_mismatch(site: Path) 
 
     assert (compared["match"], compared["details"]["mismatches"]) == (None, [])
     assert {item["code"] for item in compared["warnings"]} >= {"NOT_COMPARABLE"}
+
+
+def test_the_context_of_a_record_that_lost_it_is_erased_and_the_trail_was_not_off(cli: Cli, chartered: Path) -> None:
+    one, other = begin(chartered), begin(chartered)
+    for name, member in ((one, "governance_context_hash"), (other, "hits")):
+        assert cli("forget", "--invocation-id", name, "--member", member, "--yes").code == 0
+
+    shown, without_rules = (cli("invocations", "show", name).out for name in (one, other))
+
+    assert "context   not kept: it was erased, or left out of this copy\n" in shown
+    assert "context   which rules were in front of the agent was erased, " in without_rules

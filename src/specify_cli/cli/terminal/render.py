@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import date, datetime
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from doctrine.text import count
@@ -26,6 +27,7 @@ from specify_cli.record.reading.printed_context import UNREAD, describe_printed
 from specify_cli.record.reading.timeline import Entry, make_timeline, measure
 from specify_cli.record.reading.usage import describe_usage
 from specify_cli.record.reading.views import View, join, list_objects
+from specify_cli.record.seal import erased_members
 
 if TYPE_CHECKING:
     from specify_cli.record.findings import Finding
@@ -241,12 +243,8 @@ def invocation_page(
         yield from ("", "what was done")
         yield from story.lines
     yield ""
-    yield from _render_context(
-        value.get("context"),
-        sealed=bool(value.get("sealed")),
-        explain=explain,
-        is_unread=isinstance(unseen, list) and UNREAD in unseen,
-    )
+    is_unread = isinstance(unseen, list) and UNREAD in unseen
+    yield from _render_context(value, explain=explain, is_unread=is_unread)
     yield from _render_counted(list_objects(value.get("findings")))
 
 
@@ -347,18 +345,23 @@ def _say_bearing(hit: Mapping[str, object]) -> str:
 
 
 def _render_context(
-    context: object, *, sealed: bool, explain: bool, is_unread: bool
+    value: Mapping[str, object], *, explain: bool, is_unread: bool
 ) -> Iterator[str]:
     """Yield the lines about the rules that the agent was shown, and those that the policy withheld.
 
     With `explain` each rule has its rank, score and reasons; otherwise only the first few are
-    named.
+    named. What was erased is said, as far as `value`, what `view_invocation` returned, tells it.
     """
+    context = value.get("context")
     if not isinstance(context, dict):
         return
+    opening = list(islice(read_events(value), _OPENING))
     if context.get("hash") is None:
-        trail_was_off = "the invocation was begun with the trail off"
-        why = trail_was_off if sealed else "the older writer did not keep it"
+        why = "it was erased, or left out of this copy"
+        if not value.get("sealed"):
+            why = "the older writer did not keep it"
+        elif opening[0].get("tombstone"):
+            why = "the invocation was begun with the trail off"
         yield f"context   not kept: {why}"
         return
     if not context.get("available"):
@@ -369,7 +372,9 @@ def _render_context(
     hits.sort(key=lambda hit: hit.get("shown") == "line")
     offered = sum(hit.get("shown") == "line" for hit in hits)
     summary = f"{count(len(hits) - offered, 'rule')} in front of the agent"
-    if is_unread:
+    if any("hits" in erased_members(line) for line in opening):
+        summary = "which rules were in front of the agent was erased"
+    elif is_unread:
         summary = f"{count(len(hits), 'rule')} found, and given to nobody: a hook began it"
     elif offered:
         summary += f", {offered} on demand"
@@ -402,6 +407,8 @@ def _explain_hit(hit: Mapping[str, object]) -> str:
     return f"  {rank:>3}  {score}{form}  {one_line(hit.get('uri'))}  ({one_line(why)})"
 
 
+# A record that was asked for begins with so many lines, which say what its context was.
+_OPENING = 4
 _RULES = 6
 
 
