@@ -433,3 +433,21 @@ def test_the_context_of_a_record_that_lost_it_is_erased_and_the_trail_was_not_of
 
     assert "context   not kept: it was erased, or left out of this copy\n" in shown
     assert "context   which rules were in front of the agent was erased, " in without_rules
+
+
+def test_a_text_longer_than_what_is_read_at_once_is_found(tmp_path: Path) -> None:
+    needle = b"ab" * 600_000
+    (tmp_path / "file").write_bytes(b"x" * 900_000 + needle)
+
+    assert finding.contains(str(tmp_path / "file"), (needle,))
+
+
+def test_what_a_stopped_writer_left_beside_records_and_objects_goes(site: Path) -> None:
+    begin(site)
+    for folder in (RECORDS, ".kittify/events/objects/ab", ".kittify/trail/2026-09", ".git/kittify/log"):
+        (site / folder).mkdir(parents=True, exist_ok=True)
+        (site / folder / ".tmp-0123456789abcdef").write_text(f"half of {NAME}", encoding="utf-8")
+        (site / folder / ".tmp-fedcba9876543210").write_text("half of something else", encoding="utf-8")
+
+    assert forget(site) == (0, [])
+    assert len(list(site.rglob(".tmp-*"))) == 4

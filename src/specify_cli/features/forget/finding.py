@@ -378,10 +378,12 @@ def _find_files(project: Project, needles: tuple[bytes, ...]) -> Iterator[str]:
         base = f"{project.git_dir}/kittify"
         names = sorted(os.listdir(base)) if os.path.isdir(base) else []
         folders += [f"{base}/{name}" for name in names if name not in _STAYS]
-    for folder in folders:
-        for path in _walk(folder):
-            if "/local/objects/" not in path and contains(path, needles):
-                yield path
+    paths = [
+        one for one in chain.from_iterable(map(_walk, folders)) if "/local/objects/" not in one
+    ]
+    # What a writer that was stopped left can be of anything.
+    paths += [one for one in _list_all(project) if os.path.basename(one).startswith(".tmp-")]
+    yield from (path for path in dict.fromkeys(paths) if contains(path, needles))
 
 
 def list_lines(path: str, needles: tuple[bytes, ...]) -> list[str]:
@@ -395,11 +397,16 @@ _OTHERS = (layout.LOCAL, layout.EVIDENCE, layout.INTAKE)
 
 def find_left(project: Project, needles: tuple[bytes, ...]) -> list[str]:
     """Return the files below every `.kittify/` and the git directory's that hold one of these."""
+    paths = set(map(os.path.realpath, _list_all(project)))
+    return sorted(path for path in paths if contains(path, needles))
+
+
+def _list_all(project: Project) -> Iterator[str]:
+    """Yield every file below every `.kittify/`, and the git directory's."""
     folders = [f"{root}/{layout.KITTIFY}" for root in list_roots(project)]
     if project.git_dir is not None:
         folders.append(f"{project.git_dir}/kittify")
-    paths = {os.path.realpath(path) for folder in folders for path in _walk(folder)}
-    return sorted(path for path in paths if contains(path, needles))
+    return chain.from_iterable(map(_walk, folders))
 
 
 def find_in_work_trees(project: Project, needles: tuple[bytes, ...]) -> list[str]:
@@ -444,7 +451,7 @@ def contains(path: str, needles: tuple[bytes, ...]) -> bool:
             while block := file.read(_BLOCK):
                 if holds_any(tail + block, needles):
                     return True
-                tail = block[-longest:]
+                tail = (tail + block)[-longest:]
     except FileNotFoundError:
         pass
     return False
