@@ -424,6 +424,20 @@ def test_what_was_erased_of_one_run_is_not_compared_and_no_mismatch(site: Path) 
     assert {item["code"] for item in compared["warnings"]} >= {"NOT_COMPARABLE"}
 
 
+def test_a_reason_that_holds_what_is_to_go_is_refused_because_no_order_is_ever_erased(site: Path) -> None:
+    one = begin(site)
+    record(site, one, "error", error_code="E1", message=f"no {NAME}")
+    before = file_of(site, one).read_bytes()
+    reason = f"{NAME.upper()} asked for it"
+
+    refused = run("forget", "--subject", NAME, "--reason", reason, "--yes", cwd=site)
+
+    assert (refused.code, file_of(site, one).read_bytes()) == (2, before)
+    assert refused.err.startswith("USAGE: --reason holds what is to be forgotten")
+    assert not list(site.glob(".kittify/events/annexes/*/*"))
+    assert forget(site) == (0, [])
+
+
 def test_the_context_of_a_record_that_lost_it_is_erased_and_the_trail_was_not_off(cli: Cli, chartered: Path) -> None:
     one, other = begin(chartered), begin(chartered)
     for name, member in ((one, "governance_context_hash"), (other, "hits")):
@@ -433,6 +447,19 @@ def test_the_context_of_a_record_that_lost_it_is_erased_and_the_trail_was_not_of
 
     assert "context   not kept: it was erased, or left out of this copy\n" in shown
     assert "context   which rules were in front of the agent was erased, " in without_rules
+
+
+def test_a_name_goes_in_each_form_that_unicode_and_capitals_give_it(site: Path) -> None:
+    forms = ("José Müller", unicodedata.normalize("NFD", "José Müller"), "JOSÉ Müller", "josé MÜLLER")
+    one = begin(site)
+    for form in forms:
+        record(site, one, "error", error_code="E1", message=f"no {form}!")
+
+    erased = run("forget", "--subject", "josé müller", "--yes", cwd=site)
+
+    left = [json.loads(line) for line in file_of(site, one).read_bytes().splitlines()]
+    assert erased.code == 0
+    assert [line.get("message") for line in left if line["event"] == "error"] == [None] * len(forms)
 
 
 def test_a_text_longer_than_what_is_read_at_once_is_found(tmp_path: Path) -> None:

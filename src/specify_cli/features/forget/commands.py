@@ -30,7 +30,7 @@ from specify_cli.features.forget.orders import (
     read_orders,
 )
 from specify_cli.features.forget.pending import plan_pending
-from specify_cli.features.forget.targets import SHORTEST, Query
+from specify_cli.features.forget.targets import SHORTEST, Query, holds_any, spell_name
 from specify_cli.libraries.archive.sealing import Keys, name_subject
 from specify_cli.libraries.words.content_members import list_losable
 from specify_cli.project.config import Project
@@ -61,6 +61,12 @@ def forget(values: Values) -> int:
         )
     order = _read_order(project, values)
     if query:
+        if query.texts and holds_any(order.reason.encode("utf-8", "surrogatepass"), query.needles):
+            raise CallerError(
+                "USAGE",
+                "--reason holds what is to be forgotten, and an order is never erased",
+                "give a reason without it",
+            )
         plan = finding.make_plan(project, query)
         return show_and_erase(project, plan, values, order, query.needles)
     plan, waiting = plan_pending(project)
@@ -102,10 +108,11 @@ def _read_query(project: Project, values: Values) -> Query | None:
         query = Query(texts=(_read_text(str(values["text_file"])),))
     else:
         name, keys = str(name), Keys(project.git_dir)
-        forms = (name, name.lower(), name.upper(), name.title(), name.capitalize())
         subject = name_subject(name)
         of_subject = frozenset(keys.list_subjects().get(subject, ()))
-        query = Query(forms, of_subject=of_subject, key=keys.locate(subject), folded=True)
+        query = Query(
+            spell_name(name), of_subject=of_subject, key=keys.locate(subject), folded=True
+        )
     if len(query.texts[0].encode("utf-8", "surrogatepass")) >= SHORTEST:
         return query
     if query.key is None:

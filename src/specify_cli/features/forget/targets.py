@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import fnmatch
 import json
+import unicodedata
 from collections.abc import Callable, Set
 from functools import lru_cache
+from itertools import islice, product
 from typing import NamedTuple
 
 from specify_cli.libraries.words.content_members import add_derived, list_permanent, list_said
@@ -18,6 +20,8 @@ from specify_cli.record.seal import Fields, canonical
 SHORTEST = 4
 # So much of a text at the end where a capture was cut is taken for the text.
 _PART = 8
+# Of a name with many words that are not ASCII not every form is searched.
+_MOST_FORMS = 256
 
 
 class Query(NamedTuple):
@@ -54,6 +58,20 @@ def _spell_forms(texts: tuple[str, ...], folded: bool) -> tuple[bytes, ...]:
                     form = json.dumps(form, ensure_ascii=plain)[1:-1]
                 forms[form.encode("utf-8", "surrogatepass")] = None
     return Folded(dict.fromkeys(map(bytes.lower, forms))) if folded else tuple(forms)
+
+
+def spell_name(name: str) -> tuple[str, ...]:
+    """Return a name, itself first, in the forms that texts give it: its words in small letters or
+    in capitals, as far as `Folded` does not see to that, and accents as Unicode composes them or
+    not."""
+    whole = (name, name.lower(), name.upper(), name.title(), name.capitalize())
+    words = (
+        (word,) if word.isascii() else (word, word.lower(), word.upper(), word.capitalize())
+        for word in name.split(" ")
+    )
+    forms = (*whole, *islice(map(" ".join, product(*words)), _MOST_FORMS))
+    normal = (unicodedata.normalize(way, form) for form in forms for way in ("NFC", "NFD"))
+    return tuple(dict.fromkeys((name, *normal)))
 
 
 def holds_any(data: bytes, needles: tuple[bytes, ...]) -> bool:

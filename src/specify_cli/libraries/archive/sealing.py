@@ -126,13 +126,17 @@ class Keys:
     def list_subjects(self) -> dict[str, list[str]]:
         """Return the records whose keys a subject's key wraps, by the name of each."""
         subjects: dict[str, list[str]] = {}
-        folder = f"{self._git_dir}/{FOLDER}"
-        for file in sorted(os.listdir(folder)) if os.path.isdir(folder) else ():
-            data = self._read(file) if file.endswith(".key") else None
-            subject = (data or b"")[:-_WRAPPED_SIZE].decode("ascii", "replace")
+        for name in self._list_names():
+            data = self._read(f"{name}.key") or b""
+            subject = data[:-_WRAPPED_SIZE].decode("ascii", "replace")
             if subject.startswith(_SUBJECT):
-                subjects.setdefault(subject, []).append(file.removesuffix(".key"))
+                subjects.setdefault(subject, []).append(name)
         return subjects
+
+    def _list_names(self) -> list[str]:
+        folder = f"{self._git_dir}/{FOLDER}"
+        files = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
+        return [name for name, ending in map(os.path.splitext, files) if ending == ".key"]
 
     def list_unopened(self) -> list[str]:
         """Return the keys here that the clone's own, or their subject's, does not open: that one is
@@ -140,15 +144,17 @@ class Keys:
         CallerError EXTRA_MISSING."""
         subjects = self.list_subjects()
         lost = {name for one in subjects if self.locate(one) is None for name in subjects[one]}
-        folder, paths = f"{self._git_dir}/{FOLDER}", list[str]()
-        for file in sorted(os.listdir(folder)) if os.path.isdir(folder) else ():
-            name, ending = os.path.splitext(file)
-            if ending == ".key" and file != _WRAPPING and name not in lost:
-                try:
-                    paths += [] if self.read(name) is not None else [name]
-                except EnvironmentFault:
-                    paths.append(name)
-        return paths
+        return [
+            name
+            for name in self._list_names()
+            if f"{name}.key" != _WRAPPING and name not in lost and not self._is_opened(name)
+        ]
+
+    def _is_opened(self, name: str) -> bool:
+        try:
+            return self.read(name) is not None
+        except EnvironmentFault:
+            return False
 
     def locate(self, name: str) -> str | None:
         """Return the file of a key that is here."""
