@@ -61,7 +61,7 @@ def forget(values: Values) -> int:
         )
     order = _read_order(project, values)
     if query:
-        if query.texts and holds_any(order.reason.encode("utf-8", "surrogatepass"), query.needles):
+        if holds_any(order.reason.encode("utf-8", "surrogatepass"), query.needles):
             raise CallerError(
                 "USAGE",
                 "--reason holds what is to be forgotten, and an order is never erased",

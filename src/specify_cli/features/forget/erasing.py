@@ -54,6 +54,8 @@ REFUSED = "refused.jsonl"
 # Of a journal; the first ones had none.
 _VERSION = 1
 Journal = dict[str, Any]
+# By a line's seal, which members it loses, and the salt that stands there then.
+Lost = Mapping[str | None, tuple[Sequence[str], str]]
 
 
 def begin(project: Project, plan: Plan, order: Order, now: int) -> Journal:
@@ -144,15 +146,17 @@ def _compose(
     """
     first = plan.copies[0]
     data = durable.read_below(first.root, first.place.path)
-    salts = {seal: os.urandom(16).hex() for seal in plan.lines}
+    lost: Lost = {
+        seal: (members, os.urandom(16).hex()) for seal, (_, members) in plan.lines.items()
+    }
     rows = []
     said = {
         copy.place.name: durable.read_below(copy.root, copy.place.path) for copy in plan.annexes
     }
     for _, raw in split_lines(b"".join((data[: data.rfind(b"\n") + 1], *said.values()))):
         seal = open_line(raw).seal
-        if seal is not None and seal in plan.lines:
-            rows.append(make_row(open_line(_erase(raw, plan.lines, salts)[:-1])))
+        if seal in lost:
+            rows.append(make_row(open_line(_erase(raw, lost)[:-1])))
     content = {"event": "erased", "lines": rows, "objects": sorted(named & set(plan.objects))}
     # It stands behind the annexes, of which it may erase something, whatever their clock said.
     annexes = [open_line(one.removesuffix(b"\n")).fields or {} for one in said.values()]
@@ -161,30 +165,27 @@ def _compose(
         "annex": new_ulid(now, os.urandom(10)),
         "line": compose_order(first.place, data, content, order, now, [*orders, *annexes]).decode(),
         "paths": [[copy.root, *copy.place] for copy in (*plan.copies, *plan.annexes)],
-        "lines": {seal: [list(members), salts[seal]] for seal, (_, members) in plan.lines.items()},
+        "lines": lost,
         "tails": list(plan.tails),
     }
 
 
-def _erase(
-    raw: bytes, lines: Mapping[str, tuple[int, Sequence[str]]], salts: Mapping[str, str]
-) -> bytes:
+def _erase(raw: bytes, lost: Lost) -> bytes:
     """Return a line, given without its LF, as it stands afterwards, with its LF."""
     line = open_line(raw)
-    if line.problems or line.fields is None or line.seal is None or line.seal not in lines:
+    if line.problems or line.fields is None or line.seal is None or line.seal not in lost:
         return raw + b"\n"
-    return erase_members(line.fields, line.seal, set(lines[line.seal][1]), salts[line.seal])
+    members, salt = lost[line.seal]
+    return erase_members(line.fields, line.seal, set(members), salt)
 
 
-def _erase_all(
-    data: bytes, lines: Mapping[str, tuple[int, Sequence[str]]], salts: Mapping[str, str]
-) -> bytes:
+def _erase_all(data: bytes, lost: Lost) -> bytes:
     """Return a record's whole lines as they stand afterwards; bytes that a line passed over go with
     what it said of them."""
     out, end = list[bytes](), 0
     for passed, raw in pair_passed(data):
-        _, members = lines.get(str(open_line(raw).seal), (0, ()))
-        out += [b"" if PASSING & set(members) else passed, _erase(raw, lines, salts)]
+        members, _ = lost.get(str(open_line(raw).seal), ((), ""))
+        out += [b"" if PASSING & set(members) else passed, _erase(raw, lost)]
         end += len(passed) + len(raw) + 1
     return b"".join(out) + data[end : data.rfind(b"\n") + 1]
 
@@ -259,8 +260,6 @@ def _write_annex(project: Project, store: FileRecordStore, record: Journal) -> N
 
 def _rewrite(record: Journal) -> None:
     """Replace each copy of a record whole. Second names of one file stay second names of it."""
-    lines = {seal: (0, tuple(members)) for seal, (members, _) in record["lines"].items()}
-    salts = {seal: salt for seal, (_, salt) in record["lines"].items()}
     done: dict[tuple[int, int], Copy] = {}
     for root, *parts in record["paths"]:
         copy = Copy(str(root), Place(*parts))
@@ -281,7 +280,7 @@ def _rewrite(record: Journal) -> None:
                     os.fsync(folder)
                     continue
                 data = durable.read_all(fd)
-                changed = _erase_all(data, lines, salts)
+                changed = _erase_all(data, record["lines"])
                 tail = data[data.rfind(b"\n") + 1 :]
                 changed += b"" if hash_bytes(tail) in record.get("tails", ()) else tail
                 if changed != data:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from functools import cache
 from itertools import chain
 from typing import NamedTuple
 
@@ -163,17 +164,22 @@ def take_out(project: Project, plan: Plan) -> Plan:
         for month in find_months(root, ids, plan.objects):
             unpack_month(project._replace(root=root), month)
     records = [
-        one._replace(copies=tuple(_without_archive(copy) for copy in one.copies))
+        one._replace(
+            copies=tuple(
+                Copy(root, place._replace(folder=layout.loose_folder(place.folder)))
+                for root, place in one.copies
+            )
+        )
         for one in plan.records
     ]
     return plan._replace(records=tuple(records))
 
 
-def _without_archive(copy: Copy) -> Copy:
-    return copy._replace(place=copy.place._replace(folder=layout.loose_folder(copy.place.folder)))
-
-
 Choose = Callable[[Fields], set[str]]
+
+
+def _make_reach(root: str) -> Reach:
+    return Reach(FileObjectStore(root))
 
 
 def make_plan(project: Project, query: Query) -> Plan:
@@ -186,14 +192,9 @@ def make_plan(project: Project, query: Query) -> Plan:
             f"there is no sealed record {query.invocation_id}",
             "spec-kitty invocations list",
         )
-    reaches: dict[str, Reach] = {}
-    choose = choose_members(query, objects)
-    plans = [
-        _plan_record(files, choose, objects, reaches, query.needles)
-        for invocation_id, files in sorted(copies.items())
-        if query.invocation_id in (None, invocation_id)
-    ]
-    records = [plan for plan in plans if plan]
+    names = sorted(copies) if query.invocation_id is None else [query.invocation_id]
+    chosen = dict.fromkeys(names, choose_members(query, objects))
+    records = plan_records(copies, chosen, objects, query.needles)
     plan = complete_plan(project, copies, records, objects, query.needles)
     holds = find_holds(project, query.of_subject)
     files = plan.files if query.key is None else (*plan.files, query.key)
@@ -227,7 +228,7 @@ def complete_plan(
         item.digest
         for one in holds
         for copy in copies[one][:1]
-        for item in Reach(FileObjectStore(copy.root)).of(verify_file(copy.root, copy.place).objects)
+        for item in _make_reach(copy.root).of(verify_file(copy.root, copy.place).objects)
     }
     refused = holds.keys() if going & kept_for_holds else holds.keys() & touched
     file_copies = tuple(_find_files(project, needles)) if needles else ()
@@ -246,7 +247,7 @@ def _find_kept(
 ) -> dict[str, set[str]]:
     """Return which of these objects something leads to that is not erased, each with the members
     that name it."""
-    reaches: dict[str, Reach] = {}
+    reach = cache(_make_reach)
     keepers: dict[str, set[str]] = {}
     for files in copies.values() if objects else ():
         copy = files[0]
@@ -256,7 +257,7 @@ def _find_kept(
             less = gone.get(str(line.seal), set())
             fields = {key: value for key, value in (line.fields or {}).items() if key not in less}
             named += named_objects(fields, None, 0)
-        for item in reaches.setdefault(copy.root, Reach(FileObjectStore(copy.root))).of(named):
+        for item in reach(copy.root).of(named):
             if item.digest in objects:
                 keepers.setdefault(item.digest, set()).add(item.field)
     return keepers
@@ -266,8 +267,8 @@ def _plan_record(
     files: Sequence[Copy],
     choose: Choose,
     objects: frozenset[str],
-    reaches: dict[str, Reach],
-    needles: tuple[bytes, ...] = (),
+    reach: Callable[[str], Reach],
+    needles: tuple[bytes, ...],
 ) -> RecordPlan | None:
     """Return the plan of a record, None if nothing of it goes; its copies end up alike. Of
     `objects` it names all that the record leads to."""
@@ -309,9 +310,9 @@ def _plan_record(
     for seal, (of, seq) in copied.items():
         if type(seq) is int and "args_hash" in lines.get(str(of), (0, set[str]()))[1]:
             lines.setdefault(seal, (seq, set()))[1].add("args_hash")
-    reach = reaches.setdefault(files[0].root, Reach(FileObjectStore(files[0].root)))
-    named = {item.digest for item in reach.of(led) if item.code is None}
-    named |= {item.digest for item in reach.of(every)} & objects
+    objects_of = reach(files[0].root).of
+    named = {item.digest for item in objects_of(led) if item.code is None}
+    named |= {item.digest for item in objects_of(every)} & objects
     if not (lines or named or tails):
         return None
     (invocation_id,) = {copy.place.invocation_id for copy in files}
@@ -343,11 +344,17 @@ def pair_passed(data: bytes) -> Iterator[tuple[bytes, bytes]]:
 
 
 def plan_records(
-    copies: Mapping[str, Sequence[Copy]], choose: Mapping[str, Choose]
+    copies: Mapping[str, Sequence[Copy]],
+    choose: Mapping[str, Choose],
+    objects: frozenset[str] = frozenset(),
+    needles: tuple[bytes, ...] = (),
 ) -> list[RecordPlan]:
-    """Return what goes of each of these records, by what is chosen of its lines."""
-    reaches: dict[str, Reach] = {}
-    plans = (_plan_record(copies[one], pick, frozenset(), reaches) for one, pick in choose.items())
+    """Return what goes of each of these records, by what is chosen of its lines; of `objects` all
+    that it leads to."""
+    reach = cache(_make_reach)
+    plans = (
+        _plan_record(copies[one], pick, objects, reach, needles) for one, pick in choose.items()
+    )
     return [plan for plan in plans if plan]
 
 
@@ -397,8 +404,7 @@ _OTHERS = (layout.LOCAL, layout.EVIDENCE, layout.INTAKE)
 
 def find_left(project: Project, needles: tuple[bytes, ...]) -> list[str]:
     """Return the files below every `.kittify/` and the git directory's that hold one of these."""
-    paths = set(map(os.path.realpath, _list_all(project)))
-    return sorted(path for path in paths if contains(path, needles))
+    return _search(_list_all(project), needles)
 
 
 def _list_all(project: Project) -> Iterator[str]:
@@ -413,11 +419,14 @@ def find_in_work_trees(project: Project, needles: tuple[bytes, ...]) -> list[str
     """Return the files of people, in every work tree, that hold one of these or cannot be read;
     nothing erases them: sources, and exports that were written there."""
     tops = [root for root in list_roots(project) if "/kittify/worktrees/" not in root]
-    paths = {os.path.realpath(path) for top in tops for path in _walk(top, _NOT_SEARCHED)}
-    return sorted(path for path in paths if _may_contain(path, needles))
+    return _search((path for top in tops for path in _walk(top, _NOT_SEARCHED)), needles)
 
 
 _NOT_SEARCHED = (layout.KITTIFY, ".git")
+
+
+def _search(paths: Iterable[str], needles: tuple[bytes, ...]) -> list[str]:
+    return sorted(one for one in set(map(os.path.realpath, paths)) if _may_contain(one, needles))
 
 
 def _may_contain(path: str, needles: tuple[bytes, ...]) -> bool:
