@@ -360,7 +360,7 @@ def _render_context(
         why = "it was erased, or left out of this copy"
         if not value.get("sealed"):
             why = "the older writer did not keep it"
-        elif opening[0].get("tombstone"):
+        elif any(line.get("tombstone") for line in opening):
             why = "the invocation was begun with the trail off"
         yield f"context   not kept: {why}"
         return

@@ -292,17 +292,16 @@ def _rewrite(record: Journal) -> None:
 
 
 def _remove_objects(project: Project, journal: Journal) -> None:
-    objects = [str(digest) for digest in journal["objects"]]
     why = f"erased at {journal['at']}: {journal['reason']}"
     note = dict.fromkeys(_list_named(journal), why[:900])
     store = FileObjectStore(project.root)
     store.withhold(note, tracked=False)
-    places = [Place(*parts) for record in journal["records"] for _, *parts in record["paths"]]
-    published = any(place.folder.startswith(f"{layout.TRAIL}/") for place in places)
+    paths = (path for record in journal["records"] for path in record["paths"])
+    published = any(folder.startswith(f"{layout.TRAIL}/") for _, folder, *_ in paths)
     if published or project.config.trail == "committed":
         store.withhold(note, tracked=True)
     for root in list_roots(project):
-        for digest in objects:
+        for digest in map(str, journal["objects"]):
             shard, rest = layout.object_parts(digest)
             for folder in (layout.OBJECTS, layout.LOCAL_OBJECTS):
                 _unlink(root, f"{folder}/{shard}", rest)

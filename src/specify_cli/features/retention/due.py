@@ -174,11 +174,10 @@ def _describe(
         seq: dict.fromkeys(members, " ".join(sorted(set(due[one].values()))))
         for seq, members in plan.lines.values()
     }
-    for copy in plan.copies[:1]:
-        for _, raw in split_lines(read_copy(copy)):
-            fields = open_line(raw).fields or {}
-            if fields.get("seq") in names:
-                names[int(str(fields["seq"]))] |= choose_due(fields, due[one])
+    for _, raw in split_lines(read_copy(plan.copies[0])):
+        fields = open_line(raw).fields or {}
+        if fields.get("seq") in names:
+            names[int(str(fields["seq"]))] |= choose_due(fields, due[one])
     freed = _measure_lines(plan)
     return Row(one, facts[one].begun, due[one], names, plan.values, freed, one in on_hold)
 
