@@ -546,9 +546,8 @@ def test_a_session_without_times_is_as_old_as_its_file(chartered: Path, cli: Cli
     assert read_lines(chartered, layout.IMPORTED)[0]["started_at"] == "2020-09-13T12:26:40.000Z"
 
 
-def test_without_a_harness_it_is_not_taken_for_the_import_of_an_archive(cli: Cli) -> None:
-    for argv in (("import", "sessions"), ("import", "sessions", "--hurness", "codex")):
-        assert "invocations" not in cli(*argv, "--json").error()["suggestion"]
+def test_with_a_slip_it_is_not_taken_for_the_import_of_an_archive(cli: Cli) -> None:
+    assert "invocations" not in cli("import", "sessions", "--hurness", "codex", "--json").error()["suggestion"]
 
 
 def test_sessions_are_found_where_earlier_versions_kept_them(chartered: Path, cli: Cli, home: Path) -> None:

@@ -8,6 +8,7 @@ import os
 import random
 import time
 from collections import Counter
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,9 @@ from features.sessions.test_import_sessions import (
 )
 from harness.importing import reduce
 from hooking import run_hook
-from specify_cli.features.sessions.readers import list_names
+from specify_cli.features.sessions.merging import SessionMerger
+from specify_cli.features.sessions.readers import list_names, read_session
+from specify_cli.project.config import load_project
 from specify_cli.record import layout
 from support import FULL, Cli
 
@@ -233,3 +236,40 @@ def test_each_of_two_turns_that_end_at_nearly_the_same_time_counts_once(
     turns = [line for line in read_all(chartered) if line["event"] == "turn" and "agent" not in line]
 
     assert [line["tokens"]["input"] for line in sorted(turns, key=lambda line: line["text"]["size"])] == [1500, 100]
+
+
+def test_what_a_subagent_used_that_goes_on_while_its_session_is_merged_counts_once(
+    chartered: Path, cli: Cli, home: Path
+) -> None:
+    """Each merge reads its transcript from the begin, and adds what it used since the merge before."""
+    cli("do", "look", env={"CLAUDE_CODE_SESSION_ID": "s1"})
+    now = datetime.now(UTC)
+
+    def line(at: int, kind: str, **message: Any) -> dict[str, Any]:
+        stated = (now + timedelta(seconds=at)).isoformat().replace("+00:00", "Z")
+        session = {"sessionId": "s1", "cwd": str(chartered), "timestamp": stated, "uuid": f"u{at}"}
+        return {"type": kind, **session, "message": message}
+
+    def answer(number: int) -> dict[str, Any]:
+        usage = {"input_tokens": 100 + number, "output_tokens": 10}
+        content = [{"type": "text", "text": f"look {number}"}]
+        return line(
+            number, "assistant", role="assistant", id=f"m{number}", model="fake-1", usage=usage, content=content
+        )
+
+    main = lay_lines([line(0, "user", role="user", content="look")])
+    project, cache = load_project(str(chartered), str(home))
+    for until in (1, 1, 3, 4, 4):
+        inner = lay_lines([{**answer(number), "isSidechain": True, "agentId": "a1"} for number in range(until)])
+        session = read_session("claude-code", main, {"a1": inner})
+        assert session is not None
+        SessionMerger(project, cache).merge(session)
+    turns = [line for line in read_all(chartered) if line["event"] == "turn"]
+
+    assert {line["agent"] for line in turns} == {"a1"}
+    assert [sum(line.get("requests", 0) for line in turns), len(turns)] == [4, 3]
+    assert sum(line["tokens"]["input"] for line in turns if "tokens" in line) == 406
+
+
+def lay_lines(lines: list[dict[str, Any]]) -> bytes:
+    return b"".join(json.dumps(line).encode() + b"\n" for line in lines)

@@ -15,7 +15,6 @@ no charter in front of the agent.
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Mapping
 from hashlib import sha256
 from typing import NamedTuple
@@ -29,7 +28,7 @@ from specify_cli.errors import InvocationError
 from specify_cli.features.hooks.harnesses import translate
 from specify_cli.features.sessions.merging import SessionMerger
 from specify_cli.features.sessions.readers import read_session
-from specify_cli.features.sessions.reading import Session, parse_time
+from specify_cli.features.sessions.reading import Session, forget_told, parse_time
 from specify_cli.features.sessions.telling import iter_events
 from specify_cli.features.sessions.transcripts import Transcript
 from specify_cli.invocation.ends.opening import (
@@ -45,7 +44,7 @@ from specify_cli.record import layout, tiers
 from specify_cli.record.ids import new_ulid, rfc3339
 from specify_cli.record.reading.done_note import judge_end
 from specify_cli.record.reading.views import fields_of, read_file
-from specify_cli.record.record import chain, genesis_tip, integer_at
+from specify_cli.record.record import chain, genesis_tip
 from specify_cli.record.seal import FORMAT_VERSION
 from specify_cli.redaction.redact import redact
 from specify_cli.storage.index import Index, Key
@@ -165,20 +164,16 @@ class SessionImporter:
             if not record or record.completed is None:
                 return ImportResult("grown", invocation_id)
             until = parse_time(record.completed["completed_at"])
-            calls, told = set(), Counter[object]()
-            for fields in fields_of(record):
-                calls.add(fields.get("call_id"))
-                told[fields.get("agent")] += integer_at(fields, "requests", 0) or 0
+            lines = list(fields_of(record))
+            calls = {fields.get("call_id") for fields in lines}
+            forget_told(session.events, lines, of_main=True)
             later = []
             for item in session.events:
-                agent, facts = item.payload.get("agent_id"), item.facts
-                if facts:  # a turn that was under way then was told in part
-                    told[agent] -= facts.forget_first(told[agent])
                 # A transcript can report a call only when it is over, and that of a subagent be
                 # written when its session was imported.
                 if (
                     item.at > until
-                    or (facts and facts.requests)
+                    or (item.facts and item.facts.requests)
                     or any(
                         "call_id" in event.payload and event.named_id not in calls
                         for event in translate(session.harness, item.payload).events

@@ -28,7 +28,7 @@ from specify_cli.features.hooks.harnesses import find_dialect, translate
 from specify_cli.features.hooks.losses import logged
 from specify_cli.features.hooks.payload.calls import read_ids
 from specify_cli.features.hooks.payload.values import HookEvent, TurnOver
-from specify_cli.features.sessions.reading import Session, parse_time
+from specify_cli.features.sessions.reading import Session, forget_told, parse_time
 from specify_cli.features.sessions.reconciling import (
     Addition,
     Comparison,
@@ -103,6 +103,8 @@ class SessionMerger:
             printed = dict(self._list_begun(session))
             records = list(self._read_records(session, printed))
             self._bind_printed(session, records, printed)
+            recorded = chain.from_iterable(record.lines for record in records)
+            forget_told(session.events, recorded, of_main=False)
             events = [
                 item
                 for item in iter_events(session, self._project.root)

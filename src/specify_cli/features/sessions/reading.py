@@ -11,7 +11,8 @@ what is not there, or not in its form, is left out, and nothing here raises.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -19,6 +20,7 @@ from doctrine.light_imports import NamedTuple
 from specify_cli.features.hooks.payload.dialect import Dialect
 from specify_cli.features.hooks.payload.outputs import parse_json
 from specify_cli.features.hooks.payload.turn_from_transcript import Turn, read_line
+from specify_cli.record.seal import Fields
 
 Line = Mapping[str, Any]
 
@@ -84,6 +86,24 @@ def read_session_with(
         items += one.events
     items.sort(key=lambda item: item.at)
     return Session(dialect.name, reader.session_id, reader.cwd, reader.version, tuple(items), above)
+
+
+def forget_told(
+    events: Iterable[TranscriptEvent], lines: Iterable[Fields], *, of_main: bool
+) -> None:
+    """Forget of turns what `lines` of a session's records tell of their first requests.
+
+    A subagent has one turn, which is read again from its begin while it goes on; so is the turn
+    under way of an imported session, which is meant with `of_main`.
+    """
+    told = Counter[object]()
+    for fields in lines:
+        number = fields.get("requests")
+        told[fields.get("agent")] += number if type(number) is int else 0
+    for item in events:
+        agent = item.payload.get("agent_id")
+        if item.facts and (of_main or agent is not None):
+            told[agent] -= item.facts.forget_first(told[agent])
 
 
 def parse_time(value: object) -> int:
