@@ -338,6 +338,21 @@ def test_a_range_is_told_by_invocation_commit_and_file(cli: Cli, branch: str) ->
         assert text in page
 
 
+def test_without_a_range_it_is_what_the_branch_has_on_top_of_the_one_it_merges_into(
+    cli: Cli, branch: str, project: Path
+) -> None:
+    value = cli("origin", "--json").json()
+
+    assert value == cli("origin", "main...HEAD", "--json").json() and value["writers"][0]["invocation_id"] == branch
+    both = cli("origin", "main..HEAD", "--release", "a..b", "--json")
+    assert (both.code, both.error()["error_code"]) == (2, "USAGE")
+    git(project, "switch", "-q", "main")
+    assert cli("origin").out.endswith("0 from recorded invocations, 0 from a person or unrecorded\n")
+    git(project, "branch", "-qm", "main", "trunk")
+    refused = cli("origin", "--json").error()
+    assert (refused["error_code"], refused["suggestion"]) == ("USAGE", "spec-kitty origin A..B")
+
+
 @pytest.mark.usefixtures("branch")
 def test_of_many_writers_some_are_told_and_the_rest_counted(project: Path, home: Path) -> None:
     report = trace(project, home, "main..HEAD")

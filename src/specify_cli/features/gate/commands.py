@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 
-from doctrine.git import DEFAULT_BASES, read_git
+from doctrine.git import read_git
 from doctrine.text import say
 from specify_cli.cli import shell
 from specify_cli.cli.terminal.output import (
@@ -28,7 +28,7 @@ from specify_cli.features.gate.judging import Judged
 from specify_cli.features.gate.rendering import make_comment, render_gate
 from specify_cli.features.gate.rules import Rules, render_defaults
 from specify_cli.features.gate.waivers import Waiver, write_waiver
-from specify_cli.features.origin.commands import find_top, write_report
+from specify_cli.features.origin.commands import find_base, find_top, write_report
 from specify_cli.features.origin.git_range import find_commit, list_paths, literal
 from specify_cli.features.origin.origin import find_prefix, list_projects
 from specify_cli.features.search.commands import open_index
@@ -48,7 +48,9 @@ def gate(values: Values) -> int:
     """Judge a range; 1 where a rule fails, 3 where a record of it is damaged."""
     project = shell.read_project()
     top = find_top(project)
-    base, _, head = (shell.get_text(values, "base") or _find_base(top)).partition("..")
+    base, _, head = (
+        shell.get_text(values, "base") or find_base(top, "spec-kitty gate --base REF")
+    ).partition("..")
     _refuse_other_project(top, find_commit(top, base), project.root)
     asked = GateRange(top, base, head.lstrip(".") or str(values["head"]))
     today = rfc3339(read_clock(time.time_ns))[:10]
@@ -85,17 +87,6 @@ def _has_project(top: str, tip: str, folder: str) -> bool:
     """Return whether a commit has a project in a folder of the worktree."""
     name = f"{tip}:{find_prefix(folder, top)}{layout.KITTIFY}"
     return read_git(top, "cat-file", "-e", name) is not None
-
-
-def _find_base(top: str) -> str:
-    for name in DEFAULT_BASES:
-        if read_git(top, "rev-parse", "--verify", "-q", f"{name}^{{commit}}") is not None:
-            return name
-    raise CallerError(
-        "USAGE",
-        "--base is missing, and there is no origin/HEAD, main or master",
-        "spec-kitty gate --base REF",
-    )
 
 
 def _write(judged: Judged, values: Values) -> None:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable
 from shlex import quote
 
+from doctrine.git import DEFAULT_BASES, read_git
 from doctrine.text import count
 from specify_cli import durable
 from specify_cli.cli import shell
@@ -32,7 +33,7 @@ from specify_cli.room import Values
 def origin(values: Values) -> int:
     """Tell where the lines of a range come from."""
     range_text, release = shell.get_text(values, "range"), shell.get_text(values, "release")
-    if (range_text is None) == (release is None):
+    if None not in (range_text, release):
         raise CallerError(
             "USAGE", "expected either a range or --release A..B", "spec-kitty origin main..HEAD"
         )
@@ -44,7 +45,8 @@ def origin(values: Values) -> int:
         )
     project = shell.read_project()
     top = find_top(project)
-    changes = read_changes(top, str(range_text or release), find_prefix(project.root, top))
+    asked = range_text or release or f"{find_base(top, 'spec-kitty origin A..B')}...HEAD"
+    changes = read_changes(top, asked, find_prefix(project.root, top))
     with open_index(project) as index, bar_when_long("tracing files") as tell:
         report = trace_range(project, index, changes, top, tell=tell)
     output, form = shell.get_text(values, "output"), values["format"]
@@ -80,6 +82,17 @@ def write_report(values: Values, report: object, text: str, lines: Iterable[str]
 def find_top(project: Project) -> str:
     """Return the top of the worktree. Raises CallerError NOT_A_REPOSITORY outside git."""
     return require_worktree(project.root, "it has no commits")
+
+
+def find_base(top: str, named: str) -> str:
+    """Return the branch that others are merged into. Raises CallerError USAGE where there is none
+    of the usual names, with the command in which it is `named`."""
+    for name in DEFAULT_BASES:
+        if read_git(top, "rev-parse", "--verify", "-q", f"{name}^{{commit}}") is not None:
+            return name
+    raise CallerError(
+        "USAGE", "no base is named, and there is no origin/HEAD, main or master", named
+    )
 
 
 def read_changes(top: str, range_text: str, prefix: str) -> ChangeRange:

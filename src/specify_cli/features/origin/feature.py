@@ -19,8 +19,9 @@ FEATURE = Feature(
             (
                 argument(
                     "range",
-                    "A..B, a commit, or a file of the last commit (FILE[:LINE]).",
-                    metavar="RANGE",
+                    "A..B, a commit, or a file of the last commit (FILE[:LINE]). What HEAD has on "
+                    "top of main where none is named.",
+                    metavar="[RANGE]",
                 ),
                 option("release", "The same for A..B, as what a release holds.", metavar="A..B"),
                 option(
@@ -32,7 +33,8 @@ FEATURE = Feature(
                 option("output", "Write it into this new file.", metavar="FILE", short="-o"),
             ),
             (
-                "spec-kitty origin main..HEAD",
+                "spec-kitty origin",
+                "spec-kitty origin v1.4..HEAD",
                 "spec-kitty origin src/login.py:12",
                 "spec-kitty origin --release v1.4..v1.5 --format html -o release.html",
             ),

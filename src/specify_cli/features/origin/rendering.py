@@ -66,8 +66,7 @@ def render_origin(report: Origin) -> Iterator[str]:
             size = by_commit[commit.sha]
             yield f"  {commit.sha[:8]}  {size:>5}  {subject}: {said if size else 'no line left'}"
         yield from _say_rest(len(report.commits))
-    yield ""
-    yield "Files"
+    yield from ("", "Files") if report.files else ()
     for file in report.files[:_MOST]:
         yield from _render_file(file)
     yield from _say_rest(len(report.files))
