@@ -478,3 +478,16 @@ def test_what_a_stopped_writer_left_beside_records_and_objects_goes(site: Path) 
 
     assert forget(site) == (0, [])
     assert len(list(site.rglob(".tmp-*"))) == 4
+
+
+def test_a_call_about_a_file_takes_nothing_of_another_record_that_gave_its_call_the_same_id(site: Path) -> None:
+    about, other = begin(site), begin(site)
+    for one, path in ((about, f"{NAME}.txt"), (other, "other.txt")):
+        record(site, one, "tool_call", call_id="call_1", tool="Read", args={"path": path})
+        record(site, one, "tool_result", call_id="call_1", status="ok", output=f"what is in {path}")
+    before = file_of(site, other).read_bytes()
+
+    erased = run("forget", "--path", f"{NAME}.*", "--yes", cwd=site)
+
+    assert (erased.code, file_of(site, other).read_bytes()) == (0, before)
+    assert b"what is in" not in file_of(site, about).read_bytes()

@@ -193,7 +193,7 @@ def make_plan(project: Project, query: Query) -> Plan:
             "spec-kitty invocations list",
         )
     names = sorted(copies) if query.invocation_id is None else [query.invocation_id]
-    chosen = dict.fromkeys(names, choose_members(query, objects))
+    chosen = {name: choose_members(query, objects) for name in names}
     records = plan_records(copies, chosen, objects, query.needles)
     plan = complete_plan(project, copies, records, objects, query.needles)
     holds = find_holds(project, query.of_subject)
