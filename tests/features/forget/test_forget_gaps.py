@@ -491,3 +491,16 @@ def test_a_call_about_a_file_takes_nothing_of_another_record_that_gave_its_call_
 
     assert (erased.code, file_of(site, other).read_bytes()) == (0, before)
     assert b"what is in" not in file_of(site, about).read_bytes()
+
+
+def test_a_text_file_that_is_longer_than_what_is_read_of_it_is_refused(site: Path) -> None:
+    """A part of it would be another text, and what is left of it would be called erased."""
+    path = site / "text.txt"
+    most = "x" * (1 << 20)
+    codes = []
+    for text in (most, most + "y", most + "\ny"):
+        path.write_text(text, encoding="utf-8")
+        ran = run("forget", "--text-file", str(path), "--yes", cwd=site)
+        codes.append((ran.code, "expected at most 1048576 characters" in ran.err))
+
+    assert codes == [(0, False), (1, True), (1, True)]

@@ -127,13 +127,17 @@ def _read_query(project: Project, values: Values) -> Query | None:
 def _read_text(path: str) -> str:
     try:
         with open(path, encoding="utf-8") as file:
-            return file.read(_MAX_TEXT).rstrip("\r\n")
+            text = file.read(_MAX_TEXT + 1)
     except (OSError, UnicodeDecodeError) as error:
         raise CallerError(
             "INVALID_VALUE",
             f"--text-file {path}: {say_failure(error)}",
             "name a file of UTF-8 text",
         ) from error
+    if len(text) > _MAX_TEXT:
+        what = f"--text-file {path}: expected at most {_MAX_TEXT} characters, found more"
+        raise CallerError("INVALID_VALUE", what, "give a part of the text that stands in it alone")
+    return text.rstrip("\r\n")
 
 
 def _read_order(project: Project, values: Values) -> Order:
