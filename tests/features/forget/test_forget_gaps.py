@@ -504,3 +504,16 @@ def test_a_text_file_that_is_longer_than_what_is_read_of_it_is_refused(site: Pat
         codes.append((ran.code, "expected at most 1048576 characters" in ran.err))
 
     assert codes == [(0, False), (1, True), (1, True)]
+
+
+def test_an_order_of_whom_it_is_about_is_refused_because_it_would_say_the_name(site: Path) -> None:
+    one = begin(site)
+    record(site, one, "error", error_code="E1", message=f"no {NAME}")
+    before = file_of(site, one).read_bytes()
+    argv = ["forget", "--subject", NAME, "--reason", "mine", "--yes"]
+
+    refused = run_main(argv, cwd=site, home=site.parent / "home", env={"USER": f"{NAME.upper()}-x"})
+
+    assert (refused.code, file_of(site, one).read_bytes()) == (2, before)
+    assert refused.err.startswith("USAGE: the name of who orders it holds what is to be forgotten")
+    assert forget(site) == (0, [])

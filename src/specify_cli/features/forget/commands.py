@@ -61,12 +61,13 @@ def forget(values: Values) -> int:
         )
     order = _read_order(project, values)
     if query:
-        if holds_any(order.reason.encode("utf-8", "surrogatepass"), query.needles):
-            raise CallerError(
-                "USAGE",
-                "--reason holds what is to be forgotten, and an order is never erased",
-                "give a reason without it",
-            )
+        for name, said, advice in (
+            ("--reason", order.reason, "give a reason without it"),
+            ("the name of who orders it", order.by, "let somebody else order it"),
+        ):
+            if holds_any(said.encode("utf-8", "surrogatepass"), query.needles):
+                what = f"{name} holds what is to be forgotten, and an order is never erased"
+                raise CallerError("USAGE", what, advice)
         plan = finding.make_plan(project, query)
         return show_and_erase(project, plan, values, order, query.needles)
     plan, waiting = plan_pending(project)
