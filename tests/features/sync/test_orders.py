@@ -299,6 +299,52 @@ def test_a_held_record_is_erased_by_no_clone_and_the_attempt_is_kept(
     assert list_holding(database) == []
 
 
+@pytest.mark.usefixtures("site")
+def test_a_later_erasure_goes_from_the_lines_that_an_earlier_one_brought(cli: Cli, database: str) -> None:
+    """Both are about one line, which the first brought as it was then, with what the second erases."""
+    other = "quentin.other@example.org"
+    ran = cli("do", f"fix the login test for {NAME}", "--json", env={"USER": other})
+    one = str(ran.json()["invocation_id"])
+    assert cli("profile-invocation", "complete", "--invocation-id", one).code == 0
+    push(cli)
+    left = []
+    for text in (NAME, other):
+        assert cli("forget", "--subject", text, "--yes").code == 0
+        left.append((push(cli)["orders"]["delivered"], list_holding(database, text)))
+
+    assert left == [(1, []), (1, [])]
+
+
+def test_clones_that_erased_different_members_of_one_line_leave_neither_and_bring_neither_back(
+    cli: Cli, site: Path, collector: Collector, database: str, tmp_path: Path
+) -> None:
+    other = "quentin.other@example.org"
+    ran = cli("do", f"fix the login test for {NAME}", "--json", env={"USER": other})
+    one = str(ran.json()["invocation_id"])
+    assert cli("profile-invocation", "complete", "--invocation-id", one).code == 0
+    push(cli)
+    clone = tmp_path / "clone"
+    shutil.copytree(site, clone, symlinks=True)
+    held = [bool(list_holding(database, text)) for text in (NAME, other)]
+    left = []
+    for folder, text in ((site, NAME), (clone, other)):
+        assert cli("forget", "--subject", text, "--yes", cwd=folder).code == 0
+        ran = cli("sync", "push", "--json", env=ENV, cwd=folder)
+        left.append((ran.json()["orders"], list_holding(database, NAME)))
+    left_of_both = [list_holding(database, text) for text in (NAME, other)]
+    verdicts = [project_of(collector)["verdict"]]
+    for annex in (clone / ".kittify/events/annexes" / one).glob("*.jsonl"):
+        shutil.copy(annex, site / ".kittify/events/annexes" / one / annex.name)
+    assert cli("forget", "--resume", "--yes").code == 0
+    done = push(cli)
+
+    assert held == [True, True]
+    assert left == [({"delivered": 1, "refused": 0, "unpurged": 0, "why": None}, [])] * 2
+    assert left_of_both == [[], []]
+    assert done["orders"]["refused"] == 0
+    assert [*verdicts, project_of(collector)["verdict"]] == ["intact", "intact"]
+
+
 def test_envelopes_alone_lose_the_request_and_its_actor(
     cli: Cli, chartered: Path, collector: Collector, database: str
 ) -> None:

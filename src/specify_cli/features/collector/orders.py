@@ -125,20 +125,37 @@ def erase_event(event: Event, orders: Sequence[Order]) -> dict[str, object]:
     return {**changed, "data": data}
 
 
+def clear_lines(orders: Sequence[Order]) -> list[Order]:
+    """Return orders without the lines that hold what another of them erased, later or in a clone
+    that did not know of the first."""
+    gone = list_gone(orders)
+    return [
+        order._replace(
+            lines={seal: text for seal, text in order.lines.items() if _is_clear(text, gone)}
+        )
+        for order in orders
+    ]
+
+
 def erase_record(piece: RecordPiece, orders: Sequence[Order]) -> RecordPiece:
-    """Return a record with its lines as orders left them, and with the orders as its annexes."""
+    """Return a record with its lines as orders left them, and with the orders as its annexes. Where
+    nobody sent a line without all that was erased of it, it is withheld whole, and such an annex is
+    left out."""
     if not orders:
         return piece
-    value = json.loads(piece.body)
-    left = {seal: text for order in orders for seal, text in order.lines.items()}
-    lines = [_choose(line, left) for line in value["lines"].split("\n")[:-1]]
+    value, gone = json.loads(piece.body), list_gone(orders)
+    left = {seal: text for order in clear_lines(orders) for seal, text in order.lines.items()}
+    lines = [
+        _choose(line, left, gone) or _withhold(line) for line in value["lines"].split("\n")[:-1]
+    ]
     annexes = {
-        file: _choose(text.removesuffix("\n"), left) + "\n"
-        for file, text in value["annexes"].items()
+        file: f"{text}\n"
+        for file, whole in value["annexes"].items()
+        if (text := _choose(whole.removesuffix("\n"), left, gone))
     }
     annexes |= {order.file: order.annex for order in orders}
-    gone = {digest for order in orders for digest in order.gone}
-    objects = [one for one in piece.objects if one not in gone]
+    lost = {digest for order in orders for digest in order.gone}
+    objects = [one for one in piece.objects if one not in lost]
     value |= {"lines": "".join(f"{line}\n" for line in lines), "annexes": annexes}
     if "objects" in value:
         value["objects"] = objects
@@ -146,11 +163,25 @@ def erase_record(piece: RecordPiece, orders: Sequence[Order]) -> RecordPiece:
     return piece._replace(body=body, report=check_record(body), objects=tuple(objects))
 
 
-def _choose(line: str, left: Mapping[str, str]) -> str:
-    """Return of two states of a line the one of which more was erased."""
+def _choose(line: str, left: Mapping[str, str], gone: Mapping[str, frozenset[str]]) -> str | None:
+    """Return of two states of a line the one of which more was erased; None where neither lacks all
+    that was."""
     current = open_line(line.encode())
-    other = left.get(str(current.seal))
-    if other is None or not (current.fields or {}).keys() - {"~", "seq", "withheld"}:
-        return line
-    gone = erased_members(open_line(other.encode()).fields or {})
-    return other if len(gone) > len(erased_members(current.fields or {})) else line
+    fields, other = current.fields or {}, left.get(str(current.seal))
+    if other is not None and fields.keys() - {"~", "seq", "withheld"}:
+        lost = erased_members(open_line(other.encode()).fields or {})
+        if len(lost) > len(erased_members(fields)) or not _is_clear(line, gone):
+            return other
+    return line if _is_clear(line, gone) else None
+
+
+def _is_clear(text: str, gone: Mapping[str, frozenset[str]]) -> bool:
+    line = open_line(text.encode())
+    return gone.get(str(line.seal), frozenset()).isdisjoint(line.fields or ())
+
+
+def _withhold(text: str) -> str:
+    """Return what stands for a line that is withheld (docs/format.md §4)."""
+    line = open_line(text.encode())
+    seq = (line.fields or {}).get("seq")
+    return canonical({"seq": seq, "withheld": "redaction", "~": line.seal})

@@ -25,6 +25,7 @@ from specify_cli.features.collector.engines.rows import (
 )
 from specify_cli.features.collector.holdings import decode_report
 from specify_cli.features.collector.orders import (
+    clear_lines,
     decode_order,
     erase_event,
     erase_record,
@@ -84,13 +85,22 @@ def apply_order(
         return HELD
     record, _ = read_record(transaction, place)
     named = tuple(json.loads(record.body).get("objects", ())) if record else ()
-    order = name_gone(order, named)
+    *older, order = clear_lines([*known, name_gone(order, named)])
     transaction.run(
         "INSERT INTO record_order (project_uuid, invocation_id, file, received_at, client, body)"
         " VALUES (?, ?, ?, ?, ?, ?)",
         (place.project_uuid, place.invocation_id, order.file, now, client, order.encode()),
     )
-    orders = sorted([*known, order], key=lambda one: one.file)
+    transaction.run_many(
+        "UPDATE record_order SET body = ?"
+        " WHERE invocation_id = ? AND project_uuid = ? AND file = ?",
+        [
+            (new.encode(), *place, new.file)
+            for new, old in zip(older, known, strict=True)
+            if new != old
+        ],
+    )
+    orders = sorted([*older, order], key=lambda one: one.file)
     if order.event == "erased":
         _erase_phases(transaction, place, orders)
     if record:
