@@ -309,11 +309,15 @@ def _report_unread(path: str, code: str, why: Exception) -> RecordReport:
 def _check_objects(reach: Reach, report: RecordReport) -> Iterator[Finding]:
     """Yield a finding for each object of a record that is missing, altered or withheld.
 
-    What an annex accounts for as erased is none. A note that excuses an object counts only where
-    such an object can have been left out.
+    What an annex accounts for as erased is none, and nothing that a line names of which an annex
+    says that it is still to lose members: after a merge that kept the line, what was erased must
+    not come back. A note that excuses an object counts only where such an object can have been left
+    out.
     """
+    pending = {one.seq for one in report.findings if one.code == "ERASURE_PENDING"}
     for item in reach.of(report.objects):
-        if item.code in ("OBJECT_MISSING", "WITHHELD") and item.digest in report.erased_objects:
+        is_excused = item.digest in report.erased_objects or item.seq in pending
+        if is_excused and item.code in ("OBJECT_MISSING", "WITHHELD"):
             continue
         if item.code is not None:
             detail = f"{item.field} {item.digest}"

@@ -517,3 +517,32 @@ def test_an_order_of_whom_it_is_about_is_refused_because_it_would_say_the_name(s
     assert (refused.code, file_of(site, one).read_bytes()) == (2, before)
     assert refused.err.startswith("USAGE: the name of who orders it holds what is to be forgotten")
     assert forget(site) == (0, [])
+
+
+def test_an_object_that_went_with_what_a_merge_kept_is_not_missing_until_the_erasure_is_carried_out(
+    tmp_path: Path,
+) -> None:
+    """Advice to bring it back would undo the erasure: the line goes where the object went."""
+    root, other = make_repository(tmp_path / "p", "committed"), tmp_path / "other"
+    with (root / ".kittify/config.yaml").open("a", encoding="utf-8") as file:
+        file.write("audit: {capture_tool_io: full}\n")
+    (tmp_path / "home").mkdir()
+    accept(root)
+    one = begin(root)
+    record(root, one, "tool_call", call_id="c", tool="Read", args={"path": "a"})
+    record(root, one, "tool_result", call_id="c", status="ok", output=f"{'z' * 50_000} {NAME}")
+    ProfileInvocationExecutor(root).complete(one)
+    commit(root, "a record")
+    git(tmp_path, "clone", "-q", str(root), str(other))
+    accept(other)
+    assert forget(root) == (0, [])
+    commit(root, "erased")
+    assert run("forget", "--invocation-id", one, "--member", "actor", "--yes", cwd=other).code == 0
+    commit(other, "erased something else")
+    git(other, "pull", "-q", "--no-edit", "--no-rebase", "-X", "ours", str(root), "main")
+
+    merged = {item.code for item in verify(other).findings}
+    resumed = run("forget", "--resume", "--yes", cwd=other)
+
+    assert "ERASURE_PENDING" in merged and "OBJECT_MISSING" not in merged
+    assert (resumed.code, codes(verify(other))) == (0, set())
