@@ -334,7 +334,9 @@ class TrailFacts(NamedTuple):
     while nobody has checked the signatures. `narrowed` is whether the config recorded less than a
     person had accepted. `hooks_off` is whether the agent's hooks were removed or switched off
     before the record was closed. `lone_calls` counts the calls of an agent's session that only one
-    witness reported: its hooks or its transcript.
+    witness reported: its hooks or its transcript. `backdated` are the seals of erasures that say
+    they were given before a hold, each with the hold's, and its release's or an empty text: a log
+    tells what came first.
     """
 
     started: str | None = None
@@ -348,6 +350,7 @@ class TrailFacts(NamedTuple):
     narrowed: bool = False
     hooks_off: bool = False
     lone_calls: int = 0
+    backdated: tuple[tuple[str, ...], ...] = ()
 
 
 NO_FACTS = TrailFacts()

@@ -13,8 +13,11 @@ import pytest
 
 import doctrine.git
 from specify_cli.cli import shell
-from specify_cli.features.forget import commands, finding
+from specify_cli.features.forget import commands, erasing, finding
+from specify_cli.features.forget.orders import Order
+from specify_cli.features.forget.targets import Query
 from specify_cli.invocation.executor import ProfileInvocationExecutor
+from specify_cli.record.ids import millis_of
 from specify_cli.record.seal import erase_members, open_line
 from support import Cli, Ran, accept, add_worktree, git, run_main
 from trails import RECORDS, codes, commit, load, make_repository, verify
@@ -546,3 +549,27 @@ def test_an_object_that_went_with_what_a_merge_kept_is_not_missing_until_the_era
 
     assert "ERASURE_PENDING" in merged and "OBJECT_MISSING" not in merged
     assert (resumed.code, codes(verify(other))) == (0, set())
+
+
+def test_an_erasure_that_says_it_was_before_a_hold_is_found_where_the_log_has_it_behind(
+    site: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who orders it with a program of their own states any time that is not before the record's end."""
+    one, other, third = begin(site), begin(site), begin(site)
+    for each in (one, other, third):
+        record(site, each, "error", error_code="E1", message=NAME)
+    for each in (one, other):
+        assert run("hold", "add", each, "--reason", "case 1", cwd=site).code == 0
+    assert run("hold", "release", other, "--reason", "closed", cwd=site).code == 0
+    compose, now = erasing.compose_order, millis_of(third) + 1
+    monkeypatch.setattr(finding, "find_holds", lambda *_: {})
+    early = lambda place, data, content, order, *_: compose(place, data, content, order, now, [])  # noqa: E731
+    monkeypatch.setattr(erasing, "compose_order", early)
+    project = load(site)
+    for each in (one, other, third):
+        plan = finding.make_plan(project, Query(invocation_id=each))
+        erasing.carry_out(project, erasing.write_journal(project, plan, Order("eve", "none"), now))
+
+    found = [item for item in verify(site).findings if item.severity == "error"]
+
+    assert [(item.code, one in item.file) for item in found] == [("HELD_ERASED", True)]

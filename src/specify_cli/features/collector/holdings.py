@@ -292,6 +292,7 @@ def decode_report(text: str) -> RecordReport:
     trail = TrailFacts(
         started, completed, tuple(annexes), linked, tuple(Citation(*one) for one in cites), *more
     )
+    trail = trail._replace(backdated=tuple(map(tuple, trail.backdated)))
     decoded = tuple(Finding(*one) for one in findings)
     report = RecordReport(file, invocation_id, sealed, status, lines, tip, decoded, (), trail)
     return report._replace(erased=erased, erased_objects=tuple(objects_erased))

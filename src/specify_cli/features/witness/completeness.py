@@ -141,6 +141,8 @@ class _Cursor:
         # The invocations with a leaf that is newer than what is signed, and than what is witnessed.
         self.unsigned: set[str] = set()
         self.unseen: set[str] = set()
+        # Annexes since there are erasures that may be backdated.
+        self.annexed: set[str] = set()
 
     def advance(self) -> LogLine | None:
         """Return the next leaf, its hash taken in."""
@@ -175,6 +177,8 @@ class Completeness:
         self._ends: dict[str, tuple[str | None, ...]] = {}
         self._early: dict[str, list[tuple[str, Citation]]] = {}
         self._late: list[Missing] = []
+        # A record's file, an erasure of it, a hold that it says it was before, the hold's release.
+        self._backdated: list[tuple[str, ...]] = []
         # Tips that were fixed while their records were open, by record; whoever reads the records
         # takes them.
         self._fixed: dict[str, list[bytes]] = {}
@@ -205,6 +209,7 @@ class Completeness:
         if not facts.linked:
             self._unlinked.add(record)
         self._follow_links(report, record)
+        self._backdated += [(report.file, *one) for one in facts.backdated]
         for kind, seals in (
             ("start", (facts.started,)),
             ("close", (facts.completed,)),
@@ -339,6 +344,12 @@ class Completeness:
                 cursor.begun.discard(name)
             elif line.kind == "close":
                 cursor.closed_first.add(name)
+            if self._backdated:
+                cursor.annexed.add(line.seal)
+            for file, erasure, hold, end in self._backdated:
+                if erasure == line.seal and hold in cursor.annexed and end not in cursor.annexed:
+                    what = f"leaf {line.number} of {cursor.view.file} stands behind the hold"
+                    self.findings.append(finding("HELD_ERASED", file, what))
             key = line.kind, name, line.seal
             _meet(self._logged, self._owed, key, cursor.view.file)
 

@@ -11,7 +11,7 @@ names members that are still there, the finding is ERASURE_PENDING.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from doctrine.text import count, say
@@ -123,7 +123,21 @@ def judge_erasures(
     remaining = [
         i for i in findings if i.code != "ERASURE_UNPROVEN" or (i.file, i.seq) not in sound
     ]
-    return report._replace(findings=tuple(remaining), erased_objects=tuple(sorted(objects)))
+    return report._replace(
+        findings=tuple(remaining),
+        erased_objects=tuple(sorted(objects)),
+        trail=report.trail._replace(backdated=tuple(_list_backdated(orders))),
+    )
+
+
+def _list_backdated(orders: Sequence[Fields]) -> Iterator[tuple[str, str, str]]:
+    """Yield the seals of each erasure that says it was before a hold, of the hold, and of its
+    release."""
+    ends = {one.get("hold"): str(one["~"]) for one in orders if one.get("event") == "released"}
+    for hold in orders:
+        for one in orders if hold.get("event") == "held" else ():
+            if one.get("event") == "erased" and str(one.get("at")) < str(hold.get("at")):
+                yield str(one["~"]), str(hold["~"]), ends.get(hold["~"], "")
 
 
 def find_hold(annexes: Sequence[Fields], at: str = "9999-12-31T23:59:59.999Z") -> Fields | None:
