@@ -166,13 +166,12 @@ def erase_record(piece: RecordPiece, orders: Sequence[Order]) -> RecordPiece:
 def _choose(line: str, left: Mapping[str, str], gone: Mapping[str, frozenset[str]]) -> str | None:
     """Return of two states of a line the one of which more was erased; None where neither lacks all
     that was."""
-    current = open_line(line.encode())
-    fields, other = current.fields or {}, left.get(str(current.seal))
-    if other is not None and fields.keys() - {"~", "seq", "withheld"}:
-        lost = erased_members(open_line(other.encode()).fields or {})
-        if len(lost) > len(erased_members(fields)) or not _is_clear(line, gone):
-            return other
-    return line if _is_clear(line, gone) else None
+    states = line, left.get(str(open_line(line.encode()).seal), line)
+    return max((one for one in states if _is_clear(one, gone)), key=_count_erased, default=None)
+
+
+def _count_erased(text: str) -> int:
+    return len(erased_members(open_line(text.encode()).fields or {}))
 
 
 def _is_clear(text: str, gone: Mapping[str, frozenset[str]]) -> bool:

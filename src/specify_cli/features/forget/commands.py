@@ -330,7 +330,7 @@ def list_holds(values: Values) -> int:
         for hold in (order for order in orders if order.get("event") == "held"):
             seal, end = str(hold["~"]), ends.get(hold["~"])
             row = _describe_hold(one, seal, hold, end is None)
-            over = ", released " + _say_row(_describe_hold(one, seal, end, False)) if end else ""
+            over = f", released {_say_row(end)}" if end else ""
             rows.append(row)
             lines.append(f"{one} held {_say_row(row)}{over}")
     write_answer(values, rows, lines or ["nothing was ever held here"])
@@ -338,4 +338,6 @@ def list_holds(values: Values) -> int:
 
 
 def _say_row(row: Fields) -> str:
-    return f"{row['at']} by {row['ordered_by']}: {row['reason']}"
+    """Return who ordered something, when by their clock, and why, of an order or what is printed of
+    one."""
+    return f"{row.get('clock', row['at'])} by {row['ordered_by']}: {row['reason']}"

@@ -201,10 +201,12 @@ def list_journals(project: Project) -> list[Journal]:
             names = sorted(name for name in os.listdir(fd) if name.endswith(".json"))
     except FileNotFoundError:
         return []
-    sizes = {name: os.stat(f"{path}/{name}").st_size for name in names}
-    contents = {name: durable.read_own(path, name, size) for name, size in sizes.items()}
-    journals = {name: json.loads(data) for name, data in contents.items() if data is not None}
-    for name, journal in journals.items():
+    journals = []
+    for name in names:
+        data = durable.read_own(path, name, os.stat(f"{path}/{name}").st_size)
+        if data is None:
+            continue
+        journals.append(journal := json.loads(data))
         if journal.get("v", _VERSION) != _VERSION:
             raise StoredDataError(
                 "FORMAT_TOO_NEW",
@@ -212,7 +214,7 @@ def list_journals(project: Project) -> list[Journal]:
                 f"found {journal['v']!r}",
                 "finish it with that version: spec-kitty forget --resume",
             )
-    return list(journals.values())
+    return journals
 
 
 def carry_out(project: Project, journal: Journal) -> str:
@@ -365,6 +367,8 @@ def _drop_lines(path: str, digests: frozenset[str]) -> None:
 NOT_REACHED = (
     "git objects and remotes, where it was committed (git log --all -S TEXT names the commits): "
     "git filter-repo --replace-text FILE, then git push --force, and every clone anew",
+    "archives in refs/kittify/trail and refs/kittify/trail-incoming: git update-ref -d both, "
+    "git push origin :refs/kittify/trail, then in every clone spec-kitty trail push",
     "other clones: once the annexes have arrived there, spec-kitty forget --resume",
     "a collector, until spec-kitty sync push reached it; its backups, and PostgreSQL's own log",
     "archives and exports that were handed out: tell whoever has them, unless they left encrypted "

@@ -52,7 +52,7 @@ _LINES_SHOWN = 12
 def show_status(values: Values) -> int:
     """Print how much is stored, how old it is, and what each rule would free."""
     project = shell.read_project()
-    overview = survey(project, read_clock(time.time_ns), idle=bool(values["idle"]))
+    overview = _survey(project, values)
     kept = f"{project.root}/{layout.KITTIFY}/"
     objects = {name for name, path in list_objects(project) if path.startswith(kept)}
     objects.update(*(archive.list_keys("object") for archive in open_each(project.root)))
@@ -96,6 +96,12 @@ def show_status(values: Values) -> int:
     return 0
 
 
+def _survey(
+    project: Project, values: Values, only: Mapping[str, list[str]] | None = None
+) -> Survey:
+    return survey(project, read_clock(time.time_ns), idle=bool(values["idle"]), only=only)
+
+
 def _say_rule(rule: Mapping[str, object]) -> str:
     about = [f"{key} {rule[key]}" for key in ("outcome", "profile", "proof") if rule[key]]
     kinds = ", ".join(map(str, rule["keep"])) if isinstance(rule["keep"], tuple) else ""
@@ -126,7 +132,7 @@ def _measure_records(overview: Survey) -> int:
 def show_plan(values: Values) -> int:
     """Print what is due, by which rule."""
     project = shell.read_project()
-    overview = survey(project, read_clock(time.time_ns), idle=bool(values["idle"]))
+    overview = _survey(project, values)
     if values["json"]:
         write_json(
             {
@@ -185,7 +191,7 @@ def run(values: Values) -> int:
         erasing.carry_out(project, journal)
     path = shell.get_text(values, "plan")
     only = None if path is None else _read_plan(path)
-    overview = survey(project, read_clock(time.time_ns), idle=bool(values["idle"]), only=only)
+    overview = _survey(project, values, only)
     require_agreement(overview.rules)
     stay = sorted((only or {}).keys() - {one.invocation_id for one in overview.plan.records})
     if stay:
