@@ -166,7 +166,10 @@ def erase_record(piece: RecordPiece, orders: Sequence[Order]) -> RecordPiece:
 def _choose(line: str, left: Mapping[str, str], gone: Mapping[str, frozenset[str]]) -> str | None:
     """Return of two states of a line the one of which more was erased; None where neither lacks all
     that was."""
-    states = line, left.get(str(open_line(line.encode()).seal), line)
+    seal = str(open_line(line.encode()).seal)
+    if seal not in gone:
+        return line
+    states = line, left.get(seal, line)
     return max((one for one in states if _is_clear(one, gone)), key=_count_erased, default=None)
 
 
