@@ -64,6 +64,13 @@ def test_what_the_body_of_a_call_leaves_out_is_a_violation(
     assert caught.value.code == "DETERMINISM_VIOLATION"
 
 
+def look_deep(run: Run) -> None:
+    def look() -> object:
+        return run.step("outer", lambda: run.step("inner", lambda: run.model_call("m", "why", call=str.upper)))
+
+    run.tool("look", side_effect="none")(look)()
+
+
 def look_in_order(run: Run) -> None:
     def look() -> object:
         with run.tool("look", {}, side_effect="none") as call:
@@ -87,11 +94,26 @@ async def look_in_parallel(run: Run) -> None:
     await asyncio.gather(run.astep("one", look, 1), run.astep("two", look, 2))
 
 
-@pytest.mark.parametrize("program", [look_in_order, look_in_parallel])
+@pytest.mark.parametrize("program", [look_deep, look_in_order, look_in_parallel])
 def test_what_a_call_did_is_not_missed_where_its_result_is_given_back(project: Path, program: Program) -> None:
     invocation_id = run_whole(project, program)
 
     assert reexecute(project, invocation_id, program).comparison.match is True
+
+
+def tell_a_call(run: Run) -> None:
+    """What another program tells of a call: its result names the call alone, and comes after its step."""
+    for number in range(2):
+        with run.begin_step("work", number) as step:
+            if not step.done:
+                run.record("tool_call", {"tool": "look", "call_id": f"c{number}", "side_effect": "none"})
+        run.record("tool_result", {"call_id": f"c{number}", "status": "ok", "output": number})
+
+
+def test_a_result_that_names_its_call_alone_is_the_same_again(project: Path) -> None:
+    invocation_id = run_whole(project, tell_a_call)
+
+    assert reexecute(project, invocation_id, tell_a_call).comparison.match is True
 
 
 async def pay_beside(run: Run) -> None:

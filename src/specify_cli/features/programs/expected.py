@@ -14,6 +14,7 @@ from specify_cli.features.programs.event_places import (
     Place,
     place_of,
 )
+from specify_cli.libraries.comparison.receipts import take_unsaid
 from specify_cli.record.event_table import EVENTS
 
 
@@ -47,6 +48,8 @@ class ExpectedEvents:
         # step in one.
         self._made_by: dict[int, object] = {}
         self._callers: dict[object, object] = {}
+        # What calls of the re-execution say that their results need not.
+        self._called: dict[str, Fields] = {}
         self.left = 0
         # The seqs of the results that were given back, and of what such a call did then.
         self._given_back: set[object] = set()
@@ -60,7 +63,8 @@ class ExpectedEvents:
             if fields.get("call_id") in calls:
                 calls.remove(fields["call_id"])
             named, parallel = f"{place[0]} {place[1]}", self._is_parallel(fields)
-            above = (fields.get("within"), *([] if fields.get("beside") else calls[-1:]), named)
+            outer = [] if fields.get("beside") else [*calls[-1:], f"{around[0]} {around[1]}"]
+            above = (fields.get("within"), *outer, named)
             caller = next((name for name in above if name in self._callers), None)
             if signed is not None:
                 self.left += 1
@@ -93,6 +97,7 @@ class ExpectedEvents:
 
     def check(self, body: Fields) -> StoredDataError | None:
         """Take the event this one is again; the violation where there is none."""
+        body = {**take_unsaid(body, self._called), **body}
         actual = signature(body)
         if actual is None:
             return None

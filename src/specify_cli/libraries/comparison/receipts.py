@@ -176,13 +176,10 @@ def settle(lines: Sequence[Fields]) -> Sequence[Fields]:
     called: dict[str, Fields] = {}
     apart: dict[int, Fields] = {}
     for place, fields in enumerate(lines):
-        event, call_id = str(fields.get("event")), str(fields.get("call_id"))
-        if event in _BEGINNINGS:
+        if str(fields.get("event")) in _BEGINNINGS:
             hashes.append(hash(_name_work(fields)))
-        if event == "tool_call":
-            called[call_id] = {name: fields[name] for name in _OF_THE_CALL if name in fields}
-        elif event == "tool_result" and (call := called.pop(call_id, {})).keys() - fields.keys():
-            apart[place] = call
+        if unsaid := take_unsaid(fields, called):
+            apart[place] = unsaid
     if apart:
         stored = lines
         lines = View(len(stored), lambda at: {**apart.get(at, {}), **stored[at]})
@@ -206,6 +203,16 @@ def settle(lines: Sequence[Fields]) -> Sequence[Fields]:
                 in_force[ends.pop(name)] = 0
             in_force[place] = 0
     return pick(lines, find_places(in_force, bool))
+
+
+def take_unsaid(fields: Fields, called: dict[str, Fields]) -> Fields:
+    """Return what the result of a call leaves unsaid, as its call says it; `called` keeps that of
+    calls which have none yet."""
+    event, call_id = fields.get("event"), str(fields.get("call_id"))
+    if event == "tool_call":
+        called[call_id] = {name: fields[name] for name in _OF_THE_CALL if name in fields}
+    call = called.pop(call_id, {}) if event == "tool_result" else {}
+    return call if call.keys() - fields.keys() else {}
 
 
 def _name_work(fields: Fields) -> str | None:
