@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
 import threading
 import uuid
 from collections import Counter
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -175,7 +177,6 @@ def do_as_planned(run: Run, plan: list[str]) -> None:
         (["stage", "pay"], ["pay"], "tool_call"),
         (["stage", "pay"], ["pay", "stage"], "tool_call"),
         (["search"], ["pay", "search"], "retrieval_response"),
-        (["pay", "stage"], ["stage", "pay"], "stage_transition"),
     ],
 )
 def test_a_call_that_comes_before_what_the_record_has_is_not_made(
@@ -193,6 +194,24 @@ def test_a_call_that_comes_before_what_the_record_has_is_not_made(
     )
 
 
+def test_what_is_given_back_may_come_in_another_order(chartered: Path) -> None:
+    """As that of threads which have ended: what comes first is not the program's to say."""
+    plan = ["one", "two"]
+
+    def program(run: Run) -> None:
+        for name in plan:
+            run.step(name, run.tool("pay")(PAID.append), name)
+        run.step("last", run.tool("pay")(PAID.append), "last")
+
+    invocation_id = begin(chartered, program)
+    cut_before(chartered, invocation_id, lambda line: line.get("step") == "last")
+    plan.reverse()
+    PAID.clear()
+    resume(chartered, invocation_id, program)
+
+    assert PAID == ["last"]
+
+
 @pytest.mark.parametrize("instead", [[], ["raise"]])
 def test_a_step_does_not_end_before_its_recorded_call_is_come_to(chartered: Path, instead: list[str]) -> None:
     rest = ["pay"]
@@ -205,6 +224,41 @@ def test_a_step_does_not_end_before_its_recorded_call_is_come_to(chartered: Path
     rest[:] = instead
 
     assert_refused_untouched(chartered, invocation_id, program)
+
+
+def test_a_program_that_looks_at_the_output_of_a_step_asks_whether_it_was_done(chartered: Path) -> None:
+    def program(run: Run) -> None:
+        pay = run.tool("pay")(PAID.append)
+        step = run.begin_step("work")
+        if step.output is None:
+            pay("1")
+            step.end("ok")
+        pay("2")
+
+    invocation_id = begin(chartered, program)
+    cut_before(chartered, invocation_id, lambda line: line["event"] == "tool_call" and "step" not in line)
+    PAID.clear()
+    resume(chartered, invocation_id, program)
+
+    assert PAID == ["2"]
+
+
+def test_threads_of_a_body_that_does_not_ask_are_refused_too(chartered: Path) -> None:
+    def program(run: Run) -> None:
+        with run.begin_step("work"):
+            worker = threading.Thread(target=run_unheard, args=(run.tool("pay")(lambda: PAID.append("1")),))
+            worker.start()
+            worker.join()
+
+    invocation_id = begin(chartered, program)
+    cut_before(chartered, invocation_id, lambda line: line["event"] == "completed")
+
+    assert_refused_untouched(chartered, invocation_id, program)
+
+
+def run_unheard(work: Callable[[], Any]) -> None:
+    with contextlib.suppress(InvocationError):
+        work()
 
 
 @pytest.mark.parametrize("with_block", [True, False])
@@ -254,6 +308,61 @@ def test_steps_that_overlap_go_on_wherever_they_were_cut(chartered: Path) -> Non
 
         assert PAID == list("1234")[made:], at
         assert reexecute(chartered, invocation_id, overlap, allow_external=True).comparison.match is True
+
+
+def overlap_in_a_call(run: Run) -> None:
+    def work() -> None:
+        overlap(run)
+
+    run.tool("outer", side_effect="idempotent")(work)()
+
+
+def test_steps_that_overlap_in_a_call_go_on_wherever_they_were_cut(chartered: Path) -> None:
+    whole = lines_of(chartered, begin(chartered, overlap_in_a_call))
+    for at in range(5, len(whole) - 1):
+        invocation_id = begin(chartered, overlap_in_a_call)
+        cut(chartered, invocation_id, at)
+        made = sum(
+            line["event"] == "tool_result" and line["tool"] == "pay" for line in lines_of(chartered, invocation_id)
+        )
+        open_calls = [call.call_id for call in plan_resume(chartered, invocation_id).in_doubt]
+        PAID.clear()
+        resume(chartered, invocation_id, overlap_in_a_call, rerun=open_calls)
+
+        assert PAID == list("1234")[made:], at
+        assert reexecute(chartered, invocation_id, overlap_in_a_call, allow_external=True).comparison.match is True
+
+
+def test_a_search_that_was_cut_off_from_its_answer_is_made_anew_and_stops_no_later_resume(chartered: Path) -> None:
+    def program(run: Run) -> None:
+        run.retrieve("tests", 1)
+        run.tool("pay")(PAID.append)("1")
+        run.tool("pay")(PAID.append)("2")
+
+    invocation_id = begin(chartered, program)
+    cut_before(chartered, invocation_id, lambda line: line["event"] == "tool_call")
+    cut(chartered, invocation_id, len(lines_of(chartered, invocation_id)) - 1)
+    resume(chartered, invocation_id, program)
+    at = max(at for at, line in enumerate(lines_of(chartered, invocation_id)) if line["event"] == "tool_call")
+    cut(chartered, invocation_id, at)
+    PAID.clear()
+    resume(chartered, invocation_id, program)
+
+    assert PAID == ["2"]
+
+
+def test_a_call_in_doubt_behind_the_end_of_its_step_is_named_by_the_plan(chartered: Path) -> None:
+    def program(run: Run) -> None:
+        step = run.begin_step("work")
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(contextvars.copy_context().run, step.end).result()
+        run.tool("pay")(PAID.append)("1")
+
+    invocation_id = begin(chartered, program)
+    cut_before(chartered, invocation_id, lambda line: line["event"] == "tool_result")
+    calls = plan_resume(chartered, invocation_id).in_doubt
+
+    assert [call.fields["tool"] for call in calls] == ["pay"]
 
 
 def test_what_a_person_added_from_a_shell_stops_no_resume(chartered: Path) -> None:

@@ -123,6 +123,7 @@ class History:
         # The places of steps, and of each the lines that say it completed or failed, and one more
         # than its number.
         self._places: dict[Place, int] = {TOP: 0}
+        self._place_of = [TOP]
         self._completed, self._failed, self._begun = (array("I", [0]) for _ in range(3))
         # The highest number a step of each name has.
         self.ordinals: dict[str, int] = {}
@@ -167,6 +168,7 @@ class History:
         if number is None:
             number = len(self._completed)
             self._places[place] = number
+            self._place_of.append(place)
             for lines in (self._completed, self._failed, self._begun):
                 lines.append(0)
         return number
@@ -199,6 +201,7 @@ class History:
             asked = self._requests.get(str(fields.get("request_id")))
             if asked is not None:
                 self.answered[asked] = at
+                self._mark(asked, _REMOVED, False)
         elif event == "model_call" and self._is_interrupted(fields):
             pass  # nobody knows the answer, and asking again does no harm
         elif (
@@ -247,7 +250,9 @@ class History:
                 if self._steps[inner] == number:
                     # It goes on, so a program that is given this step's end begins it outside.
                     self._steps[inner] = above = self._steps[begun or 0]
-                    key = ("step_started", list(self._places)[above], "", step[0])
+                    self._callers[inner] = called_by = self._callers[begun or 0]
+                    caller = self._recorded(called_by - 1).call_id if called_by else ""
+                    key = ("step_started", self._place_of[above], caller, step[0])
                     self._keys[inner] = hash(key)
             # What it gave stands for what is in it.
             for inner in self._inside.pop(number, ()):
@@ -283,7 +288,14 @@ class History:
         # A question that a model did not answer changed nothing: a program need not come to it
         # again.
         unanswered = event == "model_call" and fields.get("ok") is False
-        self._marks.append(_ORDERED * ordered | _PARALLEL * parallel | _UNANSWERED * unanswered)
+        # A search that a crash cut off from its answer is made anew.
+        removed = event == "retrieval_request"
+        self._marks.append(
+            _ORDERED * ordered
+            | _PARALLEL * parallel
+            | _UNANSWERED * unanswered
+            | _REMOVED * removed
+        )
         self._keys.append(hash(key))
         self._steps.append(where)
         self._callers.append(0 if called_by is None else called_by + 1)
@@ -346,7 +358,7 @@ class History:
         return ByHash(self._iter_named())
 
     def _iter_alike(self) -> Iterator[tuple[int, int]]:
-        places, events = list(self._places), list(ASKS)
+        places, events = self._place_of, list(ASKS)
         for number in self._iter_present():
             if self._unmarked or self._has(number, _PARALLEL):
                 event, fields = events[self._events[number]], self._recorded(number).fields
@@ -372,7 +384,7 @@ class History:
 
     def _iter_named(self) -> Iterator[tuple[int, int]]:
         """Yield steps and calls by place and name, calls once more by the place alone."""
-        places, events = list(self._places), list(ASKS)
+        places, events = self._place_of, list(ASKS)
         for number in self._iter_present():
             event, place = events[self._events[number]], places[self._steps[number]]
             if event == "step_started" or event in _CALLS:
@@ -452,6 +464,13 @@ class History:
             return True
         return step > 0 and self._begun[step] > 0 and self._is_given_back(self._begun[step] - 1)
 
+    def is_begun_again(self, asked: Recorded) -> bool:
+        """Return whether something is begun once more where the program asks for it, and not given
+        back."""
+        if asked.fields["event"] == "step_started":
+            return asked.result is not None and not self.is_ended(place_of(asked.fields))
+        return asked.result is None and asked.fields["event"] == "tool_call"
+
     def is_within(self, asked: Recorded, place: Place) -> bool:
         """Return whether something was asked for in a step, however deep."""
         step = self._steps[asked.number]
@@ -467,9 +486,7 @@ class History:
         return tuple(
             self._recorded(number)
             for number in self._iter_present()
-            if self._events[number] == _EVENTS["tool_call"]
-            and not self.answered[number]
-            and not self._completed[self._steps[number]]
+            if self._events[number] == _EVENTS["tool_call"] and not self.answered[number]
         )
 
     @property

@@ -59,14 +59,15 @@ class Step(Scope):
             self.place = (name, ordinal)
             self._fields = {"step": name, "ordinal": ordinal, "step_type": step_type}
             composed.body["ordinal"] = ordinal
-            self.output: Any = None
+            self._output: Any = None
             self._ended = False
             past = run.history  # of a resumed run only
             if recorded and past:
                 completed, failed = past.completed(self.place), past.failed(self.place)
                 if completed is not None:
                     self.is_given_back = self._ended = True
-                    self.output = run.give_back(completed, "output")
+                    self._output = run.give_back(completed, "output")
+                    run.open_steps.append(self)
                     self.enter()  # until it ends, or the program asks whether it was done
                     return
                 if failed is not None:
@@ -88,6 +89,24 @@ class Step(Scope):
         if self.is_given_back:
             self.leave()
         return self.is_given_back
+
+    @property
+    def output(self) -> Any:
+        """Return what it gave; None before. To read it of a step that was done is to ask too."""
+        if self.is_given_back:
+            self.leave()
+        return self._output
+
+    @output.setter
+    def output(self, value: object) -> None:
+        self._output = value
+
+    def leave(self) -> None:
+        """Give the context back, and take in no more work of threads that have none."""
+        super().leave()
+        with self.run.lock:
+            if self in self.run.open_steps:
+                self.run.open_steps.remove(self)
 
     def __enter__(self) -> Step:
         return self
@@ -121,8 +140,6 @@ class Step(Scope):
         if self._ended:
             return
         self._ended = True
-        with self.run.lock:
-            self.run.open_steps.remove(self)
         if self.refused:
             self.run.check_refused()
         self.run.write(

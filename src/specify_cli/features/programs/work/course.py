@@ -345,8 +345,12 @@ class Course:
             if self.again:
                 return recorded
             if not marks and scope.ordered:
-                due, beside = self.past.history.due, recorded and recorded.fields.get("beside")
-                if due and not beside and not (recorded and recorded.number < due.number):
+                due = None
+                if not recorded or self.past.history.is_begun_again(recorded):
+                    due = self.past.history.due
+                if due and not (
+                    recorded and (recorded.fields.get("beside") or recorded.number < due.number)
+                ):
                     asked, expected = _describe_asked(body), _describe_asked(due.fields)
                     self.refuse_deviation(asked, expected, "this" if recorded else "something new")
             elif not recorded:
