@@ -21,7 +21,7 @@ from langgraph.types import Command, interrupt
 from adapting import FULL, REQUEST, events, shown
 from specify_cli.errors import CallerError, InvocationError
 from specify_cli.features.adapters.langchain import RecordCallbacks
-from specify_cli.features.programs.resume import resume
+from specify_cli.features.programs.resume import reexecute, resume, run_program
 from specify_cli.features.programs.run import Run, open_invocation
 from specify_cli.features.programs.work.refusals import LimitExceeded
 
@@ -217,3 +217,13 @@ def test_every_answer_to_one_question_is_recorded_with_what_they_used(chartered:
 
     assert [answer["data"]["content"] for answer in json.loads(asked["response"])] == ["one", "two"]
     assert (asked["model"], asked["tokens"]) == ("some-model", {"input": 5, "output": 6, "cache_read": 4})
+
+
+def test_an_async_graph_is_the_same_again(project: Path) -> None:
+    async def program(run: Run) -> None:
+        config: RunnableConfig = {"callbacks": [RecordCallbacks(run)]}
+        await build_graph(list(ANSWERS)).ainvoke({"messages": [HumanMessage(REQUEST)]}, config)
+
+    invocation_id = run_program(project, REQUEST, program, capture=FULL)
+
+    assert reexecute(project, invocation_id, program, allow_external=True).comparison.match is True

@@ -365,6 +365,24 @@ def test_a_call_in_doubt_behind_the_end_of_its_step_is_named_by_the_plan(charter
     assert [call.fields["tool"] for call in calls] == ["pay"]
 
 
+def test_the_step_behind_one_that_ended_in_another_context_is_found_again(chartered: Path) -> None:
+    def program(run: Run) -> None:
+        step = run.begin_step("first")
+        if not step.done:
+            with ThreadPoolExecutor(1) as pool:
+                pool.submit(contextvars.copy_context().run, step.end).result()
+        run.step("second", run.tool("pay")(PAID.append), "1")
+        run.step("third", run.tool("pay")(PAID.append), "2")
+
+    invocation_id = begin(chartered, program)
+    cut_before(chartered, invocation_id, lambda line: line.get("step") == "third")
+    PAID.clear()
+    resume(chartered, invocation_id, program)
+
+    assert PAID == ["2"]
+    assert reexecute(chartered, invocation_id, program, allow_external=True).comparison.match is True
+
+
 def test_what_a_person_added_from_a_shell_stops_no_resume(chartered: Path) -> None:
     def program(run: Run) -> None:
         run.step("one", run.tool("pay")(PAID.append), "1")

@@ -95,6 +95,11 @@ class Scope:
         """Return whether what this lane does now has its place in the order of the program."""
         return self.ordered and self.lane == lane
 
+    def has_left(self, event: str) -> bool:
+        """Return whether this has ended in another context, as callbacks of a framework end it, so
+        that the next step of its lane begins outside of it."""
+        return self.left and event in OF_THE_RUN and self.lane == _find_lane()
+
     def enter(self) -> None:
         """Make this scope the one that its context works in."""
         _HERE.set(self)
@@ -278,7 +283,7 @@ class Course:
         what a task or another thread of the run asks for, to such a step of a framework.
         """
         scope = _HERE.get()
-        while scope and scope.run is not self:
+        while scope and (scope.run is not self or scope.has_left(event)):
             scope = scope.outer
         if scope not in (None, self._top) or event in OF_THE_RUN:
             return scope or self._top
