@@ -38,11 +38,12 @@ _INTERRUPTS = {
     "LIMIT_EXCEEDED",
     "LimitExceeded",
 }
-_CALLS = ("tool_call", "model_call")
-# What a program that goes on has to come to again; the rest a person may have added from a shell.
-_DUE = ("step_started", "stage_transition", "retrieval_request", *_CALLS)
 # Events as numbers, and what is marked of something that was asked for.
-_EVENTS = {event: number for number, event in enumerate(ASKS)}
+_NAMES = tuple(ASKS)
+_STEP, _TOOL_CALL, _MODEL_CALL = map(_NAMES.index, ("step_started", "tool_call", "model_call"))
+_WORK = (_STEP, _TOOL_CALL, _MODEL_CALL)
+# What a program that goes on has to come to again; the rest a person may have added from a shell.
+_DUE = (*_WORK, *map(_NAMES.index, ("stage_transition", "retrieval_request")))
 _ORDERED, _PARALLEL, _USED, _REMOVED, _UNANSWERED = 1, 2, 4, 8, 16
 
 
@@ -148,13 +149,12 @@ class History:
         )
         self._in_order = ByHash((self._keys[number], number) for number in in_order)
         self._next_named: dict[int, int] = {}
-        due = tuple(map(_EVENTS.__getitem__, _DUE))
-        due_calls = (
+        due = (
             number
             for number in self._iter_present()
-            if self._has(number, _ORDERED) and self._events[number] in due
+            if self._has(number, _ORDERED) and self._events[number] in _DUE
         )
-        self._due, self._next_due = array("I", due_calls), 0
+        self._due, self._next_due = array("I", due), 0
 
     def _has(self, number: int, mark: int) -> bool:
         return self._marks[number] & mark > 0
@@ -251,13 +251,13 @@ class History:
                     # It goes on, so a program that is given this step's end begins it outside.
                     self._steps[inner] = above = self._steps[begun or 0]
                     self._callers[inner] = called_by = self._callers[begun or 0]
-                    caller = self._recorded(called_by - 1).call_id if called_by else ""
+                    caller = Recorded(self, called_by - 1).call_id if called_by else ""
                     key = ("step_started", self._place_of[above], caller, step[0])
                     self._keys[inner] = hash(key)
             # What it gave stands for what is in it.
             for inner in self._inside.pop(number, ()):
-                if self._events[inner] == _EVENTS["tool_call"] and not self._has(inner, _REMOVED):
-                    self._calls.drop(hash(self._recorded(inner).call_id))
+                if self._events[inner] == _TOOL_CALL and not self._has(inner, _REMOVED):
+                    self._calls.drop(hash(Recorded(self, inner).call_id))
                 self._mark(inner, _REMOVED, True)
 
     def _ask(self, event: str, place: Place, at: int, fields: Fields) -> None:
@@ -278,24 +278,19 @@ class History:
         open_calls = self._calling.get(where, [])
         if open_calls and not parallel:
             called_by = open_calls[-1]
-        caller = "" if called_by is None else self._recorded(called_by).call_id
+        caller = "" if called_by is None else Recorded(self, called_by).call_id
         key = (event, step, caller, str(fields.get(ASKS[event], "")))
         number = len(self.asked)
         self.asked.append(at)
         self.answered.append(0)
         self.attempts.append(1)
-        self._events.append(_EVENTS[event])
+        self._events.append(_NAMES.index(event))
         # A question that a model did not answer changed nothing: a program need not come to it
         # again.
         unanswered = event == "model_call" and fields.get("ok") is False
+        marks = _ORDERED * ordered | _PARALLEL * parallel | _UNANSWERED * unanswered
         # A search that a crash cut off from its answer is made anew.
-        removed = event == "retrieval_request"
-        self._marks.append(
-            _ORDERED * ordered
-            | _PARALLEL * parallel
-            | _UNANSWERED * unanswered
-            | _REMOVED * removed
-        )
+        self._marks.append(marks | _REMOVED * (event == "retrieval_request"))
         self._keys.append(hash(key))
         self._steps.append(where)
         self._callers.append(0 if called_by is None else called_by + 1)
@@ -314,9 +309,6 @@ class History:
         elif event == "retrieval_request":
             self._requests[str(fields.get("request_id"))] = number
 
-    def _recorded(self, number: int) -> Recorded:
-        return Recorded(self, number)
-
     def take(self, key: Key, body: Fields, number: int | None) -> Recorded | None:
         """Return what the record has of this, and take it: the `number`th of its kind at its place.
 
@@ -332,7 +324,7 @@ class History:
         if recorded_number is None:
             return None
         self._mark(recorded_number, _USED, True)
-        return self._recorded(recorded_number)
+        return Recorded(self, recorded_number)
 
     def _find_alike(self, key: Key, body: Fields, *, marked: bool = False) -> int | None:
         """Return the number of the first that was asked for in the same way and was not used.
@@ -341,8 +333,8 @@ class History:
         """
         places = self._alike.find(hash(shape_of(key[0], key[1], key[3], body)))
         for one in map(self._alike.numbers.__getitem__, places):
-            fields, caller = self._recorded(one).fields, self._callers[one]
-            is_other = caller > 0 and self._recorded(caller - 1).call_id != key[2]
+            fields, caller = Recorded(self, one).fields, self._callers[one]
+            is_other = caller > 0 and Recorded(self, caller - 1).call_id != key[2]
             if not self._has(one, _USED) and not is_other and (not marked or fields.get("beside")):
                 return one
         return None
@@ -358,12 +350,11 @@ class History:
         return ByHash(self._iter_named())
 
     def _iter_alike(self) -> Iterator[tuple[int, int]]:
-        places, events = self._place_of, list(ASKS)
         for number in self._iter_present():
             if self._unmarked or self._has(number, _PARALLEL):
-                event, fields = events[self._events[number]], self._recorded(number).fields
-                name = str(fields.get(ASKS[event], ""))
-                yield hash(shape_of(event, places[self._steps[number]], name, fields)), number
+                event, fields = _NAMES[self._events[number]], Recorded(self, number).fields
+                place, name = self._place_of[self._steps[number]], str(fields.get(ASKS[event], ""))
+                yield hash(shape_of(event, place, name, fields)), number
 
     def find_outstanding(self, key: Key, *, any_call: bool) -> Recorded | None:
         """Return what the record has of this kind and name at this place and the program has not
@@ -378,19 +369,19 @@ class History:
             # What was come to is passed over once, in all calls.
             for at in range(self._next_named.get(hashed, places.start), places.stop):
                 if self._is_outstanding(self._named.numbers[at]):
-                    return self._recorded(self._named.numbers[at])
+                    return Recorded(self, self._named.numbers[at])
                 self._next_named[hashed] = at + 1
         return None
 
     def _iter_named(self) -> Iterator[tuple[int, int]]:
         """Yield steps and calls by place and name, calls once more by the place alone."""
-        places, events = self._place_of, list(ASKS)
         for number in self._iter_present():
-            event, place = events[self._events[number]], places[self._steps[number]]
-            if event == "step_started" or event in _CALLS:
-                name = str(self._recorded(number).fields.get(ASKS[event], ""))
-                yield hash((event, place, name)), number
-                if event != "step_started":
+            event, place = self._events[number], self._place_of[self._steps[number]]
+            if event in _WORK:
+                name = _NAMES[event]
+                named = str(Recorded(self, number).fields.get(ASKS[name], ""))
+                yield hash((name, place, named)), number
+                if event != _STEP:
                     yield hash(place), number
 
     def waits_for_others(self, key: Key, body: Fields) -> bool:
@@ -408,7 +399,7 @@ class History:
     def find_result(self, call_id: object) -> Fields | None:
         """Return the recorded result of a call, if it is known and has one."""
         number = self._calls.get(hash(str(call_id)))
-        return self._recorded(number - 1).result if number else None
+        return Recorded(self, number - 1).result if number else None
 
     @property
     def due(self) -> Recorded | None:
@@ -417,7 +408,7 @@ class History:
         while self._next_due < len(self._due):
             number = self._due[self._next_due]
             if self._is_outstanding(number):
-                return self._recorded(number)
+                return Recorded(self, number)
             self._next_due += 1
         return None
 
@@ -426,67 +417,62 @@ class History:
         """Return what a program that has ended did not come to, though the record has it."""
         if self.due:
             return self.due
-        kinds = {_EVENTS[event] for event in ("step_started", *_CALLS)}
         for number in self._iter_present():
-            if self._events[number] in kinds and self._is_outstanding(number):
-                fields = self._recorded(number).fields
-                if fields["event"] != "step_started" or self.is_ended(place_of(fields)):
-                    return self._recorded(number)
+            if self._events[number] in _WORK and self._is_outstanding(number):
+                fields = Recorded(self, number).fields
+                if self._events[number] != _STEP or self.is_ended(place_of(fields)):
+                    return Recorded(self, number)
         return None
 
     def is_ended(self, place: Place) -> bool:
         """Return whether a step has completed or failed for good."""
-        return place in self._places and self._is_ended(self._places[place])
+        return self.find_end(place) is not None
 
-    def _is_ended(self, number: int) -> bool:
-        return self._completed[number] > 0 or self._failed[number] > 0
-
-    def completed(self, place: Place) -> Fields | None:
-        """Return the line that says what a step gave; None where it has not completed."""
-        return self._find_end(self._completed, place)
-
-    def failed(self, place: Place) -> Fields | None:
-        """Return the line that says what a step failed with; None where it has not failed for
-        good."""
-        return self._find_end(self._failed, place)
-
-    def _find_end(self, ends: array[int], place: Place) -> Fields | None:
-        at = ends[self._places[place]] if place in self._places else 0
+    def find_end(self, place: Place) -> Fields | None:
+        """Return the line that says what a step gave, or failed with for good."""
+        at = self._find_end(self._places.get(place, 0))
         return self.lines[at] if at else None
+
+    def _find_end(self, number: int) -> int:
+        return self._completed[number] or self._failed[number]
 
     def _is_given_back(self, number: int) -> bool:
         """Return whether a step or call that has its result stands for this, so that nobody asks
         for it."""
         step, caller = self._steps[number], self._callers[number] - 1
-        if self._is_ended(step) or (
+        if self._find_end(step) or (
             caller >= 0 and self.answered[caller] and not self._has(caller, _REMOVED)
         ):
             return True
         return step > 0 and self._begun[step] > 0 and self._is_given_back(self._begun[step] - 1)
 
-    def is_begun_again(self, asked: Recorded) -> bool:
-        """Return whether something is begun once more where the program asks for it, and not given
-        back."""
-        if asked.fields["event"] == "step_started":
-            return asked.result is not None and not self.is_ended(place_of(asked.fields))
-        return asked.result is None and asked.fields["event"] == "tool_call"
+    def find_passed_over(self, asked: Recorded | None) -> Recorded | None:
+        """Return what a program that goes on has yet to come to before it begins something: what is
+        new, or what the record has and would not give back."""
+        due = self.due
+        if asked and due:
+            event, is_known = self._events[asked.number], asked.result is not None
+            begins = event in (_STEP, _TOOL_CALL) and is_known == (event == _STEP)
+            if asked.number < due.number or not begins or self.is_ended(place_of(asked.fields)):
+                return None
+            return None if self._has(asked.number, _PARALLEL) else due
+        return due
 
     def is_within(self, asked: Recorded, place: Place) -> bool:
         """Return whether something was asked for in a step, however deep."""
-        step = self._steps[asked.number]
-        while step and step != self._places.get(place):
-            begun = self._begun[step]
-            step = self._steps[begun - 1] if begun else 0
-        return step > 0
+        step, wanted = self._steps[asked.number], self._places.get(place)
+        while step and step != wanted and self._begun[step]:
+            step = self._steps[self._begun[step] - 1]
+        return step > 0 and step == wanted
 
     @property
     def in_doubt(self) -> tuple[Recorded, ...]:
         """Calls that began and have no result: nobody can know from here whether they took
         effect."""
         return tuple(
-            self._recorded(number)
+            Recorded(self, number)
             for number in self._iter_present()
-            if self._events[number] == _EVENTS["tool_call"] and not self.answered[number]
+            if self._events[number] == _TOOL_CALL and not self.answered[number]
         )
 
     @property
@@ -495,28 +481,27 @@ class History:
         open_steps = (
             (self._begun[number], place)
             for place, number in self._places.items()
-            if self._begun[number] and not self._is_ended(number)
+            if self._begun[number] and not self._find_end(number)
         )
         return min(open_steps, default=(0, None))[1]
 
     def list_unstored(self) -> Iterator[UnstoredResult]:
         """Yield the results that a program which goes on may ask for and that cannot be given
         back."""
-        asking = [_EVENTS[event] for event in ("step_started", "model_call", "tool_call")]
         for number in self._iter_present():
-            if self._events[number] not in asking or self._is_given_back(number):
+            if self._events[number] not in _WORK or self._is_given_back(number):
                 continue
-            entry = self._recorded(number)
+            entry = Recorded(self, number)
             line, name = entry.result, "output"
-            if self._events[number] == _EVENTS["model_call"]:
+            if self._events[number] == _MODEL_CALL:
                 line, name = entry.fields, "response"
             if line is None or line["event"] == "step_failed":
                 continue
             try:
                 self.value(line, name)
             except StoredDataError as error:
-                is_call = self._events[number] == _EVENTS["tool_call"]
-                yield UnstoredResult(get_seq(line), str(line["event"]), error.message, not is_call)
+                needed = self._events[number] != _TOOL_CALL
+                yield UnstoredResult(get_seq(line), str(line["event"]), error.message, needed)
 
     @property
     def retrievals(self) -> int:

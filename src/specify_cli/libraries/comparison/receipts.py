@@ -206,13 +206,14 @@ def settle(lines: Sequence[Fields]) -> Sequence[Fields]:
 
 
 def take_unsaid(fields: Fields, called: dict[str, Fields]) -> Fields:
-    """Return what the result of a call leaves unsaid, as its call says it; `called` keeps that of
-    calls which have none yet."""
-    event, call_id = fields.get("event"), str(fields.get("call_id"))
-    if event == "tool_call":
-        called[call_id] = {name: fields[name] for name in _OF_THE_CALL if name in fields}
-    call = called.pop(call_id, {}) if event == "tool_result" else {}
-    return call if call.keys() - fields.keys() else {}
+    """Return what the result of a call leaves unsaid, as its call says it; `called` keeps the
+    calls that have none yet."""
+    call_id = str(fields.get("call_id"))
+    if fields.get("event") == "tool_call":
+        called[call_id] = fields
+    elif fields.get("event") == "tool_result" and (call := called.pop(call_id, None)):
+        return {name: call[name] for name in _OF_THE_CALL if name in call and name not in fields}
+    return {}
 
 
 def _name_work(fields: Fields) -> str | None:

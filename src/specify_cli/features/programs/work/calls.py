@@ -63,17 +63,15 @@ class Step(Scope):
             self._ended = False
             past = run.history  # of a resumed run only
             if recorded and past:
-                completed, failed = past.completed(self.place), past.failed(self.place)
-                if completed is not None:
+                end = past.find_end(self.place)
+                if end and end["event"] == "step_completed":
                     self.is_given_back = self._ended = True
-                    self._output = run.give_back(completed, "output")
+                    self._output = run.give_back(end, "output")
                     run.open_steps.append(self)
                     self.enter()  # until it ends, or the program asks whether it was done
                     return
-                if failed is not None:
-                    raise recorded_error(
-                        str(failed.get("error_code")), str(failed.get("message", ""))
-                    )
+                if end:
+                    raise recorded_error(str(end.get("error_code")), str(end.get("message", "")))
             # A step that a crash left open is open still; one that ended, and may be tried again,
             # begins once more.
             if not recorded or not past or recorded.result is not None:

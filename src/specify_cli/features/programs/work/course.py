@@ -349,17 +349,12 @@ class Course:
             self._came.notify_all()
             if self.again:
                 return recorded
-            if not marks and scope.ordered:
-                due = None
-                if not recorded or self.past.history.is_begun_again(recorded):
-                    due = self.past.history.due
-                if due and not (
-                    recorded and (recorded.fields.get("beside") or recorded.number < due.number)
-                ):
-                    asked, expected = _describe_asked(body), _describe_asked(due.fields)
-                    self.refuse_deviation(asked, expected, "this" if recorded else "something new")
-            elif not recorded:
-                self._refuse_new(key, body, marks)
+            if marks or not scope.ordered:
+                if not recorded:
+                    self._refuse_new(key, body, marks)
+            elif due := self.past.history.find_passed_over(recorded):
+                asked, expected = _describe_asked(body), _describe_asked(due.fields)
+                self.refuse_deviation(asked, expected, "this" if recorded else "something new")
             if not recorded:
                 return None
         before, capture = recorded.fields, self.recorder.settings.capture
