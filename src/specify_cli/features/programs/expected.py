@@ -14,7 +14,7 @@ from specify_cli.features.programs.event_places import (
     Place,
     place_of,
 )
-from specify_cli.libraries.comparison.receipts import take_unsaid
+from specify_cli.libraries.comparison.receipts import pick_shared
 from specify_cli.record.event_table import EVENTS
 
 
@@ -97,7 +97,10 @@ class ExpectedEvents:
 
     def check(self, body: Fields) -> StoredDataError | None:
         """Take the event this one is again; the violation where there is none."""
-        body = {**take_unsaid(body, self._called), **body}
+        if body.get("event") == "tool_call":
+            self._called[str(body.get("call_id"))] = pick_shared(body)
+        elif body.get("event") == "tool_result":
+            body = {**self._called.pop(str(body.get("call_id")), {}), **body}
         actual = signature(body)
         if actual is None:
             return None

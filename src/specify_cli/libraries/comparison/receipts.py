@@ -172,17 +172,24 @@ def chain_break(side: str, index: int | None, why: str) -> StoredDataError:
 def settle(lines: Sequence[Fields]) -> Sequence[Fields]:
     """Return the lines of a run as if it had never been interrupted: each step and call begins and
     ends once, and a result that was recorded apart from its call stands where that does."""
-    hashes = array("q")
-    called: dict[str, Fields] = {}
-    apart: dict[int, Fields] = {}
+    hashes, calls = array("q"), array("I", bytes(4 * len(lines)))
+    called: dict[str, tuple[int, Fields]] = {}
     for place, fields in enumerate(lines):
-        if str(fields.get("event")) in _BEGINNINGS:
+        event, call_id = str(fields.get("event")), str(fields.get("call_id"))
+        if event in _BEGINNINGS:
             hashes.append(hash(_name_work(fields)))
-        if unsaid := take_unsaid(fields, called):
-            apart[place] = unsaid
-    if apart:
+        if event == "tool_call":
+            called[call_id] = place + 1, pick_shared(fields)
+        elif event == "tool_result":
+            call, shared = called.pop(call_id, (0, {}))
+            calls[place] = call if shared.keys() - fields.keys() else 0
+    if any(calls):
         stored = lines
-        lines = View(len(stored), lambda at: {**apart.get(at, {}), **stored[at]})
+
+        def complete(at: int) -> Fields:
+            return {**(pick_shared(stored[calls[at] - 1]) if calls[at] else {}), **stored[at]}
+
+        lines = View(len(stored), complete)
     # The hashes of the steps and calls that begin more than once; others may share one of them.
     repeated = {one for one, two in itertools.pairwise(sorted(hashes)) if one == two}
     if not repeated:
@@ -205,15 +212,9 @@ def settle(lines: Sequence[Fields]) -> Sequence[Fields]:
     return pick(lines, find_places(in_force, bool))
 
 
-def take_unsaid(fields: Fields, called: dict[str, Fields]) -> Fields:
-    """Return what the result of a call leaves unsaid, as its call says it; `called` keeps the
-    calls that have none yet."""
-    call_id = str(fields.get("call_id"))
-    if fields.get("event") == "tool_call":
-        called[call_id] = fields
-    elif fields.get("event") == "tool_result" and (call := called.pop(call_id, None)):
-        return {name: call[name] for name in _OF_THE_CALL if name in call and name not in fields}
-    return {}
+def pick_shared(call: Fields) -> Fields:
+    """Return what a call has in common with its result, which need not say it."""
+    return {name: call[name] for name in _OF_THE_CALL if name in call}
 
 
 def _name_work(fields: Fields) -> str | None:
