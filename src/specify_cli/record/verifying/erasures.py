@@ -82,8 +82,7 @@ def judge_erasures(
     before a line it erases has no effect. One during a hold is HELD_ERASED.
     """
     by_seal = {line.seal: line for line in report.erased}
-    proven = set()
-    objects: set[str] = set()
+    proven, objects = set[str](), set[str]()
     findings = list(report.findings)
     orders = [fields for _, fields in annexes]
     is_own = report.file.startswith((f"{layout.RECORDS}/", f"{layout.TRAIL}/"))
@@ -94,8 +93,7 @@ def judge_erasures(
         is_copy = "sealed" in fields and not is_own
         if not is_copy and find_hold(orders, str(fields.get("at"))) is not None:
             findings.append(finding("HELD_ERASED", file, None, 0, _say_order(fields)))
-        rows = read_rows(fields)
-        digests = fields.get("objects")
+        rows, digests = read_rows(fields), fields.get("objects")
         if rows is None or not isinstance(digests, list):
             findings.append(finding("ANNEX_MISMATCH", file, None, 0, "expected what was erased"))
             continue
