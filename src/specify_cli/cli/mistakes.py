@@ -41,14 +41,14 @@ def find_meant(argv: list[str]) -> tuple[list[str], list[str] | None]:
     if argv and argv[0] in _OF_ALL:
         return [], [_OF_ALL[argv[0]]]
     names = [word for word in argv if not word.startswith("-")]
-    guessed, meant = _list_meant(names)
+    heads = {command.path[0] for command in list_commands()}
+    guessed, meant = _list_meant(names, heads)
     for command, count in meant:
         words = [*command.path, *_correct_rest(command, _leave_out(argv, names[:count]))]
         if parse_plain(words):
             return guessed, words
         if names[:count] == [*command.path]:
             return guessed, None  # what is wrong stands behind the command's name
-    heads = {command.path[0] for command in list_commands()}
     request = " ".join(argv)
     if names == argv and names[:1] and names[0] not in heads and _is_request(request.split()):
         return guessed, ["do", request]
@@ -63,12 +63,11 @@ def _is_request(words: list[str]) -> bool:
     return len(words) >= _REQUEST or (len(words) == 2 and words[0] in verbs)
 
 
-def _list_meant(names: list[str]) -> tuple[list[str], list[tuple[Command, int]]]:
+def _list_meant(names: list[str], heads: set[str]) -> tuple[list[str], list[tuple[Command, int]]]:
     """Return the commands that these words may name: as texts those of a guess or a group, and each
     with the number of words it takes, the longest that is named exactly, then a declared guess or
-    one of records, then the most alike."""
+    one of records, then the most alike. `heads` are the first words of all commands."""
     guesses, matches, deeper = list_guesses(), [], []
-    heads = {command.path[0] for command in list_commands()}
     for command in list_commands():
         size, text = len(command.path), " ".join(command.path)
         pairs = [_compare(one, other) for one, other in zip(names, command.path, strict=False)]

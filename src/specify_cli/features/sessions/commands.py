@@ -70,7 +70,7 @@ def import_sessions(values: Values) -> int:
     if values["json"]:
         write_json(answer)
     else:
-        told = [line for row in answer.harnesses for line in _describe(row, asked=bool(named))]
+        told = [line for row in answer.harnesses for line in _describe(row, is_named=bool(named))]
         write_lines(told or [f"no transcripts found of {', '.join(asked)}"])
         for why in answer.refused:
             write_note(f"warning: {one_line(why)}")
@@ -89,10 +89,10 @@ def _summarize(
     )
 
 
-def _describe(row: HarnessCounts, *, asked: bool) -> list[str]:
+def _describe(row: HarnessCounts, *, is_named: bool) -> list[str]:
     lines = [
         f"{row.harness}: {count(number, 'session')} {said}"
         for said, number in zip(_SAID, row[1:], strict=True)
         if number
     ]
-    return lines or [f"{row.harness}: no transcripts found"] * asked
+    return lines or [f"{row.harness}: no transcripts found"] * is_named

@@ -164,7 +164,7 @@ class SessionImporter:
             if not record or record.completed is None:
                 return ImportResult("grown", invocation_id)
             until = parse_time(record.completed["completed_at"])
-            lines = list(fields_of(record))
+            lines = fields_of(record)
             calls = {fields.get("call_id") for fields in lines}
             forget_told(session.events, lines, of_main=True)
             later = []

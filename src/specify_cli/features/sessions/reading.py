@@ -96,14 +96,17 @@ def forget_told(
     A subagent has one turn, which is read again from its begin while it goes on; so is the turn
     under way of an imported session, which is meant with `of_main`.
     """
+    turns = [
+        (item.payload.get("agent_id"), item.facts)
+        for item in events
+        if item.facts and (of_main or item.payload.get("agent_id") is not None)
+    ]
     told = Counter[object]()
-    for fields in lines:
+    for fields in lines if turns else ():
         number = fields.get("requests")
         told[fields.get("agent")] += number if type(number) is int else 0
-    for item in events:
-        agent = item.payload.get("agent_id")
-        if item.facts and (of_main or agent is not None):
-            told[agent] -= item.facts.forget_first(told[agent])
+    for agent, facts in turns:
+        told[agent] -= facts.forget_first(told[agent])
 
 
 def parse_time(value: object) -> int:

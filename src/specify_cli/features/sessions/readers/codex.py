@@ -244,9 +244,11 @@ class CodexReader(SessionReader):
     def _end_running(self, process: str, text: str) -> None:
         """Note what a command that goes on printed for the call that waited for it; once it has
         ended, the event of the call that began it says how."""
-        place, texts = self._running.get(process, (0, []))
+        if process not in self._running:
+            return
+        place, texts = self._running[process]
         texts.append(text)
-        if process in self._running and _EXITED.match(text):
+        if _EXITED.match(text):
             del self._running[process]
             event = self.events[place]
             payload = {**event.payload, "tool_response": "\n".join(texts)}
