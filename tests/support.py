@@ -125,6 +125,19 @@ def wait_until(holds: Callable[[], T], describe: Callable[[], str] = lambda: "it
     return answer
 
 
+class Slow:
+    """What is raised while this is destroyed is dropped by Python, which says so and goes on."""
+
+    def __del__(self) -> None:
+        threading.Event().wait(5)
+
+
+def wait_behind_a_destroyed_object() -> None:
+    slow = Slow()
+    del slow
+    threading.Event().wait(30)
+
+
 def run_process(
     argv: Sequence[str | bytes], *, cwd: Path, home: Path, stdin: bytes = b"", env: Mapping[str, str] | None = None
 ) -> Ran:

@@ -10,8 +10,10 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,8 +22,9 @@ from hooking import run_hook
 from specify_cli.features.hooks.handler import MAX_INPUT
 from specify_cli.features.hooks.losses import MAX_ORPHAN, MAX_ORPHANS
 from specify_cli.features.hooks.payload import values
+from specify_cli.features.hooks.payload.compose import TooSlow, run_in_time
 from specify_cli.record import layout
-from support import FULL, SPEC_KITTY, Cli, accept, environment, git
+from support import FULL, SPEC_KITTY, Cli, accept, environment, git, wait_behind_a_destroyed_object
 
 SESSION = "5f1d2c3b-0000-4000-8000-000000000001"
 SECRET = "ghp_" + "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5"
@@ -1604,3 +1607,11 @@ def test_a_harness_that_ends_a_turn_twice_leaves_a_record_that_verifies(
     assert [line["event"] for line in told] == ["turn", "capture_gap"]
     assert "tokens" in told[1]["message"] and "260" in told[1]["message"]
     assert (done.code, done.json()["verdict"]) == (0, "intact")
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_an_end_of_masking_that_is_dropped_comes_again() -> None:
+    """Else a text whose alarm falls into a destructor would be masked for as long as that takes."""
+    call: Any = SimpleNamespace(deadline=time.monotonic() + 0.1)
+    with pytest.raises(TooSlow):
+        run_in_time(call, wait_behind_a_destroyed_object)

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from standardwebhooks.webhooks import Webhook
 
 from receiving import Answer, Receiver
-from specify_cli.features.sync.sending.transport import Endpoint, Problem, failed, judge
+from specify_cli.features.sync.sending.transport import Endpoint, Problem, failed, judge, stop_after
+from support import wait_behind_a_destroyed_object
 
 TOKEN = "tok-0123456789abcdef"
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
@@ -183,6 +184,8 @@ def test_a_plain_server_behind_an_https_url_is_later(receiver: Receiver) -> None
     assert (verdict.kind, receiver.requests) == ("later", [])
 
 
+# An alarm can fall into a destructor of what another test left (the next test).
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize(
     ("begin", "drip"),
     [
@@ -217,6 +220,13 @@ def test_an_answer_that_drips_is_given_up_on(begin: bytes, drip: bytes) -> None:
         thread.join()
         endpoint.close()
         assert (verdict.kind, "no whole answer" in verdict.why) == ("later", True)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_an_end_that_is_dropped_comes_again() -> None:
+    """Else a request whose alarm falls there, or into the callback of a weak reference, would never end."""
+    with pytest.raises(TimeoutError, match="the time for this request is over"), stop_after(0.1):
+        wait_behind_a_destroyed_object()
 
 
 def test_a_compressed_answer_is_not_unpacked(receiver: Receiver) -> None:

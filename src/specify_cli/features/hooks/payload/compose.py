@@ -67,7 +67,8 @@ def run_in_time(call: HookInput, make: Callable[[], T]) -> T:
     except (ValueError, AttributeError):
         return make()  # a thread of a program that embeds this has no alarm, nor has Windows
     try:
-        signal.setitimer(signal.ITIMER_REAL, max(0.05, call.deadline - time.monotonic()))
+        # Again each second: Python drops what is raised in a destructor.
+        signal.setitimer(signal.ITIMER_REAL, max(0.05, call.deadline - time.monotonic()), 1)
         return make()
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)

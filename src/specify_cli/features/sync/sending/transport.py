@@ -347,7 +347,8 @@ def stop_after(seconds: float) -> Iterator[None]:
         raise TimeoutError("the time for this request is over")
 
     before = signal.signal(alarm, over)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    # Again each second: Python drops what is raised in a destructor.
+    signal.setitimer(signal.ITIMER_REAL, seconds, 1)
     try:
         yield
     finally:
