@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from approving import AGENT
-from gating import ADA, ALL_FAIL, GREEN, Shop, draw_clean_branch, read_record
+from gating import ADA, ALL_FAIL, CHARTER, GREEN, Shop, draw_clean_branch, read_record
 from hooking import run_hook
 from keys import make_key
 from rendering_markdown import read_markdown, spell_plainly
@@ -189,6 +189,61 @@ def test_keys_that_a_branch_adds_or_no_longer_revokes_are_told(tmp_path: Path) -
         [],
         [".kittify/allowed_signers", ".kittify/policy", ".kittify/revoked"],
     ]
+
+
+@pytest.mark.parametrize("is_touched", [False, True])
+def test_what_the_base_made_stricter_since_a_branch_left_it_is_nothing_that_the_branch_weakens(
+    tmp_path: Path, is_touched: bool
+) -> None:
+    """git keeps it when it merges the branch, also where the branch has other lines of the same files."""
+    keys = "  allowed_signers: .kittify/allowed_signers\n  revoked: .kittify/revoked"
+    shop = Shop(tmp_path, f"  records: off\n  weakened: fail\nkeys:\n{keys}")
+    files = {
+        name: shop.root / f".kittify/{name}" for name in ("allowed_signers", "revoked", "gate.yaml", "config.yaml")
+    }
+    public = files["allowed_signers"].read_text().split(" ", 1)[1]
+    shop.on_base(
+        lambda: shop.write(".kittify/allowed_signers", f"{files['allowed_signers'].read_text()}bo@x.org {public}")
+    )
+    if is_touched:
+        for path in files.values():
+            path.write_text(f"# of the branch\n{path.read_text() if path.exists() else ''}")
+    shop.write("src/new.py", "import os\n")
+    shop.commit()
+    git(shop.root, "switch", "-q", "main")
+    shop.write(".kittify/allowed_signers", files["allowed_signers"].read_text().splitlines()[0] + "\n")
+    shop.write(".kittify/revoked", public)
+    shop.write(
+        ".kittify/gate.yaml", f"version: 1\nrules:\n  records: off\n  weakened: fail\n  tests: fail\nkeys:\n{keys}\n"
+    )
+    shop.write(
+        ".kittify/config.yaml",
+        "trail: committed\nredaction: {patterns: [{name: ticket, pattern: 'TICKET-[0-9]{9}'}]}\n",
+    )
+    shop.commit("stricter")
+    git(shop.root, "switch", "-q", "topic")
+
+    assert shop.judge()["findings"] == []
+
+
+def test_keys_that_a_branch_adds_to_a_file_that_the_base_has_moved_since_are_told(tmp_path: Path) -> None:
+    """git carries them into the file that the gate trusts from then on."""
+    shop = Shop(tmp_path, f"  weakened: fail\n{KEYS}")
+    signers = shop.root / ".kittify/allowed_signers"
+    more = "".join(f"{name}@x.org {signers.read_text().split(' ', 1)[1]}" for name in ("bo", "cy", "di"))
+    shop.on_base(lambda: signers.write_text(f"{signers.read_text()}{more}"))
+    signers.write_text(f"mallory@x.org {signers.read_text().split(' ', 1)[1]}")
+    shop.commit()
+    git(shop.root, "switch", "-q", "main")
+    git(shop.root, "mv", ".kittify/allowed_signers", "signers")
+    shop.set_rules(f"  weakened: fail\n{KEYS.replace('.kittify/allowed_signers', 'signers')}")
+    shop.commit("moved")
+    git(shop.root, "switch", "-q", "topic")
+
+    told = [item["path"] for item in shop.judge()["findings"] if item["code"] == "RULES_WEAKENED"]
+    git(shop.root, "merge", "-q", "--no-edit", "main")
+    assert "mallory@x.org" in (shop.root / "signers").read_text()
+    assert told == [".kittify/allowed_signers"]
 
 
 @pytest.mark.parametrize(("keys", "said"), [(KEYS, "approved by ada"), ("", "approved by ada (not proven)")])
@@ -924,6 +979,33 @@ def test_a_policy_that_allows_what_it_denied_is_found_by_past_decisions(tmp_path
     shop.commit("loosen")
 
     assert "DENY_BECAME_ALLOW" in shop.codes()
+
+
+def test_what_a_policy_of_the_base_denied_since_a_branch_left_it_is_not_allowed_by_the_branch(tmp_path: Path) -> None:
+    shop = Shop(tmp_path, "  weakened: fail", trail="private")
+    shop.write(".kittify/charter/charter.md", f"{CHARTER}\n## Style\n\nNames say what they mean.\n")
+    shop.commit()
+    git(shop.root, "switch", "-q", "main")
+    policy = "rules: [{id: none, match: {kind: [directive, tactic]}, action: deny}]\n"
+    shop.write(".kittify/charter/policy.yaml", policy)
+    shop.commit("deny")
+    shop.work()
+    git(shop.root, "switch", "-q", "topic")
+
+    assert "DENY_BECAME_ALLOW" not in shop.codes()
+
+
+def test_a_folder_where_the_base_has_a_file_since_is_named_as_what_was_not_asked(tmp_path: Path) -> None:
+    shop = Shop(tmp_path, "  weakened: fail")
+    shop.write(".kittify/doctrine/own/a.yaml", "id: a\n")
+    shop.commit()
+    git(shop.root, "switch", "-q", "main")
+    shop.write(".kittify/doctrine/own", "id: own\n")
+    shop.commit()
+    git(shop.root, "switch", "-q", "topic")
+
+    (found,) = [item["detail"] for item in shop.judge()["findings"] if item["code"] == "WEAKENING_NOT_KNOWN"]
+    assert found == "the branch and the base give one name to a file and a folder"
 
 
 def test_what_could_not_be_asked_again_beyond_those_named_is_counted(

@@ -51,8 +51,9 @@ def gate(values: Values) -> int:
     base, _, head = (
         shell.get_text(values, "base") or find_base(top, "spec-kitty gate --base REF")
     ).partition("..")
-    _refuse_other_project(top, find_commit(top, base), project.root)
-    asked = GateRange(top, base, head.lstrip(".") or str(values["head"]))
+    tip = find_commit(top, base)
+    _refuse_other_project(top, tip, project.root)
+    asked = GateRange(top, tip, head.lstrip(".") or str(values["head"]))
     today = rfc3339(read_clock(time.time_ns))[:10]
     with open_index(project) as index, bar_when_long("tracing files") as tell:
         judged = judge_project(project, index, asked, today, tell)

@@ -13,7 +13,7 @@ import os
 import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from hashlib import sha256
 from itertools import islice, takewhile
 from typing import Any, NamedTuple
@@ -39,7 +39,6 @@ from specify_cli.features.gate.rules import (
     DECIDING,
     GATE,
     GateFile,
-    Keys,
     find_respelled,
     list_weaker,
     parse_gate,
@@ -374,11 +373,8 @@ def _find_published(branch: _Branch, paths: Iterable[str]) -> dict[str, str]:
 def _list_untold(branch: _Branch) -> tuple[tuple[str, ...], bool]:
     """Return the invocations between the base and the head of which only the fact is recorded, and
     whether there were more records of that time than are looked at."""
-    ends = (
-        read_git(branch.top, "log", "-1", "--format=%ct", commit, "--")
-        for commit in (branch.changes.base, branch.changes.head)
-    )
-    moments = [int(text) * 1000 for end in ends if (text := (end or b"").strip())]
+    words = ("log", "--no-walk=unsorted", "--format=%ct", branch.changes.base, branch.changes.head)
+    moments = [int(end) * 1000 for end in (read_git(branch.top, *words, "--") or b"").split()]
     if len(moments) < 2:
         return (), False
     root = branch.project.root
@@ -405,21 +401,28 @@ def _find_weakening(branch: _Branch, changed: Mapping[str, str]) -> Weakening:
     _, top, prefix, base, changes = branch
     below = f"{prefix}.kittify/"
     names = {path.removeprefix(below) for path in changed if path.startswith(below)}
-    before = _Reader(top, base.tip, prefix, base.paths)
+    # What the base has decided since the branch left it stays when git merges the branch.
+    paths = base.paths if changes.base == base.tip else list_paths(top, changes.base)
+    before = _Reader(top, changes.base, prefix, paths)
     head = before._replace(commit=changes.head, paths=changes.paths)
     rules: list[tuple[str | None, str]] = []
+    stood = base.gate
+    with suppress(StoredDataError):
+        stood = parse_gate(before.get(GATE))
     if "gate.yaml" in names:
         try:
-            weaker = list_weaker(base.gate, parse_gate(head.get(GATE)))
+            weaker = list_weaker(stood, parse_gate(head.get(GATE)))
             rules += [(GATE, text) for text in weaker]
         except StoredDataError as error:
             rules.append((GATE, f"the branch's file cannot be used: {error.message}"))
-    rules += _find_other_keys(base.gate.keys, before, head)
+    # Where the base has moved a file of keys since, git carries the branch's lines there.
+    rules += _find_other_keys({*base.gate.keys, *stood.keys}, before, head)
     if "config.yaml" in names:
         config, lost = _parse_config(head.get(layout.CONFIG)), ["the branch's file cannot be used"]
         if config is not None:
-            lost = [*resolve_protections(config.stated, base.config.stated)[1]]
-            lost += list_narrowed(config.stated, base.config.stated)
+            stated = (_parse_config(before.get(layout.CONFIG)) or base.config).stated
+            lost = [*resolve_protections(config.stated, stated)[1]]
+            lost += list_narrowed(config.stated, stated)
         rules += [(layout.CONFIG, f"config: {text}") for text in lost]
     rules += [(None, text) for text in _find_lost_hooks(top, changes, changed)]
     rules += [(None, text) for text in find_respelled(changes.paths, prefix)]
@@ -427,13 +430,21 @@ def _find_weakening(branch: _Branch, changed: Mapping[str, str]) -> Weakening:
         rules += [(None, text) for text in _find_lost_packs(before, head, names)]
     if not any(name.startswith(DECIDING) for name in names):
         return Weakening(tuple(rules))
-    return Weakening(tuple(rules), *_ask_again(branch.project.root, head))
+    tip = before._replace(commit=base.tip, paths=base.paths)
+    files = tip.get_all(path for path in _list_deciding(tip) if f"{prefix}{path}" not in changed)
+    files |= head.get_all(path for path in _list_deciding(head) if f"{prefix}{path}" in changed)
+    return Weakening(tuple(rules), *_ask_again(branch.project.root, files))
 
 
-def _find_other_keys(keys: Keys, base: _Reader, head: _Reader) -> Iterator[tuple[str, str]]:
-    """Yield the files of keys that trust more than those of the base, with what is said."""
-    for name, path in keys:
-        if path is not None and trusts_more(name, base.get(path), head.get(path)):
+def _find_other_keys(
+    keys: Iterable[tuple[str, str | None]], base: _Reader, head: _Reader
+) -> Iterator[tuple[str, str]]:
+    """Yield the files of keys that trust more than those of the base, with what is said; each file
+    comes with the member of `keys` that names it."""
+    named = {(name, path) for name, path in keys if path is not None}
+    before, after = (read.get_all({path for _, path in named}) for read in (base, head))
+    for name, path in sorted(named):
+        if trusts_more(name, before.get(path), after.get(path)):
             yield path, f"keys: {path} says otherwise whom to trust"
 
 
@@ -503,10 +514,13 @@ def _find_lost_hooks(top: str, changes: ChangeRange, changed: Iterable[str]) -> 
                 yield f"{said} sets {make_encodable(name)}"
 
 
-def _ask_again(root: str, head: _Reader) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Make past decisions again under the branch's rules: what would be allowed now, and what could
-    not be asked."""
-    sights = Sights(read_files(head.get_all(_list_deciding(head))))
+def _ask_again(root: str, files: Mapping[str, bytes]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Make past decisions again under the rules of these files: what would be allowed now, and what
+    could not be asked."""
+    try:
+        sights = Sights(read_files(files))
+    except (FileExistsError, NotADirectoryError):  # nor can git merge them
+        return (), ("the branch and the base give one name to a file and a folder",)
     load_rules(None)
     index = Index(root)
     keys = list(islice(index.newest(), _MOST_ASKED + 1))
@@ -528,10 +542,10 @@ def _ask_again(root: str, head: _Reader) -> tuple[tuple[str, ...], tuple[str, ..
     return tuple(said), (*not_asked[:_MOST_NAMED], *left)
 
 
-def _list_deciding(head: _Reader) -> Iterator[str]:
+def _list_deciding(read: _Reader) -> Iterator[str]:
     """Yield the files that past decisions depend on, by their paths in the project."""
-    below = f"{head.prefix}.kittify/"
-    for path in sorted(head.paths):
+    below = f"{read.prefix}.kittify/"
+    for path in sorted(read.paths):
         name = path.removeprefix(below)
         if name != path and name.startswith(DECIDING) and ".." not in path.split("/"):
             yield f".kittify/{name}"
