@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import re
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from hashlib import sha256
 from itertools import islice, takewhile
@@ -39,6 +39,8 @@ from specify_cli.features.gate.rules import (
     DECIDING,
     GATE,
     GateFile,
+    Packs,
+    find_lost_packs,
     find_respelled,
     list_weaker,
     parse_gate,
@@ -416,7 +418,7 @@ def _find_weakening(branch: _Branch, changed: Mapping[str, str]) -> Weakening:
         except StoredDataError as error:
             rules.append((GATE, f"the branch's file cannot be used: {error.message}"))
     # Where the base has moved a file of keys since, git carries the branch's lines there.
-    rules += _find_other_keys({*base.gate.keys, *stood.keys}, before, head)
+    rules += _find_other_keys({*base.gate.keys, *stood.keys}, before, head, changed)
     if "config.yaml" in names:
         config, lost = _parse_config(head.get(layout.CONFIG)), ["the branch's file cannot be used"]
         if config is not None:
@@ -427,7 +429,9 @@ def _find_weakening(branch: _Branch, changed: Mapping[str, str]) -> Weakening:
     rules += [(None, text) for text in _find_lost_hooks(top, changes, changed)]
     rules += [(None, text) for text in find_respelled(changes.paths, prefix)]
     if any(name.startswith("packs") for name in names):
-        rules += [(None, text) for text in _find_lost_packs(before, head, names)]
+        rules += [
+            (None, text) for text in find_lost_packs(_read_packs(before), _read_packs(head), names)
+        ]
     if not any(name.startswith(DECIDING) for name in names):
         return Weakening(tuple(rules))
     tip = before._replace(commit=base.tip, paths=base.paths)
@@ -437,41 +441,18 @@ def _find_weakening(branch: _Branch, changed: Mapping[str, str]) -> Weakening:
 
 
 def _find_other_keys(
-    keys: Iterable[tuple[str, str | None]], base: _Reader, head: _Reader
+    keys: Iterable[tuple[str, str | None]], base: _Reader, head: _Reader, changed: Container[str]
 ) -> Iterator[tuple[str, str]]:
-    """Yield the files of keys that trust more than those of the base, with what is said; each file
-    comes with the member of `keys` that names it."""
-    named = {(name, path) for name, path in keys if path is not None}
-    before, after = (read.get_all({path for _, path in named}) for read in (base, head))
-    for name, path in sorted(named):
-        if trusts_more(name, before.get(path), after.get(path)):
+    """Yield the changed files of keys that trust more than those of the base, with what is said;
+    each file comes with the member of `keys` that names it."""
+    for name, path in keys:
+        if path is None or f"{base.prefix}{path}" not in changed:
+            continue
+        if trusts_more(name, base.get(path), head.get(path)):
             yield path, f"keys: {path} says otherwise whom to trust"
 
 
-def _find_lost_packs(base: _Reader, head: _Reader, names: Iterable[str]) -> Iterator[str]:
-    """Yield what the branch takes from the packs that the base pins, and what is not as pinned."""
-    before, after = _read_packs(base), _read_packs(head)
-    yield from (
-        f"packs: {name} is no longer pinned" for name in before.ids if name not in after.ids
-    )
-    for name, uri in sorted(before.binding - after.binding):
-        if name in after.ids:
-            yield f"packs: {name} no longer binds {uri}"
-    for name in sorted(names):
-        if f".kittify/{name}" in after.lost:
-            yield f"packs: {make_encodable(name)} is not the file that packs.lock pins"
-
-
-class _Packs(NamedTuple):
-    """What a commit pins: the packs, which of their files are not as pinned, what is bound by
-    whom."""
-
-    ids: Sequence[str] = ()
-    lost: frozenset[str] = frozenset()
-    binding: frozenset[tuple[str, str]] = frozenset()
-
-
-def _read_packs(read: _Reader) -> _Packs:
+def _read_packs(read: _Reader) -> Packs:
     """Return the packs of a commit; none where packs.lock cannot be read.
 
     A file that is not as pinned binds nothing, nor does a rule that another pack in front replaces.
@@ -480,7 +461,7 @@ def _read_packs(read: _Reader) -> _Packs:
     try:
         packs = parse_lock(lock)
     except PackError:
-        return _Packs()
+        return Packs()
     pins = {f"{pack.folder}/{path}": pin for pack in packs for path, pin in pack.files.items()}
     files = {
         path: data
@@ -491,7 +472,7 @@ def _read_packs(read: _Reader) -> _Packs:
     artifacts = (*inputs.charter.sections, *inputs.artifacts)
     bound = {(split_path(one.path)[0], one.uri) for one in artifacts if one.binding}
     bound |= {(rule.pack, f"policy://{rule.id}") for rule in inputs.policy.rules if rule.binding}
-    return _Packs([pack.id for pack in packs], frozenset(pins.keys() - files), frozenset(bound))
+    return Packs([pack.id for pack in packs], frozenset(pins.keys() - files), frozenset(bound))
 
 
 def _find_lost_hooks(top: str, changes: ChangeRange, changed: Iterable[str]) -> Iterator[str]:

@@ -228,6 +228,29 @@ def trusts_more(name: str, before: bytes | None, after: bytes | None) -> bool:
     return bool(old - new if name == "revoked" else new - old)
 
 
+class Packs(NamedTuple):
+    """What a commit pins: the packs, which of their files are not as pinned, what is bound by
+    whom."""
+
+    ids: Sequence[str] = ()
+    lost: frozenset[str] = frozenset()
+    binding: frozenset[tuple[str, str]] = frozenset()
+
+
+def find_lost_packs(before: Packs, after: Packs, names: Iterable[str]) -> Iterator[str]:
+    """Yield what a branch takes from the packs that were pinned before, and what is not as pinned;
+    `names` are the changed files below `.kittify/`."""
+    yield from (
+        f"packs: {name} is no longer pinned" for name in before.ids if name not in after.ids
+    )
+    for name, uri in sorted(before.binding - after.binding):
+        if name in after.ids:
+            yield f"packs: {name} no longer binds {uri}"
+    for name in sorted(names):
+        if f".kittify/{name}" in after.lost:
+            yield f"packs: {make_encodable(name)} is not the file that packs.lock pins"
+
+
 class Hooks(NamedTuple):
     """What a file of settings says of our hooks: each handler with all that decides when it runs,
     and what switches hooks off."""
