@@ -45,13 +45,36 @@ def test_no_stress_test_asserts_how_long_something_took_in_its_short_version() -
 
 
 def test_what_is_larger_under_make_stress_is_marked_so() -> None:
-    """`make stress` runs what is marked: a module that asks for its size and is not would never be run in full."""
-    unmarked = []
-    for path in sorted(TESTS.rglob("test_*.py")):
-        text = path.read_text("utf-8")
-        imports = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.ImportFrom)]
-        asks = any(one.name == "FULL" for node in imports if node.module == "support" for one in node.names)
-        if asks and "benchmarks" not in path.parts and "mark.stress" not in text:
-            unmarked.append(str(path.relative_to(TESTS)))
+    """`make stress` runs what is marked: a test that asks for its size and is not would never be run in full."""
+    paths = set(TESTS.rglob("test_*.py")) - set((TESTS / "benchmarks").iterdir())
 
-    assert unmarked == []
+    assert [place for path in sorted(paths) for place in _list_unmarked(path)] == []
+
+
+def _list_unmarked(path: Path) -> list[str]:
+    """Return the tests of a module without the mark that ask how large they are, or a value or function that does."""
+    unmarked: list[str] = []
+    sizes: set[str] = set()
+    for node in ast.parse(path.read_text("utf-8")).body:
+        text, names = ast.unparse(node), {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
+        if isinstance(node, ast.ImportFrom) and node.module == "support":
+            sizes |= {one.asname or one.name for one in node.names if one.name == "FULL"}
+        elif "mark.stress" in text:
+            if text.startswith("pytestmark"):
+                return []
+        elif names & sizes and isinstance(node, ast.Assign):
+            sizes |= {target.id for target in node.targets if isinstance(target, ast.Name)}
+        elif names & sizes and isinstance(node, ast.FunctionDef) and "pytest.fixture" not in text:
+            if node.name.startswith("test"):
+                unmarked.append(f"{path.relative_to(TESTS)}:{node.lineno} {node.name}")
+            sizes.add(node.name)
+    return unmarked
+
+
+def test_make_bench_runs_every_benchmark() -> None:
+    """Told to run benchmarks only, pytest-benchmark skips each test that measures a ratio without its fixture."""
+    recipe = (TESTS.parent / "Makefile").read_text("utf-8").partition("\nbench:")[2].partition("\n\n")[0]
+    alone = {word for word in recipe.split() if word.startswith("tests/benchmarks/")}
+
+    assert "pytest tests/benchmarks " in recipe and "--benchmark-only" not in recipe
+    assert {f"--ignore={path}" for path in alone} == {word for word in recipe.split() if word.startswith("--ignore=")}

@@ -227,6 +227,7 @@ def test_an_agent_trace_names_the_lines_in_the_commit(worked: str, cli: Cli, pro
     assert "vcs" not in moved and moved["files"][0]["conversations"][0]["ranges"][0]["start_line"] == 2
 
 
+@pytest.mark.stress
 def test_random_records_are_agent_traces() -> None:
     dice = random.Random(3)
     for _ in range(RUNS):

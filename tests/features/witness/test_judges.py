@@ -101,6 +101,7 @@ def test_go_accepts_a_checkpoint_and_no_other_bits(log: Generation, judge: Path)
             parse_checkpoint(_flip(note, bit))
 
 
+@pytest.mark.stress
 @needs_go
 def test_go_accepts_every_kind_of_proof_and_none_that_was_changed(log: Generation, judge: Path) -> None:
     dice, levels = random.Random(12), LevelFiles(log)
@@ -127,6 +128,7 @@ def test_go_accepts_every_kind_of_proof_and_none_that_was_changed(log: Generatio
     assert len(bad) > 500
 
 
+@pytest.mark.stress
 @needs_go
 def test_exported_tiles_hold_the_hashes_that_go_computes(log: Generation, judge: Path, tmp_path: Path) -> None:
     root = make_repository(tmp_path / "other")
@@ -159,6 +161,7 @@ def _verify_ourselves(keys: list[VerifierKey], entry: bytes, data: bytes) -> boo
         return False
 
 
+@pytest.mark.stress
 @pytest.mark.skipif(
     not SIGSTORE.parents[1].joinpath(".ready").exists(), reason="sigstore's verifier is not here: make judges"
 )
