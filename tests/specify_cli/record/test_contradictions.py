@@ -47,6 +47,8 @@ def test_what_is_recorded_honestly_contradicts_nothing(chartered: Path, mode: st
             run.patch("p", "modify", before=before, after=after)
         for after in texts[4:]:
             run.patch("q", "create", after=after)
+        around = "".join(f" line {number} of the file\n" for number in range(60))
+        run.patch("r", "modify", before="x", after="y", diff=f"@@ -1,61 +1,61 @@\n{around}-x\n+y\n")
         run.patch("r", "modify", diff="@@ -1,2 +1,2 @@\n a \n-x\r\n+y\n\\ No newline at end of file\n")
         run.retrieve("merge review", k=3)
         run.gate("g", "at-least", {"found": 80, "minimum": 70})

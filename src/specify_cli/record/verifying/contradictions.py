@@ -98,12 +98,13 @@ def _check_result(fields: Fields) -> Iterator[str]:
 
 
 def _check_lines(fields: Fields) -> Iterator[str]:
-    """Yield that the digests of a patch's lines are of other lines than those of the diff or texts
-    it holds."""
+    """Yield that the digests of a patch's lines are of other lines than those of the diff it holds,
+    or of its texts where it has no diff: a diff that was cut says nothing."""
     diff, before, after = (_read_whole(fields.get(name)) for name in ("diff", "before", "after"))
+    is_new = fields.get("kind") == "create"
     if diff is not None:
         texts = [line[1:] for line in diff.split("\n")]
-    elif after is not None and (before is not None or fields.get("kind") == "create"):
+    elif "diff" not in fields and after is not None and (before is not None or is_new):
         texts = [*after.split("\n"), *(before or "").split("\n")]
     else:
         return
