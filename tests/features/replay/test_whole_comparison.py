@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -10,10 +11,12 @@ from typing import Any
 import pytest
 
 import resealing
-from replaying import lines_of, project_of, ran, record_path, reseal
+from replaying import invoked, lines_of, project_of, ran, record_path, reseal
 from specify_cli.features.programs.run import Run
+from specify_cli.invocation.executor import ProfileInvocationExecutor
 from specify_cli.libraries.comparison.chains import run_chain
 from specify_cli.libraries.comparison.compare import ReplayResult, verify_replay
+from support import valid
 
 Told = dict[str, Any]
 TWIN: Told = {
@@ -105,6 +108,107 @@ def test_one_thing_done_differently_is_named_with_its_step_and_a_diff(chartered:
     assert not wrong
 
 
+PROMPT = ("prompt", {"text": "go on"})
+ERROR = ("error", {"error_code": "E", "message": "no such file"})
+GATE = {"gate": "g", "rule_ref": "own", "outcome": "pass", "reason_code": "ok"}
+FAILED = {"step": "edit", "error_code": "E", "message": "no"}
+APPROVAL = {"decision": "allow", "refers_to": "request"}
+LONG = {"rule_id": "r", "message": "a" * 5000}
+# The events of two runs, and the code that says how they differ; none where it is not known whether they do.
+OTHERWISE = {
+    "the tool of a call that never ended": (
+        [("tool_call", {"tool": "grep"})],
+        [("tool_call", {"tool": "rm"})],
+        "STEP_NAME",
+    ),
+    "the type of a step that never ended": (
+        [("step_started", {"step": "edit", "step_type": "edit"})],
+        [("step_started", {"step": "edit", "step_type": "write"})],
+        "STEP_NAME",
+    ),
+    "the rule of a gate": (
+        [("gate_decision", GATE | {"rule_digest": "1" * 64})],
+        [("gate_decision", GATE | {"rule_digest": "2" * 64})],
+        "GATE_INPUT",
+    ),
+    "a rule known of one side": (
+        [("gate_decision", GATE | {"rule_digest": "1" * 64})],
+        [("gate_decision", GATE)],
+        None,
+    ),
+    "how bad a broken rule is": (
+        [("policy_violation", {"rule_id": "r"})],
+        [("policy_violation", {"rule_id": "r", "severity": "info"})],
+        "ERROR",
+    ),
+    "whether a step may be tried again": (
+        [("step_failed", FAILED)],
+        [("step_failed", FAILED | {"retryable": True})],
+        "ERROR",
+    ),
+    "how often an approval holds": (
+        [("approval", APPROVAL)],
+        [("approval", APPROVAL | {"single_use": False})],
+        "APPROVAL",
+    ),
+    "the end of a message that was cut": (
+        [("policy_violation", LONG)],
+        [("policy_violation", LONG | {"message": "a" * 5000 + "b"})],
+        None,
+    ),
+    "the end of an error that was cut": (
+        [("error", {"error_code": "E", "message": "a" * 5000})],
+        [("error", {"error_code": "E", "message": "a" * 5000 + "b"})],
+        None,
+    ),
+    "the order of two kinds": ([PROMPT, ERROR], [ERROR, PROMPT], "ORDER"),
+    "a gate before what it judges": (
+        [("patch_apply", {"path": "a", "kind": "delete"}), ("gate_decision", GATE)],
+        [("gate_decision", GATE), ("patch_apply", {"path": "a", "kind": "delete"})],
+        "ORDER",
+    ),
+    "whether a change was made": (
+        [("patch_apply", {"path": "a", "kind": "delete"})],
+        [("patch_apply", {"path": "a", "kind": "delete", "ok": False})],
+        "CHANGE",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OTHERWISE)
+def test_nothing_is_said_to_be_equal_that_was_not_compared(chartered: Path, cli: Any, name: str) -> None:
+    def program_of_events(events: Any) -> Callable[[Run], None]:
+        def work(run: Run) -> None:
+            run.gate("coverage", "at-least", {"found": 80, "minimum": 70})
+            for event, payload in events:
+                run.record(event, payload)
+
+        return work
+
+    one, two, part = OTHERWISE[name]
+    ids = [ran(chartered, program_of_events(events)) for events in (one, two)]
+
+    code, output, _ = cli("invocations", "compare", *ids, "--strict", "--json")
+    value = json.loads(output)
+    found = {item["code"] for item in value["details"]["mismatches"]}
+    assert (code, found) == (1, {f"{part}_MISMATCH"} if part else set())
+    assert value["match"] is (False if part else None)
+    assert valid(value, "comparison")
+
+
+def test_other_evidence_is_another_artifact(chartered: Path) -> None:
+    ids = []
+    for text in ("seen", "seen", "not seen"):
+        (chartered / "proof.md").write_text(text)
+        ids.append(invoked(chartered, close=False))
+        ProfileInvocationExecutor(chartered).complete(ids[-1], evidence=str(chartered / "proof.md"))
+
+    results = [compare(chartered, ids[0], other) for other in ids[1:]]
+
+    assert [result.match for result in results] == [True, False]
+    assert [item["code"] for item in results[1].details["mismatches"]] == ["ARTIFACT_MISMATCH"]
+
+
 def test_a_call_that_was_made_in_a_step_is_another_than_one_before_it(chartered: Path) -> None:
     def program_with(*, inside: bool) -> Callable[[Run], None]:
         def work(run: Run) -> None:
@@ -119,7 +223,8 @@ def test_a_call_that_was_made_in_a_step_is_another_than_one_before_it(chartered:
 
     mismatches = compare(chartered, one, two).details["mismatches"]
     assert [(item["code"], item["expected"], item["actual"]) for item in mismatches] == [
-        ("STEP_NAME_MISMATCH", None, "check")
+        ("STEP_NAME_MISMATCH", None, "check"),
+        ("ORDER_MISMATCH", "tool_call", "step_started"),
     ]
 
 

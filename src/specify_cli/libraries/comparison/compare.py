@@ -56,6 +56,7 @@ _ABOUT: Mapping[str, str] = {
     "profile_id": "PROFILE_MISMATCH",
     "action": "ACTION_MISMATCH",
     "outcome": "OUTCOME_MISMATCH",
+    "evidence": "ARTIFACT_MISMATCH",
 }
 _RULES_UNKNOWN = (
     "which rules masked the runs is not known; outputs masked by different rules "
@@ -203,7 +204,9 @@ def verify_replay(original: Given, replay: Given, tolerance_ms: int | None = Non
     if "OUTPUT_MISMATCH" in codes and None in (one.redaction, two.redaction):
         work.warn("REDACTION_UNKNOWN", None, _RULES_UNKNOWN)
     untimed = any(None in (was.duration_ms, now.duration_ms) for was, now in pairs)
-    half_known = any(work.is_known_of_one(name) for name in _ABOUT if name != "request")
+    half_known = any(
+        work.is_known_of_one(name) for name, code in _ABOUT.items() if code in _DECIDED
+    )
     details = Details(
         step_count_match=_answer("STEP_COUNT_MISMATCH" in codes, work.cut),
         step_types_match="STEP_TYPE_MISMATCH" not in codes,

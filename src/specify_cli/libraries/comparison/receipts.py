@@ -88,6 +88,7 @@ def about_of(
         "profile_id": started.get("profile_id"),
         "action": started.get("action"),
         "outcome": None if completed is None else completed.get("outcome"),
+        "evidence": None if completed is None else completed.get("evidence_ref"),
     }
     return {member: None if value is None else str(value) for member, value in values.items()}
 

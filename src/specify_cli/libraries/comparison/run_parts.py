@@ -41,6 +41,7 @@ PARTS: Mapping[str, tuple[str, str]] = {
     "errors": ("ERROR_MISMATCH", "Error mismatch"),
     "approvals": ("APPROVAL_MISMATCH", "Approval mismatch"),
     "artifacts": ("ARTIFACT_MISMATCH", "Artifact mismatch"),
+    "order": ("ORDER_MISMATCH", "Order mismatch"),
 }
 NOT_COMPARED = (
     "times and durations",
@@ -51,6 +52,8 @@ NOT_COMPARED = (
     "session changes",
     "commits",
     "states at checkpoints",
+    "what was added after the close",
+    "secrets that were masked",
 )
 # event → member → part. What stands in a receipt (outputs, statuses, outcomes) is not here.
 _MEMBERS: Mapping[str, Mapping[str, str]] = {
@@ -62,31 +65,36 @@ _MEMBERS: Mapping[str, Mapping[str, str]] = {
         "args": "arguments",
         "side_effect": "side effects",
         "cwd": "paths",
+        "tool": "step names",
     },
-    "step_started": {"step": "step names", "input": "inputs"},
-    "step_failed": {"error_code": "errors", "message": "errors"},
+    "step_started": {"step": "step names", "input": "inputs", "step_type": "step names"},
+    "step_failed": dict.fromkeys(("error_code", "message", "retryable"), "errors"),
     "patch_apply": {
         "path": "paths",
         "kind": "changes",
         "ok": "changes",
-        **dict.fromkeys(("before", "after", "diff"), "changes"),
+        **dict.fromkeys(("before", "after", "diff", "mode"), "changes"),
     },
     "stage_transition": {"from": "stages", "to": "stages"},
     "checkpoint": {"label": "stages"},
-    "gate_decision": {
-        "rule_ref": "gate inputs",
-        "inputs": "gate inputs",
-        "override": "gate inputs",
-    },
+    "gate_decision": dict.fromkeys(
+        ("rule_ref", "rule_digest", "inputs", "override"), "gate inputs"
+    ),
     "retrieval_request": {"query": "searches"},
-    "error": {"severity": "errors", "error_code": "errors", "message": "errors"},
-    "policy_violation": {"rule_id": "errors", "message": "errors"},
-    "approval": {"decision": "approvals", "refers_to": "approvals", "gate": "approvals"},
+    "error": dict.fromkeys(("severity", "error_code", "message"), "errors"),
+    "policy_violation": dict.fromkeys(("severity", "rule_id", "message"), "errors"),
+    "approval": dict.fromkeys(("decision", "refers_to", "gate", "args", "single_use"), "approvals"),
     "artifact_link": {"ref": "paths", "digest": "artifacts"},
 }
+# So many characters of a note are kept.
+_LONGEST = 4000
 # Events of newer versions, which nothing can be said of.
 _UNKNOWN = ""
-_LOOKED_AT = {*_MEMBERS, _UNKNOWN}
+_BESIDE = "beside"
+_STEP_ENDS = ("step_completed", "step_failed")
+_LOOKED_AT = {*_MEMBERS, *_STEP_ENDS, _UNKNOWN}
+# What a receipt says of a call or step that ended, and nothing of one that did not.
+_IN_RECEIPTS = ("tool", "step_type")
 _KNOWN = {*EVENTS, "glossary_checked"}  # the last stands in older records alone
 # What distinguishes one event of a kind from another, for a sentence.
 _NAMES = ("tool", "model", "step", "gate", "path", "ref", "label", "to", "request_id")
@@ -115,8 +123,8 @@ class Difference(NamedTuple):
     what: str
     field: str
     seqs: tuple[int | None, int | None]
-    expected: str | int | None
-    actual: str | int | None
+    expected: str | int | bool | None
+    actual: str | int | bool | None
     diff: tuple[str, ...]
 
     def as_value(self) -> dict[str, object]:
@@ -148,6 +156,7 @@ def compare_parts(one: Side, two: Side, *, cut: bool, other_rules: bool) -> Comp
     `other_rules`: they were masked by different rules, so texts that differ say nothing.
     """
     places = [_sort_places(side.lines) for side in (one, two)]
+    unended = _find_unended(one.lines)
     modes = [_read_modes(side.lines) for side in (one, two)]
     differences = []
     not_comparable: Counter[str] = Counter()
@@ -160,6 +169,8 @@ def compare_parts(one: Side, two: Side, *, cut: bool, other_rules: bool) -> Comp
         for first, second in _pair(one.lines, two.lines, there[0], there[1], members):
             was, now = one.lines[first], two.lines[second]
             for member, part in members.items():
+                if member in _IN_RECEIPTS and first not in unended:
+                    continue
                 is_equal = _compare_member(event, member, was, now, modes)
                 if is_equal is False and other_rules and _holds_text(event, member):
                     is_equal = None
@@ -167,9 +178,50 @@ def compare_parts(one: Side, two: Side, *, cut: bool, other_rules: bool) -> Comp
                     not_comparable[part] += 1
                 elif not is_equal:
                     differences.append(_describe(one, first, (was, now), (event, member, part)))
+    if not cut:
+        differences += _compare_order(one, two, places)
     differences.sort(key=lambda item: (item.step is None, item.step or 0))
     unknown = sum(len(side.get(_UNKNOWN, ())) for side in places)
     return Compared(tuple(differences), not_comparable, unknown)
+
+
+def _compare_order(
+    one: Side, two: Side, places: Sequence[dict[str, array[int]]]
+) -> Iterator[Difference]:
+    """Yield where two runs that did as much of each kind did it in another order."""
+    orders = []
+    for there in places:
+        # The order of what ran beside other work says nothing.
+        beside = {*there.pop(_BESIDE, ())}
+        orders.append(
+            sorted(
+                (at, "step end" if event in _STEP_ENDS else event)
+                for event, ats in there.items()
+                for at in ats
+                if at not in beside
+            )
+        )
+    if Counter(kind for _, kind in orders[0]) != Counter(kind for _, kind in orders[1]):
+        return
+    for (first, was), (second, now) in zip(*orders, strict=True):
+        if was != now:
+            lines = one.lines[first], two.lines[second]
+            yield _describe(one, first, lines, ("order", "event", "order"))
+            return
+
+
+def _find_unended(lines: Sequence[Fields]) -> set[int]:
+    """Return the places of the calls and steps that have no end."""
+    begun = {}
+    for at, fields in enumerate(lines):
+        event = str(fields.get("event"))
+        of = ("call_id",) if event.startswith("tool_") else ("step", "ordinal")
+        name = tuple(fields.get(member) for member in of)
+        if event in ("tool_call", "step_started"):
+            begun[name] = at
+        elif event in ("tool_result", *_STEP_ENDS):
+            begun.pop(name, None)
+    return {*begun.values()}
 
 
 def _pair(
@@ -204,6 +256,8 @@ def _sort_places(lines: Sequence[Fields]) -> dict[str, array[int]]:
         # The search for the governance context asks for what the request asks for.
         if event in _LOOKED_AT and fields.get("request_id") != "context":
             places.setdefault(event, array("I")).append(at)
+            if fields.get("beside"):
+                places.setdefault(_BESIDE, array("I")).append(at)
     return places
 
 
@@ -230,10 +284,14 @@ def _compare_member(
     if any(member in get_object(line, "erased").get("members", ()) for line in (was, now)):
         return None
     if about.kind != "captured":
-        if about.side and was.get(member) is None and now.get(member) is None:
+        one, two = was.get(member), now.get(member)
+        if about.side and one is None and two is None:
             has_text = all(mode.get(about.side) in ("summary", "full") for mode in modes)
             return True if has_text else None
-        return was.get(member) == now.get(member)
+        # A text that was cut says nothing of its rest, nor a digest of what has none.
+        is_cut = about.kind in ("message", "note") and one == two and _is_cut(was, one)
+        is_half_known = about.kind == "digest" and one != two and None in (one, two)
+        return None if is_cut or is_half_known else one == two
     digests = was.get(f"{member}_hash"), now.get(f"{member}_hash")
     if None not in digests:
         same_key = was.get("digest_key") == now.get("digest_key")
@@ -245,6 +303,10 @@ def _compare_member(
         return None
     is_there = [pair != (None, None) for pair in zip(digests, sizes, strict=True)]
     return None if all(is_there) else not any(is_there)
+
+
+def _is_cut(fields: Fields, text: object) -> bool:
+    return "truncated" in fields or len(say(text)) >= _LONGEST
 
 
 def _describe(

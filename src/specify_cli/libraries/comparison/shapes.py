@@ -13,8 +13,8 @@ class Mismatch:
     """One difference between two runs."""
 
     code: Annotated[str, one_of(compare.MISMATCHES)]
-    expected: str | int | None
-    actual: str | int | None
+    expected: str | int | bool | None
+    actual: str | int | bool | None
 
 
 @derived(compare.Details)
