@@ -310,6 +310,8 @@ def test_digests_under_different_keys_rules_or_none_are_not_comparable() -> None
     for was, now in (
         (one("a" * 64, "k1"), one("b" * 64, "k2")),
         (one("a" * 64), one(None)),
+        (one("a" * 64), one("")),
+        (one(""), one("a" * 64)),
         (one("a" * 64, rules="r1"), one("b" * 64, rules="r2")),
     ):
         result = verify_replay(was, now)

@@ -279,24 +279,24 @@ class _Comparison:
         if was.decision != now.decision:
             self.differ("DECISION_MISMATCH", step, "decision", was.decision, now.decision)
         # an empty digest is none
-        failed = was.decision == now.decision == "FAIL"
-        if not was.output_hash and not now.output_hash and not failed:
-            self.warn("NOT_COMPARABLE", step, "neither side kept a digest of its output")
-            return False
-        if was.output_hash == now.output_hash:
-            return True
+        one, two = was.output_hash or None, now.output_hash or None
         why = None
-        if was.output_hash is None or now.output_hash is None:
+        if one is two is None:
+            if was.decision != "FAIL" or now.decision != "FAIL":
+                why = "neither side kept a digest of its output"
+        elif one == two:
+            return True
+        elif one is None or two is None:
             why = "one side kept no digest of its output"
         elif was.key != now.key:
             why = "the digests were made with different keys"
         elif self._other_rules:
             why = "the runs were redacted by different rules"
+        else:
+            self.differ("OUTPUT_MISMATCH", step, "output_hash", one, two)
         if why is not None:
             self.warn("NOT_COMPARABLE", step, why)
-            return False
-        self.differ("OUTPUT_MISMATCH", step, "output_hash", was.output_hash, now.output_hash)
-        return True
+        return why is None
 
     def warn_of_drift(self, step: int, was: Receipt, now: Receipt, tolerance_ms: int) -> bool:
         """Warn of two durations that are further apart than that."""
