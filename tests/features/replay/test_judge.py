@@ -604,6 +604,15 @@ def test_a_diff_that_does_not_apply_is_a_patch_mismatch(chartered: Path) -> None
     assert found.code == "PATCH_MISMATCH" and "does not apply" in found.message
 
 
+def test_a_new_file_whose_text_before_was_only_hashed_is_not_evaluated(chartered: Path) -> None:
+    def work(run: Run) -> None:
+        run.patch("new.py", "create", before="", after="x")
+
+    found = replayed(chartered, ran(chartered, work, capture={"tool": "hash"}))
+
+    assert (found.match, codes(found)) == (None, [])
+
+
 @pytest.mark.parametrize(
     ("told", "capture", "why"),
     [

@@ -75,7 +75,7 @@ def _apply_patch(fields: Fields, known: str | None, get: Get) -> Applied:
     diff, why_diff = read_captured_text(fields, "diff", get)
     after, why_after = read_captured_text(fields, "after", get)
     before, why_before = read_captured_text(fields, "before", get)
-    if kind == "create" and "before" not in fields:
+    if kind == "create" and not {"before", "before_hash", "before_size"} & fields.keys():
         before = ""
     if before is not None and fields.get("before_hash") not in (None, hash_text(before)):
         return Applied(
