@@ -53,6 +53,7 @@ from specify_cli.record.reading.views import as_lists
 from specify_cli.record.seal import digest_of
 from specify_cli.storage.checking import verify_all
 from specify_cli.storage.objects import FileObjectStore
+from support import valid
 
 CONTEXT = 3  # the seq of the response that gave the governance context
 
@@ -764,6 +765,7 @@ def test_a_record_that_contradicts_itself_is_no_match(chartered: Path, event: st
 
     assert [item.code for item in found.findings] == ["CONTRADICTED"]
     assert found.match is False
+    assert valid(json.loads(report_bytes(view_report(found))), "replay-report")
 
 
 # --- checkpoints

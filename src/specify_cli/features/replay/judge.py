@@ -17,7 +17,7 @@ from decimal import Decimal, InvalidOperation
 from itertools import combinations
 from typing import NamedTuple
 
-from doctrine.text import get_object, say
+from doctrine.text import get_object, say, say_member
 from specify_cli.features.replay.outcomes import (
     ERROR,
     VERSIONS,
@@ -128,7 +128,7 @@ def execution_hash_of(started: Fields, request: str, profile: object, policy: ob
         profile=profile,
         policy=None if policy is None else str(policy),
         tools=get_object(started, "tools"),
-        program=None if started.get("program") is None else str(started["program"]),
+        program=say_member(started, "program"),
         limits=limits if isinstance(limits, Mapping) else None,
     )
 
@@ -169,19 +169,17 @@ def recorded_outcome(retrieval: Retrieval, started: Fields) -> Outcome | None:
     response = retrieval.response
     if response is None:
         return None
-    error = response.get("error")
+    error = say_member(response, "error")
     # A charter that could not be read is stated next to the result and is no part of it.
-    problem = None if error is None or str(error).startswith("charter unreadable") else str(error)
+    problem = None if error and error.startswith("charter unreadable") else error
     context_fields = started if retrieval.is_context else {}
-    text_hash = context_fields.get("governance_context_hash")
-    printed_hash = get_object(context_fields, "printed").get("hash")
     return Outcome(
         tuple(list_objects(response.get("hits"))),
         tuple(list_objects(response.get("filters_applied"))),
         problem,
         str(retrieval.request.get("query")),
-        None if text_hash is None else str(text_hash),
-        printed_hash=None if printed_hash is None else str(printed_hash),
+        say_member(context_fields, "governance_context_hash"),
+        printed_hash=say_member(get_object(context_fields, "printed"), "hash"),
     )
 
 

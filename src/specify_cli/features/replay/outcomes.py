@@ -7,6 +7,7 @@ from array import array
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
+from doctrine.text import say_member
 from specify_cli.record.event_table import EVENTS
 from specify_cli.record.reading.views import View, get_seq, pick
 from specify_cli.record.record import is_stand_in
@@ -171,9 +172,9 @@ class SortedRecord(NamedTuple):
             return Point(0, "start", corpus)
         if name.isascii() and name.isdigit():
             return next((point for point in self.points if str(point.seq) == name), None)
-        named = [point for point in self.points if point.label == name and not colon]
-        named = named or [point for point in self.points if point.stage == name and not colon]
-        return named[-1] if named else None
+        named = [point for point in self.points if point.label == name]
+        named = named or [point for point in self.points if point.stage == name]
+        return named[-1] if named and not colon else None
 
 
 def read_past(lines: Sequence[Fields]) -> SortedRecord:
@@ -194,7 +195,7 @@ def read_past(lines: Sequence[Fields]) -> SortedRecord:
         elif event == "stage_transition":
             stage = str(fields.get("to"))
         elif event == "checkpoint":
-            label = None if fields.get("label") is None else str(fields["label"])
+            label = say_member(fields, "label")
             begins = None if fields.get("manual") is True else stage
             points.append(Point(get_seq(fields), label, str(fields.get("corpus")), begins))
 

@@ -23,7 +23,7 @@ from charter.layout import join_page
 from doctrine import os
 from doctrine.agent_profiles.profile import AgentProfile
 from doctrine.light_imports import hash_bytes, hash_text
-from doctrine.text import get_object, say
+from doctrine.text import get_object, say, say_member
 from specify_cli import durable
 from specify_cli.cli.tables.points import call_fill, list_fills
 from specify_cli.errors import CallerError, StoredDataError
@@ -84,8 +84,6 @@ from specify_cli.trail.log.entries import write_annex
 REPORT_PAGE = "replay_report.md"
 REPORT_JSON = "replay_report.json"
 ROUTED = ("profile_id", "action", "router_confidence", "match_reason")
-_AFTER = "its result came behind the checkpoint"
-_CLOSED_IT = "it closed the record: its result came behind the last line"
 
 
 class Options(NamedTuple):
@@ -265,9 +263,9 @@ def route_as_asked(
     """Return the decision for the recorded request: under the profile its caller named, and as a
     prompt where a hook began the record."""
     started = opened.past.started
-    hint = started.get("requested_profile")
     choose = route_prompt if "opened_by" in started else route
-    return choose(opened.request, profiles, table, facts, None if hint is None else str(hint))
+    hint = say_member(started, "requested_profile")
+    return choose(opened.request, profiles, table, facts, hint)
 
 
 def routing_of(decision: RouterDecision) -> dict[str, object]:
@@ -388,16 +386,15 @@ def _fold_states(opened: Opened) -> tuple[int, Findings]:
 def _look_at_tools(opened: Opened) -> Sequence[tuple[Fields, Fields | None, str]]:
     """Return each call with its result, and why that cannot be given back exactly."""
     tools = opened.past.tools
-    closed = bool(opened.past.completed)
     # Where only what came up to a checkpoint is replayed, a call may have its result after it.
     rest = itertools.islice(fields_of(opened.record), opened.past.lines, None)
     later = {str(line.get("call_id")) for line in rest if line.get("event") == "tool_result"}
 
     def explain(call: Fields, result: Fields | None) -> str:
         if result is None and str(call.get("call_id")) in later:
-            return _AFTER
-        if result is None and closed and _closes_record(call):
-            return _CLOSED_IT
+            return "its result came behind the checkpoint"
+        if result is None and opened.past.completed and _closes_record(call):
+            return "it closed the record: its result came behind the last line"
         return _read_output(result, opened.objects)
 
     why = [explain(call, result) for call, result in tools]

@@ -17,7 +17,17 @@ class ReplayFinding:
 
     code: Annotated[str, one_of(FINDINGS)]
     severity: Literal["error", "warning"]
-    part: Literal["router", "execution", "retrieval", "context", "policy", "gate", "patch", "state"]
+    part: Literal[
+        "router",
+        "execution",
+        "retrieval",
+        "context",
+        "policy",
+        "gate",
+        "patch",
+        "state",
+        "record",
+    ]
     expected: Any
     actual: Any
 

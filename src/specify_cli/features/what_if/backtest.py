@@ -19,6 +19,7 @@ from charter.retrieval import deciding
 from doctrine.agent_profiles.profile import AgentProfile
 from doctrine.artifact import Artifact
 from doctrine.load import shipped_artifacts
+from doctrine.text import say_member
 from specify_cli.errors import EnvironmentFault, InvocationError
 from specify_cli.features.replay.judge import ask_gate, recorded_outcome
 from specify_cli.features.replay.opening import Opened, open_past
@@ -180,9 +181,9 @@ def judge_gates(opened: Opened, rules: gates.RuleRegistry) -> Answer:
                 Skipped(invocation_id, asked.why, seq if type(seq) is int else None, name)
             )
         elif asked.outcome != fields.get("outcome"):
-            recorded = None if fields.get("outcome") is None else str(fields["outcome"])
+            then = say_member(fields, "outcome")
             transitions.append(
-                Transition(invocation_id, "gate", name, recorded, asked.outcome, "gate rule")
+                Transition(invocation_id, "gate", name, then, asked.outcome, "gate rule")
             )
     return Answer(tuple(transitions), tuple(skipped))
 

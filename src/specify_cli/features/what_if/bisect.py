@@ -39,7 +39,6 @@ _FOLDERS = (
 )
 # (path below the project, blob) of each file.
 Files = frozenset[tuple[str, str]]
-_NOTHING = Candidate({}, (), None)
 
 
 class Commit(NamedTuple):
@@ -76,7 +75,7 @@ def find_culprit(project: Project, invocation_id: str) -> Culprit:
     with network_denied():
         load_rules(None)
         opened = open_past(project.root, place)
-        ours = judge_record(opened, Sights(_NOTHING), gates.RULES).found
+        ours = judge_record(opened, Sights(Candidate({}, (), None)), gates.RULES).found
     culprit = Culprit(opened.past.invocation_id, "code", None, None, 0, ours, opened.code.changes)
     return culprit if ours else _ask_commits(project.root, top, opened, culprit)
 
@@ -91,12 +90,8 @@ def _ask_commits(root: str, top: str, opened: Opened, culprit: Culprit) -> Culpr
         if files not in answers:
             answers[files] = _ask(top, files, opened, parsed)
         asked.append((seconds, commit, answers[files]))
-    older = [
-        place
-        for place, (seconds, _, changed) in enumerate(asked)
-        if not changed and seconds < began
-    ]
     same = [place for place, (_, _, changed) in enumerate(asked) if not changed]
+    older = [place for place in same if asked[place][0] < began]
     base = older[-1] if older else same[0] if same else -1
     last = asked[base][1] if base >= 0 else None
     for number, (seconds, commit, changed) in enumerate(asked[base + 1 :], 1):

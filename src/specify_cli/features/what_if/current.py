@@ -16,11 +16,11 @@ from typing import Any
 
 from charter.inputs import POLICY_PATH, load_inputs
 from doctrine.load import ParseCache
-from doctrine.text import get_object
+from doctrine.text import get_object, say_member
 from specify_cli.errors import CallerError, InvocationError
 from specify_cli.features.replay.judge import recorded_outcome
 from specify_cli.features.replay.opening import Opened, open_past, read_intact, refusal
-from specify_cli.features.replay.outcomes import Outcome, Retrieval
+from specify_cli.features.replay.outcomes import Fields, Outcome, Retrieval
 from specify_cli.features.replay.quiet import network_denied
 from specify_cli.features.replay.replay import (
     assembled,
@@ -96,7 +96,11 @@ def replay_against(
         place = _find_root(project, place)
     objects = FileObjectStore(project.root, project.config.trail)
     records = FileRecordStore(project.root, project.config.trail)
-    opened = _open_original(project.root, place)
+    opened = open_past(project.root, place, against=True)
+    if str(opened.past.started.get("verb")) not in tiers.MODE_OF_VERB:
+        raise refusal(
+            "invalid_snapshot", f"started: verb: expected {', '.join(tiers.MODE_OF_VERB)}"
+        )
     # 2. What was answered before under this key is the answer.
     known = None if key is None or not trail else claimed(project, opened.past.invocation_id, key)
     if known:
@@ -129,16 +133,6 @@ def replay_against(
     except (InvocationError, OSError) as error:
         return {**envelope, "reason": _explain_error(error)}
     return _write_child(project, records, objects, child, answer)
-
-
-def _open_original(root: str, place: Place) -> Opened:
-    """Return a record that can be replayed against today. Raises StoredDataError unreplayable.*."""
-    opened = open_past(root, place, against=True)
-    if str(opened.past.started.get("verb")) not in tiers.MODE_OF_VERB:
-        raise refusal(
-            "invalid_snapshot", f"started: verb: expected {', '.join(tiers.MODE_OF_VERB)}"
-        )
-    return opened
 
 
 def _explain_error(error: Exception) -> str:
@@ -231,11 +225,8 @@ def _run_today(project: Project, cache: ParseCache, opened: Opened, retrieval: R
 def _ask_others(opened: Opened, today: Today) -> Answer:
     """Ask every gate, and every retrieval but that of the context, under what holds today and the
     recorded policy."""
-    decided = judge_gates(opened, gates.RULES)
     others = [item for item in opened.past.retrievals if not item.is_context]
-    if not others:
-        return decided
-    return judge_retrievals(opened, today.sights, others) | decided
+    return judge_retrievals(opened, today.sights, others) | judge_gates(opened, gates.RULES)
 
 
 # --- the answer
@@ -251,6 +242,10 @@ def diff_of(original: Outcome, replay: Outcome) -> dict[str, Any]:
         {tuple(str(item.get(key)) for key in _FILTER) for item in side.filters_applied}
         for side in (original, replay)
     )
+
+    def list_only(one: Fields, two: Fields) -> list[Fields]:
+        return [{"uri": uri, "digest": one[uri]} for uri in sorted(one.keys() - two.keys())]
+
     return {
         "context_hash": {
             "original": original.text_hash,
@@ -258,10 +253,8 @@ def diff_of(original: Outcome, replay: Outcome) -> dict[str, Any]:
             "changed": original.text_hash != replay.text_hash,
         },
         "selected_entries": {
-            "added": [{"uri": uri, "digest": now[uri]} for uri in sorted(now.keys() - then.keys())],
-            "removed": [
-                {"uri": uri, "digest": then[uri]} for uri in sorted(then.keys() - now.keys())
-            ],
+            "added": list_only(now, then),
+            "removed": list_only(then, now),
             "changed": [
                 {"uri": uri, "original": then[uri], "replay": now[uri]}
                 for uri in sorted(then.keys() & now.keys())
@@ -288,7 +281,6 @@ def _compose_envelope(
     others: Answer,
 ) -> Envelope:
     """Return the answer as it is before a child was recorded."""
-    uris = [entry["uri"] for entry in diff["selected_entries"]["changed"]]
     return {
         "original_invocation_id": opened.past.invocation_id,
         "replay_invocation_id": None,
@@ -298,7 +290,7 @@ def _compose_envelope(
         "causes": causes,
         "changed_rules": [
             {"uri": uri, "diff": list(today.sights.show_change(opened, opened.corpus, uri))}
-            for uri in uris
+            for uri in (entry["uri"] for entry in diff["selected_entries"]["changed"])
         ],
         "transitions": [item._asdict() for item in others.found],
         "not_evaluated": [item._asdict() for item in others.skipped],
@@ -320,17 +312,17 @@ def _compose_child(
     started, routed, context = opened.past.started, today.routed, today.context
     config = {**read_config_then(opened), "retrieval": retrieval.request.get("config")}
     frozen = snapshot_of(routed, context.inputs, config)
-    limits, program = started.get("limits"), started.get("program")
+    limits = started.get("limits")
     terms = Terms(
         limits=limits if isinstance(limits, dict) else None,
         tools=get_object(started, "tools"),
-        program=_get_text(program),
+        program=say_member(started, "program"),
         run_kind="as_of_replay",
         parent=opened.past.invocation_id,
-        opened_by=_get_text(started.get("opened_by")),  # by it the child is routed again
+        opened_by=say_member(started, "opened_by"),  # by it the child is routed again
     )
     verb, modes = str(started.get("verb")), get_object(started, "capture")
-    hint = _get_text(started.get("requested_profile"))
+    hint = say_member(started, "requested_profile")
     asked = Request(invocation_id, millis, verb, hint, caller, terms, modes)
     bodies = compose_opening(routed, context, frozen, asked)
     # A child cites the record it replays and nothing else, so that whoever makes it again makes the
@@ -353,10 +345,6 @@ def _compose_child(
         item for item in (frozen.manifest, context_object(context), request) if item is not None
     )
     return Child(invocation_id, routed.decision.profile_id, data, frozen.members, roots)
-
-
-def _get_text(value: object) -> str | None:
-    return None if value is None else str(value)
 
 
 def _write_child(

@@ -27,19 +27,18 @@ from specify_cli.libraries.comparison.run_parts import (
 )
 from specify_cli.record.seal import FORMAT_VERSION, VERSIONS
 
-# code → the message that says it, in the order mismatches are listed; docs/replay.md has the same
-# codes.
-MISMATCHES: Mapping[str, str] = {
-    "STEP_COUNT_MISMATCH": "Step count mismatch",
-    "REQUEST_MISMATCH": "Request mismatch",
-    "PROFILE_MISMATCH": "Profile mismatch",
-    "ACTION_MISMATCH": "Action mismatch",
-    "OUTCOME_MISMATCH": "Outcome mismatch",
-    "STEP_TYPE_MISMATCH": "Step type mismatch at step {step}",
-    "DECISION_MISMATCH": "Decision mismatch at step {step}",
-    "OUTPUT_MISMATCH": "Output hash mismatch at step {step}",
-    **dict(PARTS.values()),
-}
+# In the order mismatches are listed; docs/replay.md has the same codes.
+MISMATCHES = (
+    "STEP_COUNT_MISMATCH",
+    "REQUEST_MISMATCH",
+    "PROFILE_MISMATCH",
+    "ACTION_MISMATCH",
+    "OUTCOME_MISMATCH",
+    "STEP_TYPE_MISMATCH",
+    "DECISION_MISMATCH",
+    "OUTPUT_MISMATCH",
+    *PARTS.values(),
+)
 # What receipts hold, and what two records of ours hold in addition.
 _OF_RECEIPTS = ("steps", "decisions", "outputs")
 _OF_RECORDS = tuple(part for part in PARTS if part != "events")
@@ -58,10 +57,6 @@ _ABOUT: Mapping[str, str] = {
     "outcome": "OUTCOME_MISMATCH",
     "evidence": "ARTIFACT_MISMATCH",
 }
-_RULES_UNKNOWN = (
-    "which rules masked the runs is not known; outputs masked by different rules "
-    "differ for that alone"
-)
 _DECIDED = frozenset(
     {"PROFILE_MISMATCH", "ACTION_MISMATCH", "OUTCOME_MISMATCH", "DECISION_MISMATCH"}
 )
@@ -191,9 +186,9 @@ def verify_replay(original: Given, replay: Given, tolerance_ms: int | None = Non
     work.compare_whole()
     pairs = list(zip(one.receipts, two.receipts, strict=False))
     compared = sum(work.compare_step(step, *pair) for step, pair in enumerate(pairs))
-    drifted = False
-    for step, (was, now) in enumerate(pairs) if tolerance_ms is not None else ():
-        drifted |= work.warn_of_drift(step, was, now, tolerance_ms or 0)
+    drifted = tolerance_ms is not None and 0 < sum(
+        work.warn_of_drift(step, *pair, tolerance_ms) for step, pair in enumerate(pairs)
+    )
     differences = work.compare_parts()
     if not compared and not work.mismatches:
         why = "of no step the outputs could be compared"
@@ -202,7 +197,8 @@ def verify_replay(original: Given, replay: Given, tolerance_ms: int | None = Non
         )
     codes = {item["code"] for item in work.mismatches}
     if "OUTPUT_MISMATCH" in codes and None in (one.redaction, two.redaction):
-        work.warn("REDACTION_UNKNOWN", None, _RULES_UNKNOWN)
+        why = "which rules masked the runs is not known; outputs masked by different rules "
+        work.warn("REDACTION_UNKNOWN", None, f"{why}differ for that alone")
     untimed = any(None in (was.duration_ms, now.duration_ms) for was, now in pairs)
     half_known = any(
         work.is_known_of_one(name) for name, code in _ABOUT.items() if code in _DECIDED
@@ -334,7 +330,6 @@ class _Comparison:
         if item["step"] is None:
             return None
         was, now = (side.lines[side.receipts[item["step"]]] for side in (one, two))
-        is_text = item["code"] == "OUTPUT_MISMATCH"
         return Difference(
             item["code"],
             item["step"],
@@ -343,7 +338,9 @@ class _Comparison:
             (read_seq(was), read_seq(now)),
             str(item["expected"]),
             str(item["actual"]),
-            show_texts(_read_output(was), _read_output(now)) if is_text else (),
+            show_texts(_read_output(was), _read_output(now))
+            if item["code"] == "OUTPUT_MISMATCH"
+            else (),
         )
 
 
@@ -353,9 +350,10 @@ def _judge(
     """Return the verdict and the sentence that says it: the first mismatch, where there is one."""
     if details["mismatches"]:
         first = details["mismatches"][0]
-        message = MISMATCHES[first["code"]].format(step=first["step"])
-        of_step = first["code"] in dict(PARTS.values()) and first["step"] is not None
-        return False, f"{message} at step {first['step']}" if of_step else message
+        code, step = first["code"], first["step"]
+        words = "OUTPUT_HASH_MISMATCH" if code == "OUTPUT_MISMATCH" else code
+        at = "" if step is None else f" at step {step}"
+        return False, words.replace("_", " ").capitalize() + at
     if not compared:
         return False, "Nothing was compared"
     if any(item.code == "NOT_COMPARABLE" for item in warnings):

@@ -15,9 +15,9 @@ from array import array
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from doctrine.text import say, spell
+from doctrine.text import say, say_member, spell
 from specify_cli.errors import CallerError, StoredDataError
-from specify_cli.libraries.comparison.run_parts import Side
+from specify_cli.libraries.comparison.run_parts import BEGINNINGS, Side, name_work
 from specify_cli.record.findings import RecordReport
 from specify_cli.record.reading.views import View, change, find_places, pick
 from specify_cli.record.record import Entry, fold_entries, is_stand_in
@@ -35,7 +35,6 @@ _DECISIONS: Mapping[str, str] = {
     "warn": "WARN",
     "skip": "SKIP",
 }
-_BEGINNINGS = ("step_started", "tool_call")
 # What a result has in common with its call, and need not say.
 _OF_THE_CALL = ("tool", "step", "ordinal", "beside", "within")
 # `started`, the policy reference and the retrieval's request come first and are no steps.
@@ -83,14 +82,14 @@ def about_of(
     started: Mapping[str, Any], completed: Mapping[str, Any] | None
 ) -> dict[str, str | None]:
     """Return what a run was about, from its first line and, where it is at hand, its last."""
-    values = {
-        "request": started.get("request_object", started.get("request_text")),
-        "profile_id": started.get("profile_id"),
-        "action": started.get("action"),
-        "outcome": None if completed is None else completed.get("outcome"),
-        "evidence": None if completed is None else completed.get("evidence_ref"),
+    ended = completed or {}
+    return {
+        "request": say_member(started, "request_object") or say_member(started, "request_text"),
+        "profile_id": say_member(started, "profile_id"),
+        "action": say_member(started, "action"),
+        "outcome": say_member(ended, "outcome"),
+        "evidence": say_member(ended, "evidence_ref"),
     }
-    return {member: None if value is None else str(value) for member, value in values.items()}
 
 
 def receipts_of(lines: Sequence[Fields]) -> Sequence[Receipt]:
@@ -177,8 +176,8 @@ def settle(lines: Sequence[Fields]) -> Sequence[Fields]:
     called: dict[str, tuple[int, Fields]] = {}
     for place, fields in enumerate(lines):
         event, call_id = str(fields.get("event")), str(fields.get("call_id"))
-        if event in _BEGINNINGS:
-            hashes.append(hash(_name_work(fields)))
+        if event in BEGINNINGS:
+            hashes.append(hash(name_work(fields)))
         if event == "tool_call":
             called[call_id] = place + 1, pick_shared(fields)
         elif event == "tool_result":
@@ -199,10 +198,10 @@ def settle(lines: Sequence[Fields]) -> Sequence[Fields]:
     ends = {}
     begun = set()
     for place, fields in enumerate(lines):
-        name = _name_work(fields)
+        name = name_work(fields)
         if name is None or hash(name) not in repeated:
             continue
-        if str(fields.get("event")) not in _BEGINNINGS:
+        if str(fields.get("event")) not in BEGINNINGS:
             ends[name] = place
         elif name not in begun:
             begun.add(name)
@@ -216,15 +215,6 @@ def settle(lines: Sequence[Fields]) -> Sequence[Fields]:
 def pick_shared(call: Fields) -> Fields:
     """Return what a call has in common with its result, which need not say it."""
     return {name: call[name] for name in _OF_THE_CALL if name in call}
-
-
-def _name_work(fields: Fields) -> str | None:
-    """Return what distinguishes a step or call from every other one, of a line that begins or ends
-    it."""
-    event = fields.get("event")
-    if event in ("step_started", "step_completed", "step_failed"):
-        return f"{fields.get('step')} {fields.get('ordinal')}"
-    return str(fields.get("call_id")) if event in ("tool_call", "tool_result") else None
 
 
 def order_parallel(lines: Sequence[Fields]) -> Sequence[Fields]:
@@ -285,10 +275,7 @@ def _make_receipt(fields: Fields) -> Receipt:
         step_type = f"step:{fields.get('step_type', 'step')}"
         decision = "FAIL" if event == "step_failed" else str(fields.get("decision"))
     duration = fields.get("duration_ms")
-    output, secret = (
-        None if value is None else str(value)
-        for value in (fields.get(RESULTS[event]), fields.get("digest_key"))
-    )
+    output, secret = say_member(fields, RESULTS[event]), say_member(fields, "digest_key")
     measured = duration if type(duration) is int else None
     return Receipt(step_type, decision, output, measured, secret)
 

@@ -24,24 +24,24 @@ from specify_cli.record.event_table import EVENTS
 from specify_cli.record.record import is_stand_in
 
 Fields = Mapping[str, Any]
-# part → (code, its message); docs/replay.md has the same codes.
-PARTS: Mapping[str, tuple[str, str]] = {
-    "events": ("EVENT_COUNT_MISMATCH", "Event count mismatch"),
-    "prompts": ("PROMPT_MISMATCH", "Prompt mismatch"),
-    "answers": ("ANSWER_MISMATCH", "Answer mismatch"),
-    "arguments": ("ARGUMENTS_MISMATCH", "Arguments mismatch"),
-    "side effects": ("SIDE_EFFECT_MISMATCH", "Side effect mismatch"),
-    "step names": ("STEP_NAME_MISMATCH", "Step name mismatch"),
-    "inputs": ("INPUT_MISMATCH", "Input mismatch"),
-    "paths": ("PATH_MISMATCH", "Path mismatch"),
-    "changes": ("CHANGE_MISMATCH", "File change mismatch"),
-    "stages": ("STAGE_MISMATCH", "Stage mismatch"),
-    "gate inputs": ("GATE_INPUT_MISMATCH", "Gate input mismatch"),
-    "searches": ("SEARCH_MISMATCH", "Search mismatch"),
-    "errors": ("ERROR_MISMATCH", "Error mismatch"),
-    "approvals": ("APPROVAL_MISMATCH", "Approval mismatch"),
-    "artifacts": ("ARTIFACT_MISMATCH", "Artifact mismatch"),
-    "order": ("ORDER_MISMATCH", "Order mismatch"),
+# part → its code; docs/replay.md has the same codes.
+PARTS: Mapping[str, str] = {
+    "events": "EVENT_COUNT_MISMATCH",
+    "prompts": "PROMPT_MISMATCH",
+    "answers": "ANSWER_MISMATCH",
+    "arguments": "ARGUMENTS_MISMATCH",
+    "side effects": "SIDE_EFFECT_MISMATCH",
+    "step names": "STEP_NAME_MISMATCH",
+    "inputs": "INPUT_MISMATCH",
+    "paths": "PATH_MISMATCH",
+    "changes": "CHANGE_MISMATCH",
+    "stages": "STAGE_MISMATCH",
+    "gate inputs": "GATE_INPUT_MISMATCH",
+    "searches": "SEARCH_MISMATCH",
+    "errors": "ERROR_MISMATCH",
+    "approvals": "APPROVAL_MISMATCH",
+    "artifacts": "ARTIFACT_MISMATCH",
+    "order": "ORDER_MISMATCH",
 }
 NOT_COMPARED = (
     "times and durations",
@@ -74,6 +74,7 @@ _MEMBERS: Mapping[str, Mapping[str, str]] = {
         "kind": "changes",
         "ok": "changes",
         **dict.fromkeys(("before", "after", "diff", "mode"), "changes"),
+        "step": "step names",
     },
     "stage_transition": {"from": "stages", "to": "stages"},
     "checkpoint": {"label": "stages"},
@@ -90,11 +91,7 @@ _MEMBERS: Mapping[str, Mapping[str, str]] = {
 _LONGEST = 4000
 # Events of newer versions, which nothing can be said of.
 _UNKNOWN = ""
-_BESIDE = "beside"
-_STEP_ENDS = ("step_completed", "step_failed")
-_LOOKED_AT = {*_MEMBERS, *_STEP_ENDS, _UNKNOWN}
-# What a receipt says of a call or step that ended, and nothing of one that did not.
-_IN_RECEIPTS = ("tool", "step_type")
+BEGINNINGS = ("step_started", "tool_call")
 _KNOWN = {*EVENTS, "glossary_checked"}  # the last stands in older records alone
 # What distinguishes one event of a kind from another, for a sentence.
 _NAMES = ("tool", "model", "step", "gate", "path", "ref", "label", "to", "request_id")
@@ -155,21 +152,22 @@ def compare_parts(one: Side, two: Side, *, cut: bool, other_rules: bool) -> Comp
 
     `other_rules`: they were masked by different rules, so texts that differ say nothing.
     """
-    places = [_sort_places(side.lines) for side in (one, two)]
+    places, orders = zip(*(_sort_places(side.lines) for side in (one, two)), strict=True)
     unended = _find_unended(one.lines)
     modes = [_read_modes(side.lines) for side in (one, two)]
     differences = []
     not_comparable: Counter[str] = Counter()
     for event, members in _MEMBERS.items():
         there = [side.get(event, array("I")) for side in places]
-        if len(there[0]) != len(there[1]) and not cut:
-            counts = len(there[0]), len(there[1])
-            what, code = f"number of {event} events", PARTS["events"][0]
+        counts = len(there[0]), len(there[1])
+        if counts[0] != counts[1] and not cut:
+            what, code = f"number of {event} events", PARTS["events"]
             differences.append(Difference(code, None, what, event, (None, None), *counts, ()))
-        for first, second in _pair(one.lines, two.lines, there[0], there[1], members):
+        for first, second in _pair(one.lines, two.lines, *there, members):
             was, now = one.lines[first], two.lines[second]
             for member, part in members.items():
-                if member in _IN_RECEIPTS and first not in unended:
+                # A receipt says it of a call or step that ended.
+                if member in ("tool", "step_type") and first not in unended:
                     continue
                 is_equal = _compare_member(event, member, was, now, modes)
                 if is_equal is False and other_rules and _holds_text(event, member):
@@ -179,49 +177,43 @@ def compare_parts(one: Side, two: Side, *, cut: bool, other_rules: bool) -> Comp
                 elif not is_equal:
                     differences.append(_describe(one, first, (was, now), (event, member, part)))
     if not cut:
-        differences += _compare_order(one, two, places)
+        differences += _compare_order(one, two, orders)
     differences.sort(key=lambda item: (item.step is None, item.step or 0))
     unknown = sum(len(side.get(_UNKNOWN, ())) for side in places)
     return Compared(tuple(differences), not_comparable, unknown)
 
 
 def _compare_order(
-    one: Side, two: Side, places: Sequence[dict[str, array[int]]]
+    one: Side, two: Side, orders: Sequence[Sequence[tuple[str, int]]]
 ) -> Iterator[Difference]:
     """Yield where two runs that did as much of each kind did it in another order."""
-    orders = []
-    for there in places:
-        # The order of what ran beside other work says nothing.
-        beside = {*there.pop(_BESIDE, ())}
-        orders.append(
-            sorted(
-                (at, "step end" if event in _STEP_ENDS else event)
-                for event, ats in there.items()
-                for at in ats
-                if at not in beside
-            )
-        )
-    if Counter(kind for _, kind in orders[0]) != Counter(kind for _, kind in orders[1]):
-        return
-    for (first, was), (second, now) in zip(*orders, strict=True):
-        if was != now:
-            lines = one.lines[first], two.lines[second]
-            yield _describe(one, first, lines, ("order", "event", "order"))
-            return
+    counts = [Counter(event for event, _ in order) for order in orders]
+    if counts[0] == counts[1]:
+        for (was, first), (now, second) in zip(*orders, strict=True):
+            if was != now:
+                lines = one.lines[first], two.lines[second]
+                yield _describe(one, first, lines, ("order", "event", "order"))
+                return
 
 
 def _find_unended(lines: Sequence[Fields]) -> set[int]:
     """Return the places of the calls and steps that have no end."""
     begun = {}
     for at, fields in enumerate(lines):
-        event = str(fields.get("event"))
-        of = ("call_id",) if event.startswith("tool_") else ("step", "ordinal")
-        name = tuple(fields.get(member) for member in of)
-        if event in ("tool_call", "step_started"):
-            begun[name] = at
-        elif event in ("tool_result", *_STEP_ENDS):
-            begun.pop(name, None)
+        if fields.get("event") in BEGINNINGS:
+            begun[name_work(fields)] = at
+        else:
+            begun.pop(name_work(fields), None)
     return {*begun.values()}
+
+
+def name_work(fields: Fields) -> str | None:
+    """Return what distinguishes a step or call from every other one, of a line that begins or ends
+    it."""
+    event = fields.get("event")
+    if event in ("step_started", "step_completed", "step_failed"):
+        return f"{fields.get('step')} {fields.get('ordinal')}"
+    return str(fields.get("call_id")) if event in ("tool_call", "tool_result") else None
 
 
 def _pair(
@@ -237,28 +229,28 @@ def _pair(
         yield from zip(was, now, strict=False)
         return
     keys = [
-        [
-            tuple(say(lines[at].get(f"{name}_hash", lines[at].get(name))) for name in members)
-            for at in places
-        ]
+        [tuple(say(_get_value(lines[at], name)) for name in members) for at in places]
         for lines, places in ((one, was), (two, now))
     ]
     for _, i1, i2, j1, j2 in SequenceMatcher(None, keys[0], keys[1], autojunk=False).get_opcodes():
         yield from zip(was[i1:i2], now[j1:j2], strict=False)
 
 
-def _sort_places(lines: Sequence[Fields]) -> dict[str, array[int]]:
+def _sort_places(lines: Sequence[Fields]) -> tuple[dict[str, array[int]], list[tuple[str, int]]]:
+    """Return where each event stands, and their order but for those that ran beside other work:
+    theirs says nothing."""
     places: dict[str, array[int]] = {}
+    order = []
     for at, fields in enumerate(lines):
         event = str(fields.get("event"))
         if event not in _KNOWN and not is_stand_in(fields):
             event = _UNKNOWN
         # The search for the governance context asks for what the request asks for.
-        if event in _LOOKED_AT and fields.get("request_id") != "context":
+        if (event in _MEMBERS or event is _UNKNOWN) and fields.get("request_id") != "context":
             places.setdefault(event, array("I")).append(at)
-            if fields.get("beside"):
-                places.setdefault(_BESIDE, array("I")).append(at)
-    return places
+            if not fields.get("beside"):
+                order.append((event, at))
+    return places, order
 
 
 def _read_modes(lines: Sequence[Fields]) -> Mapping[str, object]:
@@ -289,7 +281,8 @@ def _compare_member(
             has_text = all(mode.get(about.side) in ("summary", "full") for mode in modes)
             return True if has_text else None
         # A text that was cut says nothing of its rest, nor a digest of what has none.
-        is_cut = about.kind in ("message", "note") and one == two and _is_cut(was, one)
+        is_cut = about.kind in ("message", "note") and one == two
+        is_cut = is_cut and ("truncated" in was or len(say(one)) >= _LONGEST)
         is_half_known = about.kind == "digest" and one != two and None in (one, two)
         return None if is_cut or is_half_known else one == two
     digests = was.get(f"{member}_hash"), now.get(f"{member}_hash")
@@ -305,10 +298,6 @@ def _compare_member(
     return None if all(is_there) else not any(is_there)
 
 
-def _is_cut(fields: Fields, text: object) -> bool:
-    return "truncated" in fields or len(say(text)) >= _LONGEST
-
-
 def _describe(
     one: Side, place: int, lines: tuple[Fields, Fields], where: tuple[str, str, str]
 ) -> Difference:
@@ -316,7 +305,7 @@ def _describe(
     was, now = lines
     step = bisect_left(one.receipts, place)
     return Difference(
-        PARTS[part][0],
+        PARTS[part],
         # the first receipt that does not stand before it
         step if step < len(one.receipts) else None,
         f"{part} of {name_event(was)}",

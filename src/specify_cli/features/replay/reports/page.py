@@ -75,20 +75,19 @@ def first_screen(value: Json) -> list[str]:
     for item in gaps:
         why = "; ".join(str(gap["reason"]) for gap in item["gaps"])
         lines.append(
-            f"  seq {item['seq']} {_escape_markdown(str(item['model']))}: {_escape_markdown(why)}"
+            f"  seq {item['seq']} {_escape_markdown(item['model'])}: {_escape_markdown(why)}"
         )
     left = value["not_reevaluated"]
     if left:
         lines.append("not evaluated again:")
     lines += [
-        f"  seq {item['seq']} {_escape_markdown(str(item['what']))}: "
-        f"{_escape_markdown(str(item['reason']))}"
+        f"  seq {item['seq']} {_escape_markdown(item['what'])}: {_escape_markdown(item['reason'])}"
         for item in left[:_LISTED]
     ]
     if len(left) > _LISTED:
         lines.append(f"  and {len(left) - _LISTED} more: --json lists them")
     lines += [
-        f"note: {item['code']}: {_escape_markdown(str(item['message']))}"
+        f"note: {item['code']}: {_escape_markdown(item['message'])}"
         for item in value["integrity"]["notes"]
     ]
     return lines
@@ -96,7 +95,8 @@ def first_screen(value: Json) -> list[str]:
 
 def _render_subject(value: Json) -> list[str]:
     """Return the section that says which run was replayed, on what, and by which code."""
-    about = value["invocation"]
+    about, outcome = value["invocation"], value["invocation"]["outcome"]
+    end = "not closed yet" if outcome is None else f"closed as {_render_text(outcome)}"
     return [
         "## What was replayed",
         "",
@@ -104,7 +104,7 @@ def _render_subject(value: Json) -> list[str]:
         f"- Routed to profile {_render_text(about['profile_id'])}, action "
         f"{_render_text(about['action'])}"
         f" (asked with {_render_text(about['verb'])}; kind {_render_text(about['run_kind'])})",
-        f"- Begun {_render_text(about['started_at'])}; {_describe_end(about)}",
+        f"- Begun {_render_text(about['started_at'])}; {end}",
         *(
             []
             if value["until"] is None
@@ -147,14 +147,6 @@ def _render_gaps(steps: Sequence[Json]) -> list[str]:
     ]
     title = "## Model steps that cannot be reconstructed exactly"
     return _render_table(title, ("seq", "model", "why"), rows)
-
-
-def _describe_end(about: Json) -> str:
-    return (
-        "not closed yet"
-        if about["outcome"] is None
-        else f"closed as {_render_text(about['outcome'])}"
-    )
 
 
 def _describe_ground(point: Json | None, otherwise: str) -> str:
@@ -312,8 +304,8 @@ def _render_value(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, sort_keys=True)
 
 
-def _escape_markdown(text: str) -> str:
-    return _clip(" ".join(text.split()), _LONGEST)
+def _escape_markdown(text: object) -> str:
+    return _clip(" ".join(str(text).split()), _LONGEST)
 
 
 def _clip(text: str, limit: int) -> str:

@@ -30,7 +30,7 @@ def view_report(replayed: Replayed) -> Json:
     models = change(
         replayed.models,
         lambda item: {
-            **{name: item[0].get(name) for name in ("seq", "call_id", "model", "step")},
+            **_take(item[0], "seq", "call_id", "model", "step"),
             "gaps": [dict(gap) for gap in item[1]],
         },
     )
@@ -49,8 +49,8 @@ def view_report(replayed: Replayed) -> Json:
             "tip": replayed.integrity.tip,
             "objects": replayed.integrity.objects,
             "notes": [
-                {"code": code, "severity": severity, "seq": seq, "message": message}
-                for code, severity, seq, message in replayed.integrity.notes
+                dict(zip(("code", "severity", "seq", "message"), note, strict=True))
+                for note in replayed.integrity.notes
             ],
         },
         "code": {"recorded": dict(replayed.code.recorded), "current": dict(replayed.code.current)},
@@ -64,7 +64,7 @@ def view_report(replayed: Replayed) -> Json:
         "tools": change(replayed.tools, lambda item: _describe_tool(*item)),
         "patches": [
             {
-                **{name: item.fields.get(name) for name in ("seq", "path", "kind")},
+                **_take(item.fields, "seq", "path", "kind"),
                 "status": item.status,
                 "reason": item.why,
                 "recorded": item.fields.get("after_hash"),
@@ -88,11 +88,9 @@ def _describe_invocation(replayed: Replayed) -> Json:
         "invocation_id": past.invocation_id,
         "request": replayed.request[:REQUEST],
         "request_chars": len(replayed.request),
-        **{name: started.get(name) for name in ("profile_id", "action", "verb")},
+        **_take(started, "profile_id", "action", "verb", "parent_invocation_id", "started_at"),
         "run_kind": started.get("run_kind") or "live",
-        "parent_invocation_id": started.get("parent_invocation_id"),
-        "started_at": started.get("started_at"),
-        "outcome": None if past.completed is None else past.completed.get("outcome"),
+        **_take(past.completed or {}, "outcome"),
     }
 
 
@@ -110,10 +108,10 @@ def describe_verdict(replayed: Replayed) -> str:
     }
     patches = sum(item.status != "not_reapplied" for item in replayed.patches)
     done = ["routing", *(count(number, what) for what, number in again.items() if number)]
-    asked = ", ".join([*done, *([count(patches, "patch", "patches")] if patches else [])])
-    against = "as recorded"
-    if replayed.compare_to:
-        against = f"as of {_name_point(replayed.compare_to)}"
+    done += [count(patches, "patch", "patches")] if patches else []
+    asked = ", ".join(done)
+    point = replayed.compare_to
+    against = f"as of {_name_point(point)}" if point else "as recorded"
     if replayed.until:
         against += f" up to {_name_point(replayed.until)}"
     if errors:
@@ -146,9 +144,7 @@ def _describe_retrieval(rerun: Rerun) -> Json:
         and not any(item.severity == ERROR for item in rerun.findings),
         "hits": _pair_hits(expected, actual) if expected else [],
         "filters_applied": {
-            "recorded": None
-            if expected is None
-            else [dict(item) for item in expected.filters_applied],
+            "recorded": expected and [dict(item) for item in expected.filters_applied],
             "replayed": [dict(item) for item in actual.filters_applied],
         },
         "context_hash": {
@@ -175,17 +171,20 @@ def _pair_hits(expected: Outcome, actual: Outcome) -> list[Json]:
 
 
 def _describe_hit(hit: Fields | None) -> Json | None:
-    names = ("rank", "score", "digest", "explain")
-    return None if hit is None else {name: hit.get(name) for name in names}
+    return None if hit is None else _take(hit, "rank", "score", "digest", "explain")
+
+
+def _take(fields: Fields, *names: str) -> Json:
+    return {name: fields.get(name) for name in names}
 
 
 def _describe_gate(asked: RejudgedGate) -> Json:
     fields = asked.fields
     return {
-        **{name: fields.get(name) for name in ("seq", "gate", "rule_ref", "blocking", "override")},
+        **_take(fields, "seq", "gate", "rule_ref", "blocking", "override"),
         "status": asked.status,
         "reason": asked.why,
-        "recorded": {key: fields.get(key) for key in ("outcome", "reason_code")},
+        "recorded": _take(fields, "outcome", "reason_code"),
         "replayed": None
         if asked.outcome is None
         else {"outcome": asked.outcome, "reason_code": asked.reason_code},
@@ -194,9 +193,9 @@ def _describe_gate(asked: RejudgedGate) -> Json:
 
 def _describe_tool(call: Fields, result: Fields | None, why: str) -> Json:
     return {
-        **{name: call.get(name) for name in ("seq", "call_id", "tool", "side_effect")},
-        "status": None if result is None else result.get("status"),
-        "result_seq": None if result is None else result.get("seq"),
+        **_take(call, "seq", "call_id", "tool", "side_effect"),
+        **_take(result or {}, "status"),
+        "result_seq": (result or {}).get("seq"),
         "injected": not why,
         "reason": why,
     }
@@ -241,7 +240,7 @@ def _list_references(replayed: Replayed) -> Sequence[dict[str, str]]:
         line(patch.fields, f"patch {say(patch.fields.get('path'))}")
     before = list(lines.items())
     end = [] if past.completed is None else [(uri(past.completed), "the end")]
-    obj(None if past.completed is None else past.completed.get("evidence_ref"), "evidence")
+    obj((past.completed or {}).get("evidence_ref"), "evidence")
     references = join(
         before,
         change(past.tools, lambda pair: (uri(pair[0]), f"tool {say(pair[0].get('tool'))}")),
