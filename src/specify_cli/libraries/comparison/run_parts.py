@@ -161,9 +161,9 @@ def compare_parts(one: Side, two: Side, *, cut: bool, other_rules: bool) -> Comp
         there = [side.get(event, array("I")) for side in places]
         counts = len(there[0]), len(there[1])
         if counts[0] != counts[1] and not cut:
-            what, code = f"number of {event} events", PARTS["events"]
-            differences.append(Difference(code, None, what, event, (None, None), *counts, ()))
-        for first, second in _pair(one.lines, two.lines, *there, members):
+            about = PARTS["events"], None, f"number of {event} events", event
+            differences.append(Difference(*about, (None, None), *counts, ()))
+        for first, second in _pair(one.lines, two.lines, there, members):
             was, now = one.lines[first], two.lines[second]
             for member, part in members.items():
                 # A receipt says it of a call or step that ended.
@@ -219,18 +219,18 @@ def name_work(fields: Fields) -> str | None:
 def _pair(
     one: Sequence[Fields],
     two: Sequence[Fields],
-    was: Sequence[int],
-    now: Sequence[int],
+    places: Sequence[Sequence[int]],
     members: Mapping[str, str],
 ) -> Iterator[tuple[int, int]]:
     """Yield the places of events that belong together: in their order, around those that only one
     run has."""
+    was, now = places
     if len(was) == len(now) or max(len(was), len(now)) > _ALIGNED:
         yield from zip(was, now, strict=False)
         return
     keys = [
-        [tuple(say(_get_value(lines[at], name)) for name in members) for at in places]
-        for lines, places in ((one, was), (two, now))
+        [tuple(say(_get_value(lines[at], name)) for name in members) for at in there]
+        for lines, there in ((one, was), (two, now))
     ]
     for _, i1, i2, j1, j2 in SequenceMatcher(None, keys[0], keys[1], autojunk=False).get_opcodes():
         yield from zip(was[i1:i2], now[j1:j2], strict=False)
