@@ -96,11 +96,7 @@ def replay_against(
         place = _find_root(project, place)
     objects = FileObjectStore(project.root, project.config.trail)
     records = FileRecordStore(project.root, project.config.trail)
-    opened = open_past(project.root, place, against=True)
-    if str(opened.past.started.get("verb")) not in tiers.MODE_OF_VERB:
-        raise refusal(
-            "invalid_snapshot", f"started: verb: expected {', '.join(tiers.MODE_OF_VERB)}"
-        )
+    opened = _open_original(project.root, place)
     # 2. What was answered before under this key is the answer.
     known = None if key is None or not trail else claimed(project, opened.past.invocation_id, key)
     if known:
@@ -133,6 +129,16 @@ def replay_against(
     except (InvocationError, OSError) as error:
         return {**envelope, "reason": _explain_error(error)}
     return _write_child(project, records, objects, child, answer)
+
+
+def _open_original(root: str, place: Place) -> Opened:
+    """Return a record that can be replayed against today. Raises StoredDataError unreplayable.*."""
+    opened = open_past(root, place, against=True)
+    if str(opened.past.started.get("verb")) not in tiers.MODE_OF_VERB:
+        raise refusal(
+            "invalid_snapshot", f"started: verb: expected {', '.join(tiers.MODE_OF_VERB)}"
+        )
+    return opened
 
 
 def _explain_error(error: Exception) -> str:
