@@ -50,6 +50,7 @@ capsule: $(READY)
 
 stress: $(READY) judges capsule
 	SPEC_KITTY_STRESS=full $(BIN)/python -m pytest -m stress -s
+	SPEC_KITTY_STRESS=full $(BIN)/python -m pytest -m stress -s tests/browser
 
 # Takes each room out of a copy of the tree: what is left must lint, type-check and pass its tests. An hour or more.
 rooms: $(READY)

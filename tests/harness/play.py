@@ -41,9 +41,9 @@ PAGE = ROOT / "docs/adr/0016-sessions-played-on-real-programs.md"
 SPEC_KITTY = Path(sys.executable).parent / "spec-kitty"
 CACHE = Path(os.environ.get("SPEC_KITTY_HARNESS_CACHE", Path.home() / ".cache/spec-kitty-harness"))
 SECONDS = 300
-# Programs that tell an error of the model; Claude Code by its transcript, as it ends its hooks with itself.
 # Programs that tell no end of a session that nobody sits at.
 NO_END = ("opencode", "qwen")
+# Programs that tell an error of the model; Claude Code by its transcript, as it ends its hooks with itself.
 TELLS_ERRORS = ("claude-code", "opencode", "copilot")
 # Plays after which a program keeps less than its hooks were told: what was interrupted, and patches in a script.
 NOT_KEPT = {"codex": ("interrupted", "broken", "failing")}
