@@ -81,9 +81,37 @@ _VERBS = _split_all(
         "test": "test",
     }
 )
+# A sign, or a form of it, that names other things, too, counts only beside one of these.
+_BESIDE = _split_all(
+    {
+        "memor": (
+            "alloc bloat consum excess footprint grow heap high leak limit oom out pressur profil "
+            "reduc sav usag utiliz"
+        ),
+        "latenc": "cut high improv increas lower reduc regress spik tail",
+        "profil": "bottleneck cpu flamegraph heap memor slow startup",
+        "leak": "memor",
+        "token": (
+            "access api auth authentic bearer credenti csrf expir github header invalid jwt login "
+            "oauth password permiss refresh revok secret session sign verif"
+        ),
+        "inject": (
+            "attack code command csrf css escap header html log malici prevent prompt sanitiz "
+            "shell sql untrust vulnerabilit xss"
+        ),
+        "escap": "attack html inject sanitiz shell sql untrust vulnerabilit xss",
+        **dict.fromkeys(
+            ("migrate", "migrates", "migrated", "migrating"),
+            "backfill column data databas db field index mysql orm postgr record row schema sql "
+            "sqlit tabl",
+        ),
+        **dict.fromkeys(("fast", "optimizer", "optimizers", "optimized"), ""),
+        "faster": "fast",
+    }
+)
 _TYPOS = frozenset(["spell", "typo"])
 _NEEDED = frozenset(["dependenc", "requirement"])
-_DEPENDENCY = _NEEDED | {"hash", "monorepo", "vers"}
+_DEPENDENCY = _NEEDED | {"monorepo", "vers"}
 _NEGATIONS = ("not", "never", "doesn", "don", "isn", "aren", "won", "didn", "wasn", "cannot")
 _DOC_FILES = (".md", ".rst", ".adoc", ".txt")
 _LOCKS = (
@@ -147,7 +175,18 @@ def _is_said(kind: str, text: str) -> bool:
     return (
         kind in ("upgrade", "docs")
         or _PREFIXES.get(prefix) == kind
-        or not signs.isdisjoint([stem(word) for word in words(rest)])
+        or not signs.isdisjoint(_read_signs(rest))
+    )
+
+
+def _read_signs(text: str) -> frozenset[str]:
+    """Return the stems of a text that may be signs of a kind."""
+    stems = {word: stem(word) for word in words(text)}
+    there = frozenset(stems.values())
+    return frozenset(
+        one
+        for word, one in stems.items()
+        if not _BESIDE.get(word, _BESIDE.get(one, there)).isdisjoint(there)
     )
 
 
@@ -165,7 +204,7 @@ def read_kinds(
     stems = [stem(word) for word in words(text)]
     lead = stems[0] if stems else ""
     # "Ignore the folder" asks for it, where "ignores the folder" reports a fault.
-    read = stems[1:] if lead == "ignor" else stems
+    read = _read_signs(text) - ({"ignor"} if lead == "ignor" else set())
     sign_kinds = {kind for kind, signs in _SIGNS.items() if not signs.isdisjoint(read)}
     if any(said in text.lower() for said in ("documentation", "link to ", "links to ")):
         sign_kinds.add("docs")

@@ -50,6 +50,46 @@ def test_a_request_names_its_kinds_of_work(request_text: str, kinds: tuple[str, 
     assert kinds == read_kinds(request_text)
 
 
+@pytest.mark.parametrize(
+    ("kind", "of_it", "of_another"),
+    [
+        ("performance", "reduce memory usage of the indexer", "add a memory module to the agent"),
+        ("performance", "improve the latency of the login endpoint", "render latency metrics in scaled units"),
+        ("performance", "improve the CPU profile of the parser", "fix the user profile page"),
+        ("performance", "profiling shows that parsing takes long, make it slow no more", "match the inference profile"),
+        ("performance", "fix the memory leak in the watcher", "explain failed runs without leaking internals"),
+        ("performance", "make the build faster", "fail fast on config faults"),
+        ("performance", "optimize the query", "do not init optimizer during build"),
+        ("security", "verify the access token of the webhook", "count cache token keys in the aggregates"),
+        ("security", "prevent SQL injection in the filter", "inject client script tag before chunk scripts"),
+        ("security", "escape HTML in comments", "escape pipe character in filter URL encoding"),
+        ("migration", "migrate the users table", "migrate from webpack to vite"),
+        ("upgrade", "add hashes for 1.24.1 and other versions", "fix the hash of the cart id"),
+    ],
+)
+def test_a_word_that_names_other_things_is_a_sign_only_beside_words_of_its_kind(
+    kind: str, of_it: str, of_another: str
+) -> None:
+    assert kind in read_kinds(of_it)
+    assert kind not in read_kinds(of_another)
+
+
+@pytest.mark.parametrize(
+    "request_text",
+    [
+        *("fix the user profile page", "fix the token counter", "add an optimizer step to the training loop"),
+        *("fix the memory game", "migrate to React 18", "render latency metrics in scaled units"),
+    ],
+)
+def test_rules_on_another_matter_of_the_same_name_are_not_shown_whole(request_text: str) -> None:
+    inputs = ContextInputs.from_bytes({CHARTER_MARKDOWN: CHARTER}, bundle=shipped_bundle())
+    text = assemble_context(inputs, action="implement", request=request_text).text
+    whole = text.partition("\n## Rules\n")[2].partition("\n## On demand\n")[0]
+
+    for rule in ("Measure before", "Profile, change", "Walk a feature", "Migrate a schema", "Prefer steps"):
+        assert f"### {rule}" not in whole
+
+
 def test_who_plans_a_fix_does_not_fix() -> None:
     assert () == read_kinds("plan how to fix the crash", "plan")
     assert ("migration",) == read_kinds("plan the migration", "plan")

@@ -218,7 +218,7 @@ def test_what_the_base_made_stricter_since_a_branch_left_it_is_nothing_that_the_
     )
     shop.write(
         ".kittify/config.yaml",
-        "trail: committed\nredaction: {patterns: [{name: ticket, pattern: 'TICKET-[0-9]{9}'}]}\n",
+        "trail: committed\nredaction: {rules: {ticket: 'TICKET-[0-9]{9}'}}\n",
     )
     shop.commit("stricter")
     git(shop.root, "switch", "-q", "topic")
