@@ -308,7 +308,7 @@ def _find_untested(finder: _Finder, writer: Writer) -> _Fault | None:
     """Return why it is not known that the tests passed behind an invocation's last edit."""
     state, command = writer.tests.state, writer.tests.command
     if writer.invocation_id in finder.evidence.older:
-        said = "its record is older than this range, so its tests ran on another state"
+        said = "the base has its record, so its tests ran on another state"
         return "TESTS_NOT_KNOWN", said
     if finder.is_proven_less(writer.tests.record, writer.invocation_id):
         said = f"that of {writer.tests.record}, which says so, is proven less than its own"
