@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from functools import partial
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -97,8 +98,6 @@ def test_one_thing_done_differently_is_named_with_its_step_and_a_diff(chartered:
     one = ran(chartered, program_of(chartered, TWIN), capture=capture)
     wrong = {}
     for name, value, code, shown in VARIATIONS:
-        if mode == "hash" and name in ("message", "found"):  # of these nothing is kept in this mode
-            continue
         result = compare(chartered, one, ran(chartered, program_of(chartered, TWIN | {name: value}), capture=capture))
         codes = {item["code"] for item in result.details["mismatches"]}
         diffs = "\n".join(line for item in result.differences or () for line in item.diff)
@@ -167,6 +166,27 @@ OTHERWISE = {
         [("gate_decision", GATE), ("patch_apply", {"path": "a", "kind": "delete"})],
         "ORDER",
     ),
+    "in which step a gate was asked": (
+        [("gate_decision", GATE | {"step": "edit"})],
+        [("gate_decision", GATE | {"step": "write"})],
+        "STEP_NAME",
+    ),
+    "at which of two steps of one name an error was seen": (
+        [(ERROR[0], ERROR[1] | {"step": "edit", "ordinal": 1})],
+        [(ERROR[0], ERROR[1] | {"step": "edit", "ordinal": 2})],
+        "STEP_NAME",
+    ),
+    "how often a step was tried": ([("step_failed", FAILED)], [("step_failed", FAILED | {"attempt": 2})], "ERROR"),
+    "what a broken limit allowed": (
+        [("policy_violation", {"rule_id": "r", "allowed": 3})],
+        [("policy_violation", {"rule_id": "r", "allowed": 4})],
+        "ERROR",
+    ),
+    "the text of a rule without a digest": (
+        [("gate_decision", GATE | {"rule_source": "a"})],
+        [("gate_decision", GATE | {"rule_source": "b"})],
+        "GATE_INPUT",
+    ),
     "whether a change was made": (
         [("patch_apply", {"path": "a", "kind": "delete"})],
         [("patch_apply", {"path": "a", "kind": "delete", "ok": False})],
@@ -194,6 +214,90 @@ def test_nothing_is_said_to_be_equal_that_was_not_compared(chartered: Path, cli:
     assert (code, found) == (1, {f"{part}_MISMATCH"} if part else set())
     assert value["match"] is (False if part else None)
     assert valid(value, "comparison")
+
+
+def test_runs_that_kept_less_of_the_same_are_not_said_to_differ(chartered: Path) -> None:
+    """What a mode leaves out is not known to be another thing: of messages it is the end, too."""
+
+    def work(run: Run) -> None:
+        program_of(chartered, TWIN)(run)
+        run.error("SHORT")
+        run.error("LONG", "x" * 600)
+        run.record("gate_decision", GATE)
+        run.record("step_started", {"step": "f", "input": "i"})
+        run.record("step_failed", {"step": "f", "error_code": "E", "message": "m"})
+
+    modes = ("off", "hash", "summary", "full")
+    ids = {mode: ran(chartered, work, capture={"tool": mode, "llm": mode}) for mode in modes}
+
+    results = {(one, two): compare(chartered, ids[one], ids[two]) for one in modes for two in modes}
+
+    assert {pair: found.details["mismatches"] for pair, found in results.items() if found.match is False} == {}
+    assert [pair for pair, found in results.items() if found.match] == [("full", "full")]
+
+
+def test_a_message_is_not_said_to_be_equal_to_the_beginning_of_a_longer_one(chartered: Path) -> None:
+    cut = {"tool": "summary", "llm": "full"}
+    one, two, other = (
+        ran(chartered, partial(Run.error, error_code="E", message=text), capture=cut)
+        for text in ("a" * 500, "a" * 501, "a" * 499)
+    )
+
+    assert compare(chartered, one, two).match is None
+    assert compare(chartered, two, other).match is False
+
+
+def test_another_setting_of_a_search_is_another_search(chartered: Path) -> None:
+    one, two = (ran(chartered, partial(Run.retrieve, query="zyx", k=k)) for k in (90, 91))
+
+    (found,) = compare(chartered, one, two).details["mismatches"]
+    assert (found["code"], found["field"]) == ("SEARCH_MISMATCH", "retrieval_request.config")
+
+
+CALLS = [
+    [
+        ("tool_call", {"call_id": name, "tool": tool, "args": name}),
+        ("tool_result", {"call_id": name, "tool": tool, "output": name}),
+        ("patch_apply", {"call_id": name, "path": name, "kind": "delete"}),
+    ]
+    for name, tool in (("c1", "Edit"), ("c2", "Write"))
+]
+
+
+def test_calls_that_overlap_match_whichever_ended_first(chartered: Path) -> None:
+    """Hooks of calls that a harness runs at once are told in any order; what was called first is known."""
+    begin, *rest = CALLS[0]
+
+    def told_in(order: tuple[int, ...]) -> Callable[[Run], None]:
+        def work(run: Run) -> None:
+            run.record(*begin)
+            left = [iter(rest), iter(CALLS[1])]
+            for which in order:
+                run.record(*next(left[which]))
+            run.record(*PROMPT)
+
+        return work
+
+    orders = sorted(set(permutations((0, 0, 1, 1, 1))))
+    ids = [ran(chartered, told_in(order)) for order in orders]
+
+    results = [compare(chartered, ids[0], other) for other in ids[1:]]
+    assert len(results) == 9
+    assert [(result.match, result.details["mismatches"]) for result in results] == [(True, [])] * 9
+
+
+def test_of_what_another_witness_told_later_the_order_is_not_known(chartered: Path) -> None:
+    one, two = (ran(chartered, lambda run: [run.record(*told) for told in (PROMPT, ERROR)]) for _ in range(2))
+
+    def tell_later(lines: list[Told]) -> None:
+        at = next(at for at, line in enumerate(lines) if line["event"] == "prompt")
+        lines.insert(-1, lines.pop(at) | {"witness": "transcript"})
+
+    reseal(chartered, two, tell_later)
+
+    result = compare(chartered, one, two)
+    assert (result.match, result.details["mismatches"]) == (None, [])
+    assert [warned.message.partition(":")[0] for warned in result.warnings] == ["order of 1 event"]
 
 
 def test_other_evidence_is_another_artifact(chartered: Path) -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import itertools
 from array import array
 from collections.abc import Mapping, Sequence
+from operator import le
 from typing import Any, NamedTuple
 
 from doctrine.text import say, say_member, spell
@@ -218,24 +219,24 @@ def pick_shared(call: Fields) -> Fields:
 
 
 def order_parallel(lines: Sequence[Fields]) -> Sequence[Fields]:
-    """Return the lines in an order that two runs share: after the others, by place, what ran
-    in parallel."""
-    in_order = array("I")
+    """Return the lines in an order that two runs share: what a call came to behind the call,
+    whichever of several ended first; and after the others, by place, what ran in parallel."""
+    in_order, homes = array("I"), array("I")
     parallel = []
     places = set()
-    asked = {}
+    asked: dict[str, tuple[int, str]] = {}
     for at, fields in enumerate(lines):
         place = str(fields.get("step")), str(fields.get("ordinal"))
-        call_id, event = str(fields.get("call_id")), fields.get("event")
+        call_id, event = say_member(fields, "call_id") or "", fields.get("event")
         if event == "step_started" and fields.get("beside"):
             places.add(place)
-        if event == "tool_call":
-            asked[call_id] = str(fields.get("args_hash"))
-        asked_at = asked.pop(call_id, None) if event == "tool_result" else asked.get(call_id)
+        if event == "tool_call" and call_id:
+            asked[call_id] = at, str(fields.get("args_hash"))
+        home, asked_at = asked.get(call_id, (at, str(fields.get("prompt_hash"))))
         if not fields.get("beside") and place not in places:
             in_order.append(at)
+            homes.append(home)
             continue
-        asked_at = str(fields.get("prompt_hash")) if asked_at is None else asked_at
         name = next(
             (str(fields[key]) for key in ("tool", "model", "gate", "query_hash") if key in fields),
             "",
@@ -243,10 +244,11 @@ def order_parallel(lines: Sequence[Fields]) -> Sequence[Fields]:
         parallel.append(
             ((str(place[0]), f"{place[1]:>9}", str(fields.get("beside")), name, asked_at), at)
         )
-    if not parallel:
+    if not parallel and all(map(le, homes, homes[1:])):
         return lines
     parallel.sort(key=lambda item: item[0])
-    return pick(lines, [*in_order, *(at for _, at in parallel)])
+    ordered = (in_order[at] for at in sorted(range(len(homes)), key=homes.__getitem__))
+    return pick(lines, [*ordered, *(at for _, at in parallel)])
 
 
 def _read_receipts(ordered: Sequence[Fields]) -> tuple[Sequence[Receipt], Sequence[int]]:

@@ -54,38 +54,45 @@ NOT_COMPARED = (
     "states at checkpoints",
     "what was added after the close",
     "secrets that were masked",
+    "what the runs were bound to",
+    "approvers and their reasons",
+    "what could not be recorded",
+    "results that came later or were inferred",
 )
 # event → member → part. What stands in a receipt (outputs, statuses, outcomes) is not here.
-_MEMBERS: Mapping[str, Mapping[str, str]] = {
+_PARTS_OF: Mapping[str, Mapping[str, str]] = {
     "prompt": {"text": "prompts"},
     "turn": {"text": "answers"},
-    "model_call": {"prompt": "prompts", "step": "step names"},
+    "model_call": {"prompt": "prompts"},
     "tool_call": {
-        "step": "step names",
         "args": "arguments",
         "side_effect": "side effects",
         "cwd": "paths",
         "tool": "step names",
     },
-    "step_started": {"step": "step names", "input": "inputs", "step_type": "step names"},
-    "step_failed": dict.fromkeys(("error_code", "message", "retryable"), "errors"),
+    "step_started": {"input": "inputs", "step_type": "step names"},
+    "step_failed": dict.fromkeys(("error_code", "message", "retryable", "attempt"), "errors"),
     "patch_apply": {
         "path": "paths",
         "kind": "changes",
         "ok": "changes",
         **dict.fromkeys(("before", "after", "diff", "mode"), "changes"),
-        "step": "step names",
     },
     "stage_transition": {"from": "stages", "to": "stages"},
     "checkpoint": {"label": "stages"},
     "gate_decision": dict.fromkeys(
-        ("rule_ref", "rule_digest", "inputs", "override"), "gate inputs"
+        ("rule_ref", "rule_digest", "rule_source", "inputs", "override"), "gate inputs"
     ),
-    "retrieval_request": {"query": "searches"},
+    "retrieval_request": {"query": "searches", "config": "searches"},
     "error": dict.fromkeys(("severity", "error_code", "message"), "errors"),
-    "policy_violation": dict.fromkeys(("severity", "rule_id", "message"), "errors"),
+    "policy_violation": dict.fromkeys(("severity", "rule_id", "message", "allowed"), "errors"),
     "approval": dict.fromkeys(("decision", "refers_to", "gate", "args", "single_use"), "approvals"),
     "artifact_link": {"ref": "paths", "digest": "artifacts"},
+}
+_MEMBERS = {
+    event: parts
+    | {name: "step names" for name in ("step", "ordinal") if name in EVENTS[event].members}
+    for event, parts in ((event, dict(parts)) for event, parts in _PARTS_OF.items())
 }
 # So many characters of a note are kept.
 _LONGEST = 4000
@@ -166,8 +173,10 @@ def compare_parts(one: Side, two: Side, *, cut: bool, other_rules: bool) -> Comp
         for first, second in _pair(one.lines, two.lines, there, members):
             was, now = one.lines[first], two.lines[second]
             for member, part in members.items():
-                # A receipt says it of a call or step that ended.
-                if member in ("tool", "step_type") and first not in unended:
+                # A receipt says it of a call or step that ended; of another step the ordinal is.
+                if (member in ("tool", "step_type") and first not in unended) or (
+                    member == "ordinal" and was.get("step") != now.get("step")
+                ):
                     continue
                 is_equal = _compare_member(event, member, was, now, modes)
                 if is_equal is False and other_rules and _holds_text(event, member):
@@ -176,8 +185,12 @@ def compare_parts(one: Side, two: Side, *, cut: bool, other_rules: bool) -> Comp
                     not_comparable[part] += 1
                 elif not is_equal:
                     differences.append(_describe(one, first, (was, now), (event, member, part)))
-    if not cut:
-        differences += _compare_order(one, two, orders)
+    if not cut and not any(item.code == PARTS["events"] for item in differences):
+        kinds = [Counter(event for event, _ in order) for order in orders]
+        if apart := sum(((kinds[0] - kinds[1]) + (kinds[1] - kinds[0])).values()):
+            not_comparable["order"] = apart
+        else:
+            differences += _compare_order(one, two, orders)
     differences.sort(key=lambda item: (item.step is None, item.step or 0))
     unknown = sum(len(side.get(_UNKNOWN, ())) for side in places)
     return Compared(tuple(differences), not_comparable, unknown)
@@ -187,13 +200,11 @@ def _compare_order(
     one: Side, two: Side, orders: Sequence[Sequence[tuple[str, int]]]
 ) -> Iterator[Difference]:
     """Yield where two runs that did as much of each kind did it in another order."""
-    counts = [Counter(event for event, _ in order) for order in orders]
-    if counts[0] == counts[1]:
-        for (was, first), (now, second) in zip(*orders, strict=True):
-            if was != now:
-                lines = one.lines[first], two.lines[second]
-                yield _describe(one, first, lines, ("order", "event", "order"))
-                return
+    for (was, first), (now, second) in zip(*orders, strict=True):
+        if was != now:
+            lines = one.lines[first], two.lines[second]
+            yield _describe(one, first, lines, ("order", "event", "order"))
+            return
 
 
 def _find_unended(lines: Sequence[Fields]) -> set[int]:
@@ -237,8 +248,8 @@ def _pair(
 
 
 def _sort_places(lines: Sequence[Fields]) -> tuple[dict[str, array[int]], list[tuple[str, int]]]:
-    """Return where each event stands, and their order but for those that ran beside other work:
-    theirs says nothing."""
+    """Return where each event stands, and their order but for those that ran beside other work or
+    that another witness told later: theirs says nothing."""
     places: dict[str, array[int]] = {}
     order = []
     for at, fields in enumerate(lines):
@@ -248,7 +259,7 @@ def _sort_places(lines: Sequence[Fields]) -> tuple[dict[str, array[int]], list[t
         # The search for the governance context asks for what the request asks for.
         if (event in _MEMBERS or event is _UNKNOWN) and fields.get("request_id") != "context":
             places.setdefault(event, array("I")).append(at)
-            if not fields.get("beside"):
+            if event and not fields.get("beside") and "witness" not in fields:
                 order.append((event, at))
     return places, order
 
@@ -275,27 +286,35 @@ def _compare_member(
     about = EVENTS[event].members[member]
     if any(member in get_object(line, "erased").get("members", ()) for line in (was, now)):
         return None
-    if about.kind != "captured":
-        one, two = was.get(member), now.get(member)
-        if about.side and one is None and two is None:
-            has_text = all(mode.get(about.side) in ("summary", "full") for mode in modes)
-            return True if has_text else None
-        # A text that was cut says nothing of its rest, nor a digest of what has none.
-        is_cut = about.kind in ("message", "note") and one == two
-        is_cut = is_cut and ("truncated" in was or len(say(one)) >= _LONGEST)
-        is_half_known = about.kind == "digest" and one != two and None in (one, two)
-        return None if is_cut or is_half_known else one == two
     digests = was.get(f"{member}_hash"), now.get(f"{member}_hash")
     if None not in digests:
         same_key = was.get("digest_key") == now.get("digest_key")
         return digests[0] == digests[1] if same_key else None
-    sizes = was.get(f"{member}_size"), now.get(f"{member}_size")
-    if None not in sizes and sizes[0] != sizes[1]:
-        return False
-    if any(mode.get(about.side, "off") == "off" for mode in modes):
-        return None
-    is_there = [pair != (None, None) for pair in zip(digests, sizes, strict=True)]
-    return None if all(is_there) else not any(is_there)
+    kept = [mode.get(about.side, "off") for mode in modes]
+    if about.kind == "captured":
+        sizes = was.get(f"{member}_size"), now.get(f"{member}_size")
+        if None not in sizes and sizes[0] != sizes[1]:
+            return False
+        is_there = [pair != (None, None) for pair in zip(digests, sizes, strict=True)]
+        return None if "off" in kept or all(is_there) else not any(is_there)
+    one, two = was.get(member), now.get(member)
+    if None in (one, two):
+        # A digest of what has none says nothing, nor does what its mode leaves out.
+        is_lost = about.side and not {*kept} <= {"summary", "full"}
+        if is_lost or (one != two and member in ("digest", "rule_digest", "rule_source")):
+            return None
+    elif about.kind in ("message", "note"):
+        one, two = say(one), say(two)
+        # A text that was cut says nothing of its rest.
+        if (_is_cut(was, one) and two.startswith(one)) or (
+            _is_cut(now, two) and one.startswith(two)
+        ):
+            return None
+    return one == two
+
+
+def _is_cut(fields: Fields, text: str) -> bool:
+    return "truncated" in fields or len(text) >= _LONGEST
 
 
 def _describe(
