@@ -444,6 +444,26 @@ def test_rules_that_are_not_committed_are_the_work_trees_doing(cli: Cli, tmp_pat
     valid(json.loads(value.out), "culprit")
 
 
+def test_a_commit_that_only_renames_a_rule_is_to_blame_where_the_name_is_its_id(tmp_path: Path) -> None:
+    """A subject can hold what ends a line for Python and not for git."""
+    culprits = []
+    for named in (DIRECTIVE, DIRECTIVE.replace("id: {word}\n", "")):
+        root = tmp_path / str(len(culprits))
+        git(tmp_path, "init", "-q", str(root))
+        rule = root / ".kittify/doctrine/directives/quokka.yaml"
+        write(root, ".kittify/doctrine/directives/quokka.yaml", named.format(word="quokka", more=""))
+        write(root, ".kittify/charter/charter.md", "# Charter\n")
+        write(root, "notes", "0")
+        commit(root, "rules\u2028of then", int(time.time()) - 100)
+        invocation_id = record(root, "fix the quokka test")
+        rule.rename(rule.with_name("wombat.yaml"))
+        commit(root, "another\x0cname", int(time.time()) + 10)
+        found = find_culprit(load_project(str(root))[0], invocation_id)
+        culprits.append((found.cause, found.commit and found.commit.subject))
+
+    assert culprits == [("none", None), ("commit", "another\x0cname")]
+
+
 def test_a_file_git_cannot_read_blames_no_commit(tmp_path: Path) -> None:
     root = tmp_path / "other"
     root.mkdir()

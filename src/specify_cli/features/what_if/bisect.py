@@ -122,7 +122,7 @@ def _list_commits(root: str, top: str) -> Iterator[tuple[Commit, int]]:
         raise CallerError(
             "NOT_A_REPOSITORY", "git does not list the commits of this project", "git log"
         )
-    for line in output.splitlines():
+    for line in output.split("\n")[:-1]:
         sha, seconds, at, author, subject = line.split("\0", 4)
         yield Commit(sha, at, author, subject), int(seconds)
 
