@@ -225,3 +225,16 @@ def test_a_call_that_a_tool_deferred_is_deferred_again(project: Path, left: Exce
         return work()
 
     run_again(project, program)
+
+
+def test_a_call_that_made_one_like_itself_is_given_back_with_all_it_made(project: Path) -> None:
+    def program(run: Run) -> Any:
+        def look(depth: int) -> str:
+            if depth:
+                run.tool("look", side_effect="none")(lambda: look(depth - 1))()
+            return run.tool("read", side_effect="none")(lambda: "found")()
+
+        run.tool("look", side_effect="none")(lambda: look(2))()
+        run.tool("read", side_effect="none")(lambda: "found")()
+
+    run_again(project, program)

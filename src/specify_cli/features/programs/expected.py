@@ -105,17 +105,16 @@ class ExpectedEvents:
         if actual is None:
             return None
         self.left -= 1
-        is_given_back = body["event"] == "tool_result" and "source" in body
-        if is_given_back:
-            self._given_back.add(str(body["source"]).rpartition("/")[2])
+        source = ""
+        if body["event"] == "tool_result" and "source" in body:
+            source = str(body["source"]).rpartition("/")[2]
+            self._given_back.add(source)
         if self._is_parallel(body):
             return self._check_parallel(body, actual)
         # what the call did then comes before its result
-        while (
-            is_given_back and self._next < len(self._in_order) and self._sign(self._next) != actual
-        ):
+        while source and self._next < len(self._in_order):
             at = self._in_order[self._next]
-            if at not in self._made_by:
+            if at not in self._made_by or str(self._lines[at].get("seq")) == source:
                 break
             self._pass_over(at)
             self._next += 1
