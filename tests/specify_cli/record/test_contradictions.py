@@ -31,6 +31,7 @@ VALUES = [
     "token ghp_" + "a1B2" * 9,
 ]
 
+WRONG_LINES = "lines holds digests of other lines than those of its patch"
 LONG = "z" * 8_500_000  # more than any mode keeps
 
 
@@ -57,6 +58,25 @@ def test_what_is_recorded_honestly_contradicts_nothing(chartered: Path, mode: st
 
     lines = lines_of(chartered, invocation_id)
     assert [why for line in lines if line["event"] in STATING for why in find_contradictions(line)] == []
+
+
+@pytest.mark.parametrize("mode", ["summary", "full"])
+def test_false_lines_beside_a_diff_that_was_cut_are_found(chartered: Path, mode: str) -> None:
+    """What is shown of the diff is held against them; a diff that is no text does not hide the texts."""
+    around = "".join(f" line {number} of the file\n" for number in range(60))
+    diff = f"@@ -1,61 +1,61 @@\n-x\n+y\n{around}"
+
+    def work(run: Run) -> None:
+        run.patch("r", "modify", before="x\n", after="y\n", diff=diff if mode == "summary" else None)
+
+    invocation_id = ran(chartered, work, capture={"tool": mode, "llm": mode})
+    (line,) = (line for line in lines_of(chartered, invocation_id) if line["event"] == "patch_apply")
+    lines = line["lines"]
+    false = {**line, "lines": lines.replace(lines[:11], "-" + "0" * 10)}
+    hidden = [false] if mode == "summary" else [{**false, "diff": value} for value in (None, {}, 7)]
+
+    assert [*find_contradictions(line)] == []
+    assert [[*find_contradictions(item)] for item in hidden] == [[WRONG_LINES]] * len(hidden)
 
 
 def test_a_safe_export_that_withholds_one_of_a_pair_is_no_contradiction(chartered: Path) -> None:

@@ -16,7 +16,9 @@ from doctrine.light_imports import TYPE_CHECKING, hash_text
 from specify_cli.record.event_table import list_members
 from specify_cli.record.reading.patch_lines import (
     REMOVED,
+    LineMark,
     digest_line,
+    lines_of_patch,
     read_lines_member,
 )
 from specify_cli.record.seal import Fields, SealError, digest_of
@@ -29,6 +31,8 @@ _CAPTURED_MEMBERS = list_members("captured")
 STATING = frozenset(
     (*_CAPTURED_MEMBERS, "retrieval_request", "retrieval_response", "policy_snapshot_ref")
 )
+# What a captured text has that does not stand whole in its line.
+_CUT = {"tail", "object", "truncated"}
 # A lone surrogate is written as its escape, and the escape of a text in JSON is not that of the
 # text itself.
 _ESCAPED_SURROGATE = r"\\ud[89a-f]"
@@ -57,7 +61,7 @@ def find_contradictions(fields: Fields) -> Iterator[str]:
         yield from _check_result(fields)
     elif event == "policy_snapshot_ref":
         bundle, stated = fields.get("bundle"), fields.get("bundle_hash")
-        if bundle is not None and stated is not None and bundle != stated:
+        if None not in (bundle, stated) and bundle != stated:
             yield "bundle_hash is not the SHA-256 of its bundle"
 
 
@@ -99,29 +103,35 @@ def _check_result(fields: Fields) -> Iterator[str]:
 
 def _check_lines(fields: Fields) -> Iterator[str]:
     """Yield that the digests of a patch's lines are of other lines than those of the diff it holds,
-    or of its texts where it has no diff: a diff that was cut says nothing."""
+    or of its texts where it has no diff."""
     diff, before, after = (_read_whole(fields.get(name)) for name in ("diff", "before", "after"))
-    is_new = fields.get("kind") == "create"
+    stated, shown = _list_lines(fields["lines"]), fields.get("diff")
     if diff is not None:
-        texts = [line[1:] for line in diff.split("\n")]
-    elif "diff" not in fields and after is not None and (before is not None or is_new):
-        texts = [*after.split("\n"), *(before or "").split("\n")]
+        digests = {digest_line(line[1:]) for line in diff.split("\n")}
+    elif isinstance(shown, dict) and _CUT & shown.keys():
+        # Of a diff that was cut it is the other way about: what it shows whole is among them.
+        head = str(shown.get("head")).rpartition("\n")[0]
+        digests = {line.digest for line in stated}
+        begins = "\n@@" in f"\n{head}"
+        stated = _list_lines(begins and lines_of_patch(diff=head, after=None))
+    elif after is not None and (before is not None or fields.get("kind") == "create"):
+        digests = {digest_line(line) for line in f"{after}\n{before or ''}".split("\n")}
     else:
         return
     # The removed lines of a moved file stood in another file, whose text is not in this line.
     is_moved = diff is None and before is None and fields.get("witness") == "tree"
-    digests = {digest_line(line) for line in texts}
     if any(
-        line.digest not in digests
-        for hunk in read_lines_member(fields["lines"])
-        for line in hunk
-        if not (is_moved and line.mark == REMOVED)
+        line.digest not in digests for line in stated if not (is_moved and line.mark == REMOVED)
     ):
         yield "lines holds digests of other lines than those of its patch"
 
 
+def _list_lines(value: object) -> list[LineMark]:
+    return [line for hunk in read_lines_member(value) for line in hunk]
+
+
 def _read_whole(captured: object) -> str | None:
     """Return the text of a captured member that stands whole in its line, None of any other."""
-    if isinstance(captured, dict) and not {"tail", "object", "truncated"} & captured.keys():
+    if isinstance(captured, dict) and not _CUT & captured.keys():
         captured = captured.get("head")
     return captured if isinstance(captured, str) else None
