@@ -446,7 +446,7 @@ def test_rules_that_are_not_committed_are_the_work_trees_doing(cli: Cli, tmp_pat
 
 def test_a_commit_that_only_renames_a_rule_is_to_blame_where_the_name_is_its_id(tmp_path: Path) -> None:
     """A subject can hold what ends a line for Python and not for git."""
-    culprits = []
+    culprits: list[object] = []
     for named in (DIRECTIVE, DIRECTIVE.replace("id: {word}\n", "")):
         root = tmp_path / str(len(culprits))
         git(tmp_path, "init", "-q", str(root))

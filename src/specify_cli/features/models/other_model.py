@@ -69,8 +69,8 @@ class AnswerCompared(NamedTuple):
     model: str
     verdict: str
     reason: str | None
-    child_seq: int | None
-    diff: AnswerDiff | None
+    child_seq: int | None = None
+    diff: AnswerDiff | None = None
 
 
 class ModelReplay(NamedTuple):
@@ -125,7 +125,7 @@ def ask_other_model(
         seq, name = int(str(fields.get("seq"))), str(fields.get("model"))
         due = stopped or _prepare(fields, history, model, dialect, rules)
         if isinstance(due, str):
-            compared.append(AnswerCompared(seq, name, NOT_EVALUATED, due, None, None))
+            compared.append(AnswerCompared(seq, name, NOT_EVALUATED, due))
             continue
         if run is None:
             asked = project.root, record.started, place.invocation_id
@@ -133,7 +133,7 @@ def ask_other_model(
         began = time.monotonic()
         answered = _ask(due, send, rules)
         if isinstance(answered, str):
-            compared.append(AnswerCompared(seq, name, NOT_EVALUATED, answered, None, None))
+            compared.append(AnswerCompared(seq, name, NOT_EVALUATED, answered))
             stopped = f"not asked, for the endpoint failed at seq {seq}"
             continue
         answer, masked = answered
@@ -144,7 +144,7 @@ def ask_other_model(
         if other is not None:
             named = redact(other[:200], rules).text
             why = f"the answer names another model than the one asked: {named}"
-            compared.append(AnswerCompared(seq, name, NOT_EVALUATED, why, child_seq, None))
+            compared.append(AnswerCompared(seq, name, NOT_EVALUATED, why, child_seq))
             continue
         diff = compare_answers(due.recorded, answer)
         verdict = DIFFERS if diff else SAME
@@ -166,11 +166,12 @@ def compare_answers(recorded: Answer, answered: Answer) -> AnswerDiff | None:
     text = list(difflib.unified_diff(before, after, "recorded", "answered", lineterm=""))[
         :_DIFF_LINES
     ]
-    decisions = (recorded.decision, answered.decision)
-    if not text and then == now and decisions[0] == decisions[1]:
-        return None
     calls = (None, None) if then == now else (then, now)
-    return AnswerDiff(text, *calls, *((None, None) if decisions[0] == decisions[1] else decisions))
+    decisions: tuple[str | None, str | None] = (None, None)
+    if recorded.decision != answered.decision:
+        decisions = recorded.decision, answered.decision
+    diff = AnswerDiff(text, calls[0], calls[1], *decisions)
+    return diff if any(diff) else None
 
 
 def judge_endpoints(stated: Mapping[str, Sequence[str]] | None) -> None:

@@ -188,15 +188,13 @@ class History:
             self.asked[call], self.answered[call] = at, 0
             self.attempts[call] = min(self.attempts[call] + 1, 255)
             self._mark(call, _PARALLEL, fields.get("beside") is True)
-        elif event == "tool_result":
-            call = self._find_call(fields)
-            if call is not None:
-                self.answered[call] = at
-                open_calls = self._calling.get(self._steps[call], [])
-                if call in open_calls:
-                    open_calls.remove(call)
-                    if not open_calls:
-                        del self._calling[self._steps[call]]
+        elif event == "tool_result" and (call := self._find_call(fields)) is not None:
+            self.answered[call] = at
+            open_calls = self._calling.get(self._steps[call], [])
+            if call in open_calls:
+                open_calls.remove(call)
+                if not open_calls:
+                    del self._calling[self._steps[call]]
         elif event == "retrieval_response":
             asked = self._requests.get(str(fields.get("request_id")))
             if asked is not None:
@@ -316,10 +314,9 @@ class History:
         way.
         """
         in_order = self._in_order.find(hash(key)) if number is not None else range(0)
-        recorded_number = None
         if number is not None and number <= len(in_order):
-            recorded_number = self._in_order.numbers[in_order[number - 1]]
-        if recorded_number is None:
+            recorded_number: int | None = self._in_order.numbers[in_order[number - 1]]
+        else:
             recorded_number = self._find_alike(key, body, marked=number is not None)
         if recorded_number is None:
             return None
@@ -398,8 +395,8 @@ class History:
 
     def find_result(self, call_id: object) -> Fields | None:
         """Return the recorded result of a call, if it is known and has one."""
-        number = self._calls.get(hash(str(call_id)))
-        return Recorded(self, number - 1).result if number else None
+        call = self._find_call({"call_id": call_id})
+        return None if call is None else Recorded(self, call).result
 
     @property
     def due(self) -> Recorded | None:

@@ -49,12 +49,8 @@ def _describe_program(program: Any, seen: frozenset[int]) -> dict[str, object]:
             values.append(_describe_value(cell.cell_contents, seen | {id(program)}))
         except ValueError:
             pass  # nothing has been put into it yet
-    stated = [item for item in values if item is not None]
-    return (
-        described
-        | ({"modules": sources} if sources else {})
-        | ({"bound": stated} if stated else {})
-    )
+    parts = {"modules": sources, "bound": [item for item in values if item is not None]}
+    return described | {name: part for name, part in parts.items() if part}
 
 
 def _describe_value(value: object, seen: frozenset[int]) -> object:

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from charter.inputs import load_inputs
 from doctrine.load import ParseCache
+from doctrine.text import say_member
 from specify_cli.errors import CallerError, InvocationError, StoredDataError
 from specify_cli.features.programs.event_places import Fields
 from specify_cli.features.programs.expected import ExpectedEvents
@@ -209,7 +210,13 @@ def resume(
     opened = _open(repo, invocation_id, home, program, request, limits, tools, caller)
     plan, recorder = opened.plan, opened.recorder
     try:
-        _check_unchanged(plan)
+        if plan.changed:
+            raise CallerError(
+                "EXECUTION_HASH_MISMATCH",
+                f"{plan.invocation_id} cannot be resumed: {', '.join(plan.changed)} changed "
+                "since it began",
+                "restore what changed, or begin another invocation",
+            )
         _check_consent(rerun, opened)
         # 2. Go on: same record, same trace, the line `resumed` before the first new one.
         past = EarlierRun(
@@ -217,49 +224,25 @@ def resume(
             trace_id=str(opened.record.started.get("trace_id", "")),
             spent_seconds=spent_seconds(opened.record),
             rerun=frozenset(rerun),
-            seam=_compose_resumed(plan, program, rerun),
+            seam={
+                "event": "resumed",
+                "from_seq": plan.state.seq,
+                "state_hash": plan.state.state_hash,
+                "program": program_digest(program),
+                "in_doubt": [item.call_id for item in plan.in_doubt],
+                "rerun": sorted({item.partition(":")[0] for item in rerun}),
+            },
         )
-        refused = [call for call in plan.in_doubt if not past.allows(call)]
-        if refused:
+        if refused := [call for call in plan.in_doubt if not past.allows(call)]:
             raise in_doubt_error(refused, plan.invocation_id)
-        run = Run(
-            ProfileInvocationExecutor(repo, home=home),
-            recorder,
-            None,
-            rules,
-            past=past,
-            caller=caller,
-            default=default,
-        )
+        executor = ProfileInvocationExecutor(repo, home=home)
+        run = Run(executor, recorder, None, rules, past=past, caller=caller, default=default)
         try:
             return _run_program(run, program)
         finally:
             run.release()
     finally:
         recorder.close()
-
-
-def _compose_resumed(plan: ResumePlan, program: Program, rerun: Sequence[str]) -> dict[str, object]:
-    """Return the event that stands before the first line a resumed run adds."""
-    return {
-        "event": "resumed",
-        "from_seq": plan.state.seq,
-        "state_hash": plan.state.state_hash,
-        "program": program_digest(program),
-        "in_doubt": [item.call_id for item in plan.in_doubt],
-        "rerun": sorted({item.partition(":")[0] for item in rerun}),
-    }
-
-
-def _check_unchanged(plan: ResumePlan) -> None:
-    """Raise CallerError EXECUTION_HASH_MISMATCH where what the run depends on has changed."""
-    if plan.changed:
-        raise CallerError(
-            "EXECUTION_HASH_MISMATCH",
-            f"{plan.invocation_id} cannot be resumed: {', '.join(plan.changed)} changed "
-            "since it began",
-            "restore what changed, or begin another invocation",
-        )
 
 
 def _check_consent(rerun: Sequence[str], opened: _Opened) -> None:
@@ -606,5 +589,5 @@ def _run_again(run: Run, program: Program, *, failed_then: bool) -> None:
 
 def chain_of_run(lines: Sequence[Fields], completed: Fields | None) -> Chain:
     """Return the chain of a record that was verified, with what the run was about."""
-    rules, about = lines[0].get("redaction_rules"), about_of(lines[0], completed)
-    return Chain(receipts_of(lines), True, None if rules is None else str(rules), about=about)
+    rules, about = say_member(lines[0], "redaction_rules"), about_of(lines[0], completed)
+    return Chain(receipts_of(lines), True, rules, about=about)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from charter.context import CharterContextResult, ContextInputs, assemble_context
 from doctrine.light_imports import hash_text
-from doctrine.text import make_encodable
+from doctrine.text import make_encodable, say_member
 from specify_cli.errors import CallerError
 from specify_cli.invocation.events.grounds import read_grounds
 from specify_cli.invocation.recorder import Recorder
@@ -82,12 +82,12 @@ def search(
 def recall(recorder: Recorder, request: Fields, response: Fields) -> Retrieved:
     """Return a search that was made before: its hits as recorded, its texts from the corpus it
     saw."""
-    config, recorded, error = request.get("config"), response.get("hits"), response.get("error")
+    config, recorded = request.get("config"), response.get("hits")
     inputs = inputs_of_corpus(recorder.objects, str(request.get("corpus")))
     config = config if isinstance(config, dict) else None
     text = _assemble(recorder, inputs, str(request.get("query")), config).text
     hits = tuple(recorded) if isinstance(recorded, list) else ()
-    return Retrieved(hits, text, None if error is None else str(error))
+    return Retrieved(hits, text, say_member(response, "error"))
 
 
 def _assemble(

@@ -387,12 +387,12 @@ class Run(Course):
             "blocking": blocking,
             **({} if override is None else {"override": override}),
         }
-        before = self.ask("gate_decision", decided)
-        if before:
-            recorded = before.fields.get("outcome"), before.fields.get("reason_code")
-            if recorded != (verdict.outcome, verdict.reason_code):
-                was = verdict.outcome, verdict.reason_code
-                self.refuse_deviation(f"gate {name}", recorded, was)
+        if before := self.ask("gate_decision", decided):
+            recorded, now = (
+                (said.get("outcome"), said.get("reason_code")) for said in (before.fields, decided)
+            )
+            if recorded != now:
+                self.refuse_deviation(f"gate {name}", recorded, now)
         return GateResult(verdict.outcome, verdict.reason_code, blocking and override is None)
 
     def model_call(

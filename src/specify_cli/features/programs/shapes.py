@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from specify_cli.cli.schemas.shapes import Shape, derived
+from specify_cli.features.programs.history import UnstoredResult
 from specify_cli.libraries.comparison.shapes import Comparison
 from specify_cli.record import state as run_state
 
@@ -53,13 +54,9 @@ class CallInDoubt(Shape):
     safe_again: bool
 
 
-class ResultNotKept(Shape):
+@derived(UnstoredResult)
+class ResultNotKept:
     """A result that a resume cannot give back; `needed` where the program is sure to ask for it."""
-
-    seq: int
-    what: str
-    reason: str
-    needed: bool
 
 
 class ResumePlan(Shape):

@@ -84,12 +84,8 @@ def _ask(value: Any, default: Default | None) -> object:
 
 
 def _make_key(key: object, default: Default | None) -> str:
-    if isinstance(key, str) and not isinstance(key, enum.Enum):
-        return key
     if key is None or isinstance(key, bool):
         return {None: "null", True: "true", False: "false"}[key]
-    return str(
-        key
-        if isinstance(key, (int, float)) and not isinstance(key, enum.Enum)
-        else _ask(key, default)
-    )
+    if isinstance(key, enum.Enum) or not isinstance(key, (str, int, float)):
+        key = _ask(key, default)
+    return str(key)

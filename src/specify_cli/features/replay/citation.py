@@ -25,13 +25,11 @@ from specify_cli.storage.objects import FileObjectStore
 from specify_cli.storage.queries import annex_events
 from specify_cli.storage.store import Place
 
+# A form of memvid's names the kind in front of the id.
+_OF_A_RECORD = r"(?:inv|(mv2))://(?(1)[^/]*/{0}/)(?P<id>\w+)/(?(1)|{0}/)(?P<name>{1}+)"
 _FORMS = {
-    "event": re.compile(
-        r"inv://(?P<id>\w+)/event/(?P<name>[0-9]+)|mv2://[^/]*/event/(?P<id2>\w+)/(?P<name2>[0-9]+)"
-    ),
-    "artifact": re.compile(
-        r"inv://(?P<id>\w+)/artifact/(?P<name>.+)|mv2://[^/]*/artifact/(?P<id2>\w+)/(?P<name2>.+)"
-    ),
+    "event": re.compile(_OF_A_RECORD.format("event", "[0-9]")),
+    "artifact": re.compile(_OF_A_RECORD.format("artifact", ".")),
     "object": re.compile(r"obj://sha256/(?P<name>[0-9a-f]{64})"),
     "doctrine": re.compile(r"(?P<id>(?:doctrine|charter)://.+)@(?P<name>[0-9a-f]{64})"),
 }
@@ -66,18 +64,15 @@ def resolve_uri(project: Project, uri: str) -> Cited:
         match = form.fullmatch(uri)
         if not match:
             continue
-        parts = match.groupdict()
-        owner, name = (
-            parts.get("id") or parts.get("id2") or "",
-            str(parts.get("name") or parts.get("name2")),
-        )
+        name = match["name"]
         if kind == "object":
             return _open_object(project, uri, kind, name)
+        owner = match["id"]
         if kind == "doctrine":
             return Cited(uri, kind, name, _find_doctrine(project, owner, name))
         place = Index(project.root).resolve(owner)
         # `last` or a part of an id names another record tomorrow.
-        start, end = match.span("id" if parts["id"] else "id2")
+        start, end = match.span("id")
         uri = uri[:start] + place.invocation_id + uri[end:]
         if kind == "event":
             return Cited(uri, kind, None, _find_event(project, place, int(name)))

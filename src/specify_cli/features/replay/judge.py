@@ -54,12 +54,9 @@ MODEL_SIDES = ("prompt", "response")
 def parse_epsilon(text: str) -> Decimal:
     """Return how far two scores may be apart. Raises ValueError for what is no decimal from 0 to
     1."""
-    try:
-        value = Decimal(text)
-    except InvalidOperation as error:
-        raise ValueError(f"expected a decimal such as 1e-9, found {text!r}") from error
-    if not value.is_finite() or not 0 <= value <= 1:
-        raise ValueError(f"expected a decimal from 0 to 1, found {text!r}")
+    value = _parse_number(text)
+    if value is None or not 0 <= value <= 1:
+        raise ValueError(f"expected a decimal from 0 to 1, such as 1e-9, found {text!r}")
     return value
 
 
@@ -153,11 +150,10 @@ def judge_notes(integrity: Integrity, findings: Sequence[Finding]) -> Findings:
         for item in findings
         if item.part in ("retrieval", "context") and item.seq in named
     }
-    codes = ("DIGEST_CONTRADICTED", "PAIR_CONTRADICTED")
-    notes = [note for note in integrity.notes if note[0] in codes and note[2] not in named]
     return [
-        make_finding("CONTRADICTED", seq, "record", message, None, None)
-        for _, _, seq, message in notes
+        make_finding("CONTRADICTED", note.seq, "record", note.message, None, None)
+        for note in integrity.notes
+        if note.code in ("DIGEST_CONTRADICTED", "PAIR_CONTRADICTED") and note.seq not in named
     ]
 
 
@@ -554,7 +550,16 @@ class Integrity(NamedTuple):
 
     tip: str | None
     objects: int
-    notes: tuple[tuple[str, str, int | None, str], ...]
+    notes: tuple[Note, ...]
+
+
+class Note(NamedTuple):
+    """What verify found that forbids no replay."""
+
+    code: str
+    severity: str
+    seq: int | None
+    message: str
 
 
 class NotEvaluated(NamedTuple):

@@ -38,11 +38,7 @@ class Again(NamedTuple):
     message: str
 
 
-def replay_again(
-    sources: Sequence[Source],
-    engine: Engine,
-    options: Options,
-) -> Iterator[Again]:
+def replay_again(sources: Sequence[Source], engine: Engine, options: Options) -> Iterator[Again]:
     """Yield how each record of these sources came out, in their order; nothing is written.
 
     Raises EnvironmentFault where the engine does, CallerError INVALID_VALUE, RULES_NOT_FOUND.
@@ -50,7 +46,7 @@ def replay_again(
     items = [item for source in sources for item in list_items(source)]
     # On a cluster its workers' own threads need the network.
     work = partial(_replay_items, options, engine.scheduler is not None)
-    for rows in share_out(engine, work, items, _lose):
+    for rows in share_out(engine, work, items, _refuse):
         yield from rows
 
 
@@ -63,7 +59,7 @@ def _replay_items(
         rows = []
         for root, places, failure in iter_opened(item):
             if failure:
-                rows += _refuse(Item(item.source, places), *failure)
+                rows += _refuse(Item(item.source, places), failure.message, failure.code)
             else:
                 rows += [_replay_one(item.source, root, place, options) for place in places]
         yield rows
@@ -85,11 +81,7 @@ def _replay_one(source: Source, root: str, place: Place, options: Options) -> Ag
     return row(verdict, describe_verdict(replayed))
 
 
-def _lose(item: Item, why: str) -> list[Again]:
-    return _refuse(item, "NOT_CHECKED", why)
-
-
-def _refuse(item: Item, code: str, why: str) -> list[Again]:
+def _refuse(item: Item, why: str, code: str = "NOT_CHECKED") -> list[Again]:
     name = item.source.name
     if not item.places:
         return [Again(name, None, name, REFUSED, code, why)]

@@ -16,7 +16,7 @@ from doctrine.agent_profiles.profile import AgentProfile
 from doctrine.load import ParseCache, parse_bundle
 from doctrine.text import get_object, say, spell
 from specify_cli.errors import StoredDataError
-from specify_cli.features.replay.judge import Integrity
+from specify_cli.features.replay.judge import Integrity, Note
 from specify_cli.features.replay.outcomes import Code, Fields, SortedRecord, read_past
 from specify_cli.invocation.ends.opening import build_digest
 from specify_cli.record import layout, snapshot
@@ -129,9 +129,9 @@ def open_past(
     profile = next((item for item in frozen.profiles if item.profile_id == profile_id), None)
     if not profile:
         raise _invalid(f"snapshot {named}: profiles: expected {profile_id} among them")
-    notes = [(item.code, item.severity, item.seq, item.message) for item in report.findings]
+    notes = [Note(item.code, item.severity, item.seq, item.message) for item in report.findings]
     notes += [
-        ("OBJECT_MISSING", "warning", item.seq, f"{item.field} {item.digest}")
+        Note("OBJECT_MISSING", "warning", item.seq, f"{item.field} {item.digest}")
         for item in missing.values()
     ]
     present = frozenset(item.digest for item in reached if item.code is None)
@@ -276,9 +276,7 @@ def _check_snapshot(past: SortedRecord, manifest: Fields, objects: ReadOnceObjec
     if "policy" not in manifest or "policy_state" not in manifest:
         raise refusal("missing_policy_snapshot", "the snapshot never captured a policy")
     if manifest.get("v") != snapshot.MANIFEST_VERSION:
-        raise _invalid(
-            f"v: expected {snapshot.MANIFEST_VERSION}, found {say(manifest.get('v'))}",
-        )
+        raise _invalid(f"v: expected {snapshot.MANIFEST_VERSION}, found {say(manifest.get('v'))}")
     invalid = [name for name, kind in _MEMBERS.items() if type(manifest.get(name)) is not kind]
     if invalid:
         raise _invalid(f"the snapshot has no valid {', '.join(invalid)}")
@@ -294,11 +292,11 @@ def _check_snapshot(past: SortedRecord, manifest: Fields, objects: ReadOnceObjec
     first = past.references[0]
     if first.get("bundle") != policy:
         raise _invalid(
-            f"policy: the snapshot has {say(policy)}, the record {say(first.get('bundle'))}",
+            f"policy: the snapshot has {say(policy)}, the record {say(first.get('bundle'))}"
         )
     if (first.get("policy_hash") is not None) != (state == "present"):
         raise _invalid(
-            f"policy_state {spell(state)} with policy_hash {say(first.get('policy_hash'))}",
+            f"policy_state {spell(state)} with policy_hash {say(first.get('policy_hash'))}"
         )
     try:
         bundle, corpus = (objects.get(str(manifest[name])) for name in ("shipped", "corpus"))
@@ -313,9 +311,7 @@ def _check_snapshot(past: SortedRecord, manifest: Fields, objects: ReadOnceObjec
         raise _invalid(f"shipped {manifest['shipped']} is no bundle: {error}") from error
     in_corpus = files.get(POLICY_PATH) if isinstance(files, dict) else None
     if in_corpus != policy:
-        raise _invalid(
-            f"policy: the snapshot has {say(policy)}, its corpus {say(in_corpus)}",
-        )
+        raise _invalid(f"policy: the snapshot has {say(policy)}, its corpus {say(in_corpus)}")
 
 
 def _check_reference(reference: Fields, objects: ReadOnceObjects) -> None:

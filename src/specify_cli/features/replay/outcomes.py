@@ -163,11 +163,9 @@ class SortedRecord(NamedTuple):
         Of several under one label or stage it is the newest.
         """
         head, colon, tail = text.partition(":")
-        name = text
-        if colon:
-            if head.upper() != self.invocation_id:
-                return None
-            name = tail
+        if colon and head.upper() != self.invocation_id:
+            return None
+        name = tail if colon else text
         if name in ("start", "0"):
             return Point(0, "start", corpus)
         if name.isascii() and name.isdigit():

@@ -60,9 +60,10 @@ def spare_running_threads() -> None:
     global _spared
     with _guard:
         if not _spared:
-            running = threading.enumerate()
             _spared = frozenset(
-                one for one in running if not one.name.startswith("Dask-Default-Threads")
+                thread
+                for thread in threading.enumerate()
+                if not thread.name.startswith("Dask-Default-Threads")
             )
 
 

@@ -6,7 +6,8 @@ from typing import Annotated, Any, Literal
 
 from specify_cli.cli.schemas.shapes import Shape, derived, one_of, shape_of
 from specify_cli.features.replay import citation
-from specify_cli.features.replay.judge import NotEvaluated
+from specify_cli.features.replay.judge import Note, NotEvaluated
+from specify_cli.features.replay.many import Again
 from specify_cli.features.replay.outcomes import FINDINGS, Finding, Point
 from specify_cli.record.event_models import FilterApplied
 
@@ -52,13 +53,9 @@ class ReplayPoint:
     """A checkpoint."""
 
 
-class ReplayNote(Shape):
+@derived(Note)
+class ReplayNote:
     """What verify found that forbids no replay."""
-
-    code: str
-    severity: str
-    seq: int | None
-    message: str
 
 
 class ReplayIntegrity(Shape):
@@ -239,15 +236,11 @@ class ReplayReport(Shape):
     references: list[Reference]
 
 
-class AgainRow(Shape):
+@derived(Again)
+class AgainRow:
     """How one record came out; `code` says why it was refused."""
 
-    source: str
-    invocation_id: str | None
-    file: str
     verdict: Literal["match", "differs", "not_evaluated", "refused"]
-    code: str | None
-    message: str
 
 
 class ReplayedAgain(Shape):

@@ -26,7 +26,7 @@ def apply_diff(before: str, diff: str) -> str:
     old, ended = _split_lines(before)
     out = []
     copied = at = files = hunks = 0
-    marked = marked_old = marked_new = False
+    marked_old = marked_new = False
     while at < len(lines):
         match = _HUNK.match(lines[at])
         if not match:
@@ -39,7 +39,7 @@ def apply_diff(before: str, diff: str) -> str:
             continue
         hunks += 1
         start, size = int(match[1]), int(match[2] or "1")
-        expected, left = (size, int(match[4] or "1")), (size, int(match[4] or "1"))
+        expected = left = size, int(match[4] or "1")
         # A hunk that takes no line stands after line `start`, any other begins with it.
         begin = start if size == 0 else start - 1
         if not copied <= begin <= len(old):
@@ -63,9 +63,8 @@ def apply_diff(before: str, diff: str) -> str:
             left = (left[0] - (kind != "+"), left[1] - (kind != "-"))
             at += 1
             if at < len(lines) and lines[at].startswith(_NO_NEWLINE):
-                marked = True
-                marked_old = marked_old or kind != "+"
-                marked_new = marked_new or kind != "-"
+                marked_old |= kind != "+"
+                marked_new |= kind != "-"
                 at += 1
         if left != (0, 0):
             raise PatchError(
@@ -77,7 +76,7 @@ def apply_diff(before: str, diff: str) -> str:
         raise PatchError("it says that the text ends without a line feed, and it does not")
     rest = old[copied:]
     # Where no line of the end is touched, or a writer left the mark out, the end stays as it was.
-    ended_after = not marked_new if (not rest and marked) else ended or not before
+    ended_after = not marked_new if not rest and (marked_old or marked_new) else ended or not before
     text = "\n".join([*out, *rest])
     return text + "\n" if ended_after and (out or rest) else text
 
@@ -99,8 +98,6 @@ def _check_line(text: str, old: list[str], copied: int, at: int) -> None:
 
 def _split_lines(text: str) -> tuple[list[str], bool]:
     """Return the lines of a text without their line feeds, and whether the last one has its own."""
-    if not text:
-        return [], True
     lines = text.split("\n")
     if lines[-1]:
         return lines, False

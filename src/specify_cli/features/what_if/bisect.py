@@ -116,9 +116,9 @@ def _list_commits(root: str, top: str) -> Iterator[tuple[Commit, int]]:
     output = ask_git(
         top, "log", "--topo-order", "--reverse", f"--format={form}", "HEAD", "--", *paths
     )
-    if output is None and ask_git(top, "rev-parse", "--verify", "--quiet", "HEAD") is None:
-        return  # nothing was committed yet
     if output is None:
+        if ask_git(top, "rev-parse", "--verify", "--quiet", "HEAD") is None:
+            return  # nothing was committed yet
         raise CallerError(
             "NOT_A_REPOSITORY", "git does not list the commits of this project", "git log"
         )

@@ -18,11 +18,10 @@ from specify_cli.project.config import Project
 from specify_cli.record import snapshot
 from specify_cli.redaction.capture import MODES, narrower
 from specify_cli.routing.router import RouterDecision
-from specify_cli.storage.frozen import inputs_of_corpus
+from specify_cli.storage.frozen import Frozen, inputs_of_corpus
 
 # What is another today: `what`, `name`, `original` and `today`; or why it matters.
 Change = dict[str, object]
-_APPLIED = "the {} is another one today; the recorded one was applied"
 
 
 class Today(NamedTuple):
@@ -49,12 +48,13 @@ def find_causes(
     """Return why the answer differs, and what was held fixed though it differs today."""
     recorded, first, today = outcomes
     started = opened.past.started
-    routing_then = {key: started.get(key) for key in routing_of(today.routed.decision)}
-    routing_first = {"refused": then} if isinstance(then, str) else routing_of(then)
     routing_now = routing_of(today.routed.decision)
+    routing_then = {key: started.get(key) for key in routing_now}
+    routing_first = {"refused": then} if isinstance(then, str) else routing_of(then)
     causes = []
 
-    def note(cause: str, applied: bool, message: str, *changed: Change) -> None:
+    def note(cause: str, message: str, *changed: Change) -> None:
+        applied = cause in ("code", "data")
         causes.append(
             {"cause": cause, "applied": applied, "message": message, "changed": list(changed)}
         )
@@ -62,7 +62,6 @@ def find_causes(
     if not _is_same(recorded, first) or routing_then != routing_first:
         note(
             "code",
-            True,
             "the recorded inputs give another result with today's code",
             *_list_changes("routing", routing_then, routing_first),
             *_list_changes("code", opened.code.recorded, opened.code.current),
@@ -71,19 +70,18 @@ def find_causes(
     if not _is_same(first, today.outcome) or routing_first != routing_now:
         note(
             "data",
-            True,
             "today's doctrine, charter, profiles or project give another result than the "
             "recorded ones",
             *_list_changes("routing", routing_first, routing_now),
             *_compare_data(opened, today),
             *_compare_hits(first, today.outcome),
         )
-    policy = _compare_policy(opened, today.live)
-    if policy:
-        note("policy", False, _APPLIED.format("policy"), *policy)
-    config = _compare_config(project, opened, today.live)
-    if config:
-        note("config", False, _APPLIED.format("config"), *config)
+    for cause, changed in (
+        ("policy", _compare_policy(opened, today.live)),
+        ("config", _compare_config(project, opened, today.live)),
+    ):
+        if changed:
+            note(cause, f"the {cause} is another one today; the recorded one was applied", *changed)
     return causes
 
 
@@ -121,46 +119,36 @@ def _compare_hits(then: Outcome, now: Outcome) -> list[Change]:
 
 
 def _compare_data(opened: Opened, today: Today) -> list[Change]:
-    inputs, routed = today.context.inputs, today.routed
     frozen = inputs_of_corpus(opened.objects, opened.corpus)
-    profiles = {item.profile_id: item.digest for item in opened.frozen.profiles}
-    return [
-        *_list_changes("artifact", frozen.corpus, inputs.corpus),
-        *_list_changes(
-            "unreadable",
-            {path: why[0] for path, why in frozen.unreadable.items()},
-            {path: why[0] for path, why in inputs.unreadable.items()},
-        ),
-        *_list_changes(
-            "shipped", {"doctrine": frozen.bundle.digest}, {"doctrine": inputs.bundle.digest}
-        ),
-        *_list_changes(
-            "profile", profiles, {item.profile_id: item.digest for item in routed.profiles}
-        ),
-        *_list_changes(
-            "router", {"table": opened.frozen.table.digest}, {"table": routed.table.digest}
-        ),
-        *_list_changes(
-            "facts",
-            {"languages": ", ".join(opened.frozen.facts.languages)},
-            {"languages": ", ".join(routed.facts.languages)},
-        ),
-    ]
+    then = _describe_data(frozen, opened.frozen)
+    now = _describe_data(today.context.inputs, today.routed)
+    return [change for what in then for change in _list_changes(what, then[what], now[what])]
+
+
+def _describe_data(inputs: ContextInputs, decided: Frozen | Routed) -> dict[str, Fields]:
+    """Return what a decision was made of, by kinds."""
+    return {
+        "artifact": inputs.corpus,
+        "unreadable": {path: why[0] for path, why in inputs.unreadable.items()},
+        "shipped": {"doctrine": inputs.bundle.digest},
+        "profile": {item.profile_id: item.digest for item in decided.profiles},
+        "router": {"table": decided.table.digest},
+        "facts": {"languages": ", ".join(decided.facts.languages)},
+    }
 
 
 def _compare_policy(opened: Opened, live: ContextInputs) -> list[Change]:
     """Return how the policy differs today; one that was only laid out anew is the same."""
+    kept = opened.manifest.get("policy")
     then = (opened.manifest.get("policy_state"), opened.past.references[0].get("policy_hash"))
     bundle, policy_hash = snapshot.policy_digests(
         live.policy_bytes, live.policy_state, live.policy_document
     )
     now = (live.policy_state, policy_hash)
-    if then == now and (then[1] is not None or opened.manifest.get("policy") == bundle):
+    if then == now and (then[1] is not None or kept == bundle):
         return []
     return [
-        _describe_change(
-            "policy", "policy.yaml", then[1] or opened.manifest.get("policy"), policy_hash or bundle
-        ),
+        _describe_change("policy", "policy.yaml", then[1] or kept, policy_hash or bundle),
         *_list_changes("policy", {"state": then[0]}, {"state": now[0]}),
     ]
 
@@ -168,7 +156,7 @@ def _compare_policy(opened: Opened, live: ContextInputs) -> list[Change]:
 def _compare_config(project: Project, opened: Opened, live: ContextInputs) -> list[Change]:
     """Return where the config of today would have recorded or retrieved otherwise."""
     then = read_config_then(opened)
-    settings = _flatten(complete_settings(get_object(read_config_then(opened), "settings")))
+    settings = _flatten(complete_settings(get_object(then, "settings")))
     changes = list(_list_changes("settings", settings, _flatten(live.settings)))
     rules = project.config.redaction.digest
     # With other code the shipped rules may be others; that is no config.

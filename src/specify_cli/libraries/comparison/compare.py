@@ -22,9 +22,9 @@ from specify_cli.libraries.comparison.run_parts import (
     compare_parts,
     name_event,
     read_excerpt,
-    read_seq,
     show_texts,
 )
+from specify_cli.record.reading.views import get_seq
 from specify_cli.record.seal import FORMAT_VERSION, VERSIONS
 
 # In the order mismatches are listed; docs/replay.md has the same codes.
@@ -161,16 +161,6 @@ class ReplayVerifier(Protocol):
         """Compare two runs."""
 
 
-class ChainVerifier:
-    """Compares runs by their receipts: `ChainVerifier().verify_replay(original, replay).match`."""
-
-    def verify_replay(
-        self, original: Given, replay: Given, tolerance_ms: int | None = None
-    ) -> ReplayResult:
-        """Compare two runs, as the function `verify_replay` does."""
-        return verify_replay(original, replay, tolerance_ms)
-
-
 def verify_replay(original: Given, replay: Given, tolerance_ms: int | None = None) -> ReplayResult:
     """Compare two runs, each given as a chain, as sealed events or as bare receipts.
 
@@ -191,14 +181,13 @@ def verify_replay(original: Given, replay: Given, tolerance_ms: int | None = Non
     )
     differences = work.compare_parts()
     if not compared and not work.mismatches:
-        why = "of no step the outputs could be compared"
-        work.warn(
-            "NOTHING_COMPARED", None, why if pairs else "there is no step that both runs have"
-        )
+        none = "of no step the outputs could be compared"
+        why = none if pairs else "there is no step that both runs have"
+        work.warn(why, code="NOTHING_COMPARED")
     codes = {item["code"] for item in work.mismatches}
     if "OUTPUT_MISMATCH" in codes and None in (one.redaction, two.redaction):
         why = "which rules masked the runs is not known; outputs masked by different rules "
-        work.warn("REDACTION_UNKNOWN", None, f"{why}differ for that alone")
+        work.warn(f"{why}differ for that alone", code="REDACTION_UNKNOWN")
     untimed = any(None in (was.duration_ms, now.duration_ms) for was, now in pairs)
     half_known = any(
         work.is_known_of_one(name) for name, code in _ABOUT.items() if code in _DECIDED
@@ -218,6 +207,15 @@ def verify_replay(original: Given, replay: Given, tolerance_ms: int | None = Non
     return ReplayResult(match, message, details, tuple(work.warnings), differences)
 
 
+_verify = verify_replay
+
+
+class ChainVerifier:
+    """Compares runs by their receipts: `ChainVerifier().verify_replay(original, replay).match`."""
+
+    verify_replay = staticmethod(_verify)
+
+
 class _Comparison:
     """Two chains, and what was found of them so far."""
 
@@ -229,7 +227,7 @@ class _Comparison:
         rules = one.redaction, two.redaction
         self._other_rules = None not in rules and rules[0] != rules[1]
 
-    def warn(self, code: str, step: int | None, message: str) -> None:
+    def warn(self, message: str, step: int | None = None, code: str = "NOT_COMPARABLE") -> None:
         self.warnings.append(Warned(code, step, message))
 
     def differ(
@@ -247,11 +245,11 @@ class _Comparison:
         both; say what cannot be known of these chains as they were given."""
         one, two = self._one, self._two
         if not (one.checked and two.checked):
-            self.warn("INTEGRITY_NOT_CHECKABLE", None, "bare receipts carry no seals to check")
+            self.warn("bare receipts carry no seals to check", code="INTEGRITY_NOT_CHECKABLE")
         for chain, side in ((one, "original"), (two, "replay")):
             if chain.withheld is not None:
                 why = f"the {side} has lines withheld from seq {chain.withheld} on; no step from "
-                self.warn("NOT_COMPARABLE", None, f"{why}there on is compared")
+                self.warn(f"{why}there on is compared")
         counts = len(one.receipts), len(two.receipts)
         if counts[0] != counts[1] and not self.cut:
             self.differ("STEP_COUNT_MISMATCH", None, "step_count", *counts)
@@ -261,12 +259,11 @@ class _Comparison:
             if member in unknown or was == now:
                 continue
             if member == "request" and self._other_rules:
-                why = "the requests were redacted by different rules"
-                self.warn("NOT_COMPARABLE", None, why)
+                self.warn("the requests were redacted by different rules")
             else:
                 self.differ(code, None, member, was, now)
         if unknown:
-            self.warn("NOT_COMPARABLE", None, f"known of one run only: {', '.join(unknown)}")
+            self.warn(f"known of one run only: {', '.join(unknown)}")
 
     def compare_step(self, step: int, was: Receipt, now: Receipt) -> bool:
         """Compare one step of two runs; whether its outputs could be compared."""
@@ -291,7 +288,7 @@ class _Comparison:
         else:
             self.differ("OUTPUT_MISMATCH", step, "output_hash", one, two)
         if why is not None:
-            self.warn("NOT_COMPARABLE", step, why)
+            self.warn(why, step)
         return why is None
 
     def warn_of_drift(self, step: int, was: Receipt, now: Receipt, tolerance_ms: int) -> bool:
@@ -299,9 +296,8 @@ class _Comparison:
         one, two = was.duration_ms, now.duration_ms
         if one is None or two is None or abs(one - two) <= tolerance_ms:
             return False
-        self.warn(
-            "TIMING_DRIFT", step, f"{one} ms and {two} ms are more than {tolerance_ms} ms apart"
-        )
+        why = f"{one} ms and {two} ms are more than {tolerance_ms} ms apart"
+        self.warn(why, step, "TIMING_DRIFT")
         return True
 
     def compare_parts(self) -> tuple[Difference, ...] | None:
@@ -314,15 +310,13 @@ class _Comparison:
         for item in parts.differences:
             self.differ(item.code, item.step, item.field, item.expected, item.actual)
         for part, number in parts.not_comparable.items():
-            why = f"{part} of {count(number, 'event')}: a side kept none, or masked it otherwise"
-            self.warn("NOT_COMPARABLE", None, why)
+            why = "a side kept none, or masked it otherwise"
+            self.warn(f"{part} of {count(number, 'event')}: {why}")
         if parts.unknown:
-            why = f"{count(parts.unknown, 'event')} of a kind that this version does not know"
-            self.warn("NOT_COMPARABLE", None, why)
+            self.warn(f"{count(parts.unknown, 'event')} of a kind that this version does not know")
         for side in (one, two):
             if side.lines and side.lines[0].get("v", FORMAT_VERSION) not in VERSIONS:
-                why = f"a format newer than this reader: v {side.lines[0]['v']}"
-                self.warn("NOT_COMPARABLE", None, why)
+                self.warn(f"a format newer than this reader: v {side.lines[0]['v']}")
         return (*(item for item in mismatches if item), *parts.differences)
 
     def _show_mismatch(self, item: Mismatch, one: Side, two: Side) -> Difference | None:
@@ -335,7 +329,7 @@ class _Comparison:
             item["step"],
             f"{item['field'].removesuffix('_hash').replace('_', ' ')} of {name_event(was)}",
             item["field"],
-            (read_seq(was), read_seq(now)),
+            (get_seq(was), get_seq(now)),
             str(item["expected"]),
             str(item["actual"]),
             show_texts(_read_output(was), _read_output(now))

@@ -242,7 +242,7 @@ def order_parallel(lines: Sequence[Fields]) -> Sequence[Fields]:
             "",
         )
         parallel.append(
-            ((str(place[0]), f"{place[1]:>9}", str(fields.get("beside")), name, asked_at), at)
+            ((place[0], f"{place[1]:>9}", str(fields.get("beside")), name, asked_at), at)
         )
     if not parallel and all(map(le, homes, homes[1:])):
         return lines
@@ -325,9 +325,7 @@ def _read_bare(element: Mapping[str, Any], where: str) -> Receipt:
         texts.append(value)
     duration = content.get("duration_ms")
     if duration is not None and (
-        isinstance(duration, bool)
-        or not isinstance(duration, (int, float))
-        or not abs(duration) <= MAX_INTEGER
+        type(duration) not in (int, float) or not abs(duration) <= MAX_INTEGER
     ):
         raise _invalid(f"{where}.duration_ms", "a number up to 2^53-1", spell(duration)[:80])
     return Receipt(str(texts[0]), str(texts[1]), texts[2], duration)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from typing import Any, NamedTuple
@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 from doctrine.text import get_object, say
 from specify_cli.libraries.comparison.readable_diff import show_difference
 from specify_cli.record.event_table import EVENTS
+from specify_cli.record.reading.views import get_seq
 from specify_cli.record.record import is_stand_in
 
 Fields = Mapping[str, Any]
@@ -74,9 +75,7 @@ _PARTS_OF: Mapping[str, Mapping[str, str]] = {
     "step_failed": dict.fromkeys(("error_code", "message", "retryable", "attempt"), "errors"),
     "patch_apply": {
         "path": "paths",
-        "kind": "changes",
-        "ok": "changes",
-        **dict.fromkeys(("before", "after", "diff", "mode"), "changes"),
+        **dict.fromkeys(("kind", "ok", "before", "after", "diff", "mode"), "changes"),
     },
     "stage_transition": {"from": "stages", "to": "stages"},
     "checkpoint": {"label": "stages"},
@@ -90,9 +89,11 @@ _PARTS_OF: Mapping[str, Mapping[str, str]] = {
     "artifact_link": {"ref": "paths", "digest": "artifacts"},
 }
 _MEMBERS = {
-    event: parts
-    | {name: "step names" for name in ("step", "ordinal") if name in EVENTS[event].members}
-    for event, parts in ((event, dict(parts)) for event, parts in _PARTS_OF.items())
+    event: {
+        **parts,
+        **{name: "step names" for name in ("step", "ordinal") if name in EVENTS[event].members},
+    }
+    for event, parts in _PARTS_OF.items()
 }
 # So many characters of a note are kept.
 _LONGEST = 4000
@@ -165,11 +166,13 @@ def compare_parts(one: Side, two: Side, *, cut: bool, other_rules: bool) -> Comp
     differences = []
     not_comparable: Counter[str] = Counter()
     for event, members in _MEMBERS.items():
-        there = [side.get(event, array("I")) for side in places]
+        there = [side[event] for side in places]
         counts = len(there[0]), len(there[1])
         if counts[0] != counts[1] and not cut:
-            about = PARTS["events"], None, f"number of {event} events", event
-            differences.append(Difference(*about, (None, None), *counts, ()))
+            what = f"number of {event} events"
+            differences.append(
+                Difference(PARTS["events"], None, what, event, (None, None), *counts, ())
+            )
         for first, second in _pair(one.lines, two.lines, there, members):
             was, now = one.lines[first], two.lines[second]
             for member, part in members.items():
@@ -187,24 +190,18 @@ def compare_parts(one: Side, two: Side, *, cut: bool, other_rules: bool) -> Comp
                     differences.append(_describe(one, first, (was, now), (event, member, part)))
     if not cut and not any(item.code == PARTS["events"] for item in differences):
         kinds = [Counter(event for event, _ in order) for order in orders]
-        if apart := sum(((kinds[0] - kinds[1]) + (kinds[1] - kinds[0])).values()):
+        if apart := (kinds[0] - kinds[1] | kinds[1] - kinds[0]).total():
             not_comparable["order"] = apart
-        else:
-            differences += _compare_order(one, two, orders)
+        else:  # where two runs that did as much of each kind did it in another order
+            for (event, first), (other, second) in zip(*orders, strict=True):
+                if event != other:
+                    about = "order", "event", "order"
+                    lines = one.lines[first], two.lines[second]
+                    differences.append(_describe(one, first, lines, about))
+                    break
     differences.sort(key=lambda item: (item.step is None, item.step or 0))
-    unknown = sum(len(side.get(_UNKNOWN, ())) for side in places)
+    unknown = sum(len(side[_UNKNOWN]) for side in places)
     return Compared(tuple(differences), not_comparable, unknown)
-
-
-def _compare_order(
-    one: Side, two: Side, orders: Sequence[Sequence[tuple[str, int]]]
-) -> Iterator[Difference]:
-    """Yield where two runs that did as much of each kind did it in another order."""
-    for (was, first), (now, second) in zip(*orders, strict=True):
-        if was != now:
-            lines = one.lines[first], two.lines[second]
-            yield _describe(one, first, lines, ("order", "event", "order"))
-            return
 
 
 def _find_unended(lines: Sequence[Fields]) -> set[int]:
@@ -250,7 +247,7 @@ def _pair(
 def _sort_places(lines: Sequence[Fields]) -> tuple[dict[str, array[int]], list[tuple[str, int]]]:
     """Return where each event stands, and their order but for those that ran beside other work or
     that another witness told later: theirs says nothing."""
-    places: dict[str, array[int]] = {}
+    places: dict[str, array[int]] = defaultdict(lambda: array("I"))
     order = []
     for at, fields in enumerate(lines):
         event = str(fields.get("event"))
@@ -258,7 +255,7 @@ def _sort_places(lines: Sequence[Fields]) -> tuple[dict[str, array[int]], list[t
             event = _UNKNOWN
         # The search for the governance context asks for what the request asks for.
         if (event in _MEMBERS or event is _UNKNOWN) and fields.get("request_id") != "context":
-            places.setdefault(event, array("I")).append(at)
+            places[event].append(at)
             if event and not fields.get("beside") and "witness" not in fields:
                 order.append((event, at))
     return places, order
@@ -270,8 +267,7 @@ def _read_modes(lines: Sequence[Fields]) -> Mapping[str, object]:
     lossy = any(
         fields.get("event") == "capture_gap" and fields.get("reason") in _LOSSES for fields in lines
     )
-    capture = lines[0].get("capture") if lines and not lossy else None
-    return capture if isinstance(capture, Mapping) else {}
+    return get_object(lines[0], "capture") if lines and not lossy else {}
 
 
 def _holds_text(event: str, member: str) -> bool:
@@ -329,7 +325,7 @@ def _describe(
         step if step < len(one.receipts) else None,
         f"{part} of {name_event(was)}",
         f"{event}.{member}",
-        (read_seq(was), read_seq(now)),
+        (get_seq(was), get_seq(now)),
         _get_value(was, member),
         _get_value(now, member),
         show_texts(read_excerpt(was.get(member)), read_excerpt(now.get(member))),
@@ -339,12 +335,6 @@ def _describe(
 def show_texts(one: str | None, two: str | None) -> tuple[str, ...]:
     """Return how two texts differ; nothing where one of them was not stored."""
     return () if one is None or two is None else show_difference(one, two)
-
-
-def read_seq(fields: Fields) -> int | None:
-    """Return the seq a line states."""
-    seq = fields.get("seq")
-    return seq if type(seq) is int else None
 
 
 def _get_value(fields: Fields, member: str) -> str | int | None:

@@ -25,7 +25,7 @@ def render_comparison(result: ReplayResult) -> Iterator[str]:
         yield f"  {item['code']}{place}:{what}{'' if diff else values}"
         yield from (f"    {one_line(line)}" for line in diff)
     if len(mismatches) > _LISTED:
-        yield (f"  and {count(len(mismatches) - _LISTED, 'more difference')}: --json lists them")
+        yield f"  and {count(len(mismatches) - _LISTED, 'more difference')}: --json lists them"
     for warned in result.warnings[:_LISTED]:
         place = "" if warned.step is None else f" step {warned.step}"
         yield f"  warning: {warned.code}{place}: {one_line(warned.message)}"

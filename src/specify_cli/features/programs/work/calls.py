@@ -24,7 +24,6 @@ from specify_cli.features.programs.work.refusals import (
     in_doubt_error,
     name_error,
     not_done,
-    not_resumable,
     read_error,
     recorded_error,
     refuse_async,
@@ -105,9 +104,6 @@ class Step(Scope):
         with self.run.lock:
             if self in self.run.open_steps:
                 self.run.open_steps.remove(self)
-
-    def __enter__(self) -> Step:
-        return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if error is not None:
@@ -191,9 +187,6 @@ class ModelCall(Scope):
                 self.tokens = recorded.fields.get("tokens") if tokens is None else tokens
         self._started = time.monotonic()
         self._made = made
-
-    def __enter__(self) -> ModelCall:
-        return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if self.done:
@@ -353,7 +346,14 @@ class ToolCall(Scope):
                 if error is not None:
                     raise error
                 if self.done and self._side_effect == "external" and not looks:
-                    run.refuse(not_resumable(self._name))
+                    error = CallerError(
+                        "NOT_RESUMABLE",
+                        f"the call of {self._name} has its result, and Python cannot leave out the "
+                        "body of a with that does not ask",
+                        "write `if not call.done:` above what the body does, or make it a "
+                        "decorated function",
+                    )
+                    run.refuse(error)
                 if not self.done and not past.allows(recorded):
                     run.refuse(in_doubt_error([recorded], run.invocation_id))
                 body["call_id"] = recorded.call_id

@@ -19,7 +19,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
-from typing import Any, NamedTuple, NoReturn, cast
+from typing import Any, NamedTuple, NoReturn, Self, cast
 
 from doctrine import os
 from specify_cli import durable
@@ -37,7 +37,7 @@ from specify_cli.features.programs.event_places import (
 from specify_cli.features.programs.expected import ExpectedEvents
 from specify_cli.features.programs.history import History, Recorded
 from specify_cli.features.programs.values import Default, make_plain
-from specify_cli.features.programs.work.refusals import LimitExceeded, divergence
+from specify_cli.features.programs.work.refusals import LimitExceeded
 from specify_cli.invocation.events.event_body import Composed, idempotency_key
 from specify_cli.invocation.recorder import Recorder, lost_events
 from specify_cli.record import layout
@@ -99,6 +99,9 @@ class Scope:
         """Return whether this has ended in another context, as callbacks of a framework end it, so
         that the next step of its lane begins outside of it."""
         return self.left and event in OF_THE_RUN and self.lane == _find_lane()
+
+    def __enter__(self) -> Self:
+        return self
 
     def enter(self) -> None:
         """Make this scope the one that its context works in."""
@@ -427,7 +430,15 @@ class Course:
     def refuse_deviation(self, where: str, expected: object, found: object) -> NoReturn:
         """Refuse a program that does not do again what the record says it did."""
         appended = not self._is_fresh and self._continuation is None
-        self.refuse(divergence(where, expected, found, appended=appended))
+        after = "what it had done until then is on the record"
+        why = f"the record has {expected}, the program now gives {found}"
+        self.refuse(
+            StoredDataError(
+                "STATE_DIVERGENCE",
+                f"{where}: {why}; {after if appended else 'nothing was appended'}",
+                "resume with the program that began the run, or begin another invocation",
+            )
+        )
 
     def check_refused(self) -> None:
         """Raise what the run was refused with, if it was."""

@@ -17,7 +17,7 @@ from collections.abc import (
 from typing import cast
 
 from doctrine.text import say
-from specify_cli.errors import CallerError, InvocationError, StoredDataError
+from specify_cli.errors import CallerError, InvocationError
 from specify_cli.features.programs.history import Recorded
 
 
@@ -32,16 +32,6 @@ class LimitExceeded(CallerError):
             "begin another invocation, or open it with a wider limit",
         )
         self.limit = name
-
-
-def divergence(where: str, expected: object, found: object, *, appended: bool) -> StoredDataError:
-    """Return a program that does not do again what the record says it did."""
-    after = "what it had done until then is on the record" if appended else "nothing was appended"
-    return StoredDataError(
-        "STATE_DIVERGENCE",
-        f"{where}: the record has {expected}, the program now gives {found}; {after}",
-        "resume with the program that began the run, or begin another invocation",
-    )
 
 
 class RecordedError(Exception):
@@ -137,16 +127,6 @@ def not_done(name: str, instead: str) -> CallerError:
         f"{name}: expected a function that does its work when it is called, found a coroutine "
         "or generator",
         f"await a coroutine through {instead}; read a generator to its end",
-    )
-
-
-def not_resumable(name: str) -> CallerError:
-    """Return the refusal of a body that a resumed run cannot leave out."""
-    return CallerError(
-        "NOT_RESUMABLE",
-        f"the call of {name} has its result, and Python cannot leave out the body of a with "
-        "that does not ask",
-        "write `if not call.done:` above what the body does, or make it a decorated function",
     )
 
 

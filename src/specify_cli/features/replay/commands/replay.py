@@ -60,13 +60,7 @@ def _replay_again(values: Values) -> int:
         raise CallerError("USAGE", f"{option} is about one record", "spec-kitty replay --all")
     root = "" if values["source"] else shell.read_project().root
     with open_engine(values, "replaying records") as engine:
-        rows = list(
-            replay_again(
-                list_sources(values, root),
-                engine,
-                _read_options(values),
-            )
-        )
+        rows = list(replay_again(list_sources(values, root), engine, _read_options(values)))
     counts = Counter(row.verdict for row in rows)
     value = {"records": len(rows), **{name: counts[name] for name in VERDICTS}, "rows": rows}
     bad = [row for row in rows if row.verdict != MATCH]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from html import escape
 
 from doctrine.text import count
 from specify_cli.features.replay.reports.report import REQUEST, Json
@@ -203,9 +204,8 @@ def _render_retrieval(item: Json) -> list[str]:
     head = ("artifact", "recorded", "replayed", "difference")
     lines += _render_table("", head, rows) or ["No hits.", ""]
     then, now = item["filters_applied"]["recorded"] or [], item["filters_applied"]["replayed"]
-    filter_rows = [(entry, "recorded") for entry in then if entry not in now]
     added = [(entry, "replayed") for entry in now if entry not in then]
-    filter_rows += added
+    filter_rows = [*((entry, "recorded") for entry in then if entry not in now), *added]
     same = len(now) - len(added)
     lines.append(
         f"Policy: {count(same, 'decision')} the same."
@@ -318,13 +318,11 @@ def _render_text(value: object, limit: int = _LONGEST) -> str:
     text = _clip(str("none" if value is None else value), limit)
     text = text.replace("\r\n", "\n").replace("\n", " ⏎ ").replace("\t", " ")
     text = _CONTROL.sub(lambda found: f"\\u{ord(found.group()):04x}", text)
-    text = _MARKUP.sub(lambda found: f"\\{found.group()}", text)
-    text = (
-        text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("|", "&#124;")
-    )
+    text = _MARKUP.sub(r"\\\g<0>", text)
+    text = escape(text, quote=False).replace("|", "&#124;")
     # Bare addresses become links in some dialects: neither `www.` nor an `@` between words is left
     # as it is.
-    text = re.sub(r"(?i)\bwww\.", lambda found: found.group()[:-1] + "\\.", text)
+    text = re.sub(r"(?i)\b(www)\.", r"\1\\.", text)
     return text.replace("@", "@\u2060")
 
 

@@ -48,10 +48,7 @@ def view_report(replayed: Replayed) -> Json:
             "lines": past.lines,
             "tip": replayed.integrity.tip,
             "objects": replayed.integrity.objects,
-            "notes": [
-                dict(zip(("code", "severity", "seq", "message"), note, strict=True))
-                for note in replayed.integrity.notes
-            ],
+            "notes": [note._asdict() for note in replayed.integrity.notes],
         },
         "code": {"recorded": dict(replayed.code.recorded), "current": dict(replayed.code.current)},
         "findings": [item._asdict() for item in replayed.findings],
@@ -229,10 +226,7 @@ def _list_references(replayed: Replayed) -> Sequence[dict[str, str]]:
         for corpus in rerun.corpora:
             obj(corpus, "corpus")
     for point in past.points:
-        lines.setdefault(
-            f"inv://{past.invocation_id}/event/{point.seq}",
-            f"checkpoint {point.label or point.seq}",
-        )
+        line({"seq": point.seq}, f"checkpoint {point.label or point.seq}")
     for gate in replayed.gates:
         line(gate.fields, f"gate {say(gate.fields.get('gate'))}")
         obj(gate.fields.get("inputs"), f"inputs of gate {say(gate.fields.get('gate'))}")
