@@ -73,7 +73,8 @@ def test_false_lines_beside_a_diff_that_was_cut_are_found(chartered: Path, mode:
     (line,) = (line for line in lines_of(chartered, invocation_id) if line["event"] == "patch_apply")
     lines = line["lines"]
     false = {**line, "lines": lines.replace(lines[:11], "-" + "0" * 10)}
-    hidden = [false] if mode == "summary" else [{**false, "diff": value} for value in (None, {}, 7)]
+    no_text: tuple[Any, ...] = (None, {}, 7)
+    hidden = [false] if mode == "summary" else [{**false, "diff": value} for value in no_text]
 
     assert [*find_contradictions(line)] == []
     assert [[*find_contradictions(item)] for item in hidden] == [[WRONG_LINES]] * len(hidden)
