@@ -1,11 +1,11 @@
 """Finders of secrets that a needle and a pattern cannot say: keys, addresses, options.
 
-    FINDERS["url-password"](rule, text, text.lower(), frozenset())    # [(start, end), …]
+    FINDERS["url-password"](["://"], text, text.lower(), frozenset())    # [(start, end), …]
 
 Each is called when one of its needles stands in a text, and reads a bounded or a once-read stretch
 around it. `JUDGES` of `rules.py` says whether what was found is a secret.
 
-Each has the same signature: the rule, the text, the text in lower case, the ids of known masks. It
+Each has the same signature: its needles that stand in the text, the text, the text in lower case, the ids of known masks. It
 returns stretches (start, end) of the text, in any order and perhaps overlapping. To keep the time
 linear each of them looks a fixed number of characters around a needle, and never begins again
 before where it stopped; that is why the patterns have bounds such as `{0,40}` and
@@ -16,10 +16,10 @@ from __future__ import annotations
 
 from doctrine.light_imports import TYPE_CHECKING
 from specify_cli.redaction.heuristics import compiled
-from specify_cli.redaction.rules import JUDGES, OPTIONS, PARTS, Rule
+from specify_cli.redaction.rules import JUDGES, OPTIONS, PARTS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 _WORD, _KEY_LINES = PARTS["word"], PARTS["key lines"]
 _OPTION = (
@@ -38,7 +38,7 @@ FINDERS_VERSION = 14
 
 
 def _find_private_keys(
-    rule: Rule, text: str, folded: str, ids: frozenset[str]
+    needles: Sequence[str], text: str, folded: str, ids: frozenset[str]
 ) -> list[tuple[int, int]]:
     """Find keys from BEGIN to END; where END is missing, as far as lines of key material go.
 
@@ -111,12 +111,12 @@ _KEY_LINE = r"[ \t]{0,64}[-+>|#*]?[ \t]{0,64}[A-Za-z0-9+/]{4,128}={0,2}\r?"
 
 
 def _find_kubernetes_secrets(
-    rule: Rule, text: str, folded: str, ids: frozenset[str]
+    needles: Sequence[str], text: str, folded: str, ids: frozenset[str]
 ) -> list[tuple[int, int]]:
     """Find all values of a Kubernetes Secret, whatever their names: 8,192 characters to both sides
     of its kind, as far as its document goes."""
     spans = []
-    for needle in rule.needles:
+    for needle in needles:
         at = last = 0
         while (at := text.find(needle, at)) >= 0:
             first = max(last, at - 8192, text.rfind("\n---", last, at))
@@ -141,7 +141,7 @@ _SECRET_ITEM = r"[\"']?[\w.-]{1,253}[\"']?:\s{1,4}[\"']?([^\s\"',|>][^\s\"',]{2,
 
 
 def _find_url_passwords(
-    rule: Rule, text: str, folded: str, ids: frozenset[str]
+    needles: Sequence[str], text: str, folded: str, ids: frozenset[str]
 ) -> list[tuple[int, int]]:
     """Find the password in `scheme://user:password@host`, and a token that stands in the user's
     place.
@@ -157,12 +157,12 @@ def _find_url_passwords(
         r"[^\s/?#:@\"'<>\\|`]{1,128}+:(?!\d{1,5}(?:[/?#]|$))([^\s\"'<>\\`@]{1,256}+)@(?=[\w\[.%$-])"
     )
     bare = r"([^\s/?#:@\"'<>\\|`]{16,256}+)(?::x-oauth-basic)?@(?=[\w\[.-])"
-    if rule.needles[0] == "@tcp(":
+    if needles[0] == "@tcp(":
         pairs = compiled(r"(?<=[^\s:@/\"'`]):([^\s@\"'`]{1,128}+)@(?=(?:tcp|unix)\()").finditer(
             text
         )
         return [match.span(1) for match in pairs if JUDGES["value"](match[1], ids)]
-    for needle in rule.needles:
+    for needle in needles:
         at = text.find(needle)
         while at >= 0:
             end_of_needle = at + len(needle)
@@ -201,12 +201,12 @@ def what_follows(option: str, head: str) -> list[str]:
 
 
 def _find_option_values(
-    rule: Rule, text: str, folded: str, ids: frozenset[str]
+    needles: Sequence[str], text: str, folded: str, ids: frozenset[str]
 ) -> list[tuple[int, int]]:
     """Find the values that a command's options take as passwords: `curl -u`, `mysql -p`, `sshpass
     -p`."""
     spans = []
-    for needle in rule.needles:
+    for needle in needles:
         at = text.find(needle)
         while at >= 0:
             step = at + 2
@@ -236,14 +236,15 @@ _OPTION_LETTERS = frozenset(one[1] for one in OPTIONS)
 
 
 def _find_secret_values(
-    rule: Rule, text: str, folded: str, ids: frozenset[str]
+    needles: Sequence[str], text: str, folded: str, ids: frozenset[str]
 ) -> list[tuple[int, int]]:
     from specify_cli.redaction.named_values import find_secret_values  # few texts hold such a name
 
-    return find_secret_values(rule, text, folded, ids)
+    FINDERS["secret-value"] = find_secret_values
+    return find_secret_values(needles, text, folded, ids)
 
 
-FINDERS: dict[str, Callable[[Rule, str, str, frozenset[str]], list[tuple[int, int]]]] = {
+FINDERS: dict[str, Callable[[Sequence[str], str, str, frozenset[str]], list[tuple[int, int]]]] = {
     "private-key": _find_private_keys,
     "url-password": _find_url_passwords,
     "kubernetes-secret": _find_kubernetes_secrets,

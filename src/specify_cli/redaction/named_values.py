@@ -1,6 +1,6 @@
 """The finder of secrets that stand beside a telling name, `secret-value`.
 
-    find_secret_values(rule, text, text.lower(), frozenset())    # [(start, end), …]
+    find_secret_values(["token"], text, text.lower(), frozenset())    # [(start, end), …]
 
 A name that promises a secret (`DB_PASSWORD`), a sign that assigns (`=`, `:`, `=>`, `(`, a table's
 column …), and a value that is judged by how it stands there. `_judge_style` names that way,
@@ -15,8 +15,7 @@ from specify_cli.redaction.tables import find_cells_below, find_inserted
 
 if TYPE_CHECKING:
     import re
-
-    from specify_cli.redaction.rules import Rule
+    from collections.abc import Sequence
 
 _TYPED = (
     r"(?::\s{0,3}&?(?:'static )?[A-Za-z_][A-Za-z0-9_.\[\], |]{0,40}?"
@@ -81,9 +80,9 @@ _REST = r"[^\s\x00“”»」』’\"'`<>\\]*+"
 
 
 def find_secret_values(
-    rule: Rule, text: str, folded: str, ids: frozenset[str]
+    needles: Sequence[str], text: str, folded: str, ids: frozenset[str]
 ) -> list[tuple[int, int]]:
-    """Find the values beside names that promise a secret.
+    """Find the values beside names that promise a secret; each holds one of `needles`.
 
     `text` is a view's text and `folded` the same in lower case; `ids` are the rules whose masks
     count. The stretches are (start, end) in `text`, in the order in which their names were found,
@@ -95,14 +94,14 @@ def find_secret_values(
     """
     spans = []
     places = set()
-    for needle in [one for one in rule.needles if one in folded]:  # few are: asked first
+    for needle in needles:
         at = folded.find(needle)
         last = streak = 0
         while at >= 0:
             near = text[at + len(needle) : at + len(needle) + 160]
             rest = near.lstrip(_NAME_SIGNS)
             end = at + len(needle) + len(near) - len(rest)
-            if rest[1:3].lower() == "id" and rest[0] in ". " and needle == "sess":
+            if needle == "sess" and rest[1:3].lower() == "id" and rest[0] in ". ":
                 end, rest = end + 3, rest[3:]
             if end not in places:
                 places.add(end)
@@ -142,8 +141,11 @@ def _is_lead(rest: str, head: str) -> bool:
             (sign in ("(", ",", "[", ")") or next_.startswith(_FALLBACKS))
             and ('"' in rest or "'" in rest or "=" in rest)
         )
-        or next_.startswith(_LEADS)
-        or (rest[0] in ' "' and any(one in head for one in _OPENERS))
+        or (sign in _BEGINNINGS and next_.startswith(_LEADS))
+        or (
+            rest[0] in ' "'
+            and ("-" in head or "set" in head or "def" in head or "ENV " in head or "ARG " in head)
+        )
         or "alue" in rest
         or "content=" in rest
         or (rest[0] in " \t\r\n\"'`*,)" and _holds_drawn(rest))
@@ -158,15 +160,13 @@ _LEADS = (
     *(f"{verb} " for verb in (*_VERBS, "for", "FOR", "of", "As", "as")),
     *"str Str &# &eq -> </ -- 075 x3d x3D 是 为 為 は".split(),  # noqa: SIM905
 )
-_OPENERS = ("-", "#define ", "set", "def", "ENV ", "ARG ")
+_BEGINNINGS = frozenset(lead[0] for lead in _LEADS)
 _SIGNS = frozenset("=:>：|│┃{%→")
 
 
 def _holds_drawn(text: str) -> bool:
     """Tell, before any pattern is compiled, whether a word of some length holds a digit."""
-    return not _DIGITS.isdisjoint(text) and any(
-        len(word) > 7 and not _DIGITS.isdisjoint(word) for word in text.split()
-    )
+    return not _DIGITS.isdisjoint("".join([word for word in text.split() if len(word) > 7]))
 
 
 _DIGITS = frozenset("0123456789")

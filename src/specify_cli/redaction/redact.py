@@ -44,7 +44,7 @@ from specify_cli.redaction.rules import DIGEST, SHIPPED, by_pattern
 
 if TYPE_CHECKING:
     import re
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterator, Sequence
     from typing import Any
 
     from specify_cli.redaction.rules import ShippedRules
@@ -307,6 +307,7 @@ _BREAK = (
 )
 _WIDTHS = frozenset((32, 40, 48, 50, 60, 64, 70, 72, 76, 78, 79, 80, 96, 100, 120, 128, 132, 160))
 _LONG = 16
+_RUN = b"A" * _LONG
 _SMALL = 512
 _TOKEN_BYTES = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.+/~:"
 _WRITTEN = b"abcdefghijklmnopqrstuvwxyz_-.+/:"
@@ -320,7 +321,8 @@ def view_of(text: str) -> View:
     """
     escapes = []
     if (
-        any(sign in text for sign in _ESCAPES)
+        # Most texts hold none of the three characters with which they begin.
+        (("\\" in text or "&" in text or "\x1b" in text) and any(sign in text for sign in _ESCAPES))
         or ("%" in text and compiled(_OCTET).search(text))
         or (not text.isascii() and compiled(_DISGUISE).search(text))
     ):
@@ -385,13 +387,13 @@ def _find_long_words(text: str) -> str:
     data = text.encode("utf-8", "replace")
     runs = data.translate(_AS_RUNS)
     words = []
-    at = runs.find(b"A" * _LONG)
+    at = runs.find(_RUN)
     while at >= 0:
         end = runs.find(b" ", at)
         end = len(data) if end < 0 else end
         if data[at:end].strip(_WRITTEN):
             words.append(data[at:end])
-        at = runs.find(b"A" * _LONG, end)
+        at = runs.find(_RUN, end)
     return b"\n".join(words).decode("ascii")
 
 
@@ -405,22 +407,27 @@ def redact(text: str, rules: RuleSet) -> Redacted:
     return redact_with(text, None, rules)
 
 
-def _find_candidates(view: View, rules: RuleSet) -> tuple[int, ...]:
+def _find_candidates(view: View, rules: RuleSet) -> dict[int, list[str]]:
     """Return the shipped rules one of whose needles stands in the text, as their places in the
-    table."""
+    table, each with those needles; both in the order of the table."""
+    found = []
+    candidates: dict[int, list[str]] = {}
     if not rules.shipped:
-        return ()
-    candidates = set()
+        return candidates
     for number, where in enumerate((view.words, view.folded, view.text)):
         # Few texts hold a long word.
         if not where or (rules.sieve and not _may_hold(rules.sieve[number], where)):
             continue
-        for sign, needles in SHIPPED.needles[number].items():
-            if sign in where:
-                for needle, place in needles:
-                    if needle in where:
-                        candidates.add(place)
-    return tuple(sorted(candidates))
+        found += [
+            row
+            for sign, rows in SHIPPED.needles[number].items()
+            if sign in where
+            for row in rows
+            if row[2] in where
+        ]
+    for place, _, needle in sorted(found):
+        candidates.setdefault(place, []).append(needle)
+    return candidates
 
 
 def is_clear(text: str, rules: RuleSet) -> bool:
@@ -454,7 +461,7 @@ def _compile_sieve() -> tuple[Any, ...]:
     import re2  # as above
 
     groups = [
-        sorted({needle.encode() for rows in needles.values() for needle, _ in rows})
+        sorted({needle.encode() for rows in needles.values() for *_, needle in rows})
         for needles in SHIPPED.needles
     ]
     return tuple(re2.compile(b"|".join(map(re2.escape, ones))) for ones in groups)
@@ -475,7 +482,8 @@ def applicable(text: str, rules: RuleSet) -> tuple[int, ...]:
     `redact_with`.
     """
     view = view_of(text)
-    return tuple(p for p in _find_candidates(view, rules) if _find_by_rule(p, view, rules))
+    found = _find_candidates(view, rules).items()
+    return tuple(place for place, needles in found if _find_by_rule(place, view, rules, needles))
 
 
 def redact_with(text: str, places: tuple[int, ...] | None, rules: RuleSet) -> Redacted:
@@ -517,10 +525,11 @@ def find_spans(
     `text` is not changed. Starts and ends are places in it, in characters.
     """
     view = view_of(text)
+    found = _find_candidates(view, rules) if places is None else dict.fromkeys(places)
     spans = [
         (*view.back(start, end), place, rules.shipped[place].rule_id)
-        for place in (_find_candidates(view, rules) if places is None else places)
-        for start, end in _find_by_rule(place, view, rules)
+        for place, needles in found.items()
+        for start, end in _find_by_rule(place, view, rules, needles)
     ]
     if rules.user:
         spans += _find_by_user_rules(text, rules)
@@ -533,15 +542,19 @@ def find_spans(
     return _merge_spans(spans, masks_in(text, rules.ids))
 
 
-def _find_by_rule(place: int, view: View, rules: RuleSet) -> list[tuple[int, int]]:
-    """Return what one shipped rule finds, overlaps and all.
+def _find_by_rule(
+    place: int, view: View, rules: RuleSet, needles: Sequence[str] | None
+) -> list[tuple[int, int]]:
+    """Return what one shipped rule finds, overlaps and all. `needles` are those of its needles
+    that stand in the text, where that is known.
 
     A rule for long tokens also searches the unwrapped view. What it finds there counts where it is
     longer than what the wrapped text shows: the token was broken over lines.
     """
     rule = rules.shipped[place]
     if not rule.pattern:
-        return FINDERS[rule.rule_id](rule, view.text, view.folded, rules.ids)
+        needles = needles or rule.needles
+        return FINDERS[rule.rule_id](needles, view.text, view.folded, rules.ids)
     spans = by_pattern(rule, view.text, view.folded, view.words, rules.ids)
     whole = view.unwrapped if rule.in_words else None
     for start, end in (

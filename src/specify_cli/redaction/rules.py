@@ -68,7 +68,8 @@ def _is_long(run: int, back: int) -> bool:
     return max(run, back) >= 14
 
 
-Needles = dict[str, list[tuple[str, int]]]
+# The place of a rule, the number among its needles, and the needle, by what the needle holds.
+Needles = dict[str, list[tuple[int, int, str]]]
 # Letters that few texts lack, and the blank.
 _COMMON = " etorniaslcdumhfpgby"
 
@@ -104,17 +105,20 @@ class ShippedRules:
     @cached_property
     def needles(self) -> tuple[Needles, Needles, Needles]:
         """The needles with the places of their rules, by the view they are looked for in, then by
-        a rare character of theirs: that it is not there is found faster than that no needle is.
+        a rare piece of theirs: that it is not there is found once for all that hold it.
 
-        The views are the long words of a text, its folded letters, the text itself.
+        The views are the long words of a text, its folded letters, the text itself. The document
+        says the pieces (`signs`), chosen by how rare each is in short texts and how many needles
+        hold it; of any other needle it is a rare character.
         """
         groups: tuple[Needles, Needles, Needles] = ({}, {}, {})
+        signs = _DOCUMENT["signs"]
         for place, row in enumerate(self._rows):
             long = _is_long(row.get("run", 0), row.get("back", 0))
             group = groups[0 if long else 1 if "folded" in row else 2]
-            for needle in _read_needles(row):
-                sign = (needle.strip(_COMMON) or needle)[0]
-                group.setdefault(sign, []).append((needle, place))
+            for number, needle in enumerate(_read_needles(row)):
+                sign = signs.get(needle) or (needle.strip(_COMMON) or needle)[0]
+                group.setdefault(sign, []).append((place, number, needle))
         return groups
 
     def list_ids(self) -> set[str]:

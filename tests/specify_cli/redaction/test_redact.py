@@ -531,6 +531,14 @@ def test_without_rules_nothing_is_looked_for() -> None:
     assert redact(f"password={drawn(random.Random(1), ALNUM, 20)}", NO_RULES).counts == {}
 
 
+def test_each_needle_is_looked_for_where_a_piece_of_its_own_stands() -> None:
+    rows = [row for group in SHIPPED.needles for sign, rows in group.items() for row in rows if sign in row[2]]
+
+    assert sorted(rows) == [
+        (place, number, needle) for place, rule in enumerate(SHIPPED) for number, needle in enumerate(rule.needles)
+    ]
+
+
 @given(st.lists(ATOMS | st.text(max_size=4), max_size=24).map("".join))
 def test_looking_for_all_needles_at_once_masks_the_same(text: str) -> None:
     quick = sieved(RULES)
