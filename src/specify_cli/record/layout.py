@@ -15,6 +15,8 @@ symbolic link on the way.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from doctrine.light_imports import hash_bytes
 from specify_cli.record.ids import millis_of, rfc3339
 from specify_cli.record.record import is_invocation_id, is_profile_id
@@ -121,6 +123,7 @@ def object_path(digest: str, folder: str = OBJECTS) -> str:
     return "/".join((folder, *object_parts(digest)))
 
 
+@lru_cache(maxsize=16)  # each record is asked for several times in a row
 def trail_folder(invocation_id: str) -> str:
     """Return `.kittify/trail/<YYYY-MM>`: the month of the invocation's own time, so its id gives
     the path.

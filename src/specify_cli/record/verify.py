@@ -27,15 +27,19 @@ from collections.abc import Iterable
 from copy import deepcopy
 
 from doctrine.text import say, spell
-from specify_cli.record.findings import ErasedLine, Finding, RecordReport, finding
+from specify_cli.record.findings import (
+    LAST_OPENING_SEQ,
+    ErasedLine,
+    Finding,
+    RecordReport,
+    finding,
+)
 from specify_cli.record.record import Tip, integer_at, is_stand_in, skips, tip_of
 from specify_cli.record.seal import (
     ERASED,
     FORMAT_VERSION,
-    HEX,
     MAX_LINE,
     SALT,
-    SALT_SIZE,
     TIME_PATTERN,
     Line,
     bulk_codec,
@@ -43,11 +47,10 @@ from specify_cli.record.seal import (
     is_salt,
     open_line,
 )
-from specify_cli.record.verifying.contents import HIDDEN, KNOWN, Contents
+from specify_cli.record.verifying.contents import HIDDEN, KNOWN, PLAIN, Contents
 
 _TIME_KEYS = {"started": "started_at", "completed": "completed_at"}
 _ENVELOPE_KEYS = ("v", "seq", "event", "invocation_id", "prev")
-_ENVELOPE = frozenset(_ENVELOPE_KEYS)
 _A_TIME = "1970-01-01T00:00:00.000Z"
 _SEALED_KEYS = {"prev", "seq", "v"}
 # How many possible beginnings of the bytes that one `recovered` line may skip are tracked at once.
@@ -133,6 +136,7 @@ class _Walk(Contents):
         self.codec = bulk_codec()
         # Compiled here: every line asks, and `re.fullmatch` looks a pattern up each time.
         self.match_time = re.compile(TIME_PATTERN).fullmatch
+        self.time = _A_TIME  # that of the last line, where it has the form
         self.offset = 0
         self.count = 0
         self.sealed: bool | None = None
@@ -175,6 +179,8 @@ class _Walk(Contents):
         line = open_line(raw[:-1], self.codec)
         if self.anchors and line.seal in self.anchors and not line.problems:
             self.anchors.remove(line.seal)
+        if self._continue_with(line, raw, offset):
+            return
         # 2
         if (
             self.skipped >= 0
@@ -200,6 +206,39 @@ class _Walk(Contents):
             self._check_older(line, offset)
         else:
             self._check_seal(line, raw, offset)  # 4 and 5
+
+    def _continue_with(self, line: Line, raw: bytes, offset: int) -> bool:
+        """Take a line of which steps 2 to 5 would only find that it is in order, as most lines of a
+        long record are. Return whether it is one: any other is left to those steps."""
+        fields, tip = line.fields, self.tip
+        if fields is None or line.seal is None or line.problems or line.digest:
+            return False
+        if self.suspects or self.skipped >= 0 or self.gaps or self.withheld:
+            return False
+        event, seq, time = fields.get("event"), fields.get("seq"), fields.get("at")
+        version = fields.get("v")
+        if (
+            self.closed_at is not None
+            or type(seq) is not int
+            or seq != tip.seq + 1
+            or fields.get("prev") != tip.seal
+            or type(version) is not int
+            or version != self.version
+            or self.invocation_id is None
+            or fields.get("invocation_id") != self.invocation_id
+            or type(event) is not str
+            or event in _TIME_KEYS
+            or type(time) is not str
+            or not (time == self.time or self.match_time(time))
+            or not (version == 1 or is_salt(fields.get(SALT)))
+        ):
+            return False
+        self.tip, self.time = Tip(seq, line.seal, event, tip.version), time
+        # No member of a whole line is an object where no bytes say so.
+        plain = event in PLAIN and b'":{' not in raw
+        if not plain or seq <= LAST_OPENING_SEQ or self.search:
+            self.check_contents(fields, seq, offset, judged=True)
+        return True
 
     def report(self) -> RecordReport:
         """Return what the walk found, once every line was taken."""
@@ -280,9 +319,6 @@ class _Walk(Contents):
         """
         fields = line.fields
         number = None if fields is None else integer_at(fields, "seq", 0)
-        if not line.problems and not self.suspects and self.skipped < 0 and not self.withheld:
-            self._check_whole(line, number, offset)  # the ordinary line of an ordinary record
-            return
         if self.withheld and fields is not None and is_stand_in(fields) and line.seal is not None:
             if number == self.tip.seq + 1:
                 if self.list_withheld:
@@ -341,42 +377,29 @@ class _Walk(Contents):
 
     def _check_envelope(self, fields: dict[str, object], seq: int | None, offset: int) -> None:
         """Compare a line's envelope with docs/format.md §3: its members, its time, its version, its
-        salt.
-
-        Every line of a long record comes by, so the ordinary line is recognised with few tests, and
-        only another one is checked member by member.
-        """
+        salt."""
         time_key = _TIME_KEYS.get(str(fields.get("event")), "at")
-        if seq is None or not (_ENVELOPE <= fields.keys() and time_key in fields):
-            for key in (*_ENVELOPE_KEYS, time_key):
-                if key not in fields or (key == "seq" and seq is None):
-                    self.add_finding("MISSING_FIELD", seq, offset, key)
+        for key in (*_ENVELOPE_KEYS, time_key):
+            if key not in fields or (key == "seq" and seq is None):
+                self.add_finding("MISSING_FIELD", seq, offset, key)
         time = fields.get(time_key, _A_TIME)
         if type(time) is not str or not self.match_time(time):
             self.add_finding("INVALID_TIME", seq, offset, f"{time_key} is {spell(time)}")
-        stated = fields.get("v")
-        if type(stated) is int and stated == self.version:
-            salt = fields.get(SALT)
-            # Said here without a call, because every line of a long record comes by.
-            if stated > 1 and not (
-                type(salt) is str and len(salt) == 2 * SALT_SIZE and HEX.issuperset(salt)
-            ):
-                self._check_salt(fields, seq, offset)
-            return
         version = integer_at(fields, "v", 1)
         if version is None:
             if "v" in fields:
                 self.add_finding("INVALID_VERSION", seq, offset, spell(fields["v"]))
+            return
+        if self.version is None:
+            self.version = version
+            if version > FORMAT_VERSION:
+                self.add_finding("UNSUPPORTED_VERSION", seq, offset, f"v {version}")
+        if version == self.version:
+            self._check_salt(fields, seq, offset)
         else:
-            if self.version is None:
-                self.version = version
-                if version > FORMAT_VERSION:
-                    self.add_finding("UNSUPPORTED_VERSION", seq, offset, f"v {version}")
-                self._check_salt(fields, seq, offset)
-            elif version != self.version:
-                self.add_finding(
-                    "VERSION_MIXED", seq, offset, f"expected v {self.version}, found v {version}"
-                )
+            self.add_finding(
+                "VERSION_MIXED", seq, offset, f"expected v {self.version}, found v {version}"
+            )
 
     def _check_salt(self, fields: dict[str, object], seq: int | None, offset: int) -> None:
         """Report a line of version 2 without a salt; `recovered` and erased lines have none."""

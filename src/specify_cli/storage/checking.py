@@ -44,15 +44,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
 
+_READ_AHEAD = 256 * 1024
+
+
 def read_lines(fd: int) -> Iterator[bytes]:
     """Yield the lines of a file with their LF; an overlong line comes in pieces of 2 MiB and a
     byte.
 
     `fd` stays open and its position moves.
     """
-    with os.fdopen(os.dup(fd), "rb") as file:
-        while raw := file.readline(MAX_LINE + 1):
-            yield raw
+    with os.fdopen(os.dup(fd), "rb", _READ_AHEAD) as file:
+        yield from iter(functools.partial(file.readline, MAX_LINE + 1), b"")
 
 
 def read_record_lines(root: str, place: Place) -> Iterator[bytes]:

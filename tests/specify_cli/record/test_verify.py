@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import random
 import sys
 import tracemalloc
 from typing import Any
 
+import pytest
+
 from specify_cli.record.findings import RecordReport, finding, judge_set
 from specify_cli.record.record import chain, genesis_tip, recovered_line, tip_of
-from specify_cli.record.seal import open_line, seal_line
-from specify_cli.record.verify import verify_record
+from specify_cli.record.seal import SealError, open_line, seal_line
+from specify_cli.record.verify import _Walk, verify_record
 from specify_cli.record.verifying.annexes import add_annexes, verify_annex
 
 ID = "01JD4Q3S0000000000000000A1"
@@ -273,3 +276,68 @@ def test_damage_that_a_recovered_line_takes_back_hides_nothing_behind_it() -> No
     lines = [first, *skipped, line, *chain(recovered, ID, [result])[0].splitlines(keepends=True)]
 
     assert ["RECOVERED", "RESULT_WITHOUT_CALL"] == codes(report_of(lines))
+
+
+_ODD: dict[str, list[Any]] = {
+    "v": [1, 2, 3, 0, True, "2", None],
+    "seq": [0, 1, 2, 3, 4, 9, -1, True, "3", None],
+    "prev": ["0" * 64, TIP, None, 7],
+    "event": ["started", "completed", "recovered", "retrieval_request", "nothing known", ["error"], None, 3],
+    "at": ["2026-11-21T09:00:01.000Z", "2026-13-21T09:00:01.000Z", "2026-11-21 09:00:01", None, 5, ["x"]],
+    "invocation_id": ["01JD4Q3S0000000000000000B2", None, 4],
+    "salt": ["f" * 32, "F" * 32, "f" * 31, None, 5, "g" * 32],
+    "message": [{"object": TIP}, {"object": 3}, {"a": 1}, ["x"], None, True, 7],
+    "erased": [{"members": ["message"], "salt": "0" * 32}, "x", None],
+    "tool": ["Bash", None, {"object": TIP}],
+    "withheld": ["why"],
+}
+_EVENTS: list[dict[str, Any]] = [
+    {"event": "error", "error_code": "E1", "message": "m"},
+    {"event": "stage_transition", "to": "work"},
+    {"event": "artifact_link", "ref": "a", "digest": TIP},
+    {"event": "tool_call", "call_id": "1", "tool": "Bash", "args_hash": TIP},
+    {"event": "tool_result", "call_id": "1", "status": "ok", "output": "o", "output_hash": TIP},
+    {"event": "retrieval_request", "request_id": "r", "query": "q"},
+    {"event": "retrieval_response", "request_id": "r"},
+    {"event": "capture_gap", "reason": "hooks_off"},
+    {"event": "approval", "identity": "ssh"},
+    {"event": "recovered", "skipped_bytes": 3, "skipped_sha256": TIP},
+]
+
+
+def draw_record(rng: random.Random) -> list[bytes]:
+    """Return the lines of a record of which some are odd, by what they say, and some damaged, lost or doubled."""
+    lines, prev, version, seq = list[bytes](), "0" * 64, rng.choice((1, 2, 2)), 0
+    rate = rng.choice((0.0, 0.03, 0.2))
+    for number in range(rng.randrange(1, 24)):
+        body = {**(rng.choice(_EVENTS) if number else STARTED), "v": version, "seq": seq, "prev": prev}
+        body |= {"invocation_id": ID, "salt": f"{rng.getrandbits(128):032x}"}
+        body |= {"at": "2026-11-21T09:00:01.000Z"} if number else {}
+        while rng.random() < rate:
+            key = rng.choice(list(_ODD))
+            if rng.random() < 0.3:
+                body.pop(key, None)
+            else:
+                body[key] = rng.choice(_ODD[key])
+        try:
+            line = seal_line(body)
+        except SealError:
+            continue
+        prev, seq = line[-67:-3].decode(), seq + 1
+        if rng.random() < rate / 2:
+            at = rng.randrange(len(line))
+            line = rng.choice((b"", line * 2, line[:at] + b"\0" + line[at + 1 :], line[:at], line[:-1] + b"\r\n"))
+        lines += line.splitlines(keepends=True) if b"\r" not in line else [line]
+    if rng.random() < 0.3:
+        lines += lines_of(STARTED, COMPLETED)[1:]
+    return lines
+
+
+def test_a_line_that_is_seen_to_be_in_order_at_once_is_judged_as_by_every_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = random.Random(42)
+    drawn = [(draw_record(rng), rng.random() < 0.1) for _ in range(1_500)]
+    at_once = [report_of(lines, withheld=withheld) for lines, withheld in drawn]
+    monkeypatch.setattr(_Walk, "_continue_with", lambda *_: False)
+
+    assert [report_of(lines, withheld=withheld) for lines, withheld in drawn] == at_once
+    assert len({code for report in at_once for code in codes(report)}) > 15

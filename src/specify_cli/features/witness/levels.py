@@ -17,6 +17,7 @@ from itertools import chain
 
 from doctrine.text import count
 from specify_cli import durable
+from specify_cli.errors import InvocationError
 from specify_cli.features.approvals.approvals import APPROVAL_FACTS, check_approvals, say_unproven
 from specify_cli.features.witness.completeness import Completeness, Missing, Reached
 from specify_cli.features.witness.elsewhere import (
@@ -165,21 +166,39 @@ def _hold_to_fixed(
 ) -> RecordReport:
     """Return the report of a record with the tips it lost of those that were fixed; its lines
     behind the last one are counted."""
-    seals = _number_seals(root, str(report.invocation_id), fixed) if fixed else None
+    alone = {"DUPLICATE_ID", "NAME_MISMATCH"}.isdisjoint(item.code for item in report.findings)
+    file = report.file if alone else ""
+    seals = _number_seals(root, str(report.invocation_id), fixed, file) if fixed else None
     lost = _list_lost(report.file, fixed, seals)
     last = max((seals or {}).values(), default=LAST_OPENING_SEQ)
     loose.count(report, report.lines - 1 - last - (report.status == "closed"))
     return report._replace(findings=(*report.findings, *lost))
 
 
-def _number_seals(root: str, invocation_id: str, fixed: Iterable[str]) -> dict[str, int] | None:
+def _number_seals(
+    root: str, invocation_id: str, fixed: Iterable[str], file: str = ""
+) -> dict[str, int] | None:
     """Return which of some tips end a line of a record that is here, each with the number of its
-    line; None where it has no whole line."""
+    line; None where it has no whole line.
+
+    `file` is the path that the record was found at: where that has all of them, no other is looked
+    for. Without it all files of the record are.
+    """
+
+    def number(data: bytes) -> dict[str, int]:
+        ends = [piece[:67] for piece in data.split(_SEALED)[1:]]
+        first = dict(zip(reversed(ends), range(len(ends) - 1, -1, -1), strict=True))
+        wanted = {seal: f'{seal}"}}\n'.encode() for seal in fixed}
+        return {seal: first[end] for seal, end in wanted.items() if end in first}
+
+    try:
+        seals = number(durable.read_below(root, file)) if file else {}
+        if seals.keys() == set(fixed):
+            return seals
+    except (OSError, InvocationError):
+        pass  # it was moved meanwhile, or lies in an archive
     data = read_with_annexes(root, invocation_id) or b""
-    if not _SEAL.search(data):
-        return None
-    places = {seal: data.find(f',"~":"{seal}"}}\n'.encode()) for seal in fixed}
-    return {seal: data.count(_SEALED, 0, at) for seal, at in places.items() if at >= 0}
+    return number(data) if _SEAL.search(data) else None
 
 
 def _list_lost(

@@ -46,6 +46,8 @@ _FOLLOWED = frozenset(
     ("started", "completed", "tool_call", "approval", "capture_gap", "reconciled")
 )
 _SEARCH = frozenset(("retrieval_request", "retrieval_response"))
+# Events of which nothing is kept, and nothing compared with other lines or named.
+PLAIN = KNOWN.difference(_FOLLOWED, _SEARCH, STATING, OBJECT_MEMBERS, ("tool_result",))
 # HIDDEN stands for the search that a withheld line may be, and `unknown` for a tool that the writer
 # of a call did not know.
 HIDDEN = ("", -1, -1)
