@@ -6,10 +6,10 @@ Each is called when one of its needles stands in a text, and reads a bounded or 
 around it. `JUDGES` of `rules.py` says whether what was found is a secret.
 
 Each has the same signature: its needles that stand in the text, the text, the text in lower case,
-the ids of known masks. It returns stretches (start, end) of the text, in any order and perhaps overlapping. To keep the time
-linear each of them looks a fixed number of characters around a needle, and never begins again
-before where it stopped; that is why the patterns have bounds such as `{0,40}` and
-possessive repeats, which do not go back.
+the ids of known masks. It returns stretches (start, end) of the text, in any order and perhaps
+overlapping. To keep the time linear each of them looks a fixed number of characters around a
+needle, and never begins again before where it stopped; that is why the patterns have bounds such as
+`{0,40}` and possessive repeats, which do not go back.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ NOT_COMPARED = (
     "what was added after the close",
     "secrets that were masked",
     "what the runs were bound to",
-    "approvers and their reasons",
+    "who approved and why",
     "what could not be recorded",
     "results that came later or were inferred",
 )
