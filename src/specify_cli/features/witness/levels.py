@@ -64,6 +64,8 @@ from specify_cli.trail.log.leaves import (
 _SEAL = re.compile(rb',"~":"([0-9a-f]{64})"}\n')
 # In JSON text a quotation mark of a value is escaped, so this stands before seals alone.
 _SEALED = b',"~":"'
+# So many bytes stand behind it: a seal, and how its line ends.
+_END = 64 + len(b'"}\n')
 # Of a record that is not here, so many files of other branches are read.
 _MAX_BLOBS = 64
 
@@ -184,21 +186,22 @@ def _number_seals(
     `file` is the path that the record was found at: where that has all of them, no other is looked
     for. Without it all files of the record are.
     """
-
-    def number(data: bytes) -> dict[str, int]:
-        ends = [piece[:67] for piece in data.split(_SEALED)[1:]]
-        first = dict(zip(reversed(ends), range(len(ends) - 1, -1, -1), strict=True))
-        wanted = {seal: f'{seal}"}}\n'.encode() for seal in fixed}
-        return {seal: first[end] for seal, end in wanted.items() if end in first}
-
     try:
-        seals = number(durable.read_below(root, file)) if file else {}
+        seals = _number_ends(durable.read_below(root, file), fixed) if file else {}
         if seals.keys() == set(fixed):
             return seals
     except (OSError, InvocationError):
         pass  # it was moved meanwhile, or lies in an archive
     data = read_with_annexes(root, invocation_id) or b""
-    return number(data) if _SEAL.search(data) else None
+    return _number_ends(data, fixed) if _SEAL.search(data) else None
+
+
+def _number_ends(data: bytes, seals: Iterable[str]) -> dict[str, int]:
+    """Return which of some seals end a line of these bytes, each with the number of the first."""
+    ends = [piece[:_END] for piece in data.split(_SEALED)[1:]]
+    first = dict(zip(reversed(ends), range(len(ends) - 1, -1, -1), strict=True))
+    wanted = {seal: f'{seal}"}}\n'.encode() for seal in seals}
+    return {seal: first[end] for seal, end in wanted.items() if end in first}
 
 
 def _list_lost(

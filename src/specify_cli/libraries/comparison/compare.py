@@ -161,6 +161,16 @@ class ReplayVerifier(Protocol):
         """Compare two runs."""
 
 
+class ChainVerifier:
+    """Compares runs by their receipts: `ChainVerifier().verify_replay(original, replay).match`."""
+
+    def verify_replay(
+        self, original: Given, replay: Given, tolerance_ms: int | None = None
+    ) -> ReplayResult:
+        """Compare two runs, as the function `verify_replay` does."""
+        return verify_replay(original, replay, tolerance_ms)
+
+
 def verify_replay(original: Given, replay: Given, tolerance_ms: int | None = None) -> ReplayResult:
     """Compare two runs, each given as a chain, as sealed events or as bare receipts.
 
@@ -176,9 +186,10 @@ def verify_replay(original: Given, replay: Given, tolerance_ms: int | None = Non
     work.compare_whole()
     pairs = list(zip(one.receipts, two.receipts, strict=False))
     compared = sum(work.compare_step(step, *pair) for step, pair in enumerate(pairs))
-    drifted = tolerance_ms is not None and 0 < sum(
-        work.warn_of_drift(step, *pair, tolerance_ms) for step, pair in enumerate(pairs)
-    )
+    drifted = False
+    if tolerance_ms is not None:
+        for step, pair in enumerate(pairs):
+            drifted |= work.warn_of_drift(step, *pair, tolerance_ms)
     differences = work.compare_parts()
     if not compared and not work.mismatches:
         none = "of no step the outputs could be compared"
@@ -205,15 +216,6 @@ def verify_replay(original: Given, replay: Given, tolerance_ms: int | None = Non
     empty = not (one.receipts or two.receipts or one.about or two.about)
     match, message = _judge(details, work.warnings, compared or empty)
     return ReplayResult(match, message, details, tuple(work.warnings), differences)
-
-
-_verify = verify_replay
-
-
-class ChainVerifier:
-    """Compares runs by their receipts: `ChainVerifier().verify_replay(original, replay).match`."""
-
-    verify_replay = staticmethod(_verify)
 
 
 class _Comparison:
@@ -324,6 +326,7 @@ class _Comparison:
         if item["step"] is None:
             return None
         was, now = (side.lines[side.receipts[item["step"]]] for side in (one, two))
+        is_text = item["code"] == "OUTPUT_MISMATCH"
         return Difference(
             item["code"],
             item["step"],
@@ -332,9 +335,7 @@ class _Comparison:
             (get_seq(was), get_seq(now)),
             str(item["expected"]),
             str(item["actual"]),
-            show_texts(_read_output(was), _read_output(now))
-            if item["code"] == "OUTPUT_MISMATCH"
-            else (),
+            show_texts(_read_output(was), _read_output(now)) if is_text else (),
         )
 
 

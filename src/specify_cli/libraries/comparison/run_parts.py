@@ -19,6 +19,7 @@ from difflib import SequenceMatcher
 from typing import Any, NamedTuple
 
 from doctrine.text import get_object, say
+from specify_cli.invocation.events.event_body import MAX_MESSAGE
 from specify_cli.libraries.comparison.readable_diff import show_difference
 from specify_cli.record.event_table import EVENTS
 from specify_cli.record.reading.views import get_seq
@@ -95,8 +96,6 @@ _MEMBERS = {
     }
     for event, parts in _PARTS_OF.items()
 }
-# So many characters of a note are kept.
-_LONGEST = 4000
 # Events of newer versions, which nothing can be said of.
 _UNKNOWN = ""
 BEGINNINGS = ("step_started", "tool_call")
@@ -310,7 +309,7 @@ def _compare_member(
 
 
 def _is_cut(fields: Fields, text: str) -> bool:
-    return "truncated" in fields or len(text) >= _LONGEST
+    return "truncated" in fields or len(text) >= MAX_MESSAGE
 
 
 def _describe(
