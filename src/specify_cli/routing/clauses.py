@@ -88,7 +88,7 @@ class Clauses(Questions):
                 return self.imply(i, "what a thing should do"), i + 2
             is_thing = not (opened or noun) and self._names_thing(i, end)
             order = None if is_thing else self.read_order(i, end, noun=noun, opened=opened)
-            if order and order[0].action == "none" and self.is_automatic(i, end):
+            if order and self.is_automatic(order[0], start, end):
                 return self.imply(i, "what is to be automatic"), order[1]
             if order:
                 return order
@@ -436,9 +436,10 @@ class Clauses(Questions):
             return self._ask_object(verb, after + 1, end)  # "tidy up the list of labels"
         # A verb such as *make* says nothing by itself: the last word of its object counts alone.
         is_light = verb.lemma in table.words("light") | table.texts("light_phrases")
-        places = (last,) if is_light else tuple(range(i, after))
+        # "Show the output column" in a program, unlike "show the output" of it
+        places = [last] if is_light or verb.lemma == "show" else [*range(i, after)]
         if self.word(i) in ("it", "them"):  # "The labels are a mess. Clean them up."
-            places = (i, *self.find_referents(i))
+            places = [i, *self.find_referents(i)]
         # "close #12": an object that is no word stands in the row as what it is, `%n`.
         kind = f"%{self.tokens[i].kind}" if i < end else ""
         if kind == "%n" and self.continues(i + 1, end):
@@ -452,7 +453,7 @@ class Clauses(Questions):
         if verb.action == "analyze" and "look" in verb.lemma.split():
             # "Have a look at my branch", and at a pull request
             is_own = self.word(i) == "my" and self.word(last) in OWN_WORK - {"code"}
-            seen = places if after == i + 1 else (change,)
+            seen = places if after == i + 1 else [change]
             is_review = is_own or any(self.is_in(j, "review_objects") for j in seen)
             # "Look at what I changed", "I rewrote it, please take a look"
             is_bare = i >= end or self.word(i) in ("and", "it", "them")

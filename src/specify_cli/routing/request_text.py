@@ -28,6 +28,7 @@ SUBJECTS = read_cell("i we they he she you it someone somebody i've we've is are
 PEOPLE = read_cell("i we you they he she")
 _WANTS = read_cell("need needs want wants")
 _ATTEMPTS = read_cell("attempt draft version implementation stab solution")
+_BY_ITSELF = read_cell("automatically lazily eagerly gracefully asynchronously")
 _EACH_TIME = read_cell("before after on at")
 _HANDING = read_cell("push commit submit finish complete")
 _WORKERS = read_cell("i we you i've we've you've just")
@@ -402,13 +403,16 @@ class RequestText:
                 return False
         return False
 
-    def is_automatic(self, i: int, end: int) -> bool:
-        """Return whether the words from `i` say what a program shall do by itself: "rotate the keys
-        automatically", "back up the table before each migration"."""
-        return any(
-            self.word(j) == "automatically"
+    def is_automatic(self, order: Reading, start: int, end: int) -> bool:
+        """Return whether a clause asks for a program that does an order by itself: "rotate the keys
+        automatically", "back up the table before each migration", "automatically detect the
+        locale", unlike "automatically review my changes"."""
+        end = next((j for j in range(start, end) if self.word(j) in ("and", "then")), end)
+        does = order.action == "none" or order.lemma in self.table.words("program_verbs")
+        return does and any(
+            self.word(j) in _BY_ITSELF
             or (self.word(j) in _EACH_TIME and self.word(j + 1) in ("each", "every"))
-            for j in range(i, end)
+            for j in range(start, end)
         )
 
     def wants_thing(self, i: int, end: int) -> bool:

@@ -320,7 +320,9 @@ def _find_subject(parsed: Clauses, i: int, start: int) -> int:
     """Return where the subject of the word at `i` ends: before adverbs and the verb of being."""
     word = parsed.word(i)
     subject = parsed.skip_adverbs(i - 1, start)
-    is_passive = parsed.is_in(i, "states") and word not in _PLAIN
+    # "The button is disabled although the form is valid"
+    is_plain = word in _PLAIN and parsed.word(i + 1) not in ("although", "though", "even")
+    is_passive = parsed.is_in(i, "states") and not is_plain
     is_passive = is_passive or word.endswith("ing") or word == "never"
     is_passive = is_passive or parsed.is_adverb(i - 1) or parsed.word(i - 1) in _LOOKS
     while subject > start:
