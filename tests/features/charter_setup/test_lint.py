@@ -102,6 +102,21 @@ CASES: dict[str, tuple[dict[str, str], str, str, int | None]] = {
         DIRECTIVE,
         2,
     ),
+    "an edge whose relation is misspelt": (
+        {
+            GRAPH: "edges:\n- {from: 'action:review', to: 'doctrine://directive/read-before-writing'}\n"
+            "- {from: 'action:review', to: 'doctrine://directive/read-before-writing', relation: bind}\n"
+        },
+        "KEY_UNREAD",
+        GRAPH,
+        3,
+    ),
+    "an edge with a key that is misspelt": (
+        {GRAPH: "edges:\n- {from: 'action:review', to: 'doctrine://directive/read-before-writing', realtion: binds}\n"},
+        "KEY_UNREAD",
+        GRAPH,
+        2,
+    ),
     "a directive id twice": (
         {CHARTER_YAML: "directives:\n- {id: D-1, title: a}\n- {id: D-1, title: b}\n"},
         "SAID_TWICE",

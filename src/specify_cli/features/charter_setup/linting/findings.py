@@ -37,7 +37,7 @@ _ADVICE = {
         "A rule or section is marked to be shown whole always; the message says its tokens."
     ),
     "APPLIES_UNREAD": "`applies_to` of a rule holds what nothing reads or what fits nothing.",
-    "KEY_UNREAD": "A rule has a key that nothing reads, and that is nearly one that is read.",
+    "KEY_UNREAD": "A rule or an edge has a word that nothing reads, nearly one that is read.",
     "SAID_TWICE": "A directive id or a list stands in charter.yaml twice; both are used.",
     "POLICY_EMPTY": "policy.yaml is there and has no rules, so it withholds nothing.",
     "ALL_DENIED": (

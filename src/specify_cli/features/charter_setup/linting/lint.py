@@ -56,6 +56,7 @@ from specify_cli.features.charter_setup.linting.findings import (
 )
 from specify_cli.features.charter_setup.linting.unread import (
     check_applies,
+    check_edges,
     check_settings,
     list_unread,
     report_unread,
@@ -498,6 +499,7 @@ def _check_list(
 
 
 def _check_graph(rules: _Rules, path: str) -> Findings:
+    yield from check_edges(path, _read_yaml(path, rules.files), rules.read_lines(path))
     for node in dict.fromkeys(
         node for edge in rules.inputs.edges for node in (edge.source, edge.target)
     ):

@@ -11,10 +11,11 @@ import difflib
 import os
 from collections.abc import Iterator, Sequence
 
-from charter.context import GOVERNANCE_KEYS
+from charter.context import BINDS, GOVERNANCE_KEYS
 from charter.inputs import DOCTRINE_FOLDER, OVERLAYS
 from doctrine.agent_profiles.repository import SUFFIXES
 from doctrine.artifact import WORK_KINDS, Applies, Artifact
+from doctrine.graph import APART
 from doctrine.load import SourceFile
 from doctrine.yaml_reader import YamlError, locate_yaml, read_yaml
 from specify_cli.cli.commands.project.config import iter_refused
@@ -39,6 +40,8 @@ _SECTIONS = {
     "redaction": ("rules", "allow"),
     "governance": GOVERNANCE_KEYS,
 }
+_EDGE_KEYS = ("from", "to", "relation", "source", "target")
+_TIES = (BINDS, *APART)
 
 
 def list_unread(root: str, profile_folders: Sequence[str]) -> tuple[str, ...]:
@@ -130,6 +133,20 @@ def _list_unknown(path: str, document: object, lines: Lines, names: list[str]) -
                 repair = suggest(str(key), keys, f"known are {', '.join(keys)}")
                 line, problem = lines.get((section, key), 1), f"nothing reads {section}.{key}"
                 yield finding("UNKNOWN_SETTING", path, line, problem, repair)
+
+
+def check_edges(path: str, document: object, lines: Lines) -> Iterator[Finding]:
+    """Yield what of a graph's edges nothing reads, and is nearly a key or a relation that is
+    read."""
+    edges = document.get("edges") if isinstance(document, dict) else None
+    for place, edge in enumerate(edges if isinstance(edges, list) else ()):
+        if not isinstance(edge, dict):
+            continue
+        for word, known in [*((key, _EDGE_KEYS) for key in edge), (edge.get("relation"), _TIES)]:
+            near = difflib.get_close_matches(str(word), known, 1, 0.75)
+            if near and word not in known:
+                line, repair = lines.get(("edges", place), 1), f"did you mean {near[0]}?"
+                yield finding("KEY_UNREAD", path, line, f"nothing reads {word}", repair)
 
 
 def check_applies(rule: Artifact, stated: object, lines: Lines) -> Iterator[Finding]:
