@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from replaying import lines_of, record_path
+from replaying import lines_of, project_of, record_path
 from specify_cli.errors import InvocationError
 from specify_cli.features.programs.resume import reexecute, resume, run_program
 from specify_cli.features.programs.run import Run
 from specify_cli.invocation.executor import ProfileInvocationExecutor
+from specify_cli.libraries.comparison.chains import run_both
+from specify_cli.libraries.comparison.compare import verify_replay
+from specify_cli.storage.checking import verify_place
+from specify_cli.storage.index import Index
 
 Program = Callable[[Run], Any]
 FULL = {"tool": "full", "llm": "full"}
@@ -258,3 +263,88 @@ def test_a_run_goes_on_where_less_is_captured_by_now(project: Path) -> None:
     (project / ".kittify/config.yaml").write_text("audit: {capture_tool_io: 'off'}\n", encoding="utf-8")
 
     assert resume(project, invocation_id, program) == invocation_id
+
+
+def tell_all(run: Run) -> None:
+    """Tell what a framework does, and a person; each twice, in a step and in none."""
+    for text in ("go on", "with AKIAIOSFODNN7EXAMPLF", "x" * 2000):
+        run.record("prompt", {"text": text})
+    run.record("turn", {"text": "done", "tokens": {"output": 3}})
+    run.record("approval", {"decision": "allow", "refers_to": "request", "approver": "ann"})
+    run.record("session_change", {"change": "compacted"})
+    run.record("policy_violation", {"rule_id": "style", "found": 2})
+    call = run.record("tool_call", {"tool": "look", "side_effect": "none"})["call_id"]
+    run.record("prompt", {"text": "meanwhile"})
+    run.record("tool_result", {"call_id": call, "output": 1})
+    run.record("step_started", {"step": "told"})
+    run.record("step_completed", {"step": "told", "output": 1})
+
+
+def test_what_a_program_tells_stands_once_wherever_it_crashed(project: Path) -> None:
+    def program(run: Run) -> None:
+        tell_all(run)
+        run.step("a", lambda: tell_all(run))
+        tell_all(run)
+
+    def list_told(invocation_id: str) -> Counter[str]:
+        lines = [line for line in lines_of(project, invocation_id)[4:-1] if line["event"] != "resumed"]
+        return Counter(f"{line['event']} {line.get('step')} {line.get('text_hash')}" for line in lines)
+
+    whole = run_whole(project, program)
+    told, data = list_told(whole), record_path(project, whole).read_bytes()
+    wrong = {}
+    for count in range(4, data.count(b"\n")):
+        record_path(project, whole).write_bytes(data)
+        cut_to(project, whole, count)
+        resume(project, whole, program)
+        if list_told(whole) != told:
+            wrong[count] = (list_told(whole) - told, told - list_told(whole))
+
+    assert told["step_completed told None"] == 3
+    assert not wrong
+
+
+def test_a_loss_can_be_told_in_a_step(project: Path) -> None:
+    lost = {"reason": "write_failed", "what": "prompt"}
+
+    invocation_id = run_whole(project, lambda run: run.step("a", lambda: run.record("capture_gap", lost) and None))
+
+    assert lines_of(project, invocation_id)[-3]["what"] == "prompt"
+
+
+def test_a_line_that_lacks_its_end_alone_is_gone_on_from(project: Path) -> None:
+    ran: list[int] = []
+
+    def program(run: Run) -> None:
+        for number in range(2):
+            run.step("a", ran.append, number)
+
+    invocation_id = run_whole(project, program)
+    path = record_path(project, invocation_id)
+    data = path.read_bytes()
+    for count in range(4, data.count(b"\n")):
+        path.write_bytes(b"\n".join(data.split(b"\n")[:count]))
+        resume(project, invocation_id, program)
+
+    assert ran == [0, 1, *(0, 1), *(0, 1), 1, 1]
+    assert not verify_record(project, invocation_id)
+
+
+def test_a_search_that_a_crash_cut_off_from_its_answer_is_made_anew_and_counts_once(project: Path) -> None:
+    def program(run: Run) -> None:
+        run.retrieve("login")
+
+    one, other = run_whole(project, program), run_whole(project, program)
+    cut_to(project, one, 5)
+    resume(project, one, program)
+
+    assert lines_of(project, one)[5]["event"] == "resumed"
+    assert not verify_record(project, one)
+    original, replay = run_both(project_of(project), [one, other])
+    assert verify_replay(original, replay).match is True
+
+
+def verify_record(root: Path, invocation_id: str) -> list[str]:
+    """Return what is wrong with a record."""
+    place = Index(str(root)).resolve(invocation_id)
+    return [item.code for item in verify_place(project_of(root), place).findings if item.severity == "error"]

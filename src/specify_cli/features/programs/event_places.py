@@ -12,10 +12,14 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping
 
 from doctrine.text import say
-from specify_cli.record.seal import Fields
+from specify_cli.record.seal import ALWAYS_LEFT, SEAL_KEY, Fields
 
 Place = tuple[str, int]
 TOP: Place = ("", 0)
+# What a program only tells: it has no place in the order, and is found by what it says.
+TOLD = ("prompt", "turn", "approval", "session_change", "policy_violation")
+# What the envelope of a line adds to that.
+_OF_THE_LINE = {*ALWAYS_LEFT, SEAL_KEY, "salt", "by"}
 # What a program asks a run for: event → the member that names it. Those of the run stand in no
 # step.
 ASKS: Mapping[str, str] = {
@@ -27,6 +31,7 @@ ASKS: Mapping[str, str] = {
     **dict.fromkeys(
         ("error", "patch_apply", "stage_transition", "retrieval_request", "artifact_link"), ""
     ),
+    **dict.fromkeys(TOLD, ""),
 }
 OF_THE_RUN = (
     "step_started",
@@ -52,7 +57,8 @@ def place_of(fields: Fields) -> Place:
 
 def shape_of(event: str, place: Place, name: str, fields: Fields) -> tuple[object, ...]:
     """Return what two askings at one place have to have in common to be alike."""
-    return (event, place, name, *(say(fields.get(name)) for name in (*AGREED, "digest_key")))
+    members = sorted(fields.keys() - _OF_THE_LINE) if event in TOLD else (*AGREED, "digest_key")
+    return (event, place, name, *(f"{name} {say(fields.get(name))}" for name in members))
 
 
 class ByHash:

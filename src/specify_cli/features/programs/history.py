@@ -17,6 +17,7 @@ from specify_cli.errors import StoredDataError
 from specify_cli.features.programs.event_places import (
     ASKS,
     OF_THE_RUN,
+    TOLD,
     TOP,
     ByHash,
     Fields,
@@ -332,6 +333,7 @@ class History:
         for one in map(self._alike.numbers.__getitem__, places):
             fields, caller = Recorded(self, one).fields, self._callers[one]
             is_other = caller > 0 and Recorded(self, caller - 1).call_id != key[2]
+            is_other = is_other and key[0] not in TOLD
             if not self._has(one, _USED) and not is_other and (not marked or fields.get("beside")):
                 return one
         return None
@@ -348,8 +350,8 @@ class History:
 
     def _iter_alike(self) -> Iterator[tuple[int, int]]:
         for number in self._iter_present():
-            if self._unmarked or self._has(number, _PARALLEL):
-                event, fields = _NAMES[self._events[number]], Recorded(self, number).fields
+            event, fields = _NAMES[self._events[number]], Recorded(self, number).fields
+            if self._unmarked or self._has(number, _PARALLEL) or event in TOLD:
                 place, name = self._place_of[self._steps[number]], str(fields.get(ASKS[event], ""))
                 yield hash(shape_of(event, place, name, fields)), number
 

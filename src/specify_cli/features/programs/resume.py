@@ -37,7 +37,7 @@ from specify_cli.libraries.comparison.receipts import Chain, about_of, receipts_
 from specify_cli.project.config import Project, load_project
 from specify_cli.record.findings import OF_THE_LINES, RecordReport
 from specify_cli.record.reading.views import fields_of, find_places, pick
-from specify_cli.record.record import Record, lines_in_force
+from specify_cli.record.record import Record, fold, lines_in_force
 from specify_cli.record.seal import GENESIS, bulk_codec, open_line
 from specify_cli.record.snapshot import policy_digests
 from specify_cli.record.state import ExecutionState, StateFold
@@ -347,8 +347,15 @@ def _read_intact(project: Project, place: Place) -> Record:
 
     Raises StoredDataError RECORD_DAMAGED. A torn tail is the next append's to fix.
     """
-    _require_sound(place, verify_place(project, place))
-    return require_record(project.root, place)
+    report = verify_place(project, place)
+    _require_sound(place, report)
+    record = require_record(project.root, place)
+    if any(item.code == "TORN_TAIL" for item in report.findings):
+        # A line that lacks its LF alone counts: the next append adopts it.
+        whole = fold(read_whole(project.root, place) + b"\n")
+        if whole and not (whole.completed or whole.entries[-1].problems):
+            return whole
+    return record
 
 
 def _require_sound(place: Place, report: RecordReport) -> None:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 from doctrine import os
 from specify_cli.errors import CallerError
-from specify_cli.features.programs.event_places import ASKS, Fields
+from specify_cli.features.programs.event_places import ASKS, Fields, place_of
 from specify_cli.features.programs.history import History
 from specify_cli.features.programs.retrieval import Retrieved, recall, search
 from specify_cli.features.programs.values import Default, make_plain
@@ -153,6 +153,8 @@ class Run(Course):
         self._caller = caller
         self.payload = payload
         self._rules = rules or gates.RULES
+        # The recorded beginnings of steps that another program reported once more.
+        self._told_steps: dict[str, Fields | None] = {}
         super().__init__(recorder, past, default)
 
     # --- what it is
@@ -493,6 +495,8 @@ class Run(Course):
             if step is not None:
                 composed.body.update(zip(("step", "ordinal"), step.place, strict=True))
             recorded = None if self.history is None else self._find_recorded(composed.body)
+            if event == "step_started":
+                self._told_steps[str(composed.body["step"])] = recorded
             if recorded is not None:
                 return recorded
             self.append(composed)
@@ -505,6 +509,9 @@ class Run(Course):
         assert self.history
         if body["event"] == "tool_result":
             return self.history.find_result(body.get("call_id"))
+        if body["event"] in ("step_completed", "step_failed"):
+            begun = self._told_steps.get(str(body["step"]))
+            return begun and self.history.find_end(place_of(begun))
         past = self.find(body) if body["event"] in ASKS else None
         return None if past is None else past.fields
 

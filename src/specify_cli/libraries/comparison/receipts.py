@@ -173,10 +173,14 @@ def chain_break(side: str, index: int | None, why: str) -> StoredDataError:
 def settle(lines: Sequence[Fields]) -> Sequence[Fields]:
     """Return the lines of a run as if it had never been interrupted: each step and call begins and
     ends once, and a result that was recorded apart from its call stands where that does."""
-    hashes, calls = array("q"), array("I", bytes(4 * len(lines)))
+    hashes, calls, unanswered = array("q"), array("I", bytes(4 * len(lines))), array("I")
     called: dict[str, tuple[int, Fields]] = {}
+    before = ""
     for place, fields in enumerate(lines):
         event, call_id = str(fields.get("event")), str(fields.get("call_id"))
+        if before == "retrieval_request" and event in ("recovered", "resumed"):
+            unanswered.append(place - 1)
+        before = event
         if event in BEGINNINGS:
             hashes.append(hash(name_work(fields)))
         if event == "tool_call":
@@ -193,9 +197,11 @@ def settle(lines: Sequence[Fields]) -> Sequence[Fields]:
         lines = View(len(stored), complete)
     # The hashes of the steps and calls that begin more than once; others may share one of them.
     repeated = {one for one, two in itertools.pairwise(sorted(hashes)) if one == two}
-    if not repeated:
+    if not repeated and not unanswered:
         return lines
     in_force = bytearray(b"\1") * len(lines)
+    for place in unanswered:  # a crash cut it off from its answer; it was made anew
+        in_force[place] = 0
     ends = {}
     begun = set()
     for place, fields in enumerate(lines):

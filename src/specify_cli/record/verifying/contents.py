@@ -249,7 +249,9 @@ class Contents:
         if not request and event == "retrieval_response":
             self.add_finding("PAIR_CONTRADICTED", seq, offset, f"nothing before it asks for {name}")
         elif (
-            request and (event, name) != ("retrieval_response", request[0]) and event != "recovered"
+            request
+            and (event, name) != ("retrieval_response", request[0])
+            and event not in ("recovered", "resumed")
         ):
             self.add_finding(
                 "PAIR_CONTRADICTED",

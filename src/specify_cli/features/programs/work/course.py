@@ -28,6 +28,7 @@ from specify_cli.features.programs.event_places import (
     AGREED,
     ASKS,
     OF_THE_RUN,
+    TOLD,
     TOP,
     Fields,
     Key,
@@ -38,7 +39,7 @@ from specify_cli.features.programs.expected import ExpectedEvents
 from specify_cli.features.programs.history import History, Recorded
 from specify_cli.features.programs.values import Default, make_plain
 from specify_cli.features.programs.work.refusals import LimitExceeded
-from specify_cli.invocation.events.event_body import Composed, idempotency_key
+from specify_cli.invocation.events.event_body import STEP_EVENTS, Composed, idempotency_key
 from specify_cli.invocation.recorder import Recorder, lost_events
 from specify_cli.record import layout
 from specify_cli.storage.store import Body
@@ -340,7 +341,8 @@ class Course:
         scope = self.find_scope(str(body["event"]))
         marks = self.mark(body) if marks is None else marks
         key = _make_key(body, scope)
-        number = None if marks else self.count("asked", key)
+        is_told = body["event"] in TOLD
+        number = None if marks or is_told else self.count("asked", key)
         if self._is_fresh:
             return None
         if scope.is_given_back and not scope.left:
@@ -350,7 +352,7 @@ class Course:
         with self.lock:
             recorded = self.past.history.take(key, body, number)
             self._came.notify_all()
-            if self.again:
+            if self.again or is_told:
                 return recorded
             if marks or not scope.ordered:
                 if not recorded:
@@ -496,7 +498,10 @@ class Course:
 
     def compose(self, event: str, payload: Fields) -> Composed:
         """Return an event as it would be written here."""
-        placed = payload if event in OF_THE_RUN else {**payload, **self._describe_place()}
+        if event == "capture_gap":  # it is the record's
+            return self.compose_unplaced(event, payload)
+        is_named = event in OF_THE_RUN or event in STEP_EVENTS
+        placed = payload if is_named else {**payload, **self._describe_place()}
         composed = self.compose_unplaced(event, placed)
         composed.body.update(self.mark(composed.body))
         return composed
