@@ -286,6 +286,31 @@ def test_calls_that_overlap_match_whichever_ended_first(chartered: Path) -> None
     assert [(result.match, result.details["mismatches"]) for result in results] == [(True, [])] * 9
 
 
+def test_the_order_in_which_a_harness_was_told_of_calls_at_once_says_nothing(chartered: Path) -> None:
+    """In a program's own run a call can be made within another, so there it does."""
+
+    def told_as(order: tuple[int, ...], **other: object) -> Callable[[Run], None]:
+        def work(run: Run) -> None:
+            for which in order:
+                event, payload = CALLS[which][0]
+                run.record(event, payload | (other if which else {}))
+            for which in (1, 0):
+                run.record(*CALLS[which][1])
+
+        return work
+
+    programs = told_as((0, 1)), told_as((1, 0)), told_as((1, 0), args="other")
+    ids = [ran(chartered, program) for program in programs]
+    results = [compare(chartered, ids[0], other) for other in ids[1:]]
+    for invocation_id in ids:
+        reseal(chartered, invocation_id, lambda lines: lines[0].update(session={"harness": "claude-code"}))
+    told = [compare(chartered, ids[0], other) for other in ids[1:]]
+
+    assert [result.match for result in results] == [False, False]
+    assert [result.match for result in told] == [True, False]
+    assert [item["code"] for item in told[1].details["mismatches"]] == ["ARGUMENTS_MISMATCH"]
+
+
 def test_of_what_another_witness_told_later_the_order_is_not_known(chartered: Path) -> None:
     one, two = (ran(chartered, lambda run: [run.record(*told) for told in (PROMPT, ERROR)]) for _ in range(2))
 
@@ -302,15 +327,32 @@ def test_of_what_another_witness_told_later_the_order_is_not_known(chartered: Pa
 
 def test_other_evidence_is_another_artifact(chartered: Path) -> None:
     ids = []
-    for text in ("seen", "seen", "not seen"):
-        (chartered / "proof.md").write_text(text)
+    for name, text in (("proof.md", "seen"), ("proof.md", "seen"), ("proof.md", "not seen"), ("other.md", "seen")):
+        (chartered / name).write_text(text)
         ids.append(invoked(chartered, close=False))
-        ProfileInvocationExecutor(chartered).complete(ids[-1], evidence=str(chartered / "proof.md"))
+        ProfileInvocationExecutor(chartered).complete(ids[-1], evidence=str(chartered / name))
 
     results = [compare(chartered, ids[0], other) for other in ids[1:]]
 
-    assert [result.match for result in results] == [True, False]
-    assert [item["code"] for item in results[1].details["mismatches"]] == ["ARTIFACT_MISMATCH"]
+    assert [result.match for result in results] == [True, False, False]
+    assert [[(item["code"], item["field"]) for item in result.details["mismatches"]] for result in results[1:]] == [
+        [("ARTIFACT_MISMATCH", "evidence")],
+        [("ARTIFACT_MISMATCH", "evidence_name")],
+    ]
+
+
+def test_what_a_broken_rule_found_is_compared_but_for_measured_limits(chartered: Path) -> None:
+    def compare_found(rule: str) -> list[str]:
+        told = [{"rule_id": rule, "allowed": 1, "found": found} for found in (2, 3)]
+        one, two = (ran(chartered, lambda run, body=body: run.record("policy_violation", body)) for body in told)
+        return [item["field"] for item in compare(chartered, one, two).details["mismatches"]]
+
+    assert [compare_found(rule) for rule in ("style", "limit:steps", "limit:seconds", "limit:tokens")] == [
+        ["policy_violation.found"],
+        ["policy_violation.found"],
+        [],
+        [],
+    ]
 
 
 def test_a_call_that_was_made_in_a_step_is_another_than_one_before_it(chartered: Path) -> None:

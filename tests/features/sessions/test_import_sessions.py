@@ -26,6 +26,8 @@ from hooking import run_hook
 from specify_cli.features.sessions.importer import SessionImporter
 from specify_cli.features.sessions.readers import list_names, read_session
 from specify_cli.features.sessions.transcripts import Transcript
+from specify_cli.libraries.comparison.chains import run_chain
+from specify_cli.libraries.comparison.compare import verify_replay
 from specify_cli.project.config import load_project
 from specify_cli.record import layout
 from specify_cli.storage.checking import verify_all
@@ -175,6 +177,36 @@ def test_an_imported_session_tells_what_its_hooks_told(harness: str, chartered: 
     assert {item["code"] for item in cli("invocations", "verify", "--all", "--json").json()["findings"]} == {
         "TIMES_CLAIMED"
     }
+
+
+@pytest.mark.parametrize("harness", ["claude-code", "codex", "opencode"])
+def test_an_imported_session_is_held_against_the_record_of_its_hooks_step_by_step(
+    harness: str, chartered: Path, cli: Cli, home: Path, tmp_path: Path
+) -> None:
+    """What only one of them can hold moves no step; what was done otherwise is named at its own step."""
+    session = play_with_transcript(harness, chartered, cli, home)
+    shutil.copytree(chartered / ".kittify", tmp_path / "live/.kittify")
+    forget(chartered)
+    lay(harness, home, session)
+    cli("import", "sessions", "--harness", harness)
+    (live,) = (tmp_path / "live" / layout.RECORDS).glob("*.jsonl")
+    (imported,) = (chartered / layout.IMPORTED).glob("*.jsonl")
+    project = load_project(str(chartered))[0]
+    recorded, kept = (run_chain(project, str(path), "original") for path in (live, imported))
+
+    told = verify_replay(recorded, kept)
+    assert kept.side is not None
+    lines: list[Any] = list(kept.side.lines)
+    changed = next(at for at, line in enumerate(lines) if line["event"] == "tool_call")
+    lines[changed] = {**lines[changed], "args_hash": "0" * 64}
+    other = verify_replay(recorded, kept._replace(side=kept.side._replace(lines=lines)))
+
+    codes = {item["code"] for item in told.details["mismatches"]}
+    assert not codes & {"STEP_COUNT_MISMATCH", "STEP_TYPE_MISMATCH", "DECISION_MISMATCH", "ANSWER_MISMATCH"}
+    assert told.details["steps_compared"] > 12
+    assert any("imported" in warned.message for warned in told.warnings)
+    more = [item for item in other.details["mismatches"] if item not in told.details["mismatches"]]
+    assert [(item["code"], item["step"]) for item in more] == [("ARGUMENTS_MISMATCH", 0)]
 
 
 def read_files(root: Path) -> dict[Path, bytes]:

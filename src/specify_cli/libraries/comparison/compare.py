@@ -9,7 +9,7 @@ was compared. Reading files is the caller's.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypedDict
 
 from doctrine.text import count, say
@@ -20,7 +20,9 @@ from specify_cli.libraries.comparison.run_parts import (
     Difference,
     Side,
     compare_parts,
+    find_unended,
     name_event,
+    name_work,
     read_excerpt,
     show_texts,
 )
@@ -56,6 +58,7 @@ _ABOUT: Mapping[str, str] = {
     "action": "ACTION_MISMATCH",
     "outcome": "OUTCOME_MISMATCH",
     "evidence": "ARTIFACT_MISMATCH",
+    "evidence_name": "ARTIFACT_MISMATCH",
 }
 _DECIDED = frozenset(
     {"PROFILE_MISMATCH", "ACTION_MISMATCH", "OUTCOME_MISMATCH", "DECISION_MISMATCH"}
@@ -182,7 +185,8 @@ def verify_replay(original: Given, replay: Given, tolerance_ms: int | None = Non
         receipts if isinstance(receipts, Chain) else chain_of(receipts, side)
         for receipts, side in ((original, "original"), (replay, "replay"))
     )
-    work = _Comparison(one, two)
+    work = _Comparison(*_leave_unseen(one, two))
+    one, two = work.sides
     work.compare_whole()
     pairs = list(zip(one.receipts, two.receipts, strict=False))
     compared = sum(work.compare_step(step, *pair) for step, pair in enumerate(pairs))
@@ -218,11 +222,33 @@ def verify_replay(original: Given, replay: Given, tolerance_ms: int | None = Non
     return ReplayResult(match, message, details, tuple(work.warnings), differences)
 
 
+def _is_imported(chain: Chain) -> bool:
+    """Return whether a run is an imported session, for which nobody looked for a context."""
+    return chain.side is not None and "imported" in chain.side.lines[0]
+
+
+def _leave_unseen(*chains: Chain) -> Iterator[Chain]:
+    """Yield a recorded run and an imported session without what the other of them cannot hold: the
+    search for the context, and the ends of calls that its close came before."""
+    for chain, other in zip(chains, reversed(chains), strict=True):
+        if chain.side and other.side and _is_imported(chain) != _is_imported(other):
+            lines, places = chain.side
+            unended = {name_work(other.side.lines[at]) for at in find_unended(other.side.lines)}
+            seen = [
+                number
+                for number, at in enumerate(places)
+                if lines[at].get("request_id") != "context" and name_work(lines[at]) not in unended
+            ]
+            side = Side(lines, [places[number] for number in seen])
+            chain = chain._replace(receipts=[chain.receipts[at] for at in seen], side=side)
+        yield chain
+
+
 class _Comparison:
     """Two chains, and what was found of them so far."""
 
     def __init__(self, one: Chain, two: Chain) -> None:
-        self._one, self._two = one, two
+        self._one, self._two = self.sides = one, two
         self.mismatches: list[Mismatch] = []
         self.warnings: list[Warned] = []
         self.cut = one.withheld is not None or two.withheld is not None
@@ -246,6 +272,8 @@ class _Comparison:
         """Compare how many steps there are and what the runs were about, as far as it is known of
         both; say what cannot be known of these chains as they were given."""
         one, two = self._one, self._two
+        if _is_imported(one) != _is_imported(two):
+            self.warn("an imported session has no context, and other ends of calls at the close")
         if not (one.checked and two.checked):
             self.warn("bare receipts carry no seals to check", code="INTEGRITY_NOT_CHECKABLE")
         for chain, side in ((one, "original"), (two, "replay")):

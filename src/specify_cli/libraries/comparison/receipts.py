@@ -90,6 +90,7 @@ def about_of(
         "action": say_member(started, "action"),
         "outcome": say_member(ended, "outcome"),
         "evidence": say_member(ended, "evidence_ref"),
+        "evidence_name": say_member(ended, "evidence_name"),
     }
 
 
@@ -227,6 +228,7 @@ def pick_shared(call: Fields) -> Fields:
 def order_parallel(lines: Sequence[Fields]) -> Sequence[Fields]:
     """Return the lines in an order that two runs share: what a call came to behind the call,
     whichever of several ended first; and after the others, by place, what ran in parallel."""
+    moved = _order_batches(lines)
     in_order, homes = array("I"), array("I")
     parallel = []
     places = set()
@@ -237,7 +239,7 @@ def order_parallel(lines: Sequence[Fields]) -> Sequence[Fields]:
         if event == "step_started" and fields.get("beside"):
             places.add(place)
         if event == "tool_call" and call_id:
-            asked[call_id] = at, str(fields.get("args_hash"))
+            asked[call_id] = moved.get(at, at), str(fields.get("args_hash"))
         home, asked_at = asked.get(call_id, (at, str(fields.get("prompt_hash"))))
         if not fields.get("beside") and place not in places:
             in_order.append(at)
@@ -255,6 +257,24 @@ def order_parallel(lines: Sequence[Fields]) -> Sequence[Fields]:
     parallel.sort(key=lambda item: item[0])
     ordered = (in_order[at] for at in sorted(range(len(homes)), key=homes.__getitem__))
     return pick(lines, [*ordered, *(at for _, at in parallel)])
+
+
+def _order_batches(lines: Sequence[Fields]) -> Mapping[int, int]:
+    """Return the places of calls that an agent's program was told at once, by what they are of.
+
+    A program of ours can make a call within another one: there, the order says which.
+    """
+    moved: dict[int, int] = {}
+    if not lines or not (lines[0].get("session") or "imported" in lines[0]):
+        return moved
+    calls = itertools.groupby(
+        enumerate(lines), lambda item: (item[1].get("event") == "tool_call", item[1].get("agent"))
+    )
+    for (is_call, _), batch in calls:
+        if is_call:
+            what = [(str(line.get("tool")), str(line.get("args_hash")), at) for at, line in batch]
+            moved.update(zip((at for *_, at in sorted(what)), (at for *_, at in what), strict=True))
+    return moved
 
 
 def _read_receipts(ordered: Sequence[Fields]) -> tuple[Sequence[Receipt], Sequence[int]]:

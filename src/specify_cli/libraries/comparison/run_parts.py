@@ -85,7 +85,9 @@ _PARTS_OF: Mapping[str, Mapping[str, str]] = {
     ),
     "retrieval_request": {"query": "searches", "config": "searches"},
     "error": dict.fromkeys(("severity", "error_code", "message"), "errors"),
-    "policy_violation": dict.fromkeys(("severity", "rule_id", "message", "allowed"), "errors"),
+    "policy_violation": dict.fromkeys(
+        ("severity", "rule_id", "message", "allowed", "found"), "errors"
+    ),
     "approval": dict.fromkeys(("decision", "refers_to", "gate", "args", "single_use"), "approvals"),
     "artifact_link": {"ref": "paths", "digest": "artifacts"},
 }
@@ -96,6 +98,8 @@ _MEMBERS = {
     }
     for event, parts in _PARTS_OF.items()
 }
+# Limits on what is not compared.
+_MEASURED = ("limit:seconds", "limit:tokens")
 # Events of newer versions, which nothing can be said of.
 _UNKNOWN = ""
 BEGINNINGS = ("step_started", "tool_call")
@@ -160,7 +164,7 @@ def compare_parts(one: Side, two: Side, *, cut: bool, other_rules: bool) -> Comp
     `other_rules`: they were masked by different rules, so texts that differ say nothing.
     """
     places, orders = zip(*(_sort_places(side.lines) for side in (one, two)), strict=True)
-    unended = _find_unended(one.lines)
+    unended = find_unended(one.lines)
     modes = [_read_modes(side.lines) for side in (one, two)]
     differences = []
     not_comparable: Counter[str] = Counter()
@@ -176,8 +180,10 @@ def compare_parts(one: Side, two: Side, *, cut: bool, other_rules: bool) -> Comp
             was, now = one.lines[first], two.lines[second]
             for member, part in members.items():
                 # A receipt says it of a call or step that ended; of another step the ordinal is.
-                if (member in ("tool", "step_type") and first not in unended) or (
-                    member == "ordinal" and was.get("step") != now.get("step")
+                if (
+                    (member in ("tool", "step_type") and first not in unended)
+                    or (member == "ordinal" and was.get("step") != now.get("step"))
+                    or (member == "found" and was.get("rule_id") in _MEASURED)
                 ):
                     continue
                 is_equal = _compare_member(event, member, was, now, modes)
@@ -203,7 +209,7 @@ def compare_parts(one: Side, two: Side, *, cut: bool, other_rules: bool) -> Comp
     return Compared(tuple(differences), not_comparable, unknown)
 
 
-def _find_unended(lines: Sequence[Fields]) -> set[int]:
+def find_unended(lines: Sequence[Fields]) -> set[int]:
     """Return the places of the calls and steps that have no end."""
     begun = {}
     for at, fields in enumerate(lines):
@@ -291,7 +297,9 @@ def _compare_member(
         if None not in sizes and sizes[0] != sizes[1]:
             return False
         is_there = [pair != (None, None) for pair in zip(digests, sizes, strict=True)]
-        return None if "off" in kept or all(is_there) else not any(is_there)
+        # Some programs do not say what an agent answered.
+        is_untold = "off" in kept or all(is_there) or (event == "turn" and any(is_there))
+        return None if is_untold else not any(is_there)
     one, two = was.get(member), now.get(member)
     if None in (one, two):
         # A digest of what has none says nothing, nor does what its mode leaves out.
