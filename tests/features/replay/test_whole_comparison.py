@@ -343,8 +343,11 @@ def test_other_evidence_is_another_artifact(chartered: Path) -> None:
 
 def test_what_a_broken_rule_found_is_compared_but_for_measured_limits(chartered: Path) -> None:
     def compare_found(rule: str) -> list[str]:
-        told = [{"rule_id": rule, "allowed": 1, "found": found} for found in (2, 3)]
-        one, two = (ran(chartered, lambda run, body=body: run.record("policy_violation", body)) for body in told)
+        def tell(found: int) -> str:
+            body = {"rule_id": rule, "allowed": 1, "found": found}
+            return ran(chartered, lambda run: run.record("policy_violation", body))
+
+        one, two = tell(2), tell(3)
         return [item["field"] for item in compare(chartered, one, two).details["mismatches"]]
 
     assert [compare_found(rule) for rule in ("style", "limit:steps", "limit:seconds", "limit:tokens")] == [

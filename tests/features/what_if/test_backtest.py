@@ -23,6 +23,7 @@ from specify_cli.invocation.executor import ProfileInvocationExecutor
 from specify_cli.invocation.gates import RuleRegistry, Verdict
 from specify_cli.libraries.work.sharing import Engine
 from specify_cli.project.config import load_project
+from specify_cli.record.ids import millis_of
 from support import FULL, Cli, valid
 
 # Each kind of change has five records of its own, whose request names what nothing else does.
@@ -317,6 +318,26 @@ def test_what_cannot_be_asked_fails_where_all_has_to_be(cli: Cli, tmp_path: Path
 
 
 # --- the commit that changed a decision
+
+
+def test_a_commit_after_rules_that_were_not_committed_is_found_though_a_later_one_takes_it_back(tmp_path: Path) -> None:
+    """Commits of the record's own second that come before one which decides as it does are older."""
+    found = []
+    for name, seconds in (("later", (5, 9)), ("at once", (0, 0, 7)), ("before", (0, 0))):
+        root = tmp_path / name
+        git(tmp_path, "init", "-q", str(root))
+        write(root, ".kittify/charter/charter.md", "# Charter\n")
+        write(root, "notes", "0")
+        directive(root, "quokka")
+        invocation_id = record(root, "fix the quokka test")
+        for number, second in enumerate(seconds):
+            changed = "at once" if name == "at once" and number == 2 else "" if number % 2 else name
+            directive(root, "quokka", changed or "nothing else")
+            commit(root, changed or "back", millis_of(invocation_id) // 1000 + second)
+        culprit = find_culprit(load_project(str(root))[0], invocation_id)
+        found.append((culprit.cause, culprit.commit and culprit.commit.subject, culprit.asked))
+
+    assert found == [("commit", "later", 1), ("commit", "at once", 1), ("none", None, 0)]
 
 
 def test_a_commit_that_changes_the_budget_is_found(tmp_path: Path) -> None:

@@ -61,6 +61,24 @@ def test_what_is_recorded_honestly_contradicts_nothing(chartered: Path, mode: st
     assert [why for line in lines if line["event"] in STATING for why in find_contradictions(line)] == []
 
 
+def test_false_lines_beside_a_cut_diff_without_numbers_are_found_by_its_end(chartered: Path) -> None:
+    """Also where what begins it hides whether it states numbers, as a long message does."""
+    around = "".join(f" line {number} of the file\n" for number in range(60))
+    message = "".join(f" why {number}\n" for number in range(99))
+    diffs = f"-x\n{around}+y\n", f"{message}--- a/r\n+++ b/r\n@@ -1,61 +1,61 @@\n-x\n{around}+y\n"
+
+    def work(run: Run) -> None:
+        for diff in diffs:
+            run.patch("r", "modify", diff=diff)
+
+    invocation_id = ran(chartered, work, capture={"tool": "summary"})
+    lines = [line for line in lines_of(chartered, invocation_id) if line["event"] == "patch_apply"]
+    false = [{**line, "lines": line["lines"].replace(digest_line("y"), "0" * 10)} for line in lines]
+
+    assert [[*find_contradictions(line)] for line in lines] == [[], []]
+    assert [[*find_contradictions(line)] for line in false] == [[WRONG_LINES]] * 2
+
+
 @pytest.mark.parametrize("mode", ["summary", "full"])
 def test_false_lines_beside_a_diff_that_was_cut_are_found(chartered: Path, mode: str) -> None:
     """What is shown of the diff is held against them; a diff that is no text does not hide the texts."""

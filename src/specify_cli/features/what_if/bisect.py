@@ -92,7 +92,8 @@ def _ask_commits(root: str, top: str, opened: Opened, culprit: Culprit) -> Culpr
         asked.append((seconds, commit, answers[files]))
     same = [place for place, (_, _, changed) in enumerate(asked) if not changed]
     older = [place for place in same if asked[place][0] < began]
-    base = older[-1] if older else same[0] if same else -1
+    # Of one second it is not known whether it came before the record or after it.
+    base = older[-1] if older else next((at for at in same if asked[at][0] == began), -1)
     last = asked[base][1] if base >= 0 else None
     for number, (seconds, commit, changed) in enumerate(asked[base + 1 :], 1):
         if changed and (base >= 0 or seconds >= began):

@@ -15,6 +15,7 @@ import re
 from doctrine.light_imports import TYPE_CHECKING, hash_text
 from specify_cli.record.event_table import list_members
 from specify_cli.record.reading.patch_lines import (
+    MAX_LINES,
     REMOVED,
     LineMark,
     digest_line,
@@ -110,10 +111,16 @@ def _check_lines(fields: Fields) -> Iterator[str]:
         digests = {digest_line(line[1:]) for line in diff.split("\n")}
     elif isinstance(shown, dict) and _CUT & shown.keys():
         # Of a diff that was cut it is the other way about: what it shows whole is among them.
-        head = str(shown.get("head")).rpartition("\n")[0]
+        head = "\n" + str(shown.get("head")).rpartition("\n")[0]
+        # How a diff begins says whether it states numbers, and its end is one of lines in any case.
+        parts = [head] * ("\n@@" in head)
+        if len(stated) < MAX_LINES:
+            tail = "\n" + str(shown.get("tail", "")).partition("\n")[2]
+            parts.append(tail[tail.find("\n@@") :] if "\n@@" in tail else f"@@{tail}")
         digests = {line.digest for line in stated}
-        begins = "\n@@" in f"\n{head}"
-        stated = _list_lines(begins and lines_of_patch(diff=head, after=None))
+        stated = [
+            line for part in parts for line in _list_lines(lines_of_patch(diff=part, after=None))
+        ]
     elif after is not None and (before is not None or fields.get("kind") == "create"):
         digests = {digest_line(line) for line in f"{after}\n{before or ''}".split("\n")}
     else:
