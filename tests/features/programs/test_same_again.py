@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from replaying import lines_of, project_of, record_path
+from replaying import lines_of, project_of, record_path, reseal
 from specify_cli.errors import InvocationError
 from specify_cli.features.programs.resume import reexecute, resume, run_program
 from specify_cli.features.programs.run import Run
 from specify_cli.invocation.executor import ProfileInvocationExecutor
 from specify_cli.libraries.comparison.chains import run_both
-from specify_cli.libraries.comparison.compare import verify_replay
+from specify_cli.libraries.comparison.compare import ReplayResult, verify_replay
 from specify_cli.storage.checking import verify_place
 from specify_cli.storage.index import Index
 
@@ -340,11 +340,71 @@ def test_a_search_that_a_crash_cut_off_from_its_answer_is_made_anew_and_counts_o
 
     assert lines_of(project, one)[5]["event"] == "resumed"
     assert not verify_record(project, one)
-    original, replay = run_both(project_of(project), [one, other])
-    assert verify_replay(original, replay).match is True
+    assert hold(project, one, other).match is True
+
+
+def hold(root: Path, one: str, other: str) -> ReplayResult:
+    original, replay = run_both(project_of(root), [one, other])
+    return verify_replay(original, replay)
 
 
 def verify_record(root: Path, invocation_id: str) -> list[str]:
     """Return what is wrong with a record."""
     place = Index(str(root)).resolve(invocation_id)
     return [item.code for item in verify_place(project_of(root), place).findings if item.severity == "error"]
+
+
+def test_a_re_execution_is_the_same_beside_its_original_whatever_the_given_back_calls_did(project: Path) -> None:
+    """What was done otherwise is named, also behind such a call."""
+
+    def program(run: Run) -> None:
+        def work(number: int) -> None:
+            tell_all(run)
+            run.stage(f"stage {number}")
+            run.tool("inner", side_effect="none")(str)(number)
+            run.model_call("m", "why", call=str.upper)
+            run.step("inner", str, number)
+            run.error("E")
+
+        run.record("step_started", {"step": "other"})
+        run.record("step_completed", {"step": "other", "output": 1})
+        run.tool("outer", side_effect="none")(work)(1)
+        run.stage("end")
+        run.step("last", lambda: tell_some(run))
+
+    def tell_some(run: Run) -> None:
+        run.record("prompt", {"text": "more"})
+        run.tool("after", side_effect="none")(str)(2)
+
+    invocation_id = run_whole(project, program)
+    again = reexecute(project, invocation_id, program)
+    results = [hold(project, invocation_id, again.invocation_id)]
+    for edit in (
+        lambda lines: lines[-4].update(args_hash="0" * 64),
+        lambda lines: lines[-5].update(text_hash="0" * 64),
+        lambda lines: lines.pop(-5),
+    ):
+        before = record_path(project, again.invocation_id).read_bytes()
+        reseal(project, again.invocation_id, without_texts(edit))
+        results.append(hold(project, invocation_id, again.invocation_id))
+        record_path(project, again.invocation_id).write_bytes(before)
+
+    assert again.comparison.match is True
+    assert [result.match for result in results] == [True, False, False, False]
+    assert [[item["code"] for item in result.details["mismatches"]] for result in results[1:]] == [
+        ["ARGUMENTS_MISMATCH"],
+        ["PROMPT_MISMATCH"],
+        ["EVENT_COUNT_MISMATCH"],
+    ]
+
+
+def without_texts(edit: Callable[[list[dict[str, Any]]], object]) -> Callable[[list[dict[str, Any]]], None]:
+    """Return an edit after which no text contradicts its digest."""
+
+    def change(lines: list[dict[str, Any]]) -> None:
+        for line in lines[-6:-1]:
+            for name in ("args", "text"):
+                line.pop(name, None)
+        edit(lines)
+
+    return change

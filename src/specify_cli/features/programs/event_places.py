@@ -1,6 +1,6 @@
 """What a program asks a run for: which events those are, and how one differs from another.
 
-    place_of({"step": "plan", "ordinal": 2}) == ("plan", 2)
+    shape_of("tool_call", ("plan", 2), "grep", fields)
 
 Pure. `history.py` finds by it what a record has; `work/course.py` asks by it.
 """
@@ -12,16 +12,14 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping
 
 from doctrine.text import say
+from specify_cli.libraries.comparison.expected import Place
 from specify_cli.record.seal import ALWAYS_LEFT, SEAL_KEY, Fields
 
-Place = tuple[str, int]
-TOP: Place = ("", 0)
 # What a program only tells: it has no place in the order, and is found by what it says.
 TOLD = ("prompt", "turn", "approval", "session_change", "policy_violation")
 # What the envelope of a line adds to that.
 _OF_THE_LINE = {*ALWAYS_LEFT, SEAL_KEY, "salt", "by"}
-# What a program asks a run for: event → the member that names it. Those of the run stand in no
-# step.
+# What a program asks a run for: event → the member that names it.
 ASKS: Mapping[str, str] = {
     "step_started": "step",
     "tool_call": "tool",
@@ -33,13 +31,6 @@ ASKS: Mapping[str, str] = {
     ),
     **dict.fromkeys(TOLD, ""),
 }
-OF_THE_RUN = (
-    "step_started",
-    "checkpoint",
-    "stage_transition",
-    "retrieval_request",
-    "artifact_link",
-)
 # Where something is asked for: its event, the step it is in, the tool call it is made by, its name.
 Key = tuple[str, Place, str, str]
 # What an event that is asked for again has to have in common with the recorded one.
@@ -47,12 +38,6 @@ AGREED = (
     *("to", "tool", "step_type", "query", "path", "kind", "error_code", "input_hash", "args_hash"),
     *("prompt_hash", "inputs", "inputs_hash", "before_hash", "after_hash", "diff_hash"),
 )
-
-
-def place_of(fields: Fields) -> Place:
-    """Return the step that a line stands in, with its ordinal; TOP where it stands in none."""
-    step, ordinal = fields.get("step"), fields.get("ordinal")
-    return TOP if step is None else (str(step), ordinal if type(ordinal) is int else 1)
 
 
 def shape_of(event: str, place: Place, name: str, fields: Fields) -> tuple[object, ...]:

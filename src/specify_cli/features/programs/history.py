@@ -14,18 +14,8 @@ from functools import cached_property
 from typing import NamedTuple
 
 from specify_cli.errors import StoredDataError
-from specify_cli.features.programs.event_places import (
-    ASKS,
-    OF_THE_RUN,
-    TOLD,
-    TOP,
-    ByHash,
-    Fields,
-    Key,
-    Place,
-    place_of,
-    shape_of,
-)
+from specify_cli.features.programs.event_places import ASKS, TOLD, ByHash, Fields, Key, shape_of
+from specify_cli.libraries.comparison.expected import OF_THE_RUN, TOP, Place, place_of
 from specify_cli.record.reading.views import get_seq
 from specify_cli.record.verifying.hash_table import HashTable
 from specify_cli.redaction.captured import read_captured_text

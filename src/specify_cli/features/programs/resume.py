@@ -19,7 +19,6 @@ from doctrine.load import ParseCache
 from doctrine.text import say_member
 from specify_cli.errors import CallerError, InvocationError, StoredDataError
 from specify_cli.features.programs.event_places import Fields
-from specify_cli.features.programs.expected import ExpectedEvents
 from specify_cli.features.programs.history import History, Recorded, UnstoredResult
 from specify_cli.features.programs.identity import Program, program_digest
 from specify_cli.features.programs.run import Repo, Run, open_invocation
@@ -33,6 +32,7 @@ from specify_cli.invocation.ends.opening import InvocationPayload, Terms
 from specify_cli.invocation.executor import ProfileInvocationExecutor
 from specify_cli.invocation.recorder import Recorder
 from specify_cli.libraries.comparison.compare import ReplayResult, verify_replay
+from specify_cli.libraries.comparison.expected import ExpectedEvents
 from specify_cli.libraries.comparison.receipts import Chain, about_of, receipts_of, settle
 from specify_cli.project.config import Project, load_project
 from specify_cli.record.findings import OF_THE_LINES, RecordReport

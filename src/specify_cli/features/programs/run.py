@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 from doctrine import os
 from specify_cli.errors import CallerError
-from specify_cli.features.programs.event_places import ASKS, Fields, place_of
+from specify_cli.features.programs.event_places import ASKS, Fields
 from specify_cli.features.programs.history import History
 from specify_cli.features.programs.retrieval import Retrieved, recall, search
 from specify_cli.features.programs.values import Default, make_plain
@@ -38,6 +38,7 @@ from specify_cli.invocation.caller import Caller
 from specify_cli.invocation.ends.opening import InvocationPayload, Terms
 from specify_cli.invocation.executor import ProfileInvocationExecutor
 from specify_cli.invocation.recorder import Batch, Recorder
+from specify_cli.libraries.comparison.expected import place_of
 from specify_cli.project.config import load_project
 from specify_cli.project.protection import CAPTURE_SIDES
 from specify_cli.record.state import ExecutionState

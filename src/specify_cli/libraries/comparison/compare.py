@@ -9,11 +9,19 @@ was compared. Reading files is the caller's.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypedDict
 
 from doctrine.text import count, say
-from specify_cli.libraries.comparison.receipts import RESULTS, Chain, Fields, Receipt, chain_of
+from specify_cli.libraries.comparison.expected import ExpectedEvents
+from specify_cli.libraries.comparison.receipts import (
+    RESULTS,
+    Chain,
+    Fields,
+    Receipt,
+    chain_of,
+    leave_out,
+)
 from specify_cli.libraries.comparison.run_parts import (
     NOT_COMPARED,
     PARTS,
@@ -26,7 +34,7 @@ from specify_cli.libraries.comparison.run_parts import (
     read_excerpt,
     show_texts,
 )
-from specify_cli.record.reading.views import get_seq
+from specify_cli.record.reading.views import get_seq, pick
 from specify_cli.record.seal import FORMAT_VERSION, VERSIONS
 
 # In the order mismatches are listed; docs/replay.md has the same codes.
@@ -227,21 +235,43 @@ def _is_imported(chain: Chain) -> bool:
     return chain.side is not None and "imported" in chain.side.lines[0]
 
 
-def _leave_unseen(*chains: Chain) -> Iterator[Chain]:
-    """Yield a recorded run and an imported session without what the other of them cannot hold: the
-    search for the context, and the ends of calls that its close came before."""
-    for chain, other in zip(chains, reversed(chains), strict=True):
-        if chain.side and other.side and _is_imported(chain) != _is_imported(other):
-            lines, places = chain.side
-            unended = {name_work(other.side.lines[at]) for at in find_unended(other.side.lines)}
-            seen = [
-                number
-                for number, at in enumerate(places)
-                if lines[at].get("request_id") != "context" and name_work(lines[at]) not in unended
-            ]
-            side = Side(lines, [places[number] for number in seen])
-            chain = chain._replace(receipts=[chain.receipts[at] for at in seen], side=side)
-        yield chain
+def _leave_unseen(one: Chain, two: Chain) -> tuple[Chain, Chain]:
+    """Return two runs without what the other of them cannot hold.
+
+    Beside an imported session that is the search for the context, and the ends of calls that its
+    close came before; beside a re-execution what calls did whose results it was given back.
+    """
+    if not (one.side and two.side):
+        return one, two
+    if _is_imported(one) != _is_imported(two):
+        return _leave_unknown(one, two.side), _leave_unknown(two, one.side)
+    began, again = one.side.lines[0], two.side.lines[0]
+    parent = again.get("parent_invocation_id")
+    if again.get("run_kind") == "reexecution" and parent == began.get("invocation_id"):
+        expected = ExpectedEvents(_sort_lines(one.side.lines))
+        any(expected.check(fields) for fields in _sort_lines(two.side.lines))
+        expected.finish()
+        one = leave_out(one, expected.passed_over)
+    return one, two
+
+
+def _leave_unknown(chain: Chain, other: Side) -> Chain:
+    assert chain.side
+    unended = {name_work(other.lines[at]) for at in find_unended(other.lines)}
+    receipts = pick(chain.side.lines, chain.side.receipts)
+    return leave_out(
+        chain,
+        {
+            fields.get("seq")
+            for fields in receipts
+            if fields.get("request_id") == "context" or name_work(fields) in unended
+        },
+    )
+
+
+def _sort_lines(lines: Sequence[Fields]) -> Sequence[Fields]:
+    """Return the lines of a run in the order of its record."""
+    return pick(lines, sorted(range(len(lines)), key=lambda at: get_seq(lines[at])))
 
 
 class _Comparison:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import itertools
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from operator import le
 from typing import Any, NamedTuple
 
@@ -159,6 +159,15 @@ def read_chain(
             completed = {"outcome": "open"}
     about = about_of(started or {}, completed)
     return Chain(receipts, report.sealed, None, cut, about, Side(ordered, steps)), started
+
+
+def leave_out(chain: Chain, seqs: Collection[object]) -> Chain:
+    """Return the chain of a record without the lines of these seqs."""
+    assert chain.side
+    lines = chain.side.lines
+    kept = pick(lines, find_places(lines, lambda fields: fields.get("seq") not in seqs))
+    receipts, steps = _read_receipts(kept)
+    return chain._replace(receipts=receipts, side=Side(kept, steps))
 
 
 def chain_break(side: str, index: int | None, why: str) -> StoredDataError:

@@ -78,7 +78,7 @@ _PARTS_OF: Mapping[str, Mapping[str, str]] = {
         "path": "paths",
         **dict.fromkeys(("kind", "ok", "before", "after", "diff", "mode"), "changes"),
     },
-    "stage_transition": {"from": "stages", "to": "stages"},
+    "stage_transition": {"to": "stages"},
     "checkpoint": {"label": "stages"},
     "gate_decision": dict.fromkeys(
         ("rule_ref", "rule_digest", "rule_source", "inputs", "override"), "gate inputs"

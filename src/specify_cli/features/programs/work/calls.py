@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
 from specify_cli.errors import CallerError, InvocationError
-from specify_cli.features.programs.event_places import TOP, Fields, place_of
+from specify_cli.features.programs.event_places import Fields
 from specify_cli.features.programs.history import Recorded
 from specify_cli.features.programs.values import make_plain
 from specify_cli.features.programs.work.course import OTHERS_COME_WITHIN, Course, Scope
@@ -30,6 +30,7 @@ from specify_cli.features.programs.work.refusals import (
     refuse_unfinished,
     side_effects_not_allowed,
 )
+from specify_cli.libraries.comparison.expected import TOP, place_of
 
 T = TypeVar("T")
 DECISIONS = ("PASS", "FAIL", "WARN", "SKIP", "PENDING")

@@ -24,23 +24,19 @@ from typing import Any, NamedTuple, NoReturn, Self, cast
 from doctrine import os
 from specify_cli import durable
 from specify_cli.errors import CallerError, EnvironmentFault, InvocationError, StoredDataError
-from specify_cli.features.programs.event_places import (
-    AGREED,
-    ASKS,
-    OF_THE_RUN,
-    TOLD,
-    TOP,
-    Fields,
-    Key,
-    Place,
-    place_of,
-)
-from specify_cli.features.programs.expected import ExpectedEvents
+from specify_cli.features.programs.event_places import AGREED, ASKS, TOLD, Fields, Key
 from specify_cli.features.programs.history import History, Recorded
 from specify_cli.features.programs.values import Default, make_plain
 from specify_cli.features.programs.work.refusals import LimitExceeded
 from specify_cli.invocation.events.event_body import STEP_EVENTS, Composed, idempotency_key
 from specify_cli.invocation.recorder import Recorder, lost_events
+from specify_cli.libraries.comparison.expected import (
+    OF_THE_RUN,
+    TOP,
+    ExpectedEvents,
+    Place,
+    place_of,
+)
 from specify_cli.record import layout
 from specify_cli.storage.store import Body
 
@@ -519,11 +515,13 @@ class Course:
         self.append(self.compose_unplaced(event, payload))
 
     def append(self, composed: Composed) -> None:
-        """Write one event now."""
+        """Write one event now; its body then has what its line has, as the ordinal of a step."""
         with self.lock:
             self.write_seam()
             try:
-                self.recorder.append([composed])
+                for line in self.recorder.append([composed]).lines:
+                    if line.body["event"] == composed.event:
+                        composed.body.update(line.body)
                 self.watch(composed.body)
             except EnvironmentFault as error:
                 if composed.durable:

@@ -7,15 +7,26 @@ from array import array
 from collections.abc import Iterator, Mapping, Sequence
 
 from specify_cli.errors import StoredDataError
-from specify_cli.features.programs.event_places import (
-    OF_THE_RUN,
-    TOP,
-    Fields,
-    Place,
-    place_of,
-)
 from specify_cli.libraries.comparison.receipts import pick_shared
 from specify_cli.record.event_table import EVENTS
+from specify_cli.record.seal import Fields
+
+Place = tuple[str, int]
+TOP: Place = ("", 0)
+# What stands in no step.
+OF_THE_RUN = (
+    "step_started",
+    "checkpoint",
+    "stage_transition",
+    "retrieval_request",
+    "artifact_link",
+)
+
+
+def place_of(fields: Fields) -> Place:
+    """Return the step that a line stands in, with its ordinal; TOP where it stands in none."""
+    step, ordinal = fields.get("step"), fields.get("ordinal")
+    return TOP if step is None else (str(step), ordinal if type(ordinal) is int else 1)
 
 
 def determinism_violation(what: str, body: Fields) -> StoredDataError:
@@ -66,10 +77,10 @@ class ExpectedEvents:
             outer = [] if fields.get("beside") else [*calls[-1:], f"{around[0]} {around[1]}"]
             above = (fields.get("within"), *outer, named)
             caller = next((name for name in above if name in self._callers), None)
+            if caller is not None:
+                self._made_by[at] = caller
             if signed is not None:
                 self.left += 1
-                if caller is not None:
-                    self._made_by[at] = caller
                 if parallel:
                     self._parallel.setdefault(signed, []).append(at)
                 else:
@@ -159,14 +170,16 @@ class ExpectedEvents:
             for fields in self._lines
             if fields.get("event") == "tool_result" and str(fields.get("seq")) in self._given_back
         }
-        for alike in self._parallel.values():
-            for at in [at for at in alike if at in self._made_by]:
-                caller: object = self._made_by[at]
-                while caller is not None and caller not in calls:
-                    caller = self._callers[caller]
-                if caller is not None:
-                    alike.remove(at)
-                    self._pass_over(at)
+        for at, caller in self._made_by.items():
+            while caller is not None and caller not in calls:
+                caller = self._callers[caller]
+            signed = signature(self._lines[at])
+            alike = self._parallel.get(signed, []) if signed else []
+            if caller is not None and at in alike:
+                alike.remove(at)
+                self._pass_over(at)
+            elif caller is not None and not signed:
+                self.passed_over.add(self._lines[at].get("seq"))
         if self.left <= 0:
             return None
         return determinism_violation(
