@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 
 from charter.inputs import load_inputs
 from doctrine.load import ParseCache
-from doctrine.text import say_member
 from specify_cli.errors import CallerError, InvocationError, StoredDataError
 from specify_cli.features.programs.event_places import Fields
 from specify_cli.features.programs.history import History, Recorded, UnstoredResult
@@ -31,12 +30,13 @@ from specify_cli.invocation.caller import Caller
 from specify_cli.invocation.ends.opening import InvocationPayload, Terms
 from specify_cli.invocation.executor import ProfileInvocationExecutor
 from specify_cli.invocation.recorder import Recorder
+from specify_cli.libraries.comparison.chains import run_both
 from specify_cli.libraries.comparison.compare import ReplayResult, verify_replay
 from specify_cli.libraries.comparison.expected import ExpectedEvents
-from specify_cli.libraries.comparison.receipts import Chain, about_of, receipts_of, settle
+from specify_cli.libraries.comparison.receipts import settle
 from specify_cli.project.config import Project, load_project
 from specify_cli.record.findings import OF_THE_LINES, RecordReport
-from specify_cli.record.reading.views import fields_of, find_places, pick
+from specify_cli.record.reading.views import fields_of
 from specify_cli.record.record import Record, fold, lines_in_force
 from specify_cli.record.seal import GENESIS, bulk_codec, open_line
 from specify_cli.record.snapshot import policy_digests
@@ -45,7 +45,7 @@ from specify_cli.routing.registry import ProfileRegistry
 from specify_cli.storage.checking import read_record_lines, verify_lines, verify_place
 from specify_cli.storage.index import Index
 from specify_cli.storage.objects import FileObjectStore
-from specify_cli.storage.queries import read_record, read_whole, require_record
+from specify_cli.storage.queries import read_whole, require_record
 from specify_cli.storage.store import Place, place_of
 
 _MOST_NAMES = 5
@@ -483,7 +483,6 @@ def reexecute(
         home=home,
         program=program_digest(program),
     )
-    watch = None if models else ExpectedEvents(lines)
 
     def begin() -> Run:
         past = EarlierRun(
@@ -493,20 +492,14 @@ def reexecute(
             live_tools=tools == "live",
             allow_external=allow_external,
             models=models or {},
-            watch=watch,
+            watch=None if models else ExpectedEvents(lines),
         )
         return Run(executor, recorder, payload, rules, past=past, default=default)
 
     # Nobody here holds the run: it goes before the two records are compared.
     _run_again(begin(), program, failed_then=(record.completed or {}).get("outcome") == "failed")
-    child = read_record(project.root, recorder.place)
-    assert child
-    passed_over = watch.passed_over if watch else set()
-    if passed_over:
-        lines = pick(lines, find_places(lines, lambda fields: fields.get("seq") not in passed_over))
-    original = chain_of_run(lines, record.completed)
-    replay = chain_of_run(fields_of(child), child.completed)
-    return Reexecution(place.invocation_id, payload.invocation_id, verify_replay(original, replay))
+    ids = place.invocation_id, payload.invocation_id
+    return Reexecution(*ids, verify_replay(*run_both(project, ids)))
 
 
 def _refuse_external(lines: Sequence[Fields], *, live: bool) -> None:
@@ -592,9 +585,3 @@ def _run_again(run: Run, program: Program, *, failed_then: bool) -> None:
         if not failed_then:
             raise
         run.finish()  # it is the same run if every event was the same up to its end
-
-
-def chain_of_run(lines: Sequence[Fields], completed: Fields | None) -> Chain:
-    """Return the chain of a record that was verified, with what the run was about."""
-    rules, about = say_member(lines[0], "redaction_rules"), about_of(lines[0], completed)
-    return Chain(receipts_of(lines), True, rules, about=about)

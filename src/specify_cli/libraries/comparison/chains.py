@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from specify_cli.record.record import Source
 
 
-def run_both(project: Project, targets: Sequence[str]) -> list[Chain]:
+def run_both(project: Project, targets: Sequence[str]) -> tuple[Chain, Chain]:
     """Return the chains of an original and of its replay. Raises as `run_chain`."""
-    sides = zip(targets, ("original", "replay"), strict=True)
-    return [run_chain(project, target, side) for target, side in sides]
+    one, two = targets
+    return run_chain(project, one, "original"), run_chain(project, two, "replay")
 
 
 def run_chain(project: Project, target: str, side: str) -> Chain:
