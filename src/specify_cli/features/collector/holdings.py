@@ -193,7 +193,7 @@ class Whole(NamedTuple):
 
     def read_chain(self, side: str) -> Chain:
         """Return its receipts. Raises StoredDataError CHAIN_BREAK."""
-        return read_chain(self.report, read_entries(reader_of(self.data)), side)[0]
+        return read_chain(self.report, read_entries(reader_of(self.data)), side)
 
 
 def read_whole(body: str) -> Whole:

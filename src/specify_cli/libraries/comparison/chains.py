@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from shlex import quote
 from typing import TYPE_CHECKING
 
 from doctrine import os
 from doctrine.text import count
-from specify_cli.errors import CallerError, InvocationError
+from specify_cli.errors import CallerError
 from specify_cli.libraries.archive.unpacking import check_manifest, is_export, unpacked
 from specify_cli.libraries.comparison.receipts import Chain, read_chain
 from specify_cli.project.config import Project
@@ -18,7 +17,6 @@ from specify_cli.record.reading.views import read_entries
 from specify_cli.record.record import reader_of
 from specify_cli.storage.checking import verify_lines, verify_path
 from specify_cli.storage.index import Index
-from specify_cli.storage.objects import FileObjectStore
 from specify_cli.storage.store import FileRecordStore, HeldFile, Place
 
 if TYPE_CHECKING:
@@ -50,7 +48,6 @@ def run_chain(project: Project, target: str, side: str) -> Chain:
             place = Index(contents.project.root).resolve(str(row["invocation_id"]))
             check_manifest(contents, place)
             return run_chain(contents.project, place.invocation_id, side)
-    roots = [project.root]
     source: Source = b""
     if os.sep in target or target.endswith(".jsonl"):
         home = _find_home(target)
@@ -59,7 +56,6 @@ def run_chain(project: Project, target: str, side: str) -> Chain:
         else:
             # A record that lies in a project, this one or another, is read as one of its own.
             report = verify_lines(home[0], home[1])
-            roots.insert(0, home[0])
         if not any(
             item.code in ("NOT_A_REGULAR_FILE", "UNREADABLE_FILE") for item in report.findings
         ):
@@ -68,11 +64,7 @@ def run_chain(project: Project, target: str, side: str) -> Chain:
         place = Index(project.root).resolve(target)
         report = verify_lines(project.root, place)
         source = FileRecordStore(project.root).hold(place)
-    chain, started = read_chain(report, read_entries(reader_of(source)), side)
-    redactions = (_read_redaction(root, (started or {}).get("snapshot")) for root in roots)
-    return chain._replace(
-        redaction=next((digest for digest in redactions if digest is not None), None)
-    )
+    return read_chain(report, read_entries(reader_of(source)), side)
 
 
 def _find_home(path: str) -> tuple[str, Place] | None:
@@ -86,15 +78,3 @@ def _find_home(path: str) -> tuple[str, Place] | None:
     return (
         None if folder is None else (head[: -len(folder) - 1], Place(folder, name, ids[1], ids[0]))
     )
-
-
-def _read_redaction(root: str, snapshot: object) -> str | None:
-    """Return the redaction set a snapshot names.
-
-    Without one it is not known which rules masked the run: None.
-    """
-
-    try:
-        return str(json.loads(FileObjectStore(root).get(str(snapshot)))["config"]["redaction"])
-    except (InvocationError, ValueError, KeyError, TypeError):
-        return None

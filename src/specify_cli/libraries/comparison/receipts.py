@@ -1,6 +1,6 @@
 """A run as a chain of receipts: what each of its steps came to (docs/replay.md).
 
-    chain, started = read_chain(report, entries, "original")
+    chain = read_chain(report, entries, "original")
     chain.receipts[0].step_type, chain.receipts[0].output_hash
 
 A receipt holds the type of a step, its decision and the digest of its output. What was done twice,
@@ -114,18 +114,16 @@ def chain_of(elements: Sequence[Mapping[str, Any]], side: str = "original") -> C
     if any(SEAL_KEY in item or "prev" in item for item in elements):
         _check_seals(elements, side)
         last = elements[-1] if elements[-1].get("event") == "completed" else None
-        return Chain(receipts_of(elements), True, about=about_of(elements[0], last))
+        rules, about = say_member(elements[0], "redaction_rules"), about_of(elements[0], last)
+        return Chain(receipts_of(elements), True, rules, about=about)
     return Chain(
         tuple(_read_bare(item, f"{side}_chain[{index}]") for index, item in enumerate(elements)),
         not elements,
     )
 
 
-def read_chain(
-    report: RecordReport, entries: Sequence[Entry], side: str
-) -> tuple[Chain, Mapping[str, object] | None]:
-    """Return a verified record's chain, whose redaction set is not known yet, and the first line if
-    it is there.
+def read_chain(report: RecordReport, entries: Sequence[Entry], side: str) -> Chain:
+    """Return a verified record's chain.
 
     Raises StoredDataError CHAIN_BREAK where the record is not intact.
     """
@@ -157,8 +155,9 @@ def read_chain(
         started, completed = record.started, record.completed
         if completed is None and not hidden:
             completed = {"outcome": "open"}
-    about = about_of(started or {}, completed)
-    return Chain(receipts, report.sealed, None, cut, about, Side(ordered, steps)), started
+    started = started or {}
+    rules, about = say_member(started, "redaction_rules"), about_of(started, completed)
+    return Chain(receipts, report.sealed, rules, cut, about, Side(ordered, steps))
 
 
 def leave_out(chain: Chain, seqs: Collection[object]) -> Chain:
