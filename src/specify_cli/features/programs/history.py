@@ -202,12 +202,10 @@ class History:
 
     def _is_interrupted(self, fields: Fields) -> bool:
         """Return whether a question was broken off, not answered."""
-        text = (
-            read_captured_text(fields, "response", self._get)[0]
-            if fields.get("ok") is False
-            else None
-        )
-        return text is not None and text.strip('"').partition(":")[0] in _INTERRUPTS
+        if fields.get("ok") is not False:
+            return False
+        text = read_captured_text(fields, "response", self._get)[0] or ""
+        return text.strip('"').partition(":")[0] in _INTERRUPTS
 
     def _find_begun(self, place: Place) -> int | None:
         """Return the number of a step that began."""
@@ -304,7 +302,7 @@ class History:
         Without a number, of what ran in parallel, the first that was asked for in the same
         way.
         """
-        in_order = self._in_order.find(hash(key)) if number is not None else range(0)
+        in_order = self._in_order.find(hash(key))
         if number is not None and number <= len(in_order):
             recorded_number: int | None = self._in_order.numbers[in_order[number - 1]]
         else:
@@ -322,8 +320,8 @@ class History:
         places = self._alike.find(hash(shape_of(key[0], key[1], key[3], body)))
         for one in map(self._alike.numbers.__getitem__, places):
             fields, caller = Recorded(self, one).fields, self._callers[one]
-            is_other = caller > 0 and Recorded(self, caller - 1).call_id != key[2]
-            is_other = is_other and key[0] not in TOLD
+            is_asked = caller > 0 and key[0] not in TOLD
+            is_other = is_asked and Recorded(self, caller - 1).call_id != key[2]
             if not self._has(one, _USED) and not is_other and (not marked or fields.get("beside")):
                 return one
         return None
@@ -404,8 +402,8 @@ class History:
     @property
     def unasked(self) -> Recorded | None:
         """Return what a program that has ended did not come to, though the record has it."""
-        if self.due:
-            return self.due
+        if due := self.due:
+            return due
         for number in self._iter_present():
             if self._events[number] in _WORK and self._is_outstanding(number):
                 fields = Recorded(self, number).fields
@@ -442,9 +440,9 @@ class History:
         if asked and due:
             event, is_known = self._events[asked.number], asked.result is not None
             begins = event in (_STEP, _TOOL_CALL) and is_known == (event == _STEP)
-            if asked.number < due.number or not begins or self.is_ended(place_of(asked.fields)):
+            is_late = asked.number > due.number and not self._has(asked.number, _PARALLEL)
+            if not (is_late and begins) or self.is_ended(place_of(asked.fields)):
                 return None
-            return None if self._has(asked.number, _PARALLEL) else due
         return due
 
     def is_within(self, asked: Recorded, place: Place) -> bool:
