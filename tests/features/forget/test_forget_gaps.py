@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 import unicodedata
 from collections.abc import Sequence
@@ -573,3 +574,55 @@ def test_an_erasure_that_says_it_was_before_a_hold_is_found_where_the_log_has_it
     found = [item for item in verify(site).findings if item.severity == "error"]
 
     assert [(item.code, one in item.file) for item in found] == [("HELD_ERASED", True)]
+
+
+@pytest.fixture
+def pair(site: Path) -> tuple[Path, str]:
+    """A project whose one record says one thing in a prompt and another in the answer to it."""
+    one = begin(site)
+    record(site, one, "model_call", model="m", prompt="about alpha-alpha", response="about beta-beta")
+    return site, one
+
+
+def begin_erasure(root: Path, text: str) -> erasing.Journal:
+    plan = finding.make_plan(load(root), Query(texts=(text,)))
+    return erasing.begin(load(root), plan, Order("ada", "asked for it"), time.time_ns() // 1_000_000)
+
+
+def test_an_erasure_that_begins_before_another_one_ended_leaves_an_intact_record(pair: tuple[Path, str]) -> None:
+    root, one = pair
+    first, second = begin_erasure(root, "alpha-alpha"), begin_erasure(root, "beta-beta")
+    paths = [root / erasing.carry_out(load(root), journal) for journal in (first, second)]
+
+    assert codes(verify(root)) == set()
+    assert [path.is_file() for path in paths] == [True, True]
+    assert b"alpha" not in file_of(root, one).read_bytes() and b"beta" not in file_of(root, one).read_bytes()
+
+
+def test_an_erasure_that_another_run_ends_while_journals_are_read_does_not_stop_one(
+    pair: tuple[Path, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root, _ = pair
+    project, journal, list_names = load(root), begin_erasure(root, "alpha-alpha"), os.listdir
+
+    def list_late(folder: int) -> list[str]:
+        names = list_names(folder)
+        monkeypatch.undo()
+        erasing.carry_out(project, journal)
+        return names
+
+    monkeypatch.setattr(erasing.os, "listdir", list_late)
+
+    assert erasing.resume(project) == []
+    assert codes(verify(root)) == set()
+
+
+def test_a_hold_stands_behind_an_erasure_that_was_cut_short(pair: tuple[Path, str]) -> None:
+    root, one = pair
+    begin_erasure(root, "alpha-alpha")
+    held = run("hold", "add", one, "--reason", "case 12", cwd=root)
+    resumed = run("forget", "--resume", "--yes", cwd=root)
+
+    assert (held.code, resumed.code) == (0, 0)
+    assert "an erasure that was cut short was finished" in held.err
+    assert codes(verify(root)) == set()

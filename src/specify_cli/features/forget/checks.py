@@ -84,5 +84,4 @@ def _read_attempt(line: bytes) -> str | None:
 
 def finish(project: Project, _: ParseCache, __: str | None) -> None:
     """Finish erasures that were cut short."""
-    for journal in erasing.list_journals(project):
-        erasing.carry_out(project, journal)
+    erasing.resume(project)

@@ -55,10 +55,7 @@ def forget(values: Values) -> int:
     """Show what a query would have erased; with a yes erase it, and say what is left."""
     project = shell.load_writable()
     query = _read_query(project, values)
-    for journal in erasing.list_journals(project):
-        write_note(
-            f"an erasure that was cut short was finished: {erasing.carry_out(project, journal)}"
-        )
+    _say_finished(erasing.resume(project))
     order = _read_order(project, values)
     if query:
         for name, said, advice in (
@@ -76,6 +73,11 @@ def forget(values: Values) -> int:
     for one in waiting:
         write_note(f"{one} is held: what was ordered of it waits until somebody releases it")
     return show_and_erase(project, plan, values, order) or int(bool(waiting))
+
+
+def _say_finished(paths: Sequence[str]) -> None:
+    for path in paths:
+        write_note(f"an erasure that was cut short was finished: {path}")
 
 
 def _read_query(project: Project, values: Values) -> Query | None:
@@ -267,6 +269,7 @@ def _order_each(values: Values, event: str) -> int:
     for place in places:
         one = place.invocation_id
         with erasing.lock(project):
+            _say_finished(erasing.finish_each(project))
             now = read_clock(time.time_ns)
             orders = read_orders(roots, one, away)
             for content in _list_contents(event, orders):

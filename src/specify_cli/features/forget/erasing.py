@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Mapping, Sequence, Set
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from shlex import quote
 from typing import Any
 
@@ -66,6 +66,7 @@ def begin(project: Project, plan: Plan, order: Order, now: int) -> Journal:
     plan = take_out(project, plan)
     ids = [one.invocation_id for one in plan.records]
     with lock(project):
+        finish_each(project)
         # Since the plan was made, and while a person was asked, another can have held it.
         holds = tuple(find_holds(project, ids))
         if not holds:
@@ -196,43 +197,57 @@ def list_journals(project: Project) -> list[Journal]:
     if root == project.root:
         return []
     path = f"{root}/{folder}"
-    try:
-        with durable.folder(root, folder) as fd:
-            names = sorted(name for name in os.listdir(fd) if name.endswith(".json"))
-    except FileNotFoundError:
-        return []
-    journals = []
-    for name in names:
-        data = durable.read_own(path, name, os.stat(f"{path}/{name}").st_size)
-        if data is None:
-            continue
-        journals.append(journal := json.loads(data))
-        if journal.get("v", _VERSION) != _VERSION:
-            raise StoredDataError(
-                "FORMAT_TOO_NEW",
-                f"{path}/{name}: an erasure that a newer version began; v: expected {_VERSION}, "
-                f"found {journal['v']!r}",
-                "finish it with that version: spec-kitty forget --resume",
-            )
+    journals: list[Journal] = []
+    # Without the lock, another run can end one that it began before it is read here.
+    with suppress(FileNotFoundError), durable.folder(root, folder) as fd:
+        for name in sorted(name for name in os.listdir(fd) if name.endswith(".json")):
+            data = durable.read_own(path, name, os.stat(name, dir_fd=fd).st_size)
+            if data is None:
+                continue
+            journals.append(journal := json.loads(data))
+            if journal.get("v", _VERSION) != _VERSION:
+                raise StoredDataError(
+                    "FORMAT_TOO_NEW",
+                    f"{path}/{name}: an erasure that a newer version began; v: expected "
+                    f"{_VERSION}, found {journal['v']!r}",
+                    "finish it with that version: spec-kitty forget --resume",
+                )
     return journals
 
 
 def carry_out(project: Project, journal: Journal) -> str:
-    """Do what a journal says, from wherever it was left; return the certificate's path."""
+    """Do what a journal says, from wherever it was left; return the certificate's path. Where
+    another run did it meanwhile nothing is left to do."""
     with lock(project):
-        store = FileRecordStore(project.root, project.config.trail)
-        for record in journal["records"]:
-            _write_annex(project, store, record)
-            _rewrite(record)
-        _remove_objects(project, journal)
-        _remove_derived(project, journal)
-        path = f"{CERTIFICATES}/{journal['id']}.json"
-        with durable.folder(project.root, CERTIFICATES, create=True) as fd:
-            durable.replace(fd, f"{journal['id']}.json", _certify(journal), durable.PRIVATE)
-        with durable.folder(*_find_journals(project)) as fd:
-            os.unlink(f"{journal['id']}.json", dir_fd=fd)
-            os.fsync(fd)
-    return path
+        if os.path.lexists("/".join((*_find_journals(project), f"{journal['id']}.json"))):
+            _finish(project, journal)
+    return f"{CERTIFICATES}/{journal['id']}.json"
+
+
+def resume(project: Project) -> list[str]:
+    """Finish the erasures that were cut short; return the certificates' paths."""
+    return [carry_out(project, journal) for journal in list_journals(project)]
+
+
+def finish_each(project: Project) -> list[str]:
+    """Do the same under the lock, before another erasure begins or a hold is put: an erasure has
+    stated what it leaves of each line, and stands before what is ordered later."""
+    return [_finish(project, journal) for journal in list_journals(project)]
+
+
+def _finish(project: Project, journal: Journal) -> str:
+    store, name = FileRecordStore(project.root, project.config.trail), f"{journal['id']}.json"
+    for record in journal["records"]:
+        _write_annex(project, store, record)
+        _rewrite(record)
+    _remove_objects(project, journal)
+    _remove_derived(project, journal)
+    with durable.folder(project.root, CERTIFICATES, create=True) as fd:
+        durable.replace(fd, name, _certify(journal), durable.PRIVATE)
+    with durable.folder(*_find_journals(project)) as fd:
+        os.unlink(name, dir_fd=fd)
+        os.fsync(fd)
+    return f"{CERTIFICATES}/{name}"
 
 
 def _write_annex(project: Project, store: FileRecordStore, record: Journal) -> None:

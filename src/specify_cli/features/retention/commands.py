@@ -187,8 +187,7 @@ def run(values: Values) -> int:
     """Erase what is due; nothing where rules contradict each other, nothing of records under a
     hold."""
     project = shell.load_writable()
-    for journal in erasing.list_journals(project):
-        erasing.carry_out(project, journal)
+    erasing.resume(project)
     path = shell.get_text(values, "plan")
     only = None if path is None else _read_plan(path)
     overview = _survey(project, values, only)
