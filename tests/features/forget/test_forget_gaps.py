@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import doctrine.git
+from hooking import run_hook
 from specify_cli.cli import shell
 from specify_cli.features.forget import commands, erasing, finding
 from specify_cli.features.forget.orders import Order
@@ -626,3 +627,38 @@ def test_a_hold_stands_behind_an_erasure_that_was_cut_short(pair: tuple[Path, st
     assert (held.code, resumed.code) == (0, 0)
     assert "an erasure that was cut short was finished" in held.err
     assert codes(verify(root)) == set()
+
+
+def test_what_a_person_accepted_stays_though_it_holds_the_text(site: Path) -> None:
+    (site / ".kittify/config.yaml").write_text(
+        f'redaction:\n  rules: {{ours: "{NAME}-[0-9]{{4}}"}}\n', encoding="utf-8"
+    )
+    accept(site)
+    accepted = site / ".git/kittify/accepted.json"
+    begin(site)
+    code, left = forget(site)
+
+    assert NAME in accepted.read_text(encoding="utf-8")
+    assert (code, str(accepted) in left) == (1, True)
+
+
+def test_what_hooks_keep_of_a_prompt_and_of_an_early_call_goes_with_the_record_that_has_them(site: Path) -> None:
+    home = site.parent / "home"
+    run("hooks", "install", "--harness", "claude-code", cwd=site)
+    for event, more in (
+        ("UserPromptSubmit", {"prompt": f"implement the export for {NAME}", "prompt_id": "p"}),
+        ("PreToolUse", {"tool_name": "Bash", "tool_use_id": "t", "tool_input": {"command": NAME}}),
+    ):
+        value = {"session_id": "s", "cwd": str(site), "hook_event_name": event, **more}
+        run_hook("claude-code", json.dumps(value).encode(), str(site), str(home))
+    (row,) = json.loads(run("invocations", "list", "--json", cwd=site).out)
+    lines = [json.loads(raw) for raw in file_of(site, row["invocation_id"]).read_bytes().splitlines()]
+    keys = [line["dedupe"] for line in lines if line["event"] == "tool_call"]
+    orphans = site / ".kittify/local/hook-orphans.jsonl"
+    other = json.dumps({"keys": ["0" * 32], "events": ["of another session"]}) + "\n"
+    orphans.write_text(json.dumps({"keys": keys, "events": [NAME]}) + "\n" + other, encoding="utf-8")
+    forgotten = run("forget", "--invocation-id", row["invocation_id"], "--reason", "asked", "--yes", cwd=site)
+
+    assert (forgotten.code, len(keys)) == (0, 1)
+    assert orphans.read_text(encoding="utf-8") == other
+    assert [path for path in site.rglob("*") if path.is_file() and NAME.encode() in path.read_bytes()] == []

@@ -20,7 +20,9 @@ from specify_cli.features.cold.packing import find_months, remove_cut_short, unp
 from specify_cli.features.forget.orders import read_orders
 from specify_cli.features.forget.targets import Query, choose_members, holds_any
 from specify_cli.features.witness.elsewhere import list_added
+from specify_cli.invocation.bindings import digest_of_names
 from specify_cli.project.config import Project
+from specify_cli.project.protection import ACCEPTED
 from specify_cli.record import layout
 from specify_cli.record.event_table import ORDERS
 from specify_cli.record.findings import NamedObject
@@ -43,7 +45,7 @@ _FRAME = frozenset(("shipped", "router_table", "snapshot"))
 # Derived, and made anew when they are needed: what they hold is never searched, only removed.
 DERIVED = ("search", "capsule", "parse-cache.json")
 # What must stay whatever it holds, below the git directory: the log, keys, and a person's word.
-_STAYS = ("log", "worktrees", "keys", "accepted", "sync", *DERIVED)
+_STAYS = ("log", "worktrees", "keys", ACCEPTED, "sync", *DERIVED)
 
 
 class Copy(NamedTuple):
@@ -56,7 +58,7 @@ class Copy(NamedTuple):
 class RecordPlan(NamedTuple):
     """What is to be erased of one record: of which lines, by their seals, which members; which
     objects that its lines name; unfinished lines behind its end, by their SHA-256; and its annexes,
-    whose lines are among these."""
+    whose lines are among these. By `keys` hooks know what these lines say of."""
 
     invocation_id: str
     copies: tuple[Copy, ...]
@@ -64,6 +66,7 @@ class RecordPlan(NamedTuple):
     objects: tuple[str, ...]
     tails: tuple[str, ...]
     annexes: tuple[Copy, ...]
+    keys: frozenset[bytes] = frozenset()
 
     @property
     def values(self) -> int:
@@ -231,14 +234,16 @@ def complete_plan(
         for item in _make_reach(copy.root).of(verify_file(copy.root, copy.place).objects)
     }
     refused = holds.keys() if going & kept_for_holds else holds.keys() & touched
-    file_copies = tuple(_find_files(project, needles)) if needles else ()
+    keys = frozenset(chain.from_iterable(plan.keys for plan in records))
+    found = chain(_find_files(project, needles) if needles else (), _find_notes(project, keys))
+    files, marks = tuple(dict.fromkeys(found)), type(needles)((*needles, *keys))
     return Plan(
         tuple(records),
         tuple(sorted(going)),
         tuple(sorted(going & keepers.keys())),
-        file_copies,
+        files,
         tuple(sorted(refused)),
-        {path: list_lines(path, needles) for path in file_copies if path.endswith(".jsonl")},
+        {path: list_lines(path, marks) for path in files if path.endswith(".jsonl")},
     )
 
 
@@ -278,6 +283,7 @@ def _plan_record(
     tails = set()
     states = {}
     copied = {}
+    keys = set()
     annexes = read_annexes(files)
     for data in (*map(read_copy, files), *annexes.values()):
         tail = data[data.rfind(b"\n") + 1 :]
@@ -301,6 +307,8 @@ def _plan_record(
                 known |= members | set(erased_members(line.fields))
                 lost = {*members, "event"} & line.fields.keys()
                 led += named_objects({name: line.fields[name] for name in lost}, None, 0)
+                if "dedupe" in line.fields:
+                    keys.add(str(line.fields["dedupe"]).encode())
     # A hash of the state after what is erased would let guesses at it be tried.
     first = min((seq for seq, _ in lines.values()), default=None)
     for seal, seq in states.items():
@@ -317,8 +325,8 @@ def _plan_record(
         return None
     (invocation_id,) = {copy.place.invocation_id for copy in files}
     rows = {seal: (seq, tuple(sorted(members))) for seal, (seq, members) in lines.items()}
-    objects_named, ends = tuple(sorted(named)), tuple(sorted(tails))
-    return RecordPlan(invocation_id, tuple(files), rows, objects_named, ends, tuple(annexes))
+    gone = tuple(sorted(named)), tuple(sorted(tails)), tuple(annexes), frozenset(keys)
+    return RecordPlan(invocation_id, tuple(files), rows, *gone)
 
 
 def read_annexes(files: Sequence[Copy]) -> dict[Copy, bytes]:
@@ -391,6 +399,18 @@ def _find_files(project: Project, needles: tuple[bytes, ...]) -> Iterator[str]:
     # What a writer that was stopped left can be of anything.
     paths += [one for one in _list_all(project) if os.path.basename(one).startswith(".tmp-")]
     yield from (path for path in dict.fromkeys(paths) if contains(path, needles))
+
+
+def _find_notes(project: Project, keys: Set[bytes]) -> Iterator[str]:
+    """Yield what hooks keep beside lines with these keys: a session's newest prompt, which its next
+    record is given, and events that came before their record."""
+    for root in list_roots(project) if keys else ():
+        for path in _walk(f"{root}/{layout.PROMPTS}"):
+            with open(path, "rb") as file:
+                key = file.readline(_BLOCK).rstrip().decode("latin-1")
+            if digest_of_names(key, "prompt")[:32].encode() in keys:
+                yield path
+        yield from (one for one in _walk(f"{root}/{layout.ORPHANS}") if contains(one, tuple(keys)))
 
 
 def list_lines(path: str, needles: tuple[bytes, ...]) -> list[str]:
