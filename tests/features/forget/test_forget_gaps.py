@@ -590,13 +590,18 @@ def begin_erasure(root: Path, text: str) -> erasing.Journal:
     return erasing.begin(load(root), plan, Order("ada", "asked for it"), time.time_ns() // 1_000_000)
 
 
-def test_an_erasure_that_begins_before_another_one_ended_leaves_an_intact_record(pair: tuple[Path, str]) -> None:
+@pytest.mark.parametrize("place", ["the same worktree", "another worktree"])
+def test_an_erasure_that_begins_before_another_one_ended_leaves_an_intact_record(
+    pair: tuple[Path, str], place: str
+) -> None:
     root, one = pair
-    first, second = begin_erasure(root, "alpha-alpha"), begin_erasure(root, "beta-beta")
-    paths = [root / erasing.carry_out(load(root), journal) for journal in (first, second)]
+    elsewhere = root if place == "the same worktree" else add_worktree(root, root.parent / "other")
+    first, second = begin_erasure(root, "alpha-alpha"), begin_erasure(elsewhere, "beta-beta")
+    for at, journal in ((root, first), (elsewhere, second)):
+        erasing.carry_out(load(at), journal)
 
     assert codes(verify(root)) == set()
-    assert [path.is_file() for path in paths] == [True, True]
+    assert len([*root.parent.glob("*/.kittify/local/forget/certificates/*.json")]) == 2
     assert b"alpha" not in file_of(root, one).read_bytes() and b"beta" not in file_of(root, one).read_bytes()
 
 

@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping, Sequence, Set
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager, suppress
 from shlex import quote
 from typing import Any
 
 from doctrine import os
-from doctrine.git import find_worktree, own_git_directory
+from doctrine.git import find_worktree
 from doctrine.light_imports import hash_bytes, hash_text
 from specify_cli import durable
 from specify_cli.errors import CallerError, StoredDataError
@@ -86,9 +86,15 @@ def refuse_held(project: Project, holds: Sequence[str], order: Order, now: int) 
     )
 
 
-def lock(project: Project) -> AbstractContextManager[int]:
-    """Return what keeps erasures and holds of a project apart while one of them is made."""
-    return durable.folder(project.root, FOLDER, create=True, wait=durable.LOCK_WAIT_SECONDS)
+@contextmanager
+def lock(project: Project) -> Iterator[int]:
+    """Keep erasures and holds of a project apart while one of them is made, in every worktree."""
+    wait = durable.LOCK_WAIT_SECONDS
+    with (
+        durable.folder(*_find_journals(project), create=True, wait=wait),
+        durable.folder(project.root, FOLDER, create=True, wait=wait) as fd,
+    ):
+        yield fd
 
 
 def write_journal(project: Project, plan: Plan, order: Order, now: int) -> Journal:
@@ -119,18 +125,17 @@ def write_journal(project: Project, plan: Plan, order: Order, now: int) -> Journ
 
 
 def _find_journals(project: Project) -> tuple[str, str]:
-    """Return where journals lie: in this worktree's git directory, which no branch can write.
+    """Return where journals of all worktrees lie: in the git directory, which no branch can write.
 
     A journal names files that are removed, so one that came with the work tree must never be
     carried out. Outside git it lies in the project and is carried out by the run that wrote it
     alone.
     """
     top = find_worktree(project.root)
-    own = None if top is None else own_git_directory(top)
-    if top is None or own is None:
+    if top is None or project.git_dir is None:
         return project.root, f"{FOLDER}/journals"
     place = hash_text(os.path.relpath(project.root, top))[:16]
-    return own, f"kittify/forget/{place}"
+    return project.git_dir, f"kittify/forget/{place}"
 
 
 def _compose(
