@@ -667,3 +667,11 @@ def test_what_hooks_keep_of_a_prompt_and_of_an_early_call_goes_with_the_record_t
     assert (forgotten.code, len(keys)) == (0, 1)
     assert orphans.read_text(encoding="utf-8") == other
     assert [path for path in site.rglob("*") if path.is_file() and NAME.encode() in path.read_bytes()] == []
+
+
+def test_a_request_goes_from_what_was_searched_for_too(site: Path) -> None:
+    one = ProfileInvocationExecutor(site).invoke(f"implement the export for {NAME}").invocation_id
+    argv = ("--member", "request_text", "--reason", "asked", "--yes")
+
+    assert run("forget", "--invocation-id", one, *argv, cwd=site).code == 0
+    assert NAME.encode() not in file_of(site, one).read_bytes()

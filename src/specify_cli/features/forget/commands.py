@@ -103,6 +103,8 @@ def _read_query(project: Project, values: Values) -> Query | None:
         )
     if is_of_record:
         place = Index(project.root).resolve(str(values["invocation_id"]))
+        if {"request_text", "request_object"} & {*member_names}:
+            member_names += ("query",)  # what was searched for says the request again
         return Query(invocation_id=place.invocation_id, members=member_names)
     if values["path"] is not None:
         return Query(path=str(values["path"]))
