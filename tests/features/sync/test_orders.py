@@ -370,6 +370,48 @@ def test_envelopes_alone_lose_the_request_and_its_actor(
     assert collector.get(f"/v1/invocations?actor={actor}").json()["items"] == []
 
 
+@pytest.mark.parametrize("level", ["metadata", "records"])
+def test_who_asked_and_what_for_can_be_erased_before_the_first_delivery_and_delivered_again(
+    cli: Cli, chartered: Path, collector: Collector, level: str
+) -> None:
+    """Else the contract refuses the Started for ever, and what is behind it waits."""
+    git(chartered, "init", "-q")
+    cli("init")
+    one = run(cli)
+    for member in ("actor", "action"):
+        assert cli("forget", "--invocation-id", one, "--member", member, "--yes").code == 0
+    argv = ("sync", "enable", "--endpoint", endpoint(collector), "--level", level, "--yes")
+    assert cli(*argv, env=ENV).code == 0
+    first = push(cli)
+    for path in (chartered / ".git/kittify/sync").rglob("cursor-*"):
+        path.unlink()
+    second = push(cli)
+    payload = read_event(collector, one)["data"]["payload"]
+
+    assert [done["state"] for done in (first, second)] == ["delivered", "delivered"]
+    assert [done["left"]["refused"] for done in (first, second)] == [0, 0]
+    assert (payload["actor"]["actor_id"], payload["action"]) == ("erased", "erased")
+    assert collector.get("/v1/conflicts").json()["items"] == []
+
+
+def test_who_asked_and_what_for_that_is_erased_after_a_delivery_is_no_conflict_when_it_comes_again(
+    cli: Cli, site: Path, collector: Collector
+) -> None:
+    one = run(cli)
+    push(cli)
+    for member in ("actor", "action"):
+        assert cli("forget", "--invocation-id", one, "--member", member, "--yes").code == 0
+    push(cli)
+    for path in (site / ".git/kittify/sync").rglob("cursor-*"):
+        path.unlink()
+    done = push(cli)
+    payload = read_event(collector, one)["data"]["payload"]
+
+    assert (done["state"], done["left"]["refused"]) == ("delivered", 0)
+    assert (payload["actor"]["actor_id"], payload["action"]) == ("erased", "erased")
+    assert collector.get("/v1/conflicts").json()["items"] == []
+
+
 def test_an_order_waits_until_it_is_delivered_and_a_clock_that_went_back_loses_none(
     cli: Cli, site: Path, database: str
 ) -> None:

@@ -14,19 +14,17 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 
+from doctrine.text import get_object
 from specify_cli.features.collector.holdings import check_record, is_digests, is_text_map
 from specify_cli.features.collector.reception import Refused, parse_object
 from specify_cli.features.collector.storage import Event, Order, RecordPiece
-from specify_cli.libraries.wire.contract import EXTENSION, FIELDS, canonical
+from specify_cli.libraries.wire.contract import EXTENSION, FIELDS, GONE, canonical
 from specify_cli.record.event_table import ORDERS
 from specify_cli.record.record import ULID_PATTERN
 from specify_cli.record.seal import Fields, erased_members, open_line
 from specify_cli.record.verifying.erasures import read_rows
 
 _FILE = re.compile(rf"{ULID_PATTERN}\.jsonl")
-_ACTOR = "data.payload.actor."
-# What an event says in place of an actor that was erased; the contract demands an id.
-GONE = "erased"
 
 
 def read_order(body: bytes, invocation_id: str, file: str) -> Order:
@@ -114,15 +112,12 @@ def erase_event(event: Event, orders: Sequence[Order]) -> dict[str, object]:
     names = {field.path.rpartition(".")[2] for field in FIELDS if field.path.startswith(EXTENSION)}
     left = {key: value for key, value in extension.items() if key not in members & names}
     changed = {**event, EXTENSION: canonical(left)}
-    if "actor" not in members:
-        return changed
-    data = json.loads(json.dumps(event["data"]))
-    actor = data["payload"].get("actor", {})
-    for name in {"provider", "model", "tool"} & actor.keys():
-        actor[name] = None
-    if "actor_id" in actor:
-        actor["actor_id"] = GONE
-    return {**changed, "data": data}
+    payload = json.loads(json.dumps(event["data"]))["payload"]
+    if "actor" in members and "actor" in payload:
+        payload["actor"] = dict.fromkeys(payload["actor"]) | get_object(GONE, "actor")
+    if "action" in members:
+        payload |= dict.fromkeys({"action", "step_id"} & payload.keys(), GONE["action"])
+    return {**changed, "data": {**get_object(event, "data"), "payload": payload}}
 
 
 def clear_lines(orders: Sequence[Order]) -> list[Order]:

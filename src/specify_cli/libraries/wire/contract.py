@@ -57,6 +57,8 @@ class Gap(NamedTuple):
 
 
 _S, _C = (STARTED,), (COMPLETED,)
+# What an event says in place of an action and an actor that were erased; it has to state both.
+GONE: Fields = {"action": "erased", "actor": {"actor_id": "erased", "actor_type": "service"}}
 _ACTOR = "data.payload.actor"
 
 FIELDS: tuple[Field, ...] = (

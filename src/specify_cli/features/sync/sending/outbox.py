@@ -25,6 +25,7 @@ from specify_cli.features.sync.sending.orders_due import UNTIL
 from specify_cli.features.sync.trigger import name_of
 from specify_cli.libraries.wire.contract import (
     COMPLETED,
+    GONE,
     IMPORTED,
     LIVE,
     PHASES,
@@ -41,7 +42,7 @@ from specify_cli.record import layout
 from specify_cli.record.findings import ERROR, OF_THE_LINES
 from specify_cli.record.ids import rfc3339
 from specify_cli.record.record import fold, split_lines
-from specify_cli.record.seal import VERSIONS, is_digest, open_line
+from specify_cli.record.seal import VERSIONS, erased_members, is_digest, open_line
 from specify_cli.record.verify import verify_record
 from specify_cli.redaction.redact import RuleSet, redact
 from specify_cli.storage.checking import add_orders, differing_copies
@@ -215,7 +216,8 @@ def envelope(project: Project, uuid: str, level: str, seen: RecordSummary, phase
         texts = dict.fromkeys((*names, "request_text"))
     elif level in ("full", RECORDS):
         texts["request_text"] = _mask_text(_request_text(project, seen.started), rules)
-    started = {**seen.started, **texts}
+    gone = erased_members(seen.started)
+    started = {**seen.started, **texts, **{name: GONE[name] for name in gone if name in GONE}}
     return compose(
         uuid, level, started, None if phase == STARTED else seen.completed, origin=seen.origin
     )
