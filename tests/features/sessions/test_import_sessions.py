@@ -28,8 +28,10 @@ from specify_cli.features.sessions.readers import list_names, read_session
 from specify_cli.features.sessions.transcripts import Transcript
 from specify_cli.libraries.comparison.chains import run_chain
 from specify_cli.libraries.comparison.compare import verify_replay
+from specify_cli.libraries.words import content_members
 from specify_cli.project.config import load_project
 from specify_cli.record import layout
+from specify_cli.record.seal import erase_members, open_line
 from specify_cli.storage.checking import verify_all
 from support import FULL, Cli
 
@@ -219,6 +221,29 @@ def read_files(root: Path) -> dict[Path, bytes]:
 def test_a_second_import_changes_nothing(harness: str, played: Session, cli: Cli) -> None:
     session = played
     cli("import", "sessions", "--harness", harness)
+    before = read_files(session.root)
+
+    done = cli("import", "sessions", "--harness", harness, "--json").json()
+
+    assert done["imported"] == [] and done["harnesses"][0]["present"] == 1
+    assert read_files(session.root) == before
+
+
+@each
+def test_of_a_session_whose_record_lost_all_it_said_nothing_comes_back(harness: str, played: Session, cli: Cli) -> None:
+    session = played
+    cli("import", "sessions", "--harness", harness)
+    for path in (session.root / layout.IMPORTED).glob("*.jsonl"):
+        lines = [open_line(raw) for raw in path.read_bytes().splitlines()]
+        left = [
+            erase_members(
+                line.fields, str(line.seal), line.fields.keys() - content_members.KEPT - {"outcome"}, "0" * 32
+            )
+            for line in lines
+            if line.fields is not None
+        ]
+        path.unlink()
+        path.write_bytes(b"".join(left))
     before = read_files(session.root)
 
     done = cli("import", "sessions", "--harness", harness, "--json").json()

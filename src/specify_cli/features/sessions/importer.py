@@ -45,7 +45,7 @@ from specify_cli.record.ids import new_ulid, rfc3339
 from specify_cli.record.reading.done_note import judge_end
 from specify_cli.record.reading.views import fields_of, read_file
 from specify_cli.record.record import chain, genesis_tip
-from specify_cli.record.seal import FORMAT_VERSION
+from specify_cli.record.seal import FORMAT_VERSION, erased_members
 from specify_cli.redaction.redact import redact
 from specify_cli.storage.index import Index, Key
 from specify_cli.storage.objects import FileObjectStore
@@ -164,6 +164,8 @@ class SessionImporter:
             if not record or record.completed is None:
                 return ImportResult("grown", invocation_id)
             until = parse_time(record.completed["completed_at"])
+            # Of a record that lost all it said nothing comes back: only what came later is new.
+            is_erased = "imported" in erased_members(fields)
             lines = fields_of(record)
             calls = {fields.get("call_id") for fields in lines}
             forget_told(session.events, lines, of_main=True)
@@ -171,17 +173,17 @@ class SessionImporter:
             for item in session.events:
                 # A transcript can report a call only when it is over, and that of a subagent be
                 # written when its session was imported.
-                if (
-                    item.at > until
-                    or (item.facts and item.facts.requests)
+                is_new = not is_erased and (
+                    (item.facts and item.facts.requests)
                     or any(
                         "call_id" in event.payload and event.named_id not in calls
                         for event in translate(session.harness, item.payload).events
                     )
-                ):
+                )
+                if item.at > until or is_new:
                     later.append(item)
             if not later:
-                is_same = stated.get("transcript") == digests["transcript"]
+                is_same = is_erased or stated.get("transcript") == digests["transcript"]
                 return ImportResult("present" if is_same else "grown", invocation_id)
             seed, before = f"{seed}\0{until}", invocation_id
             session = session._replace(events=tuple(later))
