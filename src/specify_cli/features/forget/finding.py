@@ -6,6 +6,7 @@ plan.records, plan.objects, plan.files
 
 from __future__ import annotations
 
+import re
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from functools import cache
@@ -234,16 +235,20 @@ def complete_plan(
         for item in _make_reach(copy.root).of(verify_file(copy.root, copy.place).objects)
     }
     refused = holds.keys() if going & kept_for_holds else holds.keys() & touched
-    keys = frozenset(chain.from_iterable(plan.keys for plan in records))
-    found = chain(_find_files(project, needles) if needles else (), _find_notes(project, keys))
-    files, marks = tuple(dict.fromkeys(found)), type(needles)((*needles, *keys))
+    notes = _find_notes(project, set(chain.from_iterable(plan.keys for plan in records)))
+    found = _find_files(project, needles) if needles else ()
+    files = tuple(dict.fromkeys((*found, *notes)))
     return Plan(
         tuple(records),
         tuple(sorted(going)),
         tuple(sorted(going & keepers.keys())),
         files,
         tuple(sorted(refused)),
-        {path: list_lines(path, marks) for path in files if path.endswith(".jsonl")},
+        {
+            path: list_lines(path, needles) + notes.get(path, [])
+            for path in files
+            if path.endswith(".jsonl")
+        },
     )
 
 
@@ -387,30 +392,32 @@ def list_objects(project: Project) -> Iterator[tuple[str, str]]:
 
 
 def _find_files(project: Project, needles: tuple[bytes, ...]) -> Iterator[str]:
-    """Yield what else holds one of these and can go: bindings, evidence, what hooks kept."""
-    folders = [f"{root}/{name}" for root in list_roots(project) for name in _OTHERS]
-    if project.git_dir is not None:
-        base = f"{project.git_dir}/kittify"
-        names = sorted(os.listdir(base)) if os.path.isdir(base) else []
-        folders += [f"{base}/{name}" for name in names if name not in _STAYS]
-    paths = [
-        one for one in chain.from_iterable(map(_walk, folders)) if "/local/objects/" not in one
-    ]
-    # What a writer that was stopped left can be of anything.
-    paths += [one for one in _list_all(project) if os.path.basename(one).startswith(".tmp-")]
-    yield from (path for path in dict.fromkeys(paths) if contains(path, needles))
+    """Yield what else holds one of these and can go: bindings, evidence, what hooks kept. What a
+    writer that was stopped left can be of anything."""
+    others = tuple(f"{root}/{name}" for root in list_roots(project) for name in _OTHERS)
+    base = f"{project.git_dir}/kittify/"
+    for path in dict.fromkeys(_list_all(project)):
+        is_own = path.startswith(base) and path[len(base) :].split("/")[0] not in _STAYS
+        is_other = path.startswith(others) and "/local/objects/" not in path
+        is_left = os.path.basename(path).startswith(".tmp-")
+        if (is_own or is_other or is_left) and contains(path, needles):
+            yield path
 
 
-def _find_notes(project: Project, keys: Set[bytes]) -> Iterator[str]:
-    """Yield what hooks keep beside lines with these keys: a session's newest prompt, which its next
-    record is given, and events that came before their record."""
-    for root in list_roots(project) if keys else ():
-        for path in _walk(f"{root}/{layout.PROMPTS}"):
-            with open(path, "rb") as file:
-                key = file.readline(_BLOCK).rstrip().decode("latin-1")
-            if digest_of_names(key, "prompt")[:32].encode() in keys:
-                yield path
-        yield from (one for one in _walk(f"{root}/{layout.ORPHANS}") if contains(one, tuple(keys)))
+def _find_notes(project: Project, keys: Set[bytes]) -> dict[str, list[str]]:
+    """Return what hooks keep beside lines with these keys: a session's newest prompt, which its
+    next record is given, and of the events that came before their record the lines, by their
+    SHA-256."""
+    found = {}
+    folders = (f"{root}/{name}" for root in list_roots(project) for name in _NOTES)
+    for path in chain.from_iterable(map(_walk, folders)) if keys else ():
+        with open(path, "rb") as file:
+            first, *_ = lines = file.readlines() or [b""]
+        key = digest_of_names(first.rstrip().decode("latin-1"), "prompt")[:32].encode()
+        noted = [hash_bytes(line) for line in lines if keys & {*_KEY.findall(line)}]
+        if noted or key in keys:
+            found[path] = noted
+    return found
 
 
 def list_lines(path: str, needles: tuple[bytes, ...]) -> list[str]:
@@ -419,7 +426,9 @@ def list_lines(path: str, needles: tuple[bytes, ...]) -> list[str]:
         return [hash_bytes(line) for line in file if holds_any(line, needles)]
 
 
-_OTHERS = (layout.LOCAL, layout.EVIDENCE, layout.INTAKE)
+_OTHERS = (f"{layout.LOCAL}/", f"{layout.EVIDENCE}/", f"{layout.INTAKE}/")
+_NOTES = (layout.PROMPTS, layout.ORPHANS)
+_KEY = re.compile(rb'"([0-9a-f]{32})"')
 
 
 def find_left(project: Project, needles: tuple[bytes, ...]) -> list[str]:
@@ -457,17 +466,11 @@ def _may_contain(path: str, needles: tuple[bytes, ...]) -> bool:
 
 
 def _walk(folder: str, without: Sequence[str] = ()) -> Iterator[str]:
-    if os.path.isfile(folder) and not os.path.islink(folder):
-        yield folder
-    for top, folders, names in os.walk(folder):
-        folders[:] = sorted(name for name in folders if name not in without)
-        for name in sorted(names):
-            path = f"{top}/{name}"
-            try:
-                is_file = stat.S_ISREG(os.lstat(path).st_mode)
-            except FileNotFoundError:
-                continue
-            if is_file:
+    """Yield a file, or the files below a folder; no symbolic link."""
+    for top, folders, names in chain([("", list[str](), [folder])], os.walk(folder)):
+        folders[:] = sorted({*folders} - {*without})
+        for path in (os.path.join(top, name) for name in sorted(names)):
+            if os.path.isfile(path) and not os.path.islink(path):
                 yield path
 
 
