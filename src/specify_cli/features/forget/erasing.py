@@ -326,21 +326,14 @@ def _remove_objects(project: Project, journal: Journal) -> None:
         for digest in map(str, journal["objects"]):
             shard, rest = layout.object_parts(digest)
             for folder in (layout.OBJECTS, layout.LOCAL_OBJECTS):
-                _unlink(root, f"{folder}/{shard}", rest)
+                with suppress(FileNotFoundError), durable.folder(root, f"{folder}/{shard}") as fd:
+                    os.unlink(rest, dir_fd=fd)
+                    os.fsync(fd)
 
 
 def _list_named(journal: Journal) -> list[str]:
     """Return the objects that go and are still named; a journal of before tells all that go."""
     return list(map(str, journal["named"] if "named" in journal else journal["objects"]))
-
-
-def _unlink(root: str, folder: str, name: str) -> None:
-    try:
-        with durable.folder(root, folder) as fd:
-            os.unlink(name, dir_fd=fd)
-            os.fsync(fd)
-    except FileNotFoundError:
-        return
 
 
 def _remove_derived(project: Project, journal: Journal) -> None:
@@ -369,19 +362,16 @@ def _remove_derived(project: Project, journal: Journal) -> None:
 def _drop_lines(path: str, digests: frozenset[str]) -> None:
     """Take lines out of a file that holds one thing a line."""
     folder, _, name = path.rpartition("/")
-    try:
-        with durable.folder(folder) as fd:
-            file = durable.open_regular(fd, name, os.O_RDONLY, path)
-            try:
-                durable.lock(file, path)
-                lines = durable.read_all(file).splitlines(keepends=True)
-                left = [line for line in lines if hash_bytes(line) not in digests]
-                if left != lines:
-                    durable.replace(fd, name, b"".join(left), os.fstat(file).st_mode & 0o777)
-            finally:
-                os.close(file)
-    except FileNotFoundError:
-        return
+    with (
+        suppress(FileNotFoundError),
+        durable.folder(folder) as fd,
+        durable.opened(folder, name, path) as file,
+    ):
+        durable.lock(file, path)
+        lines = durable.read_all(file).splitlines(keepends=True)
+        left = [line for line in lines if hash_bytes(line) not in digests]
+        if left != lines:
+            durable.replace(fd, name, b"".join(left), os.fstat(file).st_mode & 0o777)
 
 
 NOT_REACHED = (

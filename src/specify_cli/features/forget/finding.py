@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import suppress
 from functools import cache
 from itertools import chain
 from typing import NamedTuple
@@ -476,14 +477,10 @@ def _walk(folder: str, without: Sequence[str] = ()) -> Iterator[str]:
 
 def contains(path: str, needles: tuple[bytes, ...]) -> bool:
     """Return whether a file holds one of these; it is read a part at a time."""
-    longest = max(map(len, needles))
-    try:
-        with open(path, "rb") as file:
-            tail = b""
-            while block := file.read(_BLOCK):
-                if holds_any(tail + block, needles):
-                    return True
-                tail = (tail + block)[-longest:]
-    except FileNotFoundError:
-        pass
+    longest, tail = max(map(len, needles)), b""
+    with suppress(FileNotFoundError), open(path, "rb") as file:
+        while block := file.read(_BLOCK):
+            if holds_any(tail + block, needles):
+                return True
+            tail = (tail + block)[-longest:]
     return False

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Mapping
 from itertools import chain
@@ -13,10 +12,7 @@ from specify_cli.cli import shell
 from specify_cli.cli.terminal.output import (
     one_line,
     write_answer,
-    write_json,
-    write_lines,
     write_note,
-    write_text,
 )
 from specify_cli.durable import read_clock
 from specify_cli.errors import CallerError, say_failure
@@ -32,6 +28,7 @@ from specify_cli.features.retention.checks import name_order
 from specify_cli.features.retention.due import (
     Row,
     Survey,
+    list_apart,
     measure,
     measure_objects,
     plan_rule,
@@ -57,7 +54,7 @@ def show_status(values: Values) -> int:
     objects = {name for name, path in list_objects(project) if path.startswith(kept)}
     objects.update(*(archive.list_keys("object") for archive in open_each(project.root)))
     dates = sorted(map(millis_of, overview.copies))
-    rules = []
+    copies, rules = chain.from_iterable(overview.copies.values()), []
     for rule in overview.rules:
         alone = plan_rule(project, overview, rule.name)
         rules.append(
@@ -72,7 +69,7 @@ def show_status(values: Values) -> int:
         "records": len(overview.copies),
         "open": len(overview.copies) - len(overview.facts),
         "held": len(find_holds(project, overview.copies)),
-        "record_bytes": _measure_records(overview),
+        "record_bytes": sum(len(read_copy(copy)) for copy in list_apart(copies)),
         "objects": len(objects),
         "object_bytes": measure_objects(project, objects),
         "oldest": rfc3339(dates[0]) if dates else None,
@@ -118,41 +115,26 @@ def _say_bytes(size: object) -> str:
     return f"{size:,} bytes" if isinstance(size, int) else ""
 
 
-def _measure_records(overview: Survey) -> int:
-    """Return the bytes of all records; of one file with two names once."""
-    sizes = {}
-    for copy in (copy for files in overview.copies.values() for copy in files):
-        path = f"{copy.root}/{copy.place.path}"
-        state = os.stat(path) if os.path.lexists(path) else None
-        key = (state.st_dev, state.st_ino) if state else (copy.root, copy.place)
-        sizes[key] = state.st_size if state else len(read_copy(copy))
-    return sum(sizes.values())
-
-
 def show_plan(values: Values) -> int:
     """Print what is due, by which rule."""
     project = shell.read_project()
     overview = _survey(project, values)
-    if values["json"]:
-        write_json(
-            {
-                "rules": [rule.name for rule in overview.rules],
-                "contradictions": list(overview.contradictions),
-                "records": len(overview.copies),
-                "due": [_row_as_value(row) for row in overview.rows],
-                "objects": len(overview.plan.objects),
-                "bytes": measure(project, overview.plan),
-            }
-        )
-    else:
-        write_lines([f"contradiction: {what}" for what in overview.contradictions])
-        for row in overview.rows:
-            write_lines(_say_row(row))
-        freed = _say_bytes(measure(project, overview.plan))
-        write_text(
-            f"{len(overview.rows)} of {count(len(overview.copies), 'record')} due; "
-            f"{count(len(overview.plan.objects), 'object')} go with them, {freed} in all"
-        )
+    value: dict[str, object] = {
+        "rules": [rule.name for rule in overview.rules],
+        "contradictions": list(overview.contradictions),
+        "records": len(overview.copies),
+        "due": [_row_as_value(row) for row in overview.rows],
+        "objects": len(overview.plan.objects),
+        "bytes": measure(project, overview.plan),
+    }
+    lines = [
+        *(f"contradiction: {what}" for what in overview.contradictions),
+        *chain.from_iterable(map(_say_row, overview.rows)),
+        f"{len(overview.rows)} of {count(len(overview.copies), 'record')} due; "
+        f"{count(len(overview.plan.objects), 'object')} go with them, "
+        f"{_say_bytes(value['bytes'])} in all",
+    ]
+    write_answer(values, value, lines)
     return 1 if overview.contradictions else 0
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from functools import partial
+from itertools import chain
 from typing import NamedTuple
 
 from specify_cli.errors import CallerError
@@ -182,25 +183,26 @@ def _describe(
     return Row(one, facts[one].begun, due[one], names, plan.values, freed, one in on_hold)
 
 
+def list_apart(copies: Iterable[Copy]) -> list[Copy]:
+    """Return files without second names of one that is among them."""
+    apart: dict[object, Copy] = {}
+    for copy in copies:
+        path = f"{copy.root}/{copy.place.path}"
+        state = os.stat(path) if os.path.lexists(path) else None
+        apart.setdefault((state.st_dev, state.st_ino) if state else copy, copy)
+    return list(apart.values())
+
+
 def _measure_lines(plan: RecordPlan) -> int:
     """Return how many bytes shorter the files of a record become; second names count once."""
-    freed, seen = 0, set()
-    for copy, data in {
-        **{copy: read_copy(copy) for copy in plan.copies},
-        **read_annexes(plan.copies),
-    }.items():
-        path = f"{copy.root}/{copy.place.path}"
-        if os.path.lexists(path):
-            state = os.stat(path)
-            if (state.st_dev, state.st_ino) in seen:
-                continue
-            seen.add((state.st_dev, state.st_ino))
-        for _, raw in split_lines(data):
-            line = open_line(raw)
-            _, members = plan.lines.get(str(line.seal), (0, ()))
-            if members and line.fields is not None and line.seal is not None:
-                left = erase_members(line.fields, line.seal, set(members), "0" * 32)
-                freed += len(raw) + 1 - len(left)
+    files = {**{copy: read_copy(copy) for copy in plan.copies}, **read_annexes(plan.copies)}
+    freed = 0
+    for _, raw in chain.from_iterable(split_lines(files[copy]) for copy in list_apart(files)):
+        line = open_line(raw)
+        _, members = plan.lines.get(str(line.seal), (0, ()))
+        if members and line.fields is not None and line.seal is not None:
+            left = erase_members(line.fields, line.seal, set(members), "0" * 32)
+            freed += len(raw) + 1 - len(left)
     return freed
 
 
