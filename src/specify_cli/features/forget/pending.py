@@ -20,7 +20,9 @@ from specify_cli.project.config import Project
 from specify_cli.record.seal import Fields, erased_members
 from specify_cli.record.verifying.erasures import read_rows
 from specify_cli.storage.checking import differing_copies, verify_place
-from specify_cli.storage.store import Place
+
+# Lines are still whole that an annex says were erased.
+_DUE = {"ERASURE_PENDING", "ERASURE_UNPROVEN"}
 
 
 def plan_pending(project: Project) -> tuple[Plan, list[str]]:
@@ -33,9 +35,13 @@ def plan_pending(project: Project) -> tuple[Plan, list[str]]:
     here = {name for name, _ in list_objects(project)}
     for invocation_id, files in copies.items():
         orders = [o for o in read_orders([project.root], invocation_id) if o["event"] == "erased"]
-        named = {str(one) for order in orders for one in _read_objects(order)}
-        is_due = bool(named & here) or _is_due(project, [copy.place for copy in files])
-        if not orders or not is_due:
+        if not orders:
+            continue
+        reports = [verify_place(project, copy.place, ()) for copy in files]
+        named = {digest for report in reports for digest in report.erased_objects}
+        codes = {item.code for report in reports for item in report.findings}
+        differ = (differing_copies(project.root, copy.place) for copy in files)
+        if not (named & here or codes & _DUE or any(map(any, differ))):
             continue
         if invocation_id in holds:
             waiting.append(invocation_id)
@@ -52,19 +58,3 @@ def plan_pending(project: Project) -> tuple[Plan, list[str]]:
 
         chosen[invocation_id] = choose
     return complete_plan(project, copies, plan_records(copies, chosen), objects), waiting
-
-
-def _read_objects(order: Fields) -> list[object]:
-    """Return the objects that an order says went whole."""
-    named = order.get("objects")
-    return named if isinstance(named, list) else []
-
-
-def _is_due(project: Project, places: list[Place]) -> bool:
-    """Return whether lines are still whole that an annex says were erased, or copies differ."""
-    codes = {"ERASURE_PENDING", "ERASURE_UNPROVEN"}
-    return any(
-        any(differing_copies(project.root, place))
-        or any(item.code in codes for item in verify_place(project, place, ()).findings)
-        for place in places
-    )

@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 from specify_cli.cli.schemas.shapes import Shape, derived
-from specify_cli.features.retention import duty
+from specify_cli.features.retention import duty, rules
 
 
-class RetentionRule(Shape):
+@derived(rules.Rule)
+class RetentionRule:
     """One rule in force, and what it would free now by itself."""
 
-    name: str
-    keep: list[str]
-    at_most: int | None
-    at_least: int | None
-    outcome: str | None
-    profile: str | None
-    proof: str | None
     records: int
     values: int
     bytes: int
