@@ -106,7 +106,9 @@ def find_commit(top: str, name: str) -> str:
     where a tag and a branch have it: git takes the tag, which can be anybody's."""
     commit = None
     if name and not name.startswith("-"):
-        if len(refs := list_refs(top, name)) > 1:
+        # Git takes a whole id before any name.
+        is_id = len(name) in (40, 64) and _SHA.fullmatch(name)
+        if not is_id and len(refs := list_refs(top, name)) > 1:
             said = f"{name!r} names {' and '.join(refs)}"
             raise CallerError("INVALID_VALUE", said, f"name the one that you mean: {refs[0]}")
         commit = ask_git(top, "rev-parse", "--verify", "-q", f"{name}^{{commit}}")
