@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 import resealing
-from replaying import invoked, lines_of, project_of, ran, record_path, reseal
+from doctrine.light_imports import hash_text
+from replaying import Lines, invoked, lines_of, project_of, ran, record_path, reseal
 from specify_cli.features.programs.run import Run
 from specify_cli.invocation.executor import ProfileInvocationExecutor
 from specify_cli.libraries.comparison.chains import run_chain
@@ -302,13 +303,50 @@ def test_the_order_in_which_a_harness_was_told_of_calls_at_once_says_nothing(cha
     programs = told_as((0, 1)), told_as((1, 0)), told_as((1, 0), args="other")
     ids = [ran(chartered, program) for program in programs]
     results = [compare(chartered, ids[0], other) for other in ids[1:]]
-    for invocation_id in ids:
+    for invocation_id in ids:  # also where an agent began the program
         reseal(chartered, invocation_id, lambda lines: lines[0].update(session={"harness": "claude-code"}))
+    results += [compare(chartered, ids[0], other) for other in ids[1:]]
+    for invocation_id in ids:
+        reseal(chartered, invocation_id, mark_as_hooks_do)
     told = [compare(chartered, ids[0], other) for other in ids[1:]]
 
-    assert [result.match for result in results] == [False, False]
+    assert [result.match for result in results] == [False] * 4
     assert [result.match for result in told] == [True, False]
     assert [item["code"] for item in told[1].details["mismatches"]] == ["ARGUMENTS_MISMATCH"]
+
+
+def mark_as_hooks_do(lines: Lines) -> None:
+    lines[0]["session"] = {"harness": "claude-code"}
+    for line in lines[4:-1]:
+        line["dedupe"] = f"{line['seq']:032x}"
+
+
+def test_calls_at_once_keep_their_order_where_their_digests_were_made_with_other_keys(chartered: Path) -> None:
+    def work(run: Run) -> None:
+        for which in ("a", "b", "c", "d"):
+            run.record("tool_call", {"call_id": which, "tool": "Bash", "args": which})
+        for which in ("a", "b", "c", "d"):
+            status = "error" if which == "c" else "ok"
+            run.record("tool_result", {"call_id": which, "status": status, "output": which})
+
+    def change_key(key: str, lines: Lines) -> None:
+        mark_as_hooks_do(lines)
+        for line in lines[4:8]:
+            line.update(args_hash=hash_text(f"{key} {line['args_hash']}"), digest_key=key)
+            line.pop("args", None)
+
+    ids = [ran(chartered, work) for _ in range(5)]
+    for key, invocation_id in zip("abcde", ids, strict=True):
+        reseal(chartered, invocation_id, partial(change_key, key))
+
+    assert [compare(chartered, ids[0], other).details["mismatches"] for other in ids[1:]] == [[]] * 4
+
+
+def test_a_stage_that_was_left_for_another_is_a_difference(chartered: Path) -> None:
+    one, two = (ran(chartered, lambda run: [run.stage(name) for name in ("one", "two")]) for _ in range(2))
+    reseal(chartered, two, lambda lines: lines[6].update({"from": "elsewhere"}))
+
+    assert [item["field"] for item in compare(chartered, one, two).details["mismatches"]] == ["stage_transition.from"]
 
 
 def test_of_what_another_witness_told_later_the_order_is_not_known(chartered: Path) -> None:

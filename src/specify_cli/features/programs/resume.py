@@ -30,10 +30,10 @@ from specify_cli.invocation.caller import Caller
 from specify_cli.invocation.ends.opening import InvocationPayload, Terms
 from specify_cli.invocation.executor import ProfileInvocationExecutor
 from specify_cli.invocation.recorder import Recorder
-from specify_cli.libraries.comparison.chains import run_both
+from specify_cli.libraries.comparison.chains import run_chain
 from specify_cli.libraries.comparison.compare import ReplayResult, verify_replay
 from specify_cli.libraries.comparison.expected import ExpectedEvents
-from specify_cli.libraries.comparison.receipts import settle
+from specify_cli.libraries.comparison.receipts import make_chain, settle
 from specify_cli.project.config import Project, load_project
 from specify_cli.record.findings import OF_THE_LINES, RecordReport
 from specify_cli.record.reading.views import fields_of
@@ -498,8 +498,9 @@ def reexecute(
 
     # Nobody here holds the run: it goes before the two records are compared.
     _run_again(begin(), program, failed_then=(record.completed or {}).get("outcome") == "failed")
-    ids = place.invocation_id, payload.invocation_id
-    return Reexecution(*ids, verify_replay(*run_both(project, ids)))
+    replay = run_chain(project, payload.invocation_id, "replay")
+    compared = verify_replay(make_chain(record.entries, record), replay)
+    return Reexecution(place.invocation_id, payload.invocation_id, compared)
 
 
 def _refuse_external(lines: Sequence[Fields], *, live: bool) -> None:

@@ -245,14 +245,19 @@ def _leave_unseen(one: Chain, two: Chain) -> tuple[Chain, Chain]:
         return one, two
     if _is_imported(one) != _is_imported(two):
         return _leave_unknown(one, two.side), _leave_unknown(two, one.side)
-    began, again = one.side.lines[0], two.side.lines[0]
+    return _leave_given_back(one, two.side), _leave_given_back(two, one.side)
+
+
+def _leave_given_back(chain: Chain, other: Side) -> Chain:
+    assert chain.side
+    began, again = chain.side.lines[0], other.lines[0]
     parent = again.get("parent_invocation_id")
-    if again.get("run_kind") == "reexecution" and parent == began.get("invocation_id"):
-        expected = ExpectedEvents(_sort_lines(one.side.lines))
-        any(expected.check(fields) for fields in _sort_lines(two.side.lines))
-        expected.finish()
-        one = leave_out(one, expected.passed_over)
-    return one, two
+    if again.get("run_kind") != "reexecution" or parent != began.get("invocation_id"):
+        return chain
+    expected = ExpectedEvents(_sort_lines(chain.side.lines))
+    any(expected.check(fields) for fields in _sort_lines(other.lines))
+    expected.finish()
+    return leave_out(chain, expected.passed_over) if expected.passed_over else chain
 
 
 def _leave_unknown(chain: Chain, other: Side) -> Chain:

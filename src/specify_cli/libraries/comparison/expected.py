@@ -6,6 +6,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
 
+from doctrine.text import say_member, spell
 from specify_cli.errors import StoredDataError
 from specify_cli.libraries.comparison.receipts import pick_shared
 from specify_cli.record.event_table import EVENTS
@@ -69,13 +70,14 @@ class ExpectedEvents:
         running = [TOP]
         for at, fields in enumerate(lines):
             event, signed, place = fields.get("event"), signature(fields), place_of(fields)
+            call_id = say_member(fields, "call_id")
             around = running[-1] if event in (*OF_THE_RUN, "retrieval_response") else place
             calls = calling.setdefault(around, [])
-            if fields.get("call_id") in calls:
-                calls.remove(fields["call_id"])
+            if call_id in calls:
+                calls.remove(call_id)
             named, parallel = f"{place[0]} {place[1]}", self._is_parallel(fields)
             outer = [] if fields.get("beside") else [*calls[-1:], f"{around[0]} {around[1]}"]
-            above = (fields.get("within"), *outer, named)
+            above = (say_member(fields, "within"), *outer, named)
             caller = next((name for name in above if name in self._callers), None)
             if caller is not None:
                 self._made_by[at] = caller
@@ -86,9 +88,9 @@ class ExpectedEvents:
                 else:
                     self._in_order.append(at)
             if event == "tool_call":
-                self._callers[fields.get("call_id")] = caller
+                self._callers[call_id] = caller
                 if not fields.get("beside"):
-                    calls.append(fields.get("call_id"))
+                    calls.append(call_id)
             elif event == "step_started" and caller is not None:
                 self._callers[named] = caller
             if event == "step_started" and not parallel:
@@ -166,7 +168,7 @@ class ExpectedEvents:
     def finish(self) -> StoredDataError | None:
         """Return the violation of a program that has ended before it came to everything."""
         calls = {
-            fields.get("call_id")
+            say_member(fields, "call_id")
             for fields in self._lines
             if fields.get("event") == "tool_result" and str(fields.get("seq")) in self._given_back
         }
@@ -239,9 +241,9 @@ def signature(fields: Fields) -> Signature | None:
     if not event or not event.compared or fields.get("request_id") == "context":
         return None
     return tuple(
-        (name, _RENAMED.get(str(fields[name]), fields[name]))
+        (name, _RENAMED.get(str(value), spell(value) if isinstance(value, (dict, list)) else value))
         for name in _SIGNATURE
-        if fields.get(name) is not None
+        if (value := fields.get(name)) is not None
     )
 
 

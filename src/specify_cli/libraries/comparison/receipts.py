@@ -21,7 +21,7 @@ from specify_cli.errors import CallerError, StoredDataError
 from specify_cli.libraries.comparison.run_parts import BEGINNINGS, Side, name_work
 from specify_cli.record.findings import RecordReport
 from specify_cli.record.reading.views import View, change, find_places, pick
-from specify_cli.record.record import Entry, fold_entries, is_stand_in
+from specify_cli.record.record import Entry, Record, fold_entries, is_stand_in
 from specify_cli.record.seal import GENESIS, MAX_INTEGER, SEAL_KEY, SealError, digest_of, seal_line
 
 Fields = Mapping[str, Any]
@@ -134,6 +134,14 @@ def read_chain(report: RecordReport, entries: Sequence[Entry], side: str) -> Cha
         raise chain_break(side, None, f"{wrong.code} at {wrong.place}: {wrong.message}")
     if not record and 0 not in hidden:
         raise chain_break(side, None, "it has no started line")
+    return make_chain(entries, record, hidden)
+
+
+def make_chain(
+    entries: Sequence[Entry], record: Record | None, hidden: Collection[int | None] = ()
+) -> Chain:
+    """Return the chain of entries that were verified and, where its first line is there, of their
+    record; `hidden` are the seqs of withheld lines."""
     # Of a withheld line that is not one of the first nobody can say whether it was a step.
     places = array("I")
     cut: int | None = None
@@ -157,7 +165,8 @@ def read_chain(report: RecordReport, entries: Sequence[Entry], side: str) -> Cha
             completed = {"outcome": "open"}
     started = started or {}
     rules, about = say_member(started, "redaction_rules"), about_of(started, completed)
-    return Chain(receipts, report.sealed, rules, cut, about, Side(ordered, steps))
+    sealed = record is None or record.sealed
+    return Chain(receipts, sealed, rules, cut, about, Side(ordered, steps))
 
 
 def leave_out(chain: Chain, seqs: Collection[object]) -> Chain:
@@ -166,7 +175,7 @@ def leave_out(chain: Chain, seqs: Collection[object]) -> Chain:
     lines = chain.side.lines
     kept = pick(lines, find_places(lines, lambda fields: fields.get("seq") not in seqs))
     receipts, steps = _read_receipts(kept)
-    return chain._replace(receipts=receipts, side=Side(kept, steps))
+    return chain._replace(receipts=receipts, side=Side(kept, steps, True))
 
 
 def chain_break(side: str, index: int | None, why: str) -> StoredDataError:
@@ -268,19 +277,24 @@ def order_parallel(lines: Sequence[Fields]) -> Sequence[Fields]:
 
 
 def _order_batches(lines: Sequence[Fields]) -> Mapping[int, int]:
-    """Return the places of calls that an agent's program was told at once, by what they are of.
+    """Return the places of calls that hooks or a transcript told at once, by what they are of.
 
     A program of ours can make a call within another one: there, the order says which.
     """
     moved: dict[int, int] = {}
-    if not lines or not (lines[0].get("session") or "imported" in lines[0]):
-        return moved
-    calls = itertools.groupby(
-        enumerate(lines), lambda item: (item[1].get("event") == "tool_call", item[1].get("agent"))
-    )
-    for (is_call, _), batch in calls:
+    is_imported = len(lines) > 0 and "imported" in lines[0]
+
+    def tell_batch(item: tuple[int, Fields]) -> tuple[bool, object]:
+        is_told = is_imported or "dedupe" in item[1]
+        return is_told and item[1].get("event") == "tool_call", item[1].get("agent")
+
+    for (is_call, _), batch in itertools.groupby(enumerate(lines), tell_batch):
         if is_call:
-            what = [(str(line.get("tool")), str(line.get("args_hash")), at) for at, line in batch]
+            # Digests that were made with a secret order nothing that two runs share.
+            what = [
+                (str(line.get("tool")), "digest_key" in line or str(line.get("args_hash")), at)
+                for at, line in batch
+            ]
             moved.update(zip((at for *_, at in sorted(what)), (at for *_, at in what), strict=True))
     return moved
 

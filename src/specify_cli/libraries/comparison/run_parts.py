@@ -78,7 +78,7 @@ _PARTS_OF: Mapping[str, Mapping[str, str]] = {
         "path": "paths",
         **dict.fromkeys(("kind", "ok", "before", "after", "diff", "mode"), "changes"),
     },
-    "stage_transition": {"to": "stages"},
+    "stage_transition": {"from": "stages", "to": "stages"},
     "checkpoint": {"label": "stages"},
     "gate_decision": dict.fromkeys(
         ("rule_ref", "rule_digest", "rule_source", "inputs", "override"), "gate inputs"
@@ -151,10 +151,11 @@ class Compared(NamedTuple):
 
 class Side(NamedTuple):
     """The lines of a run in an order that two runs share, and where among them its receipts
-    stand."""
+    stand; whether lines were left out, which the other run cannot hold."""
 
     lines: Sequence[Fields]
     receipts: Sequence[int]
+    is_partial: bool = False
 
 
 def compare_parts(one: Side, two: Side, *, cut: bool, other_rules: bool) -> Compared:
@@ -183,6 +184,7 @@ def compare_parts(one: Side, two: Side, *, cut: bool, other_rules: bool) -> Comp
                 if (
                     (member in ("tool", "step_type") and first not in unended)
                     or (member == "ordinal" and was.get("step") != now.get("step"))
+                    or (member == "from" and (one.is_partial or two.is_partial))
                     or (member == "found" and was.get("rule_id") in _MEASURED)
                 ):
                     continue

@@ -51,6 +51,8 @@ PLAIN = KNOWN.difference(_FOLLOWED, _SEARCH, STATING, OBJECT_MEMBERS, ("tool_res
 # HIDDEN stands for the search that a withheld line may be, and `unknown` for a tool that the writer
 # of a call did not know.
 HIDDEN = ("", -1, -1)
+# What can come between a search and its answer.
+_AFTER_CRASH = ("recovered", "resumed", "commit_link", "completed")
 _UNNAMED = "unknown"
 # No hash is -1.
 _ERASED_RESULT = -1
@@ -239,7 +241,7 @@ class Contents:
 
     def _check_search(self, event: str, fields: dict[str, object], seq: int, offset: int) -> None:
         """Compare a search with the next line, which must answer it: only a crash can come between
-        them."""
+        them, and whoever goes on or closes the record then."""
         request, self.search = self.search, None
         name = say(fields.get("request_id"))
         if event == "retrieval_request":
@@ -251,7 +253,7 @@ class Contents:
         elif (
             request
             and (event, name) != ("retrieval_response", request[0])
-            and event not in ("recovered", "resumed")
+            and event not in _AFTER_CRASH
         ):
             self.add_finding(
                 "PAIR_CONTRADICTED",
