@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 
 from replaying import lines_of, project_of, record_path, reseal
 from specify_cli.errors import InvocationError
+from specify_cli.features.programs.history import History
 from specify_cli.features.programs.resume import reexecute, resume, run_program
 from specify_cli.features.programs.run import Run
 from specify_cli.invocation.executor import ProfileInvocationExecutor
@@ -408,3 +410,134 @@ def without_texts(edit: Callable[[list[dict[str, Any]]], object]) -> Callable[[l
         edit(lines)
 
     return change
+
+
+def test_what_is_told_in_equal_words_stands_as_often_as_it_was_told(project: Path) -> None:
+    """What was told in a call or for a model whose result is given back stands for nothing that is told elsewhere."""
+
+    def tell(run: Run) -> None:
+        run.record("prompt", {"text": "go on"})
+        run.record("turn", {"text": "done", "tokens": {"output": 3, "input": 5}})
+
+    def program(run: Run) -> None:
+        def ask(prompt: object) -> object:
+            tell(run)
+            return prompt
+
+        for number in range(3):
+            run.tool("look", side_effect="none")(lambda _: tell(run))(number)
+            run.model_call("m", "why", call=ask)
+            tell(run)
+
+    check_at_each_crash(project, program)
+
+
+def test_a_told_call_that_holds_a_call_and_told_steps_that_are_tried_again_go_on(project: Path) -> None:
+    def program(run: Run) -> None:
+        outer = run.record("tool_call", {"tool": "outer", "side_effect": "none"})["call_id"]
+        run.tool("look", side_effect="none")(str)(1)
+        run.record("prompt", {"text": "go on"})
+        run.record("tool_result", {"call_id": outer, "output": 1})
+        for ordinal in (1, 2):
+            run.record("step_started", {"step": "a"})
+            run.record("step_failed", {"step": "a", "ordinal": ordinal, "error_code": "E", "retryable": True})
+        run.step("last", str, 1)
+
+    check_at_each_crash(project, program)
+
+
+def check_at_each_crash(root: Path, program: Program) -> None:
+    """Assert that a run that goes on from each of its lines tells all that one without a crash does."""
+    whole = run_whole(root, program)
+    data, told = record_path(root, whole).read_bytes(), count_told(root, whole)
+    wrong = {}
+    for count in range(4, data.count(b"\n")):
+        record_path(root, whole).write_bytes(data)
+        cut_to(root, whole, count)
+        resume(root, whole, program)
+        if count_told(root, whole) != told:
+            wrong[count] = (count_told(root, whole) - told, told - count_told(root, whole))
+
+    assert not wrong
+
+
+def count_told(root: Path, invocation_id: str) -> Counter[str]:
+    """Return what a run says, but for calls, which are made once more where a crash broke them off."""
+    lines = lines_of(root, invocation_id)[4:-1]
+    names = ("event", "step", "ordinal", "text_hash", "output_hash", "model")
+    return Counter(
+        " ".join(str(line.get(name)) for name in names)
+        for line in lines
+        if line["event"] not in ("resumed", "tool_call")
+    )
+
+
+def test_equal_things_that_are_told_often_are_found_in_linear_work(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked = Counter[int]()
+    has = History._has
+
+    def count(history: History, number: int, mark: int) -> bool:
+        looked[0] += 1
+        return has(history, number, mark)
+
+    def program(run: Run) -> None:
+        for _ in range(200):
+            run.record("turn", {})
+
+    invocation_id = run_whole(project, program)
+    cut_to(project, invocation_id, 204)
+    monkeypatch.setattr(History, "_has", count)
+    resume(project, invocation_id, program)
+
+    assert 200 < looked[0] < 4000
+
+
+def test_a_run_whose_end_is_torn_is_executed_again_and_compared(project: Path) -> None:
+    def program(run: Run) -> None:
+        run.step("a", str, 1)
+
+    invocation_id = run_whole(project, program)
+    path = record_path(project, invocation_id)
+    path.write_bytes(path.read_bytes()[:-100])
+    compared = reexecute(project, invocation_id, program).comparison
+
+    assert [item["code"] for item in compared.details["mismatches"]] == ["OUTCOME_MISMATCH"]
+    assert compared.details["steps_compared"] == 2
+
+
+@pytest.mark.parametrize("member", ["call_id", "within", "tool", "step", "ordinal"])
+@pytest.mark.parametrize("value", [None, [1], {"a": 1}])
+def test_a_member_of_another_type_breaks_no_comparison_with_a_re_execution(
+    project: Path, member: str, value: object
+) -> None:
+    def program(run: Run) -> None:
+        run.tool("look", side_effect="none")(str)(1)
+
+    invocation_id = run_whole(project, program)
+    again = reexecute(project, invocation_id, program).invocation_id
+    reseal(project, invocation_id, lambda lines: lines[4].update({member: value}))
+    with contextlib.suppress(InvocationError):  # verify may say that it is not intact
+        assert hold(project, invocation_id, again).details["steps_compared"] == 2
+
+
+def test_a_re_execution_is_compared_with_its_original_whichever_is_named_first(project: Path) -> None:
+    def program(run: Run) -> None:
+        run.tool("outer", side_effect="none")(lambda: run.stage("inner"))()
+        run.stage("end")
+
+    invocation_id = run_whole(project, program)
+    again = reexecute(project, invocation_id, program).invocation_id
+
+    assert hold(project, invocation_id, again).match is True
+    assert hold(project, again, invocation_id).match is True
+
+
+def test_a_search_without_its_answer_in_a_run_that_a_person_closed_contradicts_nothing(project: Path) -> None:
+    invocation_id = run_whole(project, lambda run: run.retrieve("login") and None)
+    cut_to(project, invocation_id, 5)
+    ProfileInvocationExecutor(project).complete(invocation_id, outcome="abandoned")
+
+    assert [line["event"] for line in lines_of(project, invocation_id)[4:]] == ["retrieval_request", "completed"]
+    assert not verify_record(project, invocation_id)

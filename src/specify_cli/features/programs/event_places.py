@@ -7,11 +7,11 @@ Pure. `history.py` finds by it what a record has; `work/course.py` asks by it.
 
 from __future__ import annotations
 
+import json
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping
 
-from doctrine.text import say
 from specify_cli.libraries.comparison.expected import Place
 from specify_cli.record.seal import ALWAYS_LEFT, SEAL_KEY, Fields
 
@@ -43,7 +43,8 @@ AGREED = (
 def shape_of(event: str, place: Place, name: str, fields: Fields) -> tuple[object, ...]:
     """Return what two askings at one place have to have in common to be alike."""
     members = sorted(fields.keys() - _OF_THE_LINE) if event in TOLD else (*AGREED, "digest_key")
-    return (event, place, name, *(f"{name} {say(fields.get(name))}" for name in members))
+    said = {member: fields.get(member) for member in members}
+    return (event, place, name, json.dumps(said, sort_keys=True, default=str))
 
 
 class ByHash:

@@ -140,6 +140,10 @@ class History:
         )
         self._in_order = ByHash((self._keys[number], number) for number in in_order)
         self._next_named: dict[int, int] = {}
+        self._next_alike: dict[int, int] = {}
+        # Of each step the last that the program came to in its order: what it only tells and that
+        # stands before it was told in what was given back.
+        self._latest: dict[int, int] = {}
         due = (
             number
             for number in self._iter_present()
@@ -310,6 +314,9 @@ class History:
         if recorded_number is None:
             return None
         self._mark(recorded_number, _USED, True)
+        if not self._has(recorded_number, _PARALLEL):
+            step = self._steps[recorded_number]
+            self._latest[step] = max(recorded_number, self._latest.get(step, 0))
         return Recorded(self, recorded_number)
 
     def _find_alike(self, key: Key, body: Fields, *, marked: bool = False) -> int | None:
@@ -317,12 +324,19 @@ class History:
 
         With `marked` only one that the record marks so.
         """
-        places = self._alike.find(hash(shape_of(key[0], key[1], key[3], body)))
-        for one in map(self._alike.numbers.__getitem__, places):
-            fields, caller = Recorded(self, one).fields, self._callers[one]
-            is_asked = caller > 0 and key[0] not in TOLD
-            is_other = is_asked and Recorded(self, caller - 1).call_id != key[2]
-            if not self._has(one, _USED) and not is_other and (not marked or fields.get("beside")):
+        hashed = hash(shape_of(key[0], key[1], key[3], body))
+        places = self._alike.find(hashed)
+        first = self._next_alike.get(hashed, places.start)
+        for at in range(first, places.stop):
+            one = self._alike.numbers[at]
+            is_past = key[0] in TOLD and one < self._latest.get(self._steps[one], 0)
+            if self._has(one, _USED) or (is_past and not self._has(one, _PARALLEL)):
+                if at == first:  # what nobody can find any more is passed over once
+                    first = self._next_alike[hashed] = at + 1
+                continue
+            caller = self._callers[one]
+            is_other = caller > 0 and Recorded(self, caller - 1).call_id != key[2]
+            if not is_other and (not marked or self._has(one, _PARALLEL)):
                 return one
         return None
 
@@ -338,8 +352,9 @@ class History:
 
     def _iter_alike(self) -> Iterator[tuple[int, int]]:
         for number in self._iter_present():
-            event, fields = _NAMES[self._events[number]], Recorded(self, number).fields
+            event = _NAMES[self._events[number]]
             if self._unmarked or self._has(number, _PARALLEL) or event in TOLD:
+                fields = Recorded(self, number).fields
                 place, name = self._place_of[self._steps[number]], str(fields.get(ASKS[event], ""))
                 yield hash(shape_of(event, place, name, fields)), number
 
@@ -419,6 +434,11 @@ class History:
         """Return the line that says what a step gave, or failed with for good."""
         at = self._find_end(self._places.get(place, 0))
         return self.lines[at] if at else None
+
+    def find_last_end(self, place: Place) -> Fields | None:
+        """Return the line that ended a step last, though it be tried again."""
+        begun = self._find_begun(place)
+        return None if begun is None else Recorded(self, begun).result
 
     def _find_end(self, number: int) -> int:
         return self._completed[number] or self._failed[number]

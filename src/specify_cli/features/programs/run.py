@@ -38,7 +38,7 @@ from specify_cli.invocation.caller import Caller
 from specify_cli.invocation.ends.opening import InvocationPayload, Terms
 from specify_cli.invocation.executor import ProfileInvocationExecutor
 from specify_cli.invocation.recorder import Batch, Recorder
-from specify_cli.libraries.comparison.expected import place_of
+from specify_cli.libraries.comparison.expected import Place, place_of
 from specify_cli.project.config import load_project
 from specify_cli.project.protection import CAPTURE_SIDES
 from specify_cli.record.state import ExecutionState
@@ -154,8 +154,8 @@ class Run(Course):
         self._caller = caller
         self.payload = payload
         self._rules = rules or gates.RULES
-        # The recorded beginnings of steps that another program reported once more.
-        self._told_steps: dict[str, Fields | None] = {}
+        # Where the record has the steps that another program reported once more.
+        self._told_steps: dict[str, Place | None] = {}
         super().__init__(recorder, past, default)
 
     # --- what it is
@@ -495,24 +495,30 @@ class Run(Course):
             composed = self.compose(event, payload)
             if step is not None:
                 composed.body.update(zip(("step", "ordinal"), step.place, strict=True))
-            recorded = None if self.history is None else self._find_recorded(composed.body)
+            recorded = None if self._is_fresh else self._find_recorded(composed.body)
             if event == "step_started":
-                self._told_steps[str(composed.body["step"])] = recorded
-            if recorded is not None:
-                return recorded
-            self.append(composed)
+                begun = None if recorded is None else place_of(recorded)
+                self._told_steps[str(composed.body["step"])] = begun
+            body = composed.body if recorded is None or self.again else recorded
+            if event == "tool_call" and not body.get("beside"):
+                known = str((recorded or body)["call_id"])
+                self.told_calls[str(body["call_id"])] = step or self.find_scope(), known
+            elif event == "tool_result":
+                self.told_calls.pop(str(body["call_id"]), None)
+            if body is composed.body:
+                self.append(composed)
             if event == "model_call":
                 self.check_tokens()
-            return composed.body
+            return body
 
     def _find_recorded(self, body: Fields) -> Fields | None:
         """Return the recorded line of an event that another program reports once more."""
-        assert self.history
+        history = self.past.history
         if body["event"] == "tool_result":
-            return self.history.find_result(body.get("call_id"))
+            return history.find_result(body.get("call_id"))
         if body["event"] in ("step_completed", "step_failed"):
-            begun = self._told_steps.get(str(body["step"]))
-            return begun and self.history.find_end(place_of(begun))
+            place = place_of(body) if "ordinal" in body else self._told_steps.get(str(body["step"]))
+            return place and history.find_last_end(place)
         past = self.find(body) if body["event"] in ASKS else None
         return None if past is None else past.fields
 

@@ -152,7 +152,9 @@ class ModelCall(Scope):
     def __init__(
         self, run: Course, model: str, prompt: object, tokens: Any, *, made: bool = False
     ) -> None:
-        super().__init__(run, run.find_scope(), run.find_scope().place)
+        above = run.find_scope()
+        super().__init__(run, above, above.place)
+        self.known_id = above.known_id
         # What is called may change the prompt, as by adding its answer to it.
         self._payload: dict[str, object] = {
             "model": model,

@@ -172,6 +172,8 @@ class Course:
         self._began = time.monotonic()
         self._continuation, self._watched = self.past.seam, self.past.watch
         self._claim = take_claim(recorder.project.root, recorder.invocation_id)
+        # Calls that another program reported and that go on: where, and as the record knows them.
+        self.told_calls: dict[str, tuple[Scope, str]] = {}
         # The limit that was spent.
         self.violated: LimitExceeded | None = None
         self.refused_with: InvocationError | None = None
@@ -336,7 +338,7 @@ class Course:
         """
         scope = self.find_scope(str(body["event"]))
         marks = self.mark(body) if marks is None else marks
-        key = _make_key(body, scope)
+        key = self._make_key(body, scope)
         is_told = body["event"] in TOLD
         number = None if marks or is_told else self.count("asked", key)
         if self._is_fresh:
@@ -366,6 +368,13 @@ class Course:
                 self.refuse_deviation(f"{_describe_asked(body)}, {member}", *pair)
         return recorded
 
+    def _make_key(self, body: Fields, scope: Scope) -> Key:
+        """Return where and for what a program asks, as its history distinguishes them."""
+        event = str(body["event"])
+        told = [known for around, known in self.told_calls.values() if around is scope]
+        caller = told[-1] if told and not body.get("beside") else scope.known_id
+        return event, scope.place, caller, str(body.get(ASKS[event], ""))
+
     async def let_others_come(self, event: str, payload: Fields) -> None:
         """Give other tasks of a resumed run time to come to their recorded work, before new work
         begins here."""
@@ -374,7 +383,10 @@ class Course:
             return
         with self.lock:
             body = self.compose(event, payload).body
-        key, end = _make_key(body, self.find_scope(event)), time.monotonic() + OTHERS_COME_WITHIN
+        key, end = (
+            self._make_key(body, self.find_scope(event)),
+            time.monotonic() + OTHERS_COME_WITHIN,
+        )
         while (
             body.get("beside")
             and self.history.waits_for_others(key, body)
@@ -569,12 +581,6 @@ def take_claim(root: str, invocation_id: str) -> int:
             "wait for it to end, then resume",
         ) from error
     return fd
-
-
-def _make_key(body: Fields, scope: Scope) -> Key:
-    """Return where and for what a program asks, as its history distinguishes them."""
-    event = str(body["event"])
-    return event, scope.place, scope.known_id, str(body.get(ASKS[event], ""))
 
 
 def _describe_asked(fields: Fields) -> str:
