@@ -343,7 +343,11 @@ def test_calls_at_once_keep_their_order_where_their_digests_were_made_with_other
 
 
 def test_a_stage_that_was_left_for_another_is_a_difference(chartered: Path) -> None:
-    one, two = (ran(chartered, lambda run: [run.stage(name) for name in ("one", "two")]) for _ in range(2))
+    def work(run: Run) -> None:
+        run.stage("one")
+        run.stage("two")
+
+    one, two = ran(chartered, work), ran(chartered, work)
     reseal(chartered, two, lambda lines: lines[6].update({"from": "elsewhere"}))
 
     assert [item["field"] for item in compare(chartered, one, two).details["mismatches"]] == ["stage_transition.from"]

@@ -27,9 +27,9 @@ ASKS: Mapping[str, str] = {
     "gate_decision": "gate",
     "checkpoint": "label",
     **dict.fromkeys(
-        ("error", "patch_apply", "stage_transition", "retrieval_request", "artifact_link"), ""
+        ("error", "patch_apply", "stage_transition", "retrieval_request", "artifact_link", *TOLD),
+        "",
     ),
-    **dict.fromkeys(TOLD, ""),
 }
 # Where something is asked for: its event, the step it is in, the tool call it is made by, its name.
 Key = tuple[str, Place, str, str]

@@ -132,6 +132,8 @@ def load_program(name: str) -> Program:
         if not module_name or not function:
             raise ValueError("expected module:function")
         program = getattr(importlib.import_module(module_name), function)
+        if not callable(program):
+            raise TypeError("it is no function that takes the run")
     # it is a caller's module: whatever it raises is why it cannot be used
     except (Exception, SystemExit) as error:
         raise CallerError(
@@ -139,8 +141,4 @@ def load_program(name: str) -> Program:
             f"{name!r} cannot be loaded: {type(error).__name__}: {error}",
             "name it as module:function, from its folder",
         ) from error
-    if not callable(program):
-        raise CallerError(
-            "PROGRAM_NOT_FOUND", f"{name!r} is no function", "name a function that takes the run"
-        )
     return program  # type: ignore[no-any-return]

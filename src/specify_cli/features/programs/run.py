@@ -449,7 +449,7 @@ class Run(Course):
         with self.lock:
             self.require_open()
             body = {"event": "retrieval_request", "query": query}
-            recorded = self.find(body, self.mark(body))
+            recorded = self.find(body)
             if recorded and recorded.result is not None and not self.again:
                 return recall(self.recorder, recorded.fields, recorded.result)
             self.write_seam()

@@ -51,11 +51,8 @@ def run_chain(project: Project, target: str, side: str) -> Chain:
     source: Source = b""
     if os.sep in target or target.endswith(".jsonl"):
         home = _find_home(target)
-        if not home:
-            report = verify_path(target)
-        else:
-            # A record that lies in a project, this one or another, is read as one of its own.
-            report = verify_lines(home[0], home[1])
+        # A record that lies in a project, this one or another, is read as one of its own.
+        report = verify_lines(*home) if home else verify_path(target)
         if not any(
             item.code in ("NOT_A_REGULAR_FILE", "UNREADABLE_FILE") for item in report.findings
         ):

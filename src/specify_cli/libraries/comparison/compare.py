@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypedDict
 
 from doctrine.text import count, say
-from specify_cli.libraries.comparison.expected import ExpectedEvents
+from specify_cli.libraries.comparison.expected import ExpectedEvents, read_source
 from specify_cli.libraries.comparison.receipts import (
     RESULTS,
     Chain,
@@ -254,10 +254,11 @@ def _leave_given_back(chain: Chain, other: Side) -> Chain:
     parent = again.get("parent_invocation_id")
     if again.get("run_kind") != "reexecution" or parent != began.get("invocation_id"):
         return chain
-    expected = ExpectedEvents(_sort_lines(chain.side.lines))
-    any(expected.check(fields) for fields in _sort_lines(other.lines))
-    expected.finish()
-    return leave_out(chain, expected.passed_over) if expected.passed_over else chain
+    lines = chain.side.lines
+    in_order = pick(lines, sorted(range(len(lines)), key=lambda at: get_seq(lines[at])))
+    results = (fields for fields in other.lines if fields.get("event") == "tool_result")
+    inner = ExpectedEvents(in_order).find_inner({read_source(fields) for fields in results})
+    return leave_out(chain, {in_order[at].get("seq") for at in inner}) if inner else chain
 
 
 def _leave_unknown(chain: Chain, other: Side) -> Chain:
@@ -272,11 +273,6 @@ def _leave_unknown(chain: Chain, other: Side) -> Chain:
             if fields.get("request_id") == "context" or name_work(fields) in unended
         },
     )
-
-
-def _sort_lines(lines: Sequence[Fields]) -> Sequence[Fields]:
-    """Return the lines of a run in the order of its record."""
-    return pick(lines, sorted(range(len(lines)), key=lambda at: get_seq(lines[at])))
 
 
 class _Comparison:

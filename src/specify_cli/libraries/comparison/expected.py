@@ -4,7 +4,7 @@ from them."""
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from doctrine.text import say_member, spell
 from specify_cli.errors import StoredDataError
@@ -28,6 +28,11 @@ def place_of(fields: Fields) -> Place:
     """Return the step that a line stands in, with its ordinal; TOP where it stands in none."""
     step, ordinal = fields.get("step"), fields.get("ordinal")
     return TOP if step is None else (str(step), ordinal if type(ordinal) is int else 1)
+
+
+def read_source(fields: Fields) -> str:
+    """Return the seq of the recorded result that a line gives back; nothing where it gives none."""
+    return str(fields.get("source", "")).rpartition("/")[2]
 
 
 def determinism_violation(what: str, body: Fields) -> StoredDataError:
@@ -63,9 +68,8 @@ class ExpectedEvents:
         # What calls of the re-execution say that their results need not.
         self._called: dict[str, Fields] = {}
         self.left = 0
-        # The seqs of the results that were given back, and of what such a call did then.
-        self._given_back: set[object] = set()
-        self.passed_over: set[object] = set()
+        # The seqs of the results that were given back.
+        self._given_back: set[str] = set()
         calling: dict[Place, list[object]] = {}
         running = [TOP]
         for at, fields in enumerate(lines):
@@ -118,10 +122,8 @@ class ExpectedEvents:
         if actual is None:
             return None
         self.left -= 1
-        source = ""
-        if body["event"] == "tool_result" and "source" in body:
-            source = str(body["source"]).rpartition("/")[2]
-            self._given_back.add(source)
+        source = read_source(body) if body["event"] == "tool_result" else ""
+        self._given_back.add(source)
         if self._is_parallel(body):
             return self._check_parallel(body, actual)
         # what the call did then comes before its result
@@ -129,7 +131,7 @@ class ExpectedEvents:
             at = self._in_order[self._next]
             if at not in self._made_by or str(self._lines[at].get("seq")) == source:
                 break
-            self._pass_over(at)
+            self.left -= 1
             self._next += 1
         if self._next == len(self._in_order):
             return determinism_violation(
@@ -161,32 +163,33 @@ class ExpectedEvents:
     def _sign(self, at: int) -> Signature | None:
         return signature(self._lines[self._in_order[at]])
 
-    def _pass_over(self, at: int) -> None:
-        self.passed_over.add(self._lines[at].get("seq"))
-        self.left -= 1
-
     def finish(self) -> StoredDataError | None:
         """Return the violation of a program that has ended before it came to everything."""
-        calls = {
-            say_member(fields, "call_id")
-            for fields in self._lines
-            if fields.get("event") == "tool_result" and str(fields.get("seq")) in self._given_back
-        }
-        for at, caller in self._made_by.items():
-            while caller is not None and caller not in calls:
-                caller = self._callers[caller]
-            signed = signature(self._lines[at])
-            alike = self._parallel.get(signed, []) if signed else []
-            if caller is not None and at in alike:
+        for at in self.find_inner(self._given_back):
+            alike = self._parallel.get(signature(self._lines[at]) or (), [])
+            if at in alike:
                 alike.remove(at)
-                self._pass_over(at)
-            elif caller is not None and not signed:
-                self.passed_over.add(self._lines[at].get("seq"))
+                self.left -= 1
         if self.left <= 0:
             return None
         return determinism_violation(
             f"it ended, and its original had {self.left} more events", next(self._iter_rest())
         )
+
+    def find_inner(self, seqs: Collection[str]) -> list[int]:
+        """Return the places of what calls did whose results have these seqs."""
+        calls = {
+            say_member(fields, "call_id")
+            for fields in self._lines
+            if fields.get("event") == "tool_result" and str(fields.get("seq")) in seqs
+        }
+        inner = []
+        for at, caller in self._made_by.items():
+            while caller is not None and caller not in calls:
+                caller = self._callers[caller]
+            if caller is not None:
+                inner.append(at)
+        return inner
 
     def _iter_rest(self) -> Iterator[Fields]:
         parallel = (at for places in self._parallel.values() for at in places)

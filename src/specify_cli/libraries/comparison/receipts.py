@@ -338,20 +338,16 @@ def _check_seals(elements: Sequence[Mapping[str, Any]], side: str) -> None:
             seal = seal_line(fields)[-67:-3].decode("ascii")
         except SealError as error:
             raise chain_break(side, index, str(error)) from error
-        if element.get(SEAL_KEY) != seal:
-            raise chain_break(
-                side, index, f"its bytes hash to {seal}, its seal says {say(element.get(SEAL_KEY))}"
-            )
-        if fields.get("prev") != previous or fields.get("seq") != index:
-            expected = (
-                "the first line of its record" if index == 0 else f"seq {index} behind {previous}"
-            )
-            raise chain_break(
-                side, index, f"expected {expected}, found seq {say(fields.get('seq'))}"
-            )
-        if fields.get("invocation_id") != invocation_id:
-            owner = say(fields.get("invocation_id"))
-            raise chain_break(side, index, f"it belongs to {owner}, not to {say(invocation_id)}")
+        wanted = {
+            SEAL_KEY: seal,
+            "prev": previous,
+            "seq": index,
+            "invocation_id": invocation_id,
+        }
+        for name, value in wanted.items():
+            if element.get(name) != value:
+                why = f"{name}: expected {say(value)}, found {say(element.get(name))}"
+                raise chain_break(side, index, why)
         previous = seal
 
 

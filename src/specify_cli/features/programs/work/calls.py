@@ -31,6 +31,7 @@ from specify_cli.features.programs.work.refusals import (
     side_effects_not_allowed,
 )
 from specify_cli.libraries.comparison.expected import TOP, place_of
+from specify_cli.libraries.comparison.receipts import pick_shared
 
 T = TypeVar("T")
 DECISIONS = ("PASS", "FAIL", "WARN", "SKIP", "PENDING")
@@ -311,13 +312,12 @@ class ToolCall(Scope):
                 status, output, unfinished = "error", refused.message, refused
         payload = {
             "call_id": self.call_id,
-            "tool": self._name,
             "status": status,
             "output": output,
             "duration_ms": measure_since(self._started),
         }
         composed = self.run.compose_unplaced("tool_result", payload)
-        composed.body.update(self._placed | source)
+        composed.body.update({**self._placed, **source})
         self.run.append(composed)
         if unfinished:
             raise unfinished
@@ -335,8 +335,7 @@ class ToolCall(Scope):
             composed = run.compose("tool_call", self._called)
             self._recorded = recorded = run.find(composed.body)
             body = composed.body
-            members = ("step", "ordinal", "beside", "within")
-            self._placed = {name: body[name] for name in members if name in body}
+            self._placed = pick_shared(body)
             self.idempotency_key = run.make_key(body, self._given_key, recorded)
             error: Exception | None = None
             if recorded and recorded.result is not None and not past.live_tools:

@@ -329,7 +329,7 @@ class Course:
         """Return the URI of the run that is executed again; empty where none is."""
         return self.past.again
 
-    def find(self, body: Fields, marks: Fields | None = None) -> Recorded | None:
+    def find(self, body: Fields) -> Recorded | None:
         """Return what the record has of this event, checked: the program may go on with what it has
         not.
 
@@ -337,7 +337,7 @@ class Course:
         something new before it has come to what the record has.
         """
         scope = self.find_scope(str(body["event"]))
-        marks = self.mark(body) if marks is None else marks
+        marks = self.mark(body)
         key = self._make_key(body, scope)
         is_told = body["event"] in TOLD
         number = None if marks or is_told else self.count("asked", key)
