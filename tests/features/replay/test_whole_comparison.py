@@ -331,7 +331,7 @@ def test_calls_at_once_keep_their_order_where_their_digests_were_made_with_other
 
     def change_key(key: str, lines: Lines) -> None:
         mark_as_hooks_do(lines)
-        for line in lines[4:8]:
+        for line in lines[4:7]:
             line.update(args_hash=hash_text(f"{key} {line['args_hash']}"), digest_key=key)
             line.pop("args", None)
 

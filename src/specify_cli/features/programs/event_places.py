@@ -60,11 +60,18 @@ class ByHash:
         for at, hashed in enumerate(hashes):
             parts[128 + (hashed >> 56)].append(at)
         self._hashes, self.numbers = array("q"), array("I")
+        self._starts: dict[int, int] = {}
         for part in parts:
             for at in sorted(part, key=hashes.__getitem__):
                 self._hashes.append(hashes[at])
                 self.numbers.append(numbers[at])
 
     def find(self, hashed: int) -> range:
-        """Return the places of the numbers that have this hash."""
-        return range(bisect_left(self._hashes, hashed), bisect_right(self._hashes, hashed))
+        """Return the places of the numbers that have this hash and were not passed over."""
+        start = self._starts.get(hashed, 0) or bisect_left(self._hashes, hashed)
+        return range(start, bisect_right(self._hashes, hashed))
+
+    def pass_over(self, hashed: int, at: int) -> None:
+        """Leave out the number at a place from now on, if it is the first of its hash."""
+        if at == self.find(hashed).start:
+            self._starts[hashed] = at + 1

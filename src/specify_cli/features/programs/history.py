@@ -15,11 +15,11 @@ from typing import NamedTuple
 
 from specify_cli.errors import StoredDataError
 from specify_cli.features.programs.event_places import ASKS, TOLD, ByHash, Fields, Key, shape_of
+from specify_cli.features.programs.values import read_value
 from specify_cli.libraries.comparison.expected import OF_THE_RUN, TOP, Place, place_of
 from specify_cli.record.reading.views import get_seq
 from specify_cli.record.verifying.hash_table import HashTable
 from specify_cli.redaction.captured import read_captured_text
-from specify_cli.redaction.json_values import ForeignError, parse_foreign
 
 _INTERRUPTS = {
     "KeyboardInterrupt",
@@ -139,8 +139,6 @@ class History:
             if self._unmarked or not self._has(number, _PARALLEL)
         )
         self._in_order = ByHash((self._keys[number], number) for number in in_order)
-        self._next_named: dict[int, int] = {}
-        self._next_alike: dict[int, int] = {}
         # Of each step the last that the program came to in its order: what it only tells and that
         # stands before it was told in what was given back.
         self._latest: dict[int, int] = {}
@@ -325,14 +323,11 @@ class History:
         With `marked` only one that the record marks so.
         """
         hashed = hash(shape_of(key[0], key[1], key[3], body))
-        places = self._alike.find(hashed)
-        first = self._next_alike.get(hashed, places.start)
-        for at in range(first, places.stop):
+        for at in self._alike.find(hashed):
             one = self._alike.numbers[at]
             is_past = key[0] in TOLD and one < self._latest.get(self._steps[one], 0)
             if self._has(one, _USED) or (is_past and not self._has(one, _PARALLEL)):
-                if at == first:  # what nobody can find any more is passed over once
-                    first = self._next_alike[hashed] = at + 1
+                self._alike.pass_over(hashed, at)
                 continue
             caller = self._callers[one]
             is_other = caller > 0 and Recorded(self, caller - 1).call_id != key[2]
@@ -367,12 +362,10 @@ class History:
         """
         event, step, _, name = key
         for hashed in (hash((event, step, name)), *([hash(step)] if any_call else [])):
-            places = self._named.find(hashed)
-            # What was come to is passed over once, in all calls.
-            for at in range(self._next_named.get(hashed, places.start), places.stop):
+            for at in self._named.find(hashed):
                 if self._is_outstanding(self._named.numbers[at]):
                     return Recorded(self, self._named.numbers[at])
-                self._next_named[hashed] = at + 1
+                self._named.pass_over(hashed, at)
         return None
 
     def _iter_named(self) -> Iterator[tuple[int, int]]:
@@ -518,23 +511,4 @@ class History:
     def value(self, fields: Fields, name: str) -> object:
         """Return the value a line holds under a captured name, exactly. Raises StoredDataError
         RESULT_NOT_KEPT."""
-        where = f"{fields.get('event')} at seq {fields.get('seq')}"
-        if fields.get("redactions"):
-            raise _unstored_error(where, name, "a secret in it was masked")
-        text, why = read_captured_text(fields, name, self._get)
-        if text is None:
-            raise _unstored_error(where, name, why)
-        try:
-            return parse_foreign(text)
-        except ForeignError as error:
-            raise _unstored_error(where, name, str(error)) from error
-
-
-def _unstored_error(where: str, name: str, why: str) -> StoredDataError:
-    side = "llm" if name == "response" else "tool"
-    return StoredDataError(
-        "RESULT_NOT_KEPT",
-        f"the {name} of {where} cannot be given back as it was: {why}",
-        f"capture this side in full from the start: audit.capture_{side}_io: full, or "
-        f'capture={{"{side}": "full"}}',
-    )
+        return read_value(fields, name, self._get)

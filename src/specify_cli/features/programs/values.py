@@ -1,4 +1,4 @@
-"""Values of a program as JSON has them, so that a record can keep them.
+"""Values of a program as JSON has them, so that a record can keep them, and as it gives them back.
 
 make_plain({"at": datetime(2024, 11, 20), 7: Path("a")}) # {"at": "2024-11-20T00:00:00", "7": "a"}
 """
@@ -14,6 +14,11 @@ import os
 import uuid
 from collections.abc import Callable, Mapping, Set
 from typing import Any
+
+from specify_cli.errors import StoredDataError
+from specify_cli.record.seal import Fields
+from specify_cli.redaction.captured import read_captured_text
+from specify_cli.redaction.json_values import ForeignError, parse_foreign
 
 Default = Callable[[Any], object]
 
@@ -89,3 +94,25 @@ def _make_key(key: object, default: Default | None) -> str:
     if isinstance(key, enum.Enum) or not isinstance(key, (str, int, float)):
         key = _ask(key, default)
     return str(key)
+
+
+def read_value(fields: Fields, name: str, get: Callable[[str], bytes]) -> object:
+    """Return the value a line holds under a captured name, exactly; `get` reads an object by its
+    digest. Raises StoredDataError RESULT_NOT_KEPT."""
+    if fields.get("redactions"):
+        text, why = None, "a secret in it was masked"
+    else:
+        text, why = read_captured_text(fields, name, get)
+    try:
+        if text is not None:
+            return parse_foreign(text)
+    except ForeignError as error:
+        why = str(error)
+    side = "llm" if name == "response" else "tool"
+    where = f"{fields.get('event')} at seq {fields.get('seq')}"
+    raise StoredDataError(
+        "RESULT_NOT_KEPT",
+        f"the {name} of {where} cannot be given back as it was: {why}",
+        f"capture this side in full from the start: audit.capture_{side}_io: full, or "
+        f'capture={{"{side}": "full"}}',
+    )

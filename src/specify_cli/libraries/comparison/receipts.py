@@ -292,7 +292,11 @@ def _order_batches(lines: Sequence[Fields]) -> Mapping[int, int]:
         if is_call:
             # Digests that were made with a secret order nothing that two runs share.
             what = [
-                (str(line.get("tool")), "digest_key" in line or str(line.get("args_hash")), at)
+                (
+                    str(line.get("tool")),
+                    "" if "digest_key" in line else str(line.get("args_hash")),
+                    at,
+                )
                 for at, line in batch
             ]
             moved.update(zip((at for *_, at in sorted(what)), (at for *_, at in what), strict=True))
