@@ -27,6 +27,7 @@ from collecting import record_of
 from envelopes import OTHER_PROJECT, PROJECT, completed, id_of, started
 from memory_storage import MemoryStorage
 from postgres import Server, free_port
+from specify_cli.features.collector.engines import orders
 from specify_cli.features.collector.engines.database import read_steps
 from specify_cli.features.collector.engines.ledger import open_ledger
 from specify_cli.features.collector.engines.postgres import PostgresDatabase
@@ -897,18 +898,44 @@ def test_batches_with_the_same_keys_in_other_orders_never_wait_for_each_other(po
         assert [(0,)] == one.execute("SELECT deadlocks FROM pg_stat_database WHERE datname = 'postgres'").fetchall()
 
 
-def order_of(lines: list[dict[str, Any]], number: int, event: str = "erased", **more: object) -> Order:
+def order_of(
+    lines: list[dict[str, Any]],
+    number: int,
+    event: str = "erased",
+    members: tuple[str, ...] = ("match_reason", "request_text"),
+    **more: object,
+) -> Order:
     """An order about the first line of a record, and what is left of that line."""
     first = {key: value for key, value in lines[0].items() if key != "~"}
-    left = erase_members(first, lines[0]["~"], {"request_text", "match_reason"}, "5" * 32).decode()
+    left = erase_members(first, lines[0]["~"], set(members), "5" * 32).decode()
     digest = open_line(left.encode().removesuffix(b"\n")).digest
-    row = {"seq": 0, "seal": lines[0]["~"], "members": ["match_reason", "request_text"], "digest": digest}
+    row = {"seq": 0, "seal": lines[0]["~"], "members": list(members), "digest": digest}
     said: dict[str, object] = {"lines": [row], "objects": []} if event == "erased" else {}
     said |= {"event": event, "v": 1, "seq": len(lines), "prev": lines[-1]["~"], "at": "2026-11-22T09:00:00.000Z"}
     said |= {"ordered_by": "ada", "reason": "asked", "identity": "claim", "invocation_id": lines[0]["invocation_id"]}
     annex = seal_line({**said, **more}).decode()
     body = {"annex": annex, "lines": {lines[0]["~"]: left[:-1]} if event == "erased" else {}, "objects": None}
     return read_order(json.dumps(body).encode(), lines[0]["invocation_id"], f"{id_of(900 + number)}.jsonl")
+
+
+def test_what_a_version_before_left_of_an_erasure_goes_when_the_events_come_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It left the action, so what comes without it was a conflict."""
+    piece, events = record_of(1)
+    lines = [json.loads(line) for line in json.loads(piece.body)["lines"].splitlines()]
+    order = order_of(lines, 1, members=("action", "actor"))
+    with closing(open_file(tmp_path / "events.db")) as storage:
+        storage.accept(events, NOW)
+        with monkeypatch.context() as patch:
+            patch.setattr(orders, "erase_event", lambda event, _: dict(event))
+            storage.keep_order(PROJECT, id_of(1), order, NOW, "ada")
+        before = storage.phases(id_of(1))[PROJECT][0].event
+        verdicts = storage.accept(events, LATER)
+        after: Any = storage.phases(id_of(1))[PROJECT][0].event
+
+    assert (before, verdicts) == (events[0], [DUPLICATE, DUPLICATE])
+    assert (after["data"]["payload"]["action"], after["data"]["payload"]["actor"]["actor_id"]) == ("erased", "erased")
 
 
 def test_what_an_order_erased_comes_back_with_nothing_that_is_sent(storage: Storage) -> None:

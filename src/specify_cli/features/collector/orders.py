@@ -18,7 +18,7 @@ from doctrine.text import get_object
 from specify_cli.features.collector.holdings import check_record, is_digests, is_text_map
 from specify_cli.features.collector.reception import Refused, parse_object
 from specify_cli.features.collector.storage import Event, Order, RecordPiece
-from specify_cli.libraries.wire.contract import EXTENSION, FIELDS, GONE, canonical
+from specify_cli.libraries.wire.contract import EXTENSION, GONE, canonical
 from specify_cli.record.event_table import ORDERS
 from specify_cli.record.record import ULID_PATTERN
 from specify_cli.record.seal import Fields, erased_members, open_line
@@ -109,8 +109,7 @@ def erase_event(event: Event, orders: Sequence[Order]) -> dict[str, object]:
     members = list_gone(orders).get(str(extension.get("seal")), frozenset())
     if not members:
         return dict(event)
-    names = {field.path.rpartition(".")[2] for field in FIELDS if field.path.startswith(EXTENSION)}
-    left = {key: value for key, value in extension.items() if key not in members & names}
+    left = {key: value for key, value in extension.items() if key not in members}
     changed = {**event, EXTENSION: canonical(left)}
     payload = json.loads(json.dumps(event["data"]))["payload"]
     if "actor" in members and "actor" in payload:

@@ -102,7 +102,7 @@ def apply_order(
     )
     orders = sorted([*older, order], key=lambda one: one.file)
     if order.event == "erased":
-        _erase_phases(transaction, place, orders)
+        erase_phases(transaction, place, orders)
     if record:
         report = decode_report(record.report)
         piece = RecordPiece(place.invocation_id, record.body, report, "", named)
@@ -112,7 +112,8 @@ def apply_order(
     return STORED
 
 
-def _erase_phases(transaction: Transaction, place: ListPosition, orders: Sequence[Order]) -> None:
+def erase_phases(transaction: Transaction, place: ListPosition, orders: Sequence[Order]) -> None:
+    """Take out of what is stored of an invocation what orders erased of it."""
     where = "invocation_id = ? AND project_uuid = ?"
     stored = read_phases(transaction, where, place).get(place, [])
     left = [one._replace(event=erase_event(one.event, orders)) for one in stored]

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from specify_cli.features.collector.engines.database import Database, Rows, Transaction
 from specify_cli.features.collector.engines.orders import (
     apply_order,
+    erase_phases,
     read_orders,
     read_orders_of,
 )
@@ -138,11 +139,14 @@ class SqlStorage:
             # In order, so that of two batches with the same projects neither waits for the other
             # for ever.
             transaction.run_many(_LOCK, [(project,) for project in projects])
+            left, orders = events, read_orders(transaction, keys)
+            # A version before can have carried out less of them.
+            for place, given in orders.items():
+                erase_phases(transaction, place, given)
             stored_phases = read_phases(transaction, *choose_places(keys))
             by_phase = {
                 place: {one.phase: one for one in phases} for place, phases in stored_phases.items()
             }
-            left, orders = events, read_orders(transaction, keys)
             if orders:
                 left = [
                     erase_event(one, orders.get(ListPosition(key_of(one)[0], project_of(one)), ()))
