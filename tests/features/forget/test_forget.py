@@ -31,7 +31,7 @@ def forget(root: Path, query: Query | None = None, order: Order = Order("ada", "
     project = load(root)
     plan = finding.make_plan(project, query or Query(texts=(NAME,)))
     # A leaf that a crash left out is added only for a line of the time of its file.
-    return erasing.carry_out(project, erasing.begin(project, plan, order, time.time_ns() // 1_000_000))
+    return erasing.erase(project, plan, order, time.time_ns() // 1_000_000)
 
 
 def holding(root: Path, text: str = NAME) -> list[str]:
@@ -378,7 +378,7 @@ def test_an_erasure_in_spite_of_a_hold_is_found(cli: Cli, tmp_path: Path) -> Non
     cli("hold", "add", one, "--reason", "case 1", cwd=root)
     project = load(root)
     order, now = Order("mallory", "no reason"), time.time_ns() // 1_000_000
-    erasing.carry_out(project, erasing.write_journal(project, plan, order, now))  # as no command does
+    erasing.finish(project, erasing.write_journal(project, plan, order, now))  # as no command does
 
     assert "HELD_ERASED" in codes(verify(root))
 
@@ -517,7 +517,7 @@ def test_what_was_erased_while_it_was_held_arrives_elsewhere_with_its_orders(cli
     cli("invocations", "export", one, "-o", str(tmp_path / "held.tar"), cwd=root)
     assert cli("invocations", "import", str(tmp_path / "held.tar"), cwd=other).code == 0
     order, now = Order("ada", "another clone"), time.time_ns() // 1_000_000
-    erasing.carry_out(load(root), erasing.write_journal(load(root), plan, order, now))
+    erasing.finish(load(root), erasing.write_journal(load(root), plan, order, now))
     cli("hold", "release", one, "--reason", "closed", cwd=root)
     cli("invocations", "export", one, "-o", str(tmp_path / "released.tar"), cwd=root)
 
@@ -781,13 +781,13 @@ def test_a_hold_that_comes_while_an_erasure_begins_is_kept(
     """Else the record was erased while it was held, and is not intact for ever."""
     root = tmp_path / "p"
     one, _ = plant(root)
-    begin = erasing.begin
+    erase = erasing.erase
 
-    def begin_late(*given: Any) -> erasing.Journal:
+    def erase_late(*given: Any) -> str:
         assert cli("hold", "add", one, "--reason", "case 12", cwd=root).code == 0
-        return begin(*given)
+        return erase(*given)
 
-    monkeypatch.setattr(erasing, "begin", begin_late)
+    monkeypatch.setattr(erasing, "erase", erase_late)
     refused = cli("forget", "--subject", NAME, "--reason", "asked", "--yes", "--json", cwd=root)
 
     assert refused.error()["error_code"] == "HELD"
@@ -816,3 +816,13 @@ def test_a_change_whose_path_was_erased_is_a_file_without_a_name(cli: Cli, chart
 
     assert all("a file whose name is not kept" in page for page in shown[:2])
     assert not any("null" in page for page in told)
+
+
+def test_forget_counts_the_values_that_verify_counts(cli: Cli, tmp_path: Path) -> None:
+    """An object that nothing names afterwards was counted beside the member that named it."""
+    root = tmp_path / "p"
+    plant(root, more="audit: {capture_llm_io: full, capture_tool_io: full}\n")
+    erased = cli("forget", "--subject", NAME, "--reason", "asked", "--yes", "--json", cwd=root).json()
+    said = cli("invocations", "verify", "--all", cwd=root).out
+
+    assert erased["objects"] and f"{erased['records'][0]['values']} values erased" in said

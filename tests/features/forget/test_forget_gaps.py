@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
+import shutil
 import time
 import unicodedata
 from collections.abc import Sequence
@@ -14,11 +14,17 @@ import pytest
 
 import doctrine.git
 from hooking import run_hook
+from replaying import lines_of, ran
+from resealing import reseal
+from specify_cli import durable
 from specify_cli.cli import shell
+from specify_cli.errors import EnvironmentFault
 from specify_cli.features.forget import commands, erasing, finding
 from specify_cli.features.forget.orders import Order
 from specify_cli.features.forget.targets import Query
 from specify_cli.invocation.executor import ProfileInvocationExecutor
+from specify_cli.project.config import Project
+from specify_cli.record import layout
 from specify_cli.record.ids import millis_of
 from specify_cli.record.seal import erase_members, open_line
 from support import Cli, Ran, accept, add_worktree, git, run_main
@@ -570,7 +576,7 @@ def test_an_erasure_that_says_it_was_before_a_hold_is_found_where_the_log_has_it
     project = load(site)
     for each in (one, other, third):
         plan = finding.make_plan(project, Query(invocation_id=each))
-        erasing.carry_out(project, erasing.write_journal(project, plan, Order("eve", "none"), now))
+        erasing.finish(project, erasing.write_journal(project, plan, Order("eve", "none"), now))
 
     found = [item for item in verify(site).findings if item.severity == "error"]
 
@@ -587,7 +593,7 @@ def pair(site: Path) -> tuple[Path, str]:
 
 def begin_erasure(root: Path, text: str) -> erasing.Journal:
     plan = finding.make_plan(load(root), Query(texts=(text,)))
-    return erasing.begin(load(root), plan, Order("ada", "asked for it"), time.time_ns() // 1_000_000)
+    return erasing.write_journal(load(root), plan, Order("ada", "asked for it"), time.time_ns() // 1_000_000)
 
 
 @pytest.mark.parametrize("place", ["the same worktree", "another worktree"])
@@ -596,10 +602,11 @@ def test_an_erasure_that_begins_before_another_one_ended_leaves_an_intact_record
 ) -> None:
     root, one = pair
     elsewhere = root if place == "the same worktree" else add_worktree(root, root.parent / "other")
-    first, second = begin_erasure(root, "alpha-alpha"), begin_erasure(elsewhere, "beta-beta")
-    for at, journal in ((root, first), (elsewhere, second)):
-        erasing.carry_out(load(at), journal)
+    plan = finding.make_plan(load(elsewhere), Query(texts=("beta-beta",)))
+    begin_erasure(root, "alpha-alpha")
+    erasing.erase(load(elsewhere), plan, Order("ada", "asked for it"), time.time_ns() // 1_000_000)
 
+    assert erasing.resume(load(root)) == []
     assert codes(verify(root)) == set()
     assert len([*root.parent.glob("*/.kittify/local/forget/certificates/*.json")]) == 2
     assert b"alpha" not in file_of(root, one).read_bytes() and b"beta" not in file_of(root, one).read_bytes()
@@ -609,15 +616,17 @@ def test_an_erasure_that_another_run_ends_while_journals_are_read_does_not_stop_
     pair: tuple[Path, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root, _ = pair
-    project, journal, list_names = load(root), begin_erasure(root, "alpha-alpha"), os.listdir
+    project, list_names = load(root), erasing.list_names
+    begin_erasure(root, "alpha-alpha")
 
-    def list_late(folder: int) -> list[str]:
-        names = list_names(folder)
-        monkeypatch.undo()
-        erasing.carry_out(project, journal)
+    def list_late(top: str, folder: str) -> list[str]:
+        names = list_names(top, folder)
+        if "forget" in folder:
+            monkeypatch.undo()
+            assert len(erasing.resume(project)) == 1
         return names
 
-    monkeypatch.setattr(erasing.os, "listdir", list_late)
+    monkeypatch.setattr(erasing, "list_names", list_late)
 
     assert erasing.resume(project) == []
     assert codes(verify(root)) == set()
@@ -675,3 +684,114 @@ def test_a_request_goes_from_what_was_searched_for_too(site: Path) -> None:
 
     assert run("forget", "--invocation-id", one, *argv, cwd=site).code == 0
     assert NAME.encode() not in file_of(site, one).read_bytes()
+
+
+def test_a_search_of_a_program_stays_when_the_request_goes(site: Path) -> None:
+    one = ran(site, lambda work: work.retrieve("merge review", k=3))
+    argv = ("--member", "request_text", "--reason", "asked", "--yes")
+
+    assert run("forget", "--invocation-id", one, *argv, cwd=site).code == 0
+    data = file_of(site, one).read_bytes()
+    assert b"failing login test" not in data and b'"query":"merge review"' in data
+
+
+def test_an_erasure_is_carried_out_under_the_lock_that_it_began_under(
+    site: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without git nobody else can find its journal and finish it."""
+    shutil.rmtree(site / ".git")
+    record(site, begin(site), "error", error_code="E1", message="about alpha-alpha")
+    tried, finish = [], erasing.finish
+
+    def finish_late(project: Project, journal: erasing.Journal) -> str:
+        with pytest.raises(EnvironmentFault) as refused, durable.folder(project.root, erasing.FOLDER, wait=0):
+            pass
+        tried.append(refused.value.code)
+        return finish(project, journal)
+
+    monkeypatch.setattr(erasing, "finish", finish_late)
+    plan = finding.make_plan(load(site), Query(texts=("alpha-alpha",)))
+    erasing.erase(load(site), plan, Order("ada", "asked for it"), time.time_ns() // 1_000_000)
+
+    assert tried == ["LOCK_TIMEOUT"] and codes(verify(site)) == set()
+
+
+def test_what_a_version_before_began_in_a_linked_worktree_is_finished(site: Path) -> None:
+    """It kept the journals of one in the worktree's own git directory."""
+    other = add_worktree(site, site.parent / "other")
+    one = begin(other)
+    record(other, one, "error", error_code="E1", message="about alpha-alpha")
+    begin_erasure(other, "alpha-alpha")
+    own = site / ".git/worktrees/other/kittify"
+    own.mkdir(exist_ok=True)
+    (site / ".git/kittify/forget").rename(own / "forget")
+    resumed = run("forget", "--resume", "--yes", cwd=site)
+
+    assert "an erasure that was cut short was finished" in resumed.err
+    assert b"alpha" not in file_of(other, one).read_bytes()
+    assert [*own.rglob("*.json")] == [] and codes(verify(other)) == set()
+
+
+def test_what_records_took_in_of_orphans_stays_noted_when_one_of_them_goes(site: Path) -> None:
+    """Else the calls of the others were taken for calls that found no record."""
+    run("hooks", "install", "--harness", "claude-code", cwd=site)
+    keys = []
+    for name in ("s", "t"):
+        for event, more in (
+            ("UserPromptSubmit", {"prompt": "implement the export", "prompt_id": "p"}),
+            ("PreToolUse", {"tool_name": "Bash", "tool_use_id": "t", "tool_input": {"command": "ls"}}),
+        ):
+            value = {"session_id": name, "cwd": str(site), "hook_event_name": event, **more}
+            run_hook("claude-code", json.dumps(value).encode(), str(site), str(site.parent / "home"))
+    rows = [row["invocation_id"] for row in json.loads(run("invocations", "list", "--json", cwd=site).out)]
+    for one in rows:
+        lines = [json.loads(raw) for raw in file_of(site, one).read_bytes().splitlines()]
+        keys += [line["dedupe"] for line in lines if line["event"] == "tool_call"]
+    at, orphans = "2026-11-01T00:00:00.000Z", site / ".kittify/local/hook-orphans.jsonl"
+    notes = [*({"at": at, "events": [], "keys": [key], "why": "early"} for key in keys), {"at": at, "taken": keys}]
+    written = [json.dumps(note) + "\n" for note in notes]
+    orphans.write_text("".join(written), encoding="utf-8")
+    assert run("forget", "--invocation-id", rows[0], "--reason", "asked", "--yes", cwd=site).code == 0
+
+    assert len(keys) == 2 and orphans.read_text(encoding="utf-8") == "".join(written[1:])
+    assert "HOOK_ORPHANS" not in run("doctor", cwd=site).out
+
+
+def test_a_record_that_came_with_a_branch_takes_no_prompt_along_whose_key_it_states(site: Path) -> None:
+    run("hooks", "install", "--harness", "claude-code", cwd=site)
+    value = {
+        "session_id": "s",
+        "cwd": str(site),
+        "hook_event_name": "UserPromptSubmit",
+        "prompt": "implement the export",
+    }
+    run_hook("claude-code", json.dumps(value).encode(), str(site), str(site.parent / "home"))
+    (row,) = json.loads(run("invocations", "list", "--json", cwd=site).out)
+    (key,) = [line["dedupe"] for line in lines_of(site, row["invocation_id"]) if line["event"] == "prompt"]
+    other = make_repository(site.parent / "other")
+    accept(other)
+    one = begin(other)
+    record(other, one, "prompt", text="of somebody else")
+    lines = lines_of(other, one)
+    (prompt,) = [line for line in lines if line["event"] == "prompt"]
+    prompt["dedupe"] = key
+    branch = site / layout.trail_folder(one)
+    branch.mkdir(parents=True)
+    (branch / file_of(other, one).name).write_bytes(reseal(lines))
+    (kept,) = (site / layout.PROMPTS).iterdir()
+
+    assert run("forget", "--invocation-id", one, "--reason", "asked", "--yes", cwd=site).code == 0
+    assert [*(site / layout.PROMPTS).iterdir()] == [kept]
+
+
+def test_an_erasure_is_finished_though_a_worktree_was_removed_meanwhile(site: Path) -> None:
+    one = begin(site)
+    record(site, one, "error", error_code="E1", message="about alpha-alpha")
+    other = add_worktree(site, site.parent / "other")
+    shutil.copytree(site / RECORDS, other / RECORDS)
+    begin_erasure(site, "alpha-alpha")
+    git(site, "worktree", "remove", "--force", str(other))
+    held = run("hold", "add", one, "--reason", "case 12", cwd=site)
+
+    assert (held.code, "an erasure that was cut short was finished" in held.err) == (0, True)
+    assert b"alpha" not in file_of(site, one).read_bytes() and codes(verify(site)) == set()

@@ -62,7 +62,7 @@ def test_no_planted_value_is_left_in_any_byte(cli: Cli, home: Path, tmp_path: Pa
 
     plan = finding.make_plan(project, Query(texts=tuple(values)))
     order = Order("ada", "asked for it")
-    erasing.carry_out(project, erasing.begin(project, plan, order, time.time_ns() // 1_000_000))
+    erasing.erase(project, plan, order, time.time_ns() // 1_000_000)
     report = verify(root)
 
     assert len(planted) > len(groups) // 2

@@ -21,7 +21,7 @@ from hooking import run_hook
 from keys import make_key
 from rendering_markdown import read_markdown, spell_plainly
 from specify_cli.features.approvals.approving import Wish
-from specify_cli.features.forget.erasing import begin, carry_out, write_journal
+from specify_cli.features.forget.erasing import erase, finish, write_journal
 from specify_cli.features.forget.finding import make_plan
 from specify_cli.features.forget.orders import Order
 from specify_cli.features.forget.targets import Query
@@ -1609,12 +1609,12 @@ def test_an_erasure_in_spite_of_a_hold_is_damage_and_an_ordered_one_is_none(tmp_
     project, _ = load_project(str(shop.root), str(shop.home))
     query = Query(invocation_id=invocation_id, members=("match_reason",))
     plan = make_plan(project, query)
-    carry_out(project, begin(project, plan, Order("ada", "asked"), time.time_ns() // 10**6))
+    erase(project, plan, Order("ada", "asked"), time.time_ns() // 10**6)
     shop.commit("forget")
     ordered = shop.gate("--json")
     plan = make_plan(project, query._replace(members=("request_text",)))
     hold = run_main(["hold", "add", invocation_id, "--reason", "case 7"], cwd=shop.root, home=shop.home)
-    carry_out(project, write_journal(project, plan, Order("mallory", "none"), time.time_ns() // 10**6 + 1))
+    finish(project, write_journal(project, plan, Order("mallory", "none"), time.time_ns() // 10**6 + 1))
     shop.commit("forget what is held")
     ran = shop.gate("--json")
 

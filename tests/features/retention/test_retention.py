@@ -406,7 +406,7 @@ def test_an_erasure_of_what_was_held_is_no_duty_met(cli: Cli, tmp_path: Path) ->
     plan = finding.make_plan(project, Query(texts=(NAME,)))
     cli("hold", "add", one, "--reason", "case 1", cwd=root)
     now = time.time_ns() // 1_000_000
-    erasing.carry_out(project, erasing.write_journal(project, plan, Order("mallory", "no reason"), now))
+    erasing.finish(project, erasing.write_journal(project, plan, Order("mallory", "no reason"), now))
     rows = cli("retention", "report", "--json", cwd=root).json()
     (row,) = [row for row in rows if "17(3)" in row["source"]]
 

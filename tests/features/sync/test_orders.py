@@ -225,7 +225,7 @@ def test_no_planted_value_is_left_on_the_collector(
     project, _ = load_project(str(site), str(home))
     plan = finding.make_plan(project, Query(texts=tuple(values)))
     order = Order("ada", "asked for it")
-    erasing.carry_out(project, erasing.begin(project, plan, order, time.time_ns() // 1_000_000))
+    erasing.erase(project, plan, order, time.time_ns() // 1_000_000)
     done = push(cli)
     left = dump(database)
 

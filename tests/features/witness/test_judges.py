@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from planting import BEGUN, NAME, plant, record_of
-from specify_cli.features.forget.erasing import begin, carry_out
+from specify_cli.features.forget.erasing import erase
 from specify_cli.features.forget.finding import make_plan
 from specify_cli.features.forget.orders import Order
 from specify_cli.features.forget.targets import Query
@@ -218,7 +218,7 @@ def test_go_accepts_proofs_of_records_of_which_values_were_erased_since(judge: P
     before = list(prove(generation, set(runs)))
     top = before[0].proof.checkpoint
     plan = make_plan(load(root), Query(texts=(NAME,)))
-    carry_out(load(root), begin(load(root), plan, Order("ada", "asked for it"), (BEGUN + 10_000) * 1000))
+    erase(load(root), plan, Order("ada", "asked for it"), (BEGUN + 10_000) * 1000)
     after = make_checkpoint(load(root))
     asked = []
     for logged in before:

@@ -27,6 +27,7 @@ from specify_cli.features.forget import erasing, finding
 from specify_cli.features.forget.orders import (
     Order,
     compose_order,
+    read_away,
     read_orders,
 )
 from specify_cli.features.forget.pending import plan_pending
@@ -103,8 +104,6 @@ def _read_query(project: Project, values: Values) -> Query | None:
         )
     if is_of_record:
         place = Index(project.root).resolve(str(values["invocation_id"]))
-        if {"request_text", "request_object"} & {*member_names}:
-            member_names += ("query",)  # what was searched for says the request again
         return Query(invocation_id=place.invocation_id, members=member_names)
     if values["path"] is not None:
         return Query(path=str(values["path"]))
@@ -171,11 +170,9 @@ def show_and_erase(
     if not as_json:
         write_lines(_render_plan(plan, in_work_trees))
     is_due = bool(plan.records or plan.objects or plan.files)
-    is_meant = bool(plan.held) or not is_due or bool(values["yes"])
-    is_meant = is_meant or shell.asks_yes("Erase this for good?", as_json=as_json)
     if plan.held:
         raise erasing.refuse_held(project, plan.held, order, read_clock(time.time_ns))
-    if not is_meant:
+    if is_due and not values["yes"] and not shell.asks_yes("Erase this for good?", as_json=as_json):
         if as_json:
             write_json(result)
         else:
@@ -183,8 +180,8 @@ def show_and_erase(
         return 1
     if is_due:
         require_person(shell.caller().actor, "an erasure", "spec-kitty forget … --yes")
-        journal = erasing.begin(project, plan, order, read_clock(time.time_ns))
-        result |= {"done": True, "certificate": erasing.carry_out(project, journal)}
+        now = read_clock(time.time_ns)
+        result |= {"done": True, "certificate": erasing.erase(project, plan, order, now)}
     left = finding.find_left(project, needles) if needles else []
     result["left"] = left
     if as_json:
@@ -266,7 +263,7 @@ def _order_each(values: Values, event: str) -> int:
         raise CallerError("USAGE", "--reason is missing", command)
     index, records = Index(project.root), FileRecordStore(project.root, project.config.trail)
     rows = []
-    roots, away = finding.list_roots(project), finding.read_away(project)
+    roots, away = finding.list_roots(project), read_away(project)
     places = _list_places(project, index, values, command)
     for place in places:
         one = place.invocation_id

@@ -1,7 +1,6 @@
 """Carry an erasure out so that a crash leaves it not begun or ready to be finished.
 
-    journal = begin(project, plan, order, now)
-    certificate = carry_out(project, journal)
+    certificate = erase(project, plan, order, now)
 
 Durable after each step: the journal, which holds no value that goes · an annex for each record, a
 leaf of the log · the lines of each copy, each file replaced whole · the objects, each behind a note
@@ -13,7 +12,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from shlex import quote
 from typing import Any
@@ -38,6 +37,7 @@ from specify_cli.features.forget.finding import (
 from specify_cli.features.forget.orders import Order, compose_order
 from specify_cli.libraries.archive.sealing import FOLDER as SEALED
 from specify_cli.libraries.archive.sealing import Keys
+from specify_cli.project.checks import list_names
 from specify_cli.project.config import Project
 from specify_cli.record import layout
 from specify_cli.record.ids import new_ulid, rfc3339
@@ -58,19 +58,19 @@ Journal = dict[str, Any]
 Lost = Mapping[str | None, tuple[Sequence[str], str]]
 
 
-def begin(project: Project, plan: Plan, order: Order, now: int) -> Journal:
-    """Make the journal of an erasure durable and return it. Raises CallerError HELD.
+def erase(project: Project, plan: Plan, order: Order, now: int) -> str:
+    """Erase what a plan says, and return the certificate's path. Raises CallerError HELD.
 
-    Months in archives that it touches are laid on disk again first.
+    Months in archives that it touches are laid on disk again first. A journal states what is left
+    of each line, so none is begun under the lock before the one before it is finished.
     """
     plan = take_out(project, plan)
-    ids = [one.invocation_id for one in plan.records]
     with lock(project):
         finish_each(project)
         # Since the plan was made, and while a person was asked, another can have held it.
-        holds = tuple(find_holds(project, ids))
+        holds = tuple(find_holds(project, [one.invocation_id for one in plan.records]))
         if not holds:
-            return write_journal(project, plan, order, now)
+            return finish(project, write_journal(project, plan, order, now))
     raise refuse_held(project, holds, order, now)
 
 
@@ -109,19 +109,17 @@ def write_journal(project: Project, plan: Plan, order: Order, now: int) -> Journ
         "ordered_by": order.by,
         "reason": order.reason,
         "rule": order.rule,
-        "records": [
-            _compose(one, order, now, set(plan.named), orders[one.invocation_id])
-            for one in plan.records
-        ],
-        "objects": list(plan.objects),
-        "named": list(plan.named),
-        "files": list(plan.files),
-        "drops": dict(plan.drops),
+        "records": [_compose(one, order, now, orders[one.invocation_id]) for one in plan.records],
+        "objects": plan.objects,
+        "named": plan.named,
+        "files": plan.files,
+        "drops": plan.drops,
     }
     FileRecordStore(project.root, project.config.trail).prepare()
-    with durable.folder(*_find_journals(project), create=True) as fd:
+    where = _find_journals(project)
+    with durable.folder(*where, create=True) as fd:
         durable.create_exclusive(fd, f"{name}.json", _encode(journal), durable.PRIVATE)
-    return journal
+    return {**journal, "folder": "/".join(where)}
 
 
 def _find_journals(project: Project) -> tuple[str, str]:
@@ -142,7 +140,6 @@ def _compose(
     plan: RecordPlan,
     order: Order,
     now: int,
-    named: Set[str],
     orders: Sequence[Fields],
 ) -> dict[str, object]:
     """Return what a journal says of one record: its annex, and what every copy's lines become;
@@ -155,15 +152,15 @@ def _compose(
     lost: Lost = {
         seal: (members, os.urandom(16).hex()) for seal, (_, members) in plan.lines.items()
     }
-    rows = []
     said = {
         copy.place.name: durable.read_below(copy.root, copy.place.path) for copy in plan.annexes
     }
-    for _, raw in split_lines(b"".join((data[: data.rfind(b"\n") + 1], *said.values()))):
-        seal = open_line(raw).seal
-        if seal in lost:
-            rows.append(make_row(open_line(_erase(raw, lost)[:-1])))
-    content = {"event": "erased", "lines": rows, "objects": sorted(named & set(plan.objects))}
+    rows = [
+        make_row(open_line(_erase(raw, lost)[:-1]))
+        for _, raw in split_lines(b"".join((data[: data.rfind(b"\n") + 1], *said.values())))
+        if open_line(raw).seal in lost
+    ]
+    content = {"event": "erased", "lines": rows, "objects": list(plan.named)}
     # It stands behind the annexes, of which it may erase something, whatever their clock said.
     annexes = [open_line(one.removesuffix(b"\n")).fields or {} for one in said.values()]
     return {
@@ -172,7 +169,7 @@ def _compose(
         "line": compose_order(first.place, data, content, order, now, [*orders, *annexes]).decode(),
         "paths": [[copy.root, *copy.place] for copy in (*plan.copies, *plan.annexes)],
         "lines": lost,
-        "tails": list(plan.tails),
+        "tails": plan.tails,
     }
 
 
@@ -201,46 +198,45 @@ def list_journals(project: Project) -> list[Journal]:
     root, folder = _find_journals(project)
     if root == project.root:
         return []
-    path = f"{root}/{folder}"
+    # Versions before kept those of a linked worktree in its own git directory.
+    tops = [root, *(f"{root}/worktrees/{name}" for name in list_names(root, "worktrees"))]
     journals: list[Journal] = []
-    # Without the lock, another run can end one that it began before it is read here.
-    with suppress(FileNotFoundError), durable.folder(root, folder) as fd:
-        for name in sorted(name for name in os.listdir(fd) if name.endswith(".json")):
-            data = durable.read_own(path, name, os.stat(name, dir_fd=fd).st_size)
-            if data is None:
-                continue
-            journals.append(journal := json.loads(data))
-            if journal.get("v", _VERSION) != _VERSION:
-                raise StoredDataError(
-                    "FORMAT_TOO_NEW",
-                    f"{path}/{name}: an erasure that a newer version began; v: expected "
-                    f"{_VERSION}, found {journal['v']!r}",
-                    "finish it with that version: spec-kitty forget --resume",
-                )
+    for path, name in ((f"{top}/{folder}", one) for top in tops for one in list_names(top, folder)):
+        data = None
+        # Without the lock, another run can end one that it began before it is read here.
+        with suppress(FileNotFoundError):
+            data = durable.read_own(path, name, os.stat(f"{path}/{name}").st_size)
+        if data is None or not name.endswith(".json"):
+            continue
+        journals.append(journal := json.loads(data))
+        if journal.get("v", _VERSION) != _VERSION:
+            raise StoredDataError(
+                "FORMAT_TOO_NEW",
+                f"{path}/{name}: an erasure that a newer version began; v: expected {_VERSION}, "
+                f"found {journal['v']!r}",
+                "finish it with that version: spec-kitty forget --resume",
+            )
+        journal["folder"] = path
     return journals
-
-
-def carry_out(project: Project, journal: Journal) -> str:
-    """Do what a journal says, from wherever it was left; return the certificate's path. Where
-    another run did it meanwhile nothing is left to do."""
-    with lock(project):
-        if os.path.lexists("/".join((*_find_journals(project), f"{journal['id']}.json"))):
-            _finish(project, journal)
-    return f"{CERTIFICATES}/{journal['id']}.json"
 
 
 def resume(project: Project) -> list[str]:
     """Finish the erasures that were cut short; return the certificates' paths."""
-    return [carry_out(project, journal) for journal in list_journals(project)]
+    if not list_journals(project):
+        return []
+    with lock(project):
+        return finish_each(project)
 
 
 def finish_each(project: Project) -> list[str]:
     """Do the same under the lock, before another erasure begins or a hold is put: an erasure has
     stated what it leaves of each line, and stands before what is ordered later."""
-    return [_finish(project, journal) for journal in list_journals(project)]
+    return [finish(project, journal) for journal in list_journals(project)]
 
 
-def _finish(project: Project, journal: Journal) -> str:
+def finish(project: Project, journal: Journal) -> str:
+    """Do what a journal says, from wherever it was left, under the lock; return the certificate's
+    path."""
     store, name = FileRecordStore(project.root, project.config.trail), f"{journal['id']}.json"
     for record in journal["records"]:
         _write_annex(project, store, record)
@@ -249,7 +245,7 @@ def _finish(project: Project, journal: Journal) -> str:
     _remove_derived(project, journal)
     with durable.folder(project.root, CERTIFICATES, create=True) as fd:
         durable.replace(fd, name, _certify(journal), durable.PRIVATE)
-    with durable.folder(*_find_journals(project)) as fd:
+    with durable.folder(journal["folder"]) as fd:
         os.unlink(name, dir_fd=fd)
         os.fsync(fd)
     return f"{CERTIFICATES}/{name}"
@@ -285,11 +281,9 @@ def _rewrite(record: Journal) -> None:
     done: dict[tuple[int, int], Copy] = {}
     for root, *parts in record["paths"]:
         copy = Copy(str(root), Place(*parts))
-        with durable.folder(copy.root, copy.place.folder) as folder:
-            try:
-                fd = durable.open_regular(folder, copy.place.name, os.O_RDWR, copy.place.path)
-            except FileNotFoundError:
-                continue  # its worktree was removed meanwhile
+        # Its worktree can have been removed meanwhile.
+        with suppress(FileNotFoundError), durable.folder(copy.root, copy.place.folder) as folder:
+            fd = durable.open_regular(folder, copy.place.name, os.O_RDWR, copy.place.path)
             try:
                 state = os.fstat(fd)
                 # A writer that waits for the lock looks afterwards which file has the name.
@@ -323,7 +317,7 @@ def _remove_objects(project: Project, journal: Journal) -> None:
     if published or project.config.trail == "committed":
         store.withhold(note, tracked=True)
     for root in list_roots(project):
-        for digest in map(str, journal["objects"]):
+        for digest in journal["objects"]:
             shard, rest = layout.object_parts(digest)
             for folder in (layout.OBJECTS, layout.LOCAL_OBJECTS):
                 with suppress(FileNotFoundError), durable.folder(root, f"{folder}/{shard}") as fd:
@@ -333,13 +327,13 @@ def _remove_objects(project: Project, journal: Journal) -> None:
 
 def _list_named(journal: Journal) -> list[str]:
     """Return the objects that go and are still named; a journal of before tells all that go."""
-    return list(map(str, journal["named"] if "named" in journal else journal["objects"]))
+    return [*(journal["named"] if "named" in journal else journal["objects"])]
 
 
 def _remove_derived(project: Project, journal: Journal) -> None:
     """Remove what is made anew from the records, and other files that held a text."""
     roots = list_roots(project)
-    paths = [str(path) for path in journal["files"]]
+    paths = [*journal["files"]]
     if project.git_dir is not None:
         paths += [f"{project.git_dir}/kittify/{name}" for name in DERIVED]
     keys = Keys(project.git_dir)
@@ -377,8 +371,9 @@ def _drop_lines(path: str, digests: frozenset[str]) -> None:
 NOT_REACHED = (
     "git objects and remotes, where it was committed (git log --all -S TEXT names the commits): "
     "git filter-repo --replace-text FILE, then git push --force, and every clone anew",
-    "archives in refs/kittify/trail and refs/kittify/trail-incoming: git update-ref -d both, "
-    "git push origin :refs/kittify/trail, then in every clone spec-kitty trail push",
+    "archives in refs/kittify/trail (of a project in a folder refs/kittify/trail-of-FOLDER) and "
+    "the same name with -incoming: git update-ref -d both, git push origin :REF, then in every "
+    "clone spec-kitty trail push",
     "other clones: once the annexes have arrived there, spec-kitty forget --resume",
     "a collector, until spec-kitty sync push reached it; its backups, and PostgreSQL's own log",
     "archives and exports that were handed out: tell whoever has them, unless they left encrypted "

@@ -6,7 +6,6 @@ plan.records, plan.objects, plan.files
 
 from __future__ import annotations
 
-import re
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
@@ -15,13 +14,11 @@ from itertools import chain
 from typing import NamedTuple
 
 from doctrine import os
-from doctrine.git import find_worktree, read_blobs
 from doctrine.light_imports import hash_bytes
 from specify_cli.errors import CallerError
 from specify_cli.features.cold.packing import find_months, remove_cut_short, unpack_month
-from specify_cli.features.forget.orders import read_orders
+from specify_cli.features.forget.orders import read_away, read_orders
 from specify_cli.features.forget.targets import Query, choose_members, holds_any
-from specify_cli.features.witness.elsewhere import list_added
 from specify_cli.invocation.bindings import digest_of_names
 from specify_cli.project.config import Project
 from specify_cli.project.protection import ACCEPTED
@@ -29,7 +26,7 @@ from specify_cli.record import layout
 from specify_cli.record.event_table import ORDERS
 from specify_cli.record.findings import NamedObject
 from specify_cli.record.record import lines_in_force, split_lines
-from specify_cli.record.seal import MAX_LINE, Fields, erased_members, open_line
+from specify_cli.record.seal import Fields, erased_members, open_line
 from specify_cli.record.verifying.erasures import find_hold
 from specify_cli.record.verifying.named_objects import named_objects
 from specify_cli.storage.checking import read_annex_files, verify_file
@@ -60,7 +57,8 @@ class Copy(NamedTuple):
 class RecordPlan(NamedTuple):
     """What is to be erased of one record: of which lines, by their seals, which members; which
     objects that its lines name; unfinished lines behind its end, by their SHA-256; and its annexes,
-    whose lines are among these. By `keys` hooks know what these lines say of."""
+    whose lines are among these. By `keys` hooks know what these lines say of. What stays somewhere
+    still names the objects in `named`."""
 
     invocation_id: str
     copies: tuple[Copy, ...]
@@ -69,12 +67,13 @@ class RecordPlan(NamedTuple):
     tails: tuple[str, ...]
     annexes: tuple[Copy, ...]
     keys: frozenset[bytes] = frozenset()
+    named: tuple[str, ...] = ()
 
     @property
     def values(self) -> int:
-        """Return how many values go."""
+        """Return how many values go, as verify counts them: members, and objects named still."""
         members = sum(len(members) for _, members in self.lines.values())
-        return members + len(self.objects) + len(self.tails)
+        return members + len(self.named) + len(self.tails)
 
 
 class Plan(NamedTuple):
@@ -94,34 +93,11 @@ class Plan(NamedTuple):
 
 def list_roots(project: Project) -> list[str]:
     """Return where records of this project lie: here, other worktrees, and their second names."""
-    roots = [
-        project.root,
-        *find_homes(project.root),
-        *find_worktrees(project.root),
-    ]
+    roots = [project.root, *find_homes(project.root), *find_worktrees(project.root)]
     unique = {os.path.realpath(root): root for root in reversed(roots) if os.path.isdir(root)}
     own = unique.pop(os.path.realpath(project.root))
     # A worktree before its second names: what it takes out of an archive it gives them.
     return [own, *sorted(unique.values(), key=lambda root: ("/kittify/worktrees/" in root, root))]
-
-
-def read_away(project: Project) -> Mapping[str, Sequence[bytes]]:
-    """Return the annexes in commits of any branch, by record, where git tracks them: an order that
-    is not here now comes back with its branch."""
-    top = find_worktree(project.root)
-    if project.config.trail != "committed" or top is None:
-        return {}
-    files = [
-        (invocation_id, f"{commit}:{path}")
-        for invocation_id, added in list_added(project.root, "--all").items()
-        for commit, path in added
-        if f"/{layout.ANNEXES}/" in f"/{path}"
-    ]
-    lines: dict[str, list[bytes]] = {}
-    contents = read_blobs(top, [name for _, name in files], MAX_LINE + 1)
-    for (invocation_id, _), data in zip(files, contents, strict=True):
-        lines.setdefault(invocation_id, []).append(data or b"")
-    return lines
 
 
 def find_orders(project: Project, ids: Iterable[str]) -> dict[str, list[dict[str, object]]]:
@@ -224,7 +200,10 @@ def complete_plan(
     keepers = _find_kept(copies, gone, lost | objects)
     going = lost - keepers.keys() | {one for one in objects if not keepers.get(one, set()) & _FRAME}
     records = [
-        plan._replace(objects=tuple(name for name in plan.objects if name in going))
+        plan._replace(
+            objects=tuple(name for name in plan.objects if name in going),
+            named=tuple(name for name in plan.objects if name in going & keepers.keys()),
+        )
         for plan in records
     ]
     records = [plan for plan in records if plan.lines or plan.tails or plan.objects]
@@ -236,7 +215,13 @@ def complete_plan(
         for item in _make_reach(copy.root).of(verify_file(copy.root, copy.place).objects)
     }
     refused = holds.keys() if going & kept_for_holds else holds.keys() & touched
-    notes = _find_notes(project, set(chain.from_iterable(plan.keys for plan in records)))
+    # What came with a branch alone can state the keys of any session.
+    keys = (
+        one.keys
+        for one in records
+        if not all(copy.place.folder.startswith(layout.TRAIL) for copy in one.copies)
+    )
+    notes = _find_notes(project, set(chain.from_iterable(keys)))
     found = _find_files(project, needles) if needles else ()
     files = tuple(dict.fromkeys((*found, *notes)))
     return Plan(
@@ -415,10 +400,15 @@ def _find_notes(project: Project, keys: Set[bytes]) -> dict[str, list[str]]:
         with open(path, "rb") as file:
             first, *_ = lines = file.readlines() or [b""]
         key = digest_of_names(first.rstrip().decode("latin-1"), "prompt")[:32].encode()
-        noted = [hash_bytes(line) for line in lines if keys & {*_KEY.findall(line)}]
+        noted = [hash_bytes(line) for line in lines if keys & {*_list_keys(line)}]
         if noted or key in keys:
             found[path] = noted
     return found
+
+
+def _list_keys(line: bytes) -> list[bytes]:
+    """Return the keys of the events that an orphan holds, not those that records took in since."""
+    return line.partition(b'"keys": ["')[2].partition(b'"]')[0].split(b'", "')
 
 
 def list_lines(path: str, needles: tuple[bytes, ...]) -> list[str]:
@@ -429,7 +419,6 @@ def list_lines(path: str, needles: tuple[bytes, ...]) -> list[str]:
 
 _OTHERS = (f"{layout.LOCAL}/", f"{layout.EVIDENCE}/", f"{layout.INTAKE}/")
 _NOTES = (layout.PROMPTS, layout.ORPHANS)
-_KEY = re.compile(rb'"([0-9a-f]{32})"')
 
 
 def find_left(project: Project, needles: tuple[bytes, ...]) -> list[str]:

@@ -11,12 +11,16 @@ from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import NamedTuple
 
+from doctrine.git import find_worktree, read_blobs
 from specify_cli.features.approvals.orders import NAMESPACE, make_order_statement
+from specify_cli.features.witness.elsewhere import list_added
 from specify_cli.invocation.ends.activity import read_moment
 from specify_cli.libraries.archive.orders import place_order
 from specify_cli.libraries.ssh.signatures import sign_text
+from specify_cli.project.config import Project
+from specify_cli.record import layout
 from specify_cli.record.ids import rfc3339
-from specify_cli.record.seal import Fields, add_seal, open_line, seal_line
+from specify_cli.record.seal import MAX_LINE, Fields, add_seal, open_line, seal_line
 from specify_cli.storage.checking import read_annex_files
 from specify_cli.storage.store import Place
 
@@ -67,6 +71,25 @@ def compose_order(
     elif order.key:
         fields["signature"] = sign_text(order.key, NAMESPACE, make_order_statement(fields))
     return seal_line(fields)
+
+
+def read_away(project: Project) -> Mapping[str, Sequence[bytes]]:
+    """Return the annexes in commits of any branch, by record, where git tracks them: an order that
+    is not here now comes back with its branch."""
+    top = find_worktree(project.root)
+    if project.config.trail != "committed" or top is None:
+        return {}
+    files = [
+        (invocation_id, f"{commit}:{path}")
+        for invocation_id, added in list_added(project.root, "--all").items()
+        for commit, path in added
+        if f"/{layout.ANNEXES}/" in f"/{path}"
+    ]
+    lines: dict[str, list[bytes]] = {}
+    contents = read_blobs(top, [name for _, name in files], MAX_LINE + 1)
+    for (invocation_id, _), data in zip(files, contents, strict=True):
+        lines.setdefault(invocation_id, []).append(data or b"")
+    return lines
 
 
 def read_orders(

@@ -50,8 +50,7 @@ def erase_due(project: Project, cache: ParseCache, home: str | None) -> None:
         write_note(f"warning: retention erased nothing: {error.message}; {error.suggestion}")
         return
     if overview.plan.records and not overview.contradictions:
-        journal = erasing.begin(project, overview.plan, name_order(overview), now)
-        path = erasing.carry_out(project, journal)
+        path = erasing.erase(project, overview.plan, name_order(overview), now)
         values = count(sum(one.values for one in overview.plan.records), "value")
         records = count(len(overview.plan.records), "record")
         write_note(f"retention erased {values} of {records}; certificate: {path}")

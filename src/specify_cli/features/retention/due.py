@@ -100,10 +100,9 @@ def survey(
     free = [one for one in records if one.invocation_id not in on_hold]
     plan = complete_plan(project, copies, free)
     # An object that something else names stays, and so do those of records under a hold.
-    going = {one.invocation_id: one.objects for one in plan.records}
+    whole = {one.invocation_id: one for one in plan.records}
     rows = tuple(
-        _describe(one._replace(objects=going.get(one.invocation_id, ())), facts, due, on_hold)
-        for one in records
+        _describe(whole.get(one.invocation_id, one), facts, due, on_hold) for one in records
     )
     return Survey(rules, tuple(find_contradictions(rules)), copies, facts, rows, plan)
 
