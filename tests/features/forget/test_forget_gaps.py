@@ -716,6 +716,18 @@ def test_an_erasure_is_carried_out_under_the_lock_that_it_began_under(
     assert tried == ["LOCK_TIMEOUT"] and codes(verify(site)) == set()
 
 
+def test_a_journal_that_is_damaged_is_named_with_what_to_do(pair: tuple[Path, str]) -> None:
+    root, one = pair
+    begin_erasure(root, "alpha-alpha")
+    (journal,) = (root / ".git/kittify/forget").glob("*/*.json")
+    journal.write_bytes(journal.read_bytes()[:40])
+    for words in (("forget", "--resume", "--yes"), ("hold", "add", one, "--reason", "case 12")):
+        refused = run(*words, cwd=root)
+
+        assert refused.code == 1 and "RECORD_DAMAGED" in refused.err and str(journal) in refused.err
+        assert "move that file away" in refused.err and "Traceback" not in refused.err
+
+
 def test_what_a_version_before_began_in_a_linked_worktree_is_finished(site: Path) -> None:
     """It kept the journals of one in the worktree's own git directory."""
     other = add_worktree(site, site.parent / "other")

@@ -208,7 +208,16 @@ def list_journals(project: Project) -> list[Journal]:
             data = durable.read_own(path, name, os.stat(f"{path}/{name}").st_size)
         if data is None or not name.endswith(".json"):
             continue
-        journals.append(journal := json.loads(data))
+        try:
+            journal = json.loads(data)
+        except ValueError as error:
+            raise StoredDataError(
+                "RECORD_DAMAGED",
+                f"{path}/{name}: expected the journal of an erasure that was begun, found no JSON "
+                f"({error})",
+                "move that file away, then forget the same again",
+            ) from error
+        journals.append(journal)
         if journal.get("v", _VERSION) != _VERSION:
             raise StoredDataError(
                 "FORMAT_TOO_NEW",
