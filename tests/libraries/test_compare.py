@@ -115,6 +115,13 @@ def test_all_mismatches_are_listed_by_step_and_then_by_field() -> None:
     assert result.message == "Step type mismatch at step 0"
 
 
+def test_outputs_that_differ_where_nobody_knows_the_rules_that_masked_them_are_said_to() -> None:
+    found = verify_replay([bare(output="a")], [bare(output="b")])
+
+    assert found.match is False
+    assert [item.code for item in found.warnings if item.code == "REDACTION_UNKNOWN"] == ["REDACTION_UNKNOWN"]
+
+
 def test_timing_warns_and_never_fails() -> None:
     slow = verify_replay([bare(duration_ms=10)], [bare(duration_ms=900)], tolerance_ms=100)
     unasked = verify_replay([bare(duration_ms=10)], [bare(duration_ms=900)])
