@@ -407,9 +407,10 @@ class RequestText:
         """Return whether a clause asks for a program that does an order by itself: "rotate the keys
         automatically", "back up the table before each migration", "automatically detect the
         locale", unlike "automatically review my changes"."""
+        if order.action != "none" and order.lemma not in self.table.words("program_verbs"):
+            return False
         end = next((j for j in range(start, end) if self.word(j) in ("and", "then")), end)
-        does = order.action == "none" or order.lemma in self.table.words("program_verbs")
-        return does and any(
+        return any(
             self.word(j) in _BY_ITSELF
             or (self.word(j) in _EACH_TIME and self.word(j + 1) in ("each", "every"))
             for j in range(start, end)

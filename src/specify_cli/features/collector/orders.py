@@ -111,12 +111,13 @@ def erase_event(event: Event, orders: Sequence[Order]) -> dict[str, object]:
         return dict(event)
     left = {key: value for key, value in extension.items() if key not in members}
     changed = {**event, EXTENSION: canonical(left)}
-    payload = json.loads(json.dumps(event["data"]))["payload"]
+    data = get_object(event, "data")
+    payload = {**get_object(data, "payload")}
     if "actor" in members and "actor" in payload:
         payload["actor"] = dict.fromkeys(payload["actor"]) | get_object(GONE, "actor")
     if "action" in members:
         payload |= dict.fromkeys({"action", "step_id"} & payload.keys(), GONE["action"])
-    return {**changed, "data": {**get_object(event, "data"), "payload": payload}}
+    return {**changed, "data": {**data, "payload": payload}}
 
 
 def clear_lines(orders: Sequence[Order]) -> list[Order]:

@@ -457,11 +457,18 @@ def _may_contain(path: str, needles: tuple[bytes, ...]) -> bool:
 
 def _walk(folder: str, without: Sequence[str] = ()) -> Iterator[str]:
     """Yield a file, or the files below a folder; no symbolic link."""
-    for top, folders, names in chain([("", list[str](), [folder])], os.walk(folder)):
+    if _is_file(folder):
+        yield folder
+    for top, folders, names in os.walk(folder):
         folders[:] = sorted({*folders} - {*without})
-        for path in (os.path.join(top, name) for name in sorted(names)):
-            if os.path.isfile(path) and not os.path.islink(path):
-                yield path
+        yield from filter(_is_file, (f"{top}/{name}" for name in sorted(names)))
+
+
+def _is_file(path: str) -> bool:
+    try:
+        return stat.S_ISREG(os.lstat(path).st_mode)
+    except OSError:
+        return False
 
 
 def contains(path: str, needles: tuple[bytes, ...]) -> bool:

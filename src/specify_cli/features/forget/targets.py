@@ -96,8 +96,8 @@ def find_members(fields: Fields, query: Query, objects: Set[str]) -> set[str]:
     if query.invocation_id is not None and query.invocation_id == fields.get("invocation_id"):
         members |= set(query.members) & fields.keys() if query.members else list_said(fields)
         # What the context was searched by says the request again.
-        of_request = {"request_text", "request_object"} & {*query.members}
-        if of_request and fields.get("request_id") == "context":
+        is_context = fields.get("request_id") == "context"
+        if is_context and {"request_text", "request_object"}.intersection(query.members):
             members.add("query")
     return add_derived(fields, members)
 

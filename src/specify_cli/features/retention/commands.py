@@ -22,7 +22,6 @@ from specify_cli.features.forget.finding import (
     find_holds,
     find_orders,
     list_objects,
-    read_copy,
 )
 from specify_cli.features.retention.checks import name_order
 from specify_cli.features.retention.due import (
@@ -30,6 +29,7 @@ from specify_cli.features.retention.due import (
     Survey,
     list_apart,
     measure,
+    measure_copy,
     measure_objects,
     plan_rule,
     survey,
@@ -69,7 +69,7 @@ def show_status(values: Values) -> int:
         "records": len(overview.copies),
         "open": len(overview.copies) - len(overview.facts),
         "held": len(find_holds(project, overview.copies)),
-        "record_bytes": sum(len(read_copy(copy)) for copy in list_apart(copies)),
+        "record_bytes": sum(map(measure_copy, list_apart(copies))),
         "objects": len(objects),
         "object_bytes": measure_objects(project, objects),
         "oldest": rfc3339(dates[0]) if dates else None,

@@ -192,6 +192,12 @@ def list_apart(copies: Iterable[Copy]) -> list[Copy]:
     return list(apart.values())
 
 
+def measure_copy(copy: Copy) -> int:
+    """Return how many bytes a record's file has, also one in an archive of a month."""
+    path = f"{copy.root}/{copy.place.path}"
+    return os.path.getsize(path) if os.path.lexists(path) else len(read_copy(copy))
+
+
 def _measure_lines(plan: RecordPlan) -> int:
     """Return how many bytes shorter the files of a record become; second names count once."""
     files = {**{copy: read_copy(copy) for copy in plan.copies}, **read_annexes(plan.copies)}

@@ -94,6 +94,13 @@ def finding(code: str, path: str, line: int | None, problem: str, repair: str) -
     return Finding(CODES[code][0], code, path, line, problem, repair)
 
 
+def advise_near(word: object, known: Sequence[str]) -> str | None:
+    """Return the repair for a word that nothing reads and that is nearly a known one; None for any
+    other, which can be somebody's own."""
+    near = () if word in known else difflib.get_close_matches(str(word), known, 1, 0.75)
+    return f"did you mean {near[0]}?" if near else None
+
+
 def suggest(word: str, known: Sequence[str], otherwise: str, prefix: str = "") -> str:
     """Return the repair for a name that leads nowhere: the nearest one there is, or what to do
     without one."""

@@ -50,6 +50,7 @@ from specify_cli.features.charter_setup.existing_rules import fold_line
 from specify_cli.features.charter_setup.linting.findings import (
     Finding,
     Lines,
+    advise_near,
     find_line_of_item,
     finding,
     suggest,
@@ -469,9 +470,8 @@ def _check_keys(rules: _Rules, artifact: Artifact) -> Findings:
     lines = rules.read_lines(artifact.path)
     for key in map(str, document):
         # Doctrine in the field has keys of its own, so only near misses are named.
-        near = difflib.get_close_matches(key, RULE_KEYS, 1, 0.75)
-        if key not in RULE_KEYS and (near or key == "binding"):
-            repair = f"did you mean {near[0]}?" if near else _BINDS
+        repair = advise_near(key, RULE_KEYS) or (_BINDS if key == "binding" else None)
+        if repair:
             problem, line = f"nothing reads {key}", lines.get((key,), 1)
             yield finding("KEY_UNREAD", artifact.path, line, problem, repair)
     yield from check_applies(artifact, document.get("applies_to"), lines)

@@ -21,7 +21,13 @@ from doctrine.yaml_reader import YamlError, locate_yaml, read_yaml
 from specify_cli.cli.commands.project.config import iter_refused
 from specify_cli.cli.tables.points import list_fills
 from specify_cli.errors import InvocationError
-from specify_cli.features.charter_setup.linting.findings import Finding, Lines, finding, suggest
+from specify_cli.features.charter_setup.linting.findings import (
+    Finding,
+    Lines,
+    advise_near,
+    finding,
+    suggest,
+)
 from specify_cli.project.config import parse_config
 from specify_cli.project.protection import CAPTURE_SIDES
 
@@ -122,9 +128,8 @@ def check_settings(config: SourceFile | None) -> Iterator[Finding]:
 def _list_unknown(path: str, document: object, lines: Lines, names: list[str]) -> Iterator[Finding]:
     known = (*CORE_KEYS, *names)
     for key in document if isinstance(document, dict) else ():
-        near = difflib.get_close_matches(str(key), known, 1, 0.75)
-        if key not in known and near:
-            line, repair = lines.get((key,), 1), f"did you mean {near[0]}?"
+        if repair := advise_near(key, known):
+            line = lines.get((key,), 1)
             yield finding("UNKNOWN_SETTING", path, line, f"nothing reads {key}", repair)
     for section, keys in _SECTIONS.items():
         stated = document.get(section) if isinstance(document, dict) else None
@@ -143,9 +148,8 @@ def check_edges(path: str, document: object, lines: Lines) -> Iterator[Finding]:
         if not isinstance(edge, dict):
             continue
         for word, known in [*((key, _EDGE_KEYS) for key in edge), (edge.get("relation"), _TIES)]:
-            near = difflib.get_close_matches(str(word), known, 1, 0.75)
-            if near and word not in known:
-                line, repair = lines.get(("edges", place), 1), f"did you mean {near[0]}?"
+            if repair := advise_near(word, known):
+                line = lines.get(("edges", place), 1)
                 yield finding("KEY_UNREAD", path, line, f"nothing reads {word}", repair)
 
 

@@ -383,10 +383,8 @@ class Course:
             return
         with self.lock:
             body = self.compose(event, payload).body
-        key, end = (
-            self._make_key(body, self.find_scope(event)),
-            time.monotonic() + OTHERS_COME_WITHIN,
-        )
+        key = self._make_key(body, self.find_scope(event))
+        end = time.monotonic() + OTHERS_COME_WITHIN
         while (
             body.get("beside")
             and self.history.waits_for_others(key, body)
