@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import re
 import shlex
 import shutil
 import subprocess
+import sys
 import time
 import xml.etree.ElementTree as ET
 from functools import partial
@@ -485,6 +487,37 @@ def test_tests_of_another_session_or_before_the_change_or_of_no_relation_do_not_
     shop.commit()
 
     assert shop.codes() == ["TESTS_NOT_GREEN"]
+
+
+def test_how_many_other_records_there_are_is_nothing_to_an_untested_change(tmp_path: Path) -> None:
+    """Each writer without a test run had all records of the project read."""
+    shop = Shop(tmp_path)
+    writer = shop.begin()
+    shop.edit(writer)
+    shop.end(writer)
+    shop.commit()
+    # The files that have been opened so far.
+    opened = 0
+
+    def count(_: object, what: str, function: object) -> None:
+        nonlocal opened
+        opened += what == "c_call" and function is os.open
+
+    def count_opened() -> int:
+        shop.origin()  # the index takes in what is new
+        before = opened
+        sys.setprofile(count)
+        try:
+            shop.origin()
+        finally:
+            sys.setprofile(None)
+        return opened - before
+
+    few = count_opened()
+    for _ in range(20):
+        shop.end(shop.begin("fix something else"))
+
+    assert count_opened() - few < 20
 
 
 def test_the_charter_of_the_base_names_the_test_commands_and_not_that_of_the_branch(tmp_path: Path) -> None:

@@ -136,7 +136,7 @@ def trace_range(
     for invocation_id in sorted(named.union(*(file.removed_by for file in files))):
         try:
             place = Index(project.root).resolve(invocation_id)
-            writers.append(read_writer(project, place, reading))
+            writers.append(read_writer(index, place, reading))
         except (OSError, InvocationError) as error:
             problems.append(f"{invocation_id}: {error}")
     return Origin(
@@ -409,8 +409,9 @@ def _read_pieces(value: object) -> Iterator[str]:
         yield from (text for key in ("head", "tail") if isinstance(text := value.get(key), str))
 
 
-def read_writer(project: Project, place: Place, reading: Reading = Reading()) -> Writer:
+def read_writer(index: SearchIndex, place: Place, reading: Reading = Reading()) -> Writer:
     """Return what the record at a place says of its invocation. Raises InvocationError."""
+    project = index.project
     record = require_record(project.root, place)
     commands = reading.commands
     if commands is None:
@@ -431,7 +432,7 @@ def read_writer(project: Project, place: Place, reading: Reading = Reading()) ->
     )
     if writer.tests.state != "not run":
         return writer
-    return writer._replace(tests=find_tests(project, numbered, writer, commands))
+    return writer._replace(tests=find_tests(index, numbered, writer, commands))
 
 
 def _tell_checked(

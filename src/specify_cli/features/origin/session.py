@@ -1,6 +1,6 @@
 """How the work of a record was tested by records of its session that hang together with it.
 
-    tests = find_tests(project, lines, writer, commands)
+    tests = find_tests(index, lines, writer, commands)
     print(tests.state, tests.record)     # passed 01J…
 
 Where the first prompt of a session begins a record and a `do` another, the one can hold the change
@@ -13,31 +13,22 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from specify_cli.errors import InvocationError
 from specify_cli.features.origin.writers import PROOFS, Writer, judge_proof
+from specify_cli.features.search.database import SearchIndex
 from specify_cli.project.config import Project
-from specify_cli.record.ids import millis_of
 from specify_cli.record.reading.checks import PASSED
 from specify_cli.record.reading.done_note import CheckState, judge_later_tests
 from specify_cli.record.reading.views import fields_of, join
 from specify_cli.storage.checking import verify_place
 from specify_cli.storage.index import Index
-from specify_cli.storage.queries import (
-    Filters,
-    Row,
-    annex_events,
-    list_invocations,
-    read_record,
-    read_row,
-)
+from specify_cli.storage.queries import Row, annex_events, read_record, read_row
 from specify_cli.storage.store import Place
 
 # So many records of a session are asked.
 _MAX_RECORDS = 50
-# No session goes on for longer: what began later is not looked at.
-_LONGEST_MILLIS = 7 * 24 * 3600 * 1000
 
 
 def find_tests(
-    project: Project,
+    index: SearchIndex,
     lines: Sequence[Mapping[str, object]],
     writer: Writer,
     commands: Sequence[str] = (),
@@ -49,10 +40,10 @@ def find_tests(
     for what was changed behind it is judged by the record that changed it. What another record
     says counts only where it is proven as far as this one. Raises InvocationError.
     """
-    cited = writer.tests.seqs
+    project, cited = index.project, writer.tests.seqs
     since = max((str(line.get("at")) for line in lines if line.get("seq") in cited), default="~")
     states: list[CheckState] = []
-    for place in _list_family(project, lines[0]):
+    for place in _list_family(index, lines[0]):
         record = read_record(project.root, place)
         if record is None:
             continue
@@ -66,21 +57,28 @@ def find_tests(
     return passed or next(iter(states), writer.tests)
 
 
-def _list_family(project: Project, started: Mapping[str, object]) -> Iterator[Place]:
+def _list_family(index: SearchIndex, started: Mapping[str, object]) -> Iterator[Place]:
     """Yield the records of a session that one hangs on, and those that hang on it."""
-    own, session = str(started.get("invocation_id")), _name_session(started.get("session"))
+    session = _name_session(started.get("session"))
     if session is None:
         return
-    begun = millis_of(own)
-    asked = Filters(session=session[1], since=begun, until=begun + _LONGEST_MILLIS)
-    below = {own}
-    for row in reversed(list_invocations(project, asked, _MAX_RECORDS).rows):
-        if _name_session(row.session) == session and row.parent_invocation_id in below:
-            below.add(row.invocation_id)
-            yield Index(project.root).resolve(row.invocation_id)
-    for row in _list_above(project, started):
-        if _name_session(row.session) == session:
-            yield Index(project.root).resolve(row.invocation_id)
+    family = [str(started.get("invocation_id"))]
+    seen = set(family)
+    for own in family:
+        for name in index.list_below(own)[-_MAX_RECORDS:]:
+            row = None if name in seen else _read_row(index.project, name)
+            # What the index says of a record is asked of the record itself.
+            if row and (row.parent_invocation_id, _name_session(row.session)) == (own, session):
+                family += [name] * (len(family) < _MAX_RECORDS)
+                seen.add(name)
+    above = started.get("parent_invocation_id")
+    while isinstance(above, str) and above not in seen and len(seen) < 2 * _MAX_RECORDS:
+        seen.add(above)
+        row = _read_row(index.project, above)
+        above = row and row.parent_invocation_id
+        if row and _name_session(row.session) == session:
+            family.append(row.invocation_id)
+    yield from map(Index(index.project.root).resolve, family[1:])
 
 
 def _name_session(session: object) -> tuple[str, str] | None:
@@ -90,16 +88,9 @@ def _name_session(session: object) -> tuple[str, str] | None:
     return str(session.get("harness")), str(session.get("session_id"))
 
 
-def _list_above(project: Project, started: Mapping[str, object]) -> Iterator[Row]:
-    """Yield the record that one hangs on, and those above."""
-    above, seen = started.get("parent_invocation_id"), {started.get("invocation_id")}
-    while isinstance(above, str) and above not in seen and len(seen) < _MAX_RECORDS:
-        seen.add(above)
-        try:
-            row = read_row(project.root, Index(project.root).resolve(above))
-        except (OSError, InvocationError):
-            return  # it is not here: then it tells nothing
-        if row is None:
-            return
-        yield row
-        above = row.parent_invocation_id
+def _read_row(project: Project, invocation_id: str) -> Row | None:
+    """Return the row of a record; None if it is not here, and so tells nothing."""
+    try:
+        return read_row(project.root, Index(project.root).resolve(invocation_id))
+    except (OSError, InvocationError):
+        return None

@@ -55,7 +55,7 @@ from specify_cli.storage.queries import (
 from specify_cli.storage.store import FileRecordStore, Place
 
 T = TypeVar("T")
-_VERSION = 11
+_VERSION = 12
 # How many bytes of records are indexed between two commits, each of which merges words on disk, and
 # after how many records a bar moves on.
 _BATCH_BYTES = 32 * 1024 * 1024
@@ -504,6 +504,15 @@ class SearchIndex:
         ).fetchall()
         named = [*(one for (one,) in rows[:_NAMED]), *["…"] * (len(rows) > _NAMED)]
         return f"{count(len(rows), 'record')} ({', '.join(named)})" if rows else None
+
+    def list_below(self, invocation_id: str) -> list[str]:
+        """Return the ids of the records that hang on one, oldest first."""
+        rows = self._base.execute(
+            "SELECT DISTINCT invocation_id FROM mark JOIN record ON record.id = mark.record "
+            "WHERE kind = 'parent' AND value = ? ORDER BY invocation_id",
+            (invocation_id,),
+        )
+        return [one for (one,) in rows]
 
     def _locate(self, folder: str, name: str, invocation_id: str) -> Place:
         """Return where a record lies that was indexed in a folder; its month may have been moved

@@ -46,7 +46,14 @@ _NOISE = re.compile(r"\b[0-9a-f]{16,64}\b|\b0[0-9A-HJKMNP-TV-Z]{25}\b")
 _PATHS = re.compile(
     r'"(?:file_path|path|filePath|notebook_path|absolute_path|filename)":\s*"((?:[^"\\]|\\.)*)"'
 )
-_MARKS = {"path": "path", "ref": "path", "tool": "tool", "rule_ref": "rule", "rule_id": "rule"}
+_MARKS = {
+    "path": "path",
+    "ref": "path",
+    "tool": "tool",
+    "rule_ref": "rule",
+    "rule_id": "rule",
+    "parent_invocation_id": "parent",
+}
 _QUERY = re.compile(r'"([^"]*)"?|(\S+)')
 # Of a snippet, in signs.
 _WIDTH = 100
@@ -81,8 +88,9 @@ def _find_texts(fields: Fields) -> Iterator[str]:
 
 def marks_of(fields: Fields) -> Iterator[tuple[str, str]]:
     """Yield what a filter can ask for: paths, tools, commits and rules; which of the rules stood in
-    front of the agent, not offered by their titles alone (`front`); and of which events values were
-    erased, or stand whole in an object alone (`cut`)."""
+    front of the agent, not offered by their titles alone (`front`); the record that one hangs on
+    (`parent`); and of which events values were erased, or stand whole in an object alone
+    (`cut`)."""
     for key, kind in _MARKS.items():
         value = fields.get(key)
         if isinstance(value, str):
