@@ -270,11 +270,20 @@ class Recorder:
             items, grounds, dedupe=tuple(dedupe) or (None,) * len(items), unnamed=unnamed
         )
 
-    def commit(self, label: str | None = None, *, force: bool = False) -> Batch:
+    def commit(
+        self,
+        label: str | None = None,
+        *,
+        force: bool = False,
+        manual: bool = True,
+        within: object = None,
+    ) -> Batch:
         """Write an explicit checkpoint, durable on return, and return its batch.
 
         `label` is masked like any text. With `force` one that exists is given again; it then means
-        its newest checkpoint. Raises CallerError LABEL_TAKEN, INVALID_VALUE, ALREADY_COMPLETED.
+        its newest checkpoint. One that is not `manual` is that of a stage. `within` names the call
+        it is made by, where the order of the lines does not. Raises CallerError LABEL_TAKEN,
+        INVALID_VALUE, ALREADY_COMPLETED.
 
         The charter is read before the lock is taken, so another call can write while it is read.
         Raises StoredDataError and EnvironmentFault as `append` does.
@@ -300,10 +309,9 @@ class Recorder:
                     "checkpoint",
                 )
 
-        manual = {"event": "checkpoint", "manual": True}
-        if masked is not None:
-            manual["label"] = masked
-        return self._write([Composed(manual)], self._look_up_grounds(), dedupe=(None,), check=check)
+        members = _drop_absent({"label": masked, "within": within})
+        checkpoint = Composed({"event": "checkpoint", "manual": manual, **members})
+        return self._write([checkpoint], self._look_up_grounds(), dedupe=(None,), check=check)
 
     def append_bodies(self, bodies: Sequence[Body], *, after: int | None = None) -> Batch:
         """Append lines that the runtime makes itself: retrievals, and the seam of a resumed run.
@@ -532,9 +540,9 @@ class Recorder:
                 yield {**body, "from": body.get("from", self.fold.stage)}
                 if not grounds:
                     continue
-                yield from self._compose_checkpoint(
-                    {"event": "checkpoint", "manual": False}, grounds
-                )
+                within = _drop_absent({"within": body.get("within")})
+                automatic = {"event": "checkpoint", "manual": False, **within}
+                yield from self._compose_checkpoint(automatic, grounds)
                 continue
             yield body
         yield from gaps
@@ -635,6 +643,10 @@ class Recorder:
             )
             raise _refused(code, message, self.invocation_id)
         return line.fields
+
+
+def _drop_absent(members: Fields) -> Body:
+    return {name: value for name, value in members.items() if value is not None}
 
 
 def _needs_state(items: Sequence[Composed]) -> bool:

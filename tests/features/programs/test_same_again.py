@@ -21,6 +21,7 @@ from specify_cli.libraries.comparison.chains import run_both
 from specify_cli.libraries.comparison.compare import ReplayResult, verify_replay
 from specify_cli.storage.checking import verify_place
 from specify_cli.storage.index import Index
+from support import git
 
 Program = Callable[[Run], Any]
 FULL = {"tool": "full", "llm": "full"}
@@ -275,6 +276,7 @@ def tell_all(run: Run) -> None:
     run.record("approval", {"decision": "allow", "refers_to": "request", "approver": "ann"})
     run.record("session_change", {"change": "compacted"})
     run.record("policy_violation", {"rule_id": "style", "found": 2})
+    run.record("capture_gap", {"reason": "write_failed", "what": "prompt"})
     call = run.record("tool_call", {"tool": "look", "side_effect": "none"})["call_id"]
     run.record("prompt", {"text": "meanwhile"})
     run.record("tool_result", {"call_id": call, "output": 1})
@@ -444,6 +446,70 @@ def test_a_told_call_that_holds_a_call_and_told_steps_that_are_tried_again_go_on
         run.step("last", str, 1)
 
     check_at_each_crash(project, program)
+
+
+def test_told_steps_of_one_name_that_overlap_and_what_is_in_them_go_on(project: Path) -> None:
+    def program(run: Run) -> None:
+        for first, second in ((1, 2), (4, 3)):
+            for _ in range(2):
+                run.record("step_started", {"step": "a"})
+            run.record(
+                "tool_call", {"tool": "x", "call_id": f"{first}", "step": "a", "ordinal": first, "side_effect": "none"}
+            )
+            run.record("tool_result", {"call_id": f"{first}", "output": 2})
+            run.tool("look", side_effect="none")(str)(1)
+            run.record("step_completed", {"step": "a", "ordinal": first, "output": first})
+            run.step("inside", str, 1)
+            run.record("step_completed", {"step": "a", "output": second})
+        run.step("last", str, 1)
+
+    check_at_each_crash(project, program)
+    assert reexecute(project, run_whole(project, program), program, allow_external=True).comparison.match is True
+
+
+def test_a_crash_between_a_stage_and_its_checkpoint_takes_neither(project: Path) -> None:
+    def program(run: Run) -> None:
+        run.stage("one")
+        run.record("stage_transition", {"to": "two"})
+        run.error("E")
+
+    invocation_id = run_whole(project, program)
+    events, data = [line["event"] for line in lines_of(project, invocation_id)], record_path(project, invocation_id)
+    whole, ended = data.read_bytes(), []
+    for count in range(4, len(events)):
+        data.write_bytes(whole)
+        cut_to(project, invocation_id, count)
+        resume(project, invocation_id, program)
+        lines = lines_of(project, invocation_id)
+        ended.append([line["event"] for line in lines if line["event"] != "resumed"])
+
+    assert events[4:8] == ["stage_transition", "checkpoint"] * 2
+    assert ended == [events] * (len(events) - 4)
+
+
+def test_a_commit_can_be_told_in_a_step_and_stands_once(committed: Path) -> None:
+    def program(run: Run) -> None:
+        def tell_commit(name: str) -> None:
+            run.record("commit_link", {"commit": name})
+            run.error("E")
+
+        run.step("a", tell_commit, "HEAD")
+
+    invocation_id = run_whole(committed, program)
+    cut_to(committed, invocation_id, 7)
+    resume(committed, invocation_id, program)
+
+    assert [line["event"] for line in lines_of(committed, invocation_id)[4:-1]] == [
+        *("step_started", "commit_link", "error", "resumed", "step_completed")
+    ]
+
+
+@pytest.fixture
+def committed(project: Path) -> Path:
+    (project / "a").write_text("x")
+    git(project, "add", ".")
+    git(project, "commit", "-q", "-m", "a")
+    return project
 
 
 def check_at_each_crash(root: Path, program: Program) -> None:

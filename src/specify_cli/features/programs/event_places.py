@@ -16,9 +16,10 @@ from specify_cli.libraries.comparison.expected import Place
 from specify_cli.record.seal import ALWAYS_LEFT, SEAL_KEY, Fields
 
 # What a program only tells: it has no place in the order, and is found by what it says.
-TOLD = ("prompt", "turn", "approval", "session_change", "policy_violation")
+TOLD = ("prompt", "turn", "approval", "session_change", "policy_violation", "capture_gap")
+LINKS = ("artifact_link", "commit_link")
 # What the envelope of a line adds to that.
-_OF_THE_LINE = {*ALWAYS_LEFT, SEAL_KEY, "salt", "by"}
+_OF_THE_LINE = {*ALWAYS_LEFT, SEAL_KEY, "salt", "by", "within"}
 # What a program asks a run for: event → the member that names it.
 ASKS: Mapping[str, str] = {
     "step_started": "step",
@@ -27,8 +28,7 @@ ASKS: Mapping[str, str] = {
     "gate_decision": "gate",
     "checkpoint": "label",
     **dict.fromkeys(
-        ("error", "patch_apply", "stage_transition", "retrieval_request", "artifact_link", *TOLD),
-        "",
+        ("error", "patch_apply", "stage_transition", "retrieval_request", *LINKS, *TOLD), ""
     ),
 }
 # Where something is asked for: its event, the step it is in, the tool call it is made by, its name.

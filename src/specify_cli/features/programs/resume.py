@@ -18,11 +18,12 @@ from charter.inputs import load_inputs
 from doctrine.load import ParseCache
 from specify_cli.errors import CallerError, InvocationError, StoredDataError
 from specify_cli.features.programs.event_places import Fields
-from specify_cli.features.programs.history import History, Recorded, UnstoredResult
+from specify_cli.features.programs.history import History, UnstoredResult
 from specify_cli.features.programs.identity import Program, program_digest
+from specify_cli.features.programs.recorded import Recorded
 from specify_cli.features.programs.run import Repo, Run, open_invocation
 from specify_cli.features.programs.values import Default
-from specify_cli.features.programs.work.course import EarlierRun
+from specify_cli.features.programs.work.earlier import EarlierRun
 from specify_cli.features.programs.work.refusals import in_doubt_error, side_effects_not_allowed
 from specify_cli.features.replay.judge import execution_hash_of
 from specify_cli.invocation import gates

@@ -26,7 +26,8 @@ from specify_cli.features.programs.work.calls import (
     ToolCall,
     include_if_given,
 )
-from specify_cli.features.programs.work.course import Course, EarlierRun, Scope
+from specify_cli.features.programs.work.course import Course, Scope
+from specify_cli.features.programs.work.earlier import EarlierRun
 from specify_cli.features.programs.work.refusals import (
     LimitExceeded,
     describe_error,
@@ -44,6 +45,7 @@ from specify_cli.project.protection import CAPTURE_SIDES
 from specify_cli.record.state import ExecutionState
 from specify_cli.redaction.json_values import ForeignError, foreign_text, parse_foreign
 from specify_cli.storage import store
+from specify_cli.storage.store import Body
 
 T = TypeVar("T")
 # The folder of a project, or one below it.
@@ -154,8 +156,6 @@ class Run(Course):
         self._caller = caller
         self.payload = payload
         self._rules = rules or gates.RULES
-        # Where the record has the steps that another program reported once more.
-        self._told_steps: dict[str, Place | None] = {}
         super().__init__(recorder, past, default)
 
     # --- what it is
@@ -259,10 +259,12 @@ class Run(Course):
         """Return an explicit checkpoint. Raises CallerError LABEL_TAKEN, INVALID_VALUE."""
         with self.lock:
             self.require_open()
-            if self.find({"event": "checkpoint", "label": label or ""}) and not self.again:
+            body: Body = {"event": "checkpoint", "label": label or ""}
+            if self.find(body) and not self.again:
                 return Batch(self.invocation_id, (), 1, False, (), ())
             self.write_seam()
-            return self.recorder.commit(label, force=force)
+            within = self.mark(body).get("within")
+            return self.recorder.commit(label, force=force, within=within)
 
     def step(
         self,
@@ -448,7 +450,7 @@ class Run(Course):
         the record."""
         with self.lock:
             self.require_open()
-            body = {"event": "retrieval_request", "query": query}
+            body: Body = {"event": "retrieval_request", "query": query}
             recorded = self.find(body)
             if recorded and recorded.result is not None and not self.again:
                 return recall(self.recorder, recorded.fields, recorded.result)
@@ -495,10 +497,9 @@ class Run(Course):
             composed = self.compose(event, payload)
             if step is not None:
                 composed.body.update(zip(("step", "ordinal"), step.place, strict=True))
-            recorded = None if self._is_fresh else self._find_recorded(composed.body)
-            if event == "step_started":
-                begun = None if recorded is None else place_of(recorded)
-                self._told_steps[str(composed.body["step"])] = begun
+            is_end = event in ("step_completed", "step_failed")
+            told = self._end_told_step(composed.body) if is_end else None
+            recorded = None if self._is_fresh else self._find_recorded(composed.body, told)
             body = composed.body if recorded is None or self.again else recorded
             if event == "tool_call" and not body.get("beside"):
                 known = str((recorded or body)["call_id"])
@@ -507,20 +508,38 @@ class Run(Course):
                 self.told_calls.pop(str(body["call_id"]), None)
             if body is composed.body:
                 self.append(composed)
+            if event == "step_started" and not body.get("beside"):
+                self.told_steps.append((self.find_scope(event), place_of(recorded or body)))
             if event == "model_call":
                 self.check_tokens()
             return body
 
-    def _find_recorded(self, body: Fields) -> Fields | None:
-        """Return the recorded line of an event that another program reports once more."""
+    def _end_told_step(self, body: Body) -> Place | None:
+        """Return the step whose end another program reports, and take it from those that go on:
+        the last of its name, where no ordinal says which."""
+        for told in reversed(self.told_steps):
+            if told[1] == place_of(body) or (told[1][0], "ordinal" in body) == (
+                body["step"],
+                False,
+            ):
+                self.told_steps.remove(told)
+                return told[1]
+        return place_of(body) if "ordinal" in body else None
+
+    def _find_recorded(self, body: Body, ended: Place | None) -> Fields | None:
+        """Return the recorded line of an event that another program reports once more; of an end
+        that of the step that `ended`."""
         history = self.past.history
         if body["event"] == "tool_result":
             return history.find_result(body.get("call_id"))
         if body["event"] in ("step_completed", "step_failed"):
-            place = place_of(body) if "ordinal" in body else self._told_steps.get(str(body["step"]))
-            return place and history.find_last_end(place)
+            return ended and history.find_last_end(ended)
         past = self.find(body) if body["event"] in ASKS else None
-        return None if past is None else past.fields
+        if past is None:
+            return None
+        if not self.again:
+            self.add_checkpoint(past)
+        return past.fields
 
     def artifact(self, path: str) -> None:
         """Link a file of the project, by its path below it and its digest."""

@@ -21,7 +21,11 @@ OF_THE_RUN = (
     "stage_transition",
     "retrieval_request",
     "artifact_link",
+    "commit_link",
 )
+
+# What a re-execution can be given back, with all that was done for it.
+ANSWERS = ("tool_result", "model_call")
 
 
 def place_of(fields: Fields) -> Place:
@@ -81,8 +85,16 @@ class ExpectedEvents:
                 calls.remove(call_id)
             named, parallel = f"{place[0]} {place[1]}", self._is_parallel(fields)
             outer = [] if fields.get("beside") else [*calls[-1:], f"{around[0]} {around[1]}"]
-            above = (say_member(fields, "within"), *outer, named)
-            caller = next((name for name in above if name in self._callers), None)
+            within = say_member(fields, "within")
+            caller = next((name for name in (*outer, named) if name in self._callers), None)
+            if within is not None and not within.rpartition(" ")[2].isdecimal():
+                # A model call's own line comes at its end, behind what its function made.
+                self._callers.setdefault(within, caller)
+            if within in self._callers:
+                caller = within
+            is_model = event == "model_call" and call_id in self._callers
+            if is_model and call_id not in self._list_around(caller):
+                self._callers[call_id] = caller
             if caller is not None:
                 self._made_by[at] = caller
             if signed is not None:
@@ -92,11 +104,11 @@ class ExpectedEvents:
                 else:
                     self._in_order.append(at)
             if event == "tool_call":
-                self._callers[call_id] = caller
+                self._callers.setdefault(call_id, caller)
                 if not fields.get("beside"):
                     calls.append(call_id)
             elif event == "step_started" and caller is not None:
-                self._callers[named] = caller
+                self._callers.setdefault(named, caller)
             if event == "step_started" and not parallel:
                 running.append(place)
             elif place in running[1:] and event in ("step_completed", "step_failed"):
@@ -122,7 +134,7 @@ class ExpectedEvents:
         if actual is None:
             return None
         self.left -= 1
-        source = read_source(body) if body["event"] == "tool_result" else ""
+        source = read_source(body)
         self._given_back.add(source)
         if self._is_parallel(body):
             return self._check_parallel(body, actual)
@@ -181,15 +193,18 @@ class ExpectedEvents:
         calls = {
             say_member(fields, "call_id")
             for fields in self._lines
-            if fields.get("event") == "tool_result" and str(fields.get("seq")) in seqs
+            if fields.get("event") in ANSWERS and str(fields.get("seq")) in seqs
         }
-        inner = []
-        for at, caller in self._made_by.items():
-            while caller is not None and caller not in calls:
-                caller = self._callers[caller]
-            if caller is not None:
-                inner.append(at)
-        return inner
+        made_by = self._made_by.items()
+        return [at for at, caller in made_by if not calls.isdisjoint(self._list_around(caller))]
+
+    def _list_around(self, caller: object) -> list[object]:
+        """Return a call or step and those that it was made by, the nearest first."""
+        around = []
+        while caller is not None:
+            around.append(caller)
+            caller = self._callers[caller]
+        return around
 
     def _iter_rest(self) -> Iterator[Fields]:
         parallel = (at for places in self._parallel.values() for at in places)

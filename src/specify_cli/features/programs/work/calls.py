@@ -15,7 +15,7 @@ from typing import Any, TypeVar, cast
 
 from specify_cli.errors import CallerError, InvocationError
 from specify_cli.features.programs.event_places import Fields
-from specify_cli.features.programs.history import Recorded
+from specify_cli.features.programs.recorded import Recorded
 from specify_cli.features.programs.values import make_plain
 from specify_cli.features.programs.work.course import OTHERS_COME_WITHIN, Course, Scope
 from specify_cli.features.programs.work.refusals import (
@@ -150,12 +150,13 @@ class ModelCall(Scope):
     `stand_in` answers in the model's place in a re-execution.
     """
 
+    is_asking = True
+
     def __init__(
         self, run: Course, model: str, prompt: object, tokens: Any, *, made: bool = False
     ) -> None:
         above = run.find_scope()
         super().__init__(run, above, above.place)
-        self.known_id = above.known_id
         # What is called may change the prompt, as by adding its answer to it.
         self._payload: dict[str, object] = {
             "model": model,
@@ -171,7 +172,9 @@ class ModelCall(Scope):
         with run.lock:
             run.require_open()
             composed = run.compose("model_call", self._payload)
-            recorded, past = run.find(composed.body), run.past
+            if not made:
+                composed.body["call_id"] = run.name_question(composed.body)
+            recorded, past = run.find(composed.body, asks=not made), run.past
             if recorded and not run.again:
                 answer = run.give_back(recorded.fields, "response")
                 if not made:
@@ -179,6 +182,8 @@ class ModelCall(Scope):
                 self.done, self.response = True, answer
                 return
             run.require_open("model_calls")
+            self.call_id = str(composed.body["call_id"])
+            self.known_id = recorded.call_id if recorded else self.call_id
             if not made and model in past.models:
                 self.stand_in = past.models[model]
                 module = getattr(self.stand_in, "__module__", "")
@@ -191,10 +196,13 @@ class ModelCall(Scope):
                 self.tokens = recorded.fields.get("tokens") if tokens is None else tokens
         self._started = time.monotonic()
         self._made = made
+        if not made:
+            self.enter()
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if self.done:
             return
+        self.leave()
         if self.refused:
             self.run.check_refused()
         response = self.response
@@ -210,6 +218,7 @@ class ModelCall(Scope):
                 "model_call",
                 {
                     **self._payload,
+                    "call_id": self.call_id,
                     "response": response,
                     "ok": self.ok,
                     **{key: value for key, value in measured.items() if value is not None},

@@ -13,27 +13,30 @@ What a program calls is `run.py` and `calls.py` next to this. Each event takes o
 
 from __future__ import annotations
 
+import hmac
 import math
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextvars import ContextVar
-from typing import Any, NamedTuple, NoReturn, Self, cast
+from functools import cached_property
+from typing import Any, NoReturn, Self, cast
 
 from doctrine import os
-from specify_cli import durable
 from specify_cli.errors import CallerError, EnvironmentFault, InvocationError, StoredDataError
 from specify_cli.features.programs.event_places import AGREED, ASKS, TOLD, Fields, Key
-from specify_cli.features.programs.history import History, Recorded
+from specify_cli.features.programs.history import History
+from specify_cli.features.programs.recorded import Recorded
 from specify_cli.features.programs.values import Default, make_plain
+from specify_cli.features.programs.work.earlier import EarlierRun, take_claim
 from specify_cli.features.programs.work.refusals import LimitExceeded
 from specify_cli.invocation.events.event_body import STEP_EVENTS, Composed, idempotency_key
+from specify_cli.invocation.events.settings import digest_key
 from specify_cli.invocation.recorder import Recorder, lost_events
 from specify_cli.libraries.comparison.expected import (
     OF_THE_RUN,
     TOP,
-    ExpectedEvents,
     Place,
     place_of,
 )
@@ -69,6 +72,8 @@ class Scope:
     is_told = False
     # Whether this is a step that an earlier process ended.
     is_given_back = False
+    # Whether this is a question to a model.
+    is_asking = False
     # The call that this is, as its line names it.
     call_id = ""
 
@@ -92,6 +97,10 @@ class Scope:
         """Return whether what this lane does now has its place in the order of the program."""
         return self.ordered and self.lane == lane
 
+    def is_in(self, other: Scope) -> bool:
+        """Return whether this is another scope, or was begun in it."""
+        return self is other or (self.above is not None and self.above.is_in(other))
+
     def has_left(self, event: str) -> bool:
         """Return whether this has ended in another context, as callbacks of a framework end it, so
         that the next step of its lane begins outside of it."""
@@ -113,39 +122,6 @@ class Scope:
             while outer and outer.left and outer.lane == self.lane:
                 outer = outer.outer
             _HERE.set(outer)
-
-
-class EarlierRun(NamedTuple):
-    """What an earlier process did of this run, or another run of its program, and how that is
-    used.
-
-    In a resumed run steps and calls that ended are not run again. In a re-execution (`again`, the
-    URI of the original) steps are, tool and model results are given back unless `live_tools` or
-    `models` say otherwise, and with `watch` every event has to be the same.
-    """
-
-    history: History
-    trace_id: str
-    spent_seconds: float = 0.0
-    rerun: frozenset[str] = frozenset()
-    again: str = ""
-    live_tools: bool = False
-    allow_external: bool = False
-    models: Mapping[str, Callable[[Any], Any]] = {}
-    watch: ExpectedEvents | None = None
-    seam: Body | None = None
-
-    def allows(self, call: Recorded) -> bool:
-        """Return whether a call in doubt may run once more: this attempt was consented to, or it
-        does no harm."""
-        consented = call.attempt in self.rerun or (
-            call.attempts == 1 and call.call_id in self.rerun
-        )
-        return call.safe_again or consented
-
-    def locate(self, fields: Fields) -> Body:
-        """Return the member that says whose result is given back."""
-        return {"source": f"{self.again}/event/{fields.get('seq')}"}
 
 
 class Course:
@@ -174,6 +150,8 @@ class Course:
         self._claim = take_claim(recorder.project.root, recorder.invocation_id)
         # Calls that another program reported and that go on: where, and as the record knows them.
         self.told_calls: dict[str, tuple[Scope, str]] = {}
+        # Such steps: where they were reported, and their places in the record.
+        self.told_steps: list[tuple[Scope, Place]] = []
         # The limit that was spent.
         self.violated: LimitExceeded | None = None
         self.refused_with: InvocationError | None = None
@@ -306,12 +284,13 @@ class Course:
 
     def mark(self, body: Fields) -> Body:
         """Return the members that say of an event that it came in parallel, so its line says
-        nothing of its order."""
+        nothing of its order, and what it came in where its place among the lines does not say."""
         scope, lane = self.find_scope(str(body["event"])), _find_lane()
         is_of_the_run = body["event"] in OF_THE_RUN
-        if scope.holds(lane) if is_of_the_run else scope.in_step and scope.lane == lane:
-            return {}
         within = scope.call_id
+        if scope.holds(lane) if is_of_the_run else scope.in_step and scope.lane == lane:
+            # The line of a model call comes at its end, and tells by its place of no other.
+            return {"within": within} if scope.is_asking else {}
         if is_of_the_run and not within and scope.place != TOP:
             within = f"{scope.place[0]} {scope.place[1]}"
         return {"beside": True} | ({"within": within} if within else {})
@@ -329,18 +308,16 @@ class Course:
         """Return the URI of the run that is executed again; empty where none is."""
         return self.past.again
 
-    def find(self, body: Fields) -> Recorded | None:
+    def find(self, body: Body, *, asks: bool = False) -> Recorded | None:
         """Return what the record has of this event, checked: the program may go on with what it has
-        not.
+        not. Where it `asks` a model, one that a crash broke off goes on under its id.
 
         Raises STATE_DIVERGENCE where the program gives another input than the record has, or
         something new before it has come to what the record has.
         """
         scope = self.find_scope(str(body["event"]))
-        marks = self.mark(body)
-        key = self._make_key(body, scope)
+        marks = self.mark(body).get("beside")
         is_told = body["event"] in TOLD
-        number = None if marks or is_told else self.count("asked", key)
         if self._is_fresh:
             return None
         if scope.is_given_back and not scope.left:
@@ -348,14 +325,27 @@ class Course:
             again = "its body once more (write `if not step.done:` above what it does)"
             self.refuse_deviation(_describe_asked(body), ended, again)
         with self.lock:
-            recorded = self.past.history.take(key, body, number)
+            history, asking = self.past.history, None
+            for key in (keys := self._list_keys(body, scope)):
+                number = None if marks or is_told else self._counts.get(hash(("asked", key)), 0) + 1
+                recorded = history.take(key, body, number)
+                if recorded:
+                    break
+            else:
+                key = keys[0]
+            if number is not None:
+                self.count("asked", key)
+            if asks and not recorded:
+                by_order = key if self._secret is None and not marks else None
+                asking = history.take_asking(body["call_id"], by_order)
+                body["call_id"] = asking or body["call_id"]
             self._came.notify_all()
             if self.again or is_told:
                 return recorded
             if marks or not scope.ordered:
                 if not recorded:
                     self._refuse_new(key, body, marks)
-            elif due := self.past.history.find_passed_over(recorded):
+            elif due := history.find_passed_over(recorded, asking):
                 asked, expected = _describe_asked(body), _describe_asked(due.fields)
                 self.refuse_deviation(asked, expected, "this" if recorded else "something new")
             if not recorded:
@@ -368,12 +358,16 @@ class Course:
                 self.refuse_deviation(f"{_describe_asked(body)}, {member}", *pair)
         return recorded
 
-    def _make_key(self, body: Fields, scope: Scope) -> Key:
-        """Return where and for what a program asks, as its history distinguishes them."""
+    def _list_keys(self, body: Fields, scope: Scope) -> list[Key]:
+        """Return where and for what a program asks, as its history distinguishes them: in each of
+        the steps that another program reported and that go on, the last first, and in none."""
         event = str(body["event"])
         told = [known for around, known in self.told_calls.values() if around is scope]
         caller = told[-1] if told and not body.get("beside") else scope.known_id
-        return event, scope.place, caller, str(body.get(ASKS[event], ""))
+        places = [scope.place if event in OF_THE_RUN else place_of(body)]
+        if event in OF_THE_RUN and not body.get("beside"):
+            places += [step for around, step in self.told_steps if around.is_in(scope)]
+        return [(event, place, caller, str(body.get(ASKS[event], ""))) for place in places[::-1]]
 
     async def let_others_come(self, event: str, payload: Fields) -> None:
         """Give other tasks of a resumed run time to come to their recorded work, before new work
@@ -383,7 +377,7 @@ class Course:
             return
         with self.lock:
             body = self.compose(event, payload).body
-        key = self._make_key(body, self.find_scope(event))
+        key = self._list_keys(body, self.find_scope(event))[0]
         end = time.monotonic() + OTHERS_COME_WITHIN
         while (
             body.get("beside")
@@ -392,7 +386,7 @@ class Course:
         ):
             await loops.sleep(0.005)
 
-    def _refuse_new(self, key: Key, body: Fields, marks: Fields) -> None:
+    def _refuse_new(self, key: Key, body: Fields, marks: object) -> None:
         """Let new work begin beside other work only where the program has come to all that the
         record has of its kind.
 
@@ -500,12 +494,17 @@ class Course:
             if not recorded or self.again:
                 self.append(composed)
                 return None
+            self.add_checkpoint(recorded)
             return recorded
+
+    def add_checkpoint(self, recorded: Recorded) -> None:
+        """Write the checkpoint of a stage where a crash came before it."""
+        if self.past.history.lacks_checkpoint(recorded):
+            self.write_seam()
+            self.recorder.commit(manual=False, within=recorded.fields.get("within"))
 
     def compose(self, event: str, payload: Fields) -> Composed:
         """Return an event as it would be written here."""
-        if event == "capture_gap":  # it is the record's
-            return self.compose_unplaced(event, payload)
         is_named = event in OF_THE_RUN or event in STEP_EVENTS
         placed = payload if is_named else {**payload, **self._describe_place()}
         composed = self.compose_unplaced(event, placed)
@@ -538,6 +537,28 @@ class Course:
                     raise
                 self.recorder.note_gap(lost_events([composed], error))
 
+    @cached_property
+    def _secret(self) -> bytes | None:
+        """Return the secret of this clone; None where it can keep none."""
+        key = digest_key(self.recorder.project.git_dir)
+        return key and key.secret
+
+    def name_question(self, body: Fields) -> str:
+        """Return the id of a question to a model, which is the same in a process that goes on:
+        what the model's function makes names it before its line is there.
+
+        Of what is asked nobody without the secret of this clone can find anything in it.
+        """
+        scope, call_id = self.find_scope(), str(body["call_id"])
+        if self._secret is not None:
+            place = *map(str, place_of(body)), scope.known_id
+            asked = (*place, str(body["model"]), str(body.get("prompt_hash")))
+            run = self.again or f"inv://{self.invocation_id}"
+            said = "\0".join((run, *asked, str(self.count("question", *asked))))
+            call_id = hmac.new(self._secret, said.encode(), "sha256").hexdigest()[:32]
+        # What is broken off says by its id what it was made by.
+        return f"{scope.call_id}.{call_id}" if scope.is_asking else call_id
+
     def make_key(self, body: Fields, own_key: str | None, recorded: Recorded | None) -> str:
         """Return the key of a tool call: the recorded one, a given one for its first, else one made
         of the place.
@@ -555,30 +576,6 @@ class Course:
             key = idempotency_key(self.past.trace_id, *place, str(self.count("key", *place)))
         self._keys.put(hash(key))
         return key
-
-
-def take_claim(root: str, invocation_id: str) -> int:
-    """Return the descriptor by which a process holds a run while it lives; -1 where none can be
-    open.
-
-    Raises RUN_BUSY.
-    """
-    try:
-        with durable.folder(root, f"{layout.LOCAL}/runs", create=True) as folder_fd:
-            flags = os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-            fd = os.open(f"{invocation_id}.lock", flags, durable.PRIVATE, dir_fd=folder_fd)
-    except (OSError, InvocationError):
-        return -1
-    try:
-        durable.lock(fd, f"run {invocation_id}", wait=0.0)
-    except EnvironmentFault as error:
-        os.close(fd)
-        raise CallerError(
-            "RUN_BUSY",
-            f"{invocation_id} is being worked on by another process that is still alive",
-            "wait for it to end, then resume",
-        ) from error
-    return fd
 
 
 def _describe_asked(fields: Fields) -> str:

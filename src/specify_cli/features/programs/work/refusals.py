@@ -18,7 +18,7 @@ from typing import cast
 
 from doctrine.text import say
 from specify_cli.errors import CallerError, InvocationError
-from specify_cli.features.programs.history import Recorded
+from specify_cli.features.programs.recorded import Recorded
 
 
 class LimitExceeded(CallerError):
