@@ -205,7 +205,7 @@ class RecordedWork:
 
     def _find_call_of(self, call_id: object) -> int:
         """Return one more than the number of the call that has this id; 0 where none has."""
-        return self._calls.get(hash(str(call_id)))
+        return self._calls.get(hash(str(call_id or "")))
 
     def _mark(self, number: int, mark: int, is_set: bool) -> None:
         self._marks[number] = self._marks[number] & ~mark | mark * is_set

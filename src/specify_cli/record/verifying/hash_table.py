@@ -4,26 +4,21 @@
     table.put(hash("c1"), 7)
     table.get(hash("c1"))  # 7
 
-It is an open-addressed table with linear probing. The number 0 marks a free place, and `_GONE` the
-place of a dropped entry, which must stay occupied: otherwise a search for an entry after it would
-end there. The keys themselves are not stored, so two keys with one hash share an entry; callers
-accept that.
+It is an open-addressed table with linear probing, and the number 0 marks a free place. The keys
+themselves are not stored, so two keys with one hash share an entry; callers accept that.
 """
 
 from __future__ import annotations
 
 from array import array
 
-_GONE = (1 << 32) - 1
-
 
 class HashTable:
     """A number above 0 for each of many hashes of 64 bits, 12 bytes a place and no object for
     any.
 
-    When two thirds are full, the table grows to two to four times its entries and frees the places
-    of `_GONE`. A hash is a signed integer of 64 bits, as `hash` returns; a number is at most
-    2^32 − 2.
+    When two thirds are full, the table grows to two to four times its entries. A hash is a signed
+    integer of 64 bits, as `hash` returns; a number is at most 2^32 − 1.
     """
 
     def __init__(self) -> None:
@@ -49,13 +44,12 @@ class HashTable:
 
         `hashed` is a signed integer of 64 bits. Another key with the same hash has the same number.
         """
-        number = self._numbers[self._find(hashed)]
-        return 0 if number == _GONE else number
+        return self._numbers[self._find(hashed)]
 
     def put(self, hashed: int, number: int = 1) -> None:
         """Give a hash a number, which may be another one than before.
 
-        `number` is from 1 to 2^32 − 2; the default is for a table that is used as a set.
+        `number` is from 1 to 2^32 − 1; the default is for a table that is used as a set.
         """
         at = self._find(hashed)
         self._used += not self._numbers[at]
@@ -63,23 +57,12 @@ class HashTable:
         if 3 * self._used > 2 * len(self._hashes):
             self._grow()
 
-    def drop(self, hashed: int) -> None:
-        """Remove the number of a hash; a hash without a number is ignored.
-
-        The place stays occupied until the table grows: a search for an entry after it must pass
-        it.
-        """
-        at = self._find(hashed)
-        if self._numbers[at]:
-            self._numbers[at] = _GONE
-
     def _grow(self) -> None:
-        """Make a table with room for twice the entries, and put the entries that remain into it."""
+        """Make a table with room for twice the entries, and put the entries into it."""
         hashes, numbers = self._hashes, self._numbers
-        self._used = sum(0 < number < _GONE for number in numbers)
         size = max(64, 1 << (2 * self._used).bit_length())
         self._hashes, self._numbers = array("q", bytes(8 * size)), array("I", bytes(4 * size))
         for hashed, number in zip(hashes, numbers, strict=True):
-            if 0 < number < _GONE:
+            if number:
                 at = self._find(hashed)
                 self._hashes[at], self._numbers[at] = hashed, number
