@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -345,6 +347,26 @@ def test_a_search_that_a_crash_cut_off_from_its_answer_is_made_anew_and_counts_o
     assert lines_of(project, one)[5]["event"] == "resumed"
     assert not verify_record(project, one)
     assert hold(project, one, other).match is True
+
+
+def test_what_threads_did_is_compared_whichever_of_them_came_first(project: Path) -> None:
+    def work(run: Run, name: str) -> None:
+        run.patch(name, "create", after=name)
+        run.error(name)
+        run.record("prompt", {"text": name})
+        run.artifact(name)
+
+    def work_beside(run: Run, names: str) -> None:
+        for name in names:
+            with ThreadPoolExecutor(1) as pool:
+                pool.submit(contextvars.copy_context().run, work, run, name).result()
+
+    for name in "ab":
+        (project / name).write_text(name)
+    one = run_whole(project, lambda run: work_beside(run, "ab"))
+    other = run_whole(project, lambda run: work_beside(run, "ba"))
+
+    assert hold(project, one, other).details["mismatches"] == []
 
 
 def hold(root: Path, one: str, other: str) -> ReplayResult:

@@ -38,6 +38,8 @@ _DECISIONS: Mapping[str, str] = {
 }
 # What a result has in common with its call, and need not say.
 _OF_THE_CALL = ("tool", "step", "ordinal", "beside", "within")
+# What distinguishes what ran in parallel in one place.
+_TOLD_APART = ("tool", "model", "gate", "query_hash", "path", "error_code", "text_hash", "ref")
 # `started`, the policy reference and the retrieval's request come first and are no steps.
 _FIRST_STEP = 3
 # Event → the member that holds the digest of what it came to.
@@ -263,7 +265,7 @@ def order_parallel(lines: Sequence[Fields]) -> Sequence[Fields]:
             homes.append(home)
             continue
         name = next(
-            (str(fields[key]) for key in ("tool", "model", "gate", "query_hash") if key in fields),
+            (str(fields[key]) for key in _TOLD_APART if key in fields),
             "",
         )
         parallel.append(
