@@ -252,6 +252,23 @@ def test_of_a_session_whose_record_lost_all_it_said_nothing_comes_back(harness: 
     assert read_files(session.root) == before
 
 
+@pytest.mark.parametrize("harness", ["codex", "copilot", "gemini", "qwen"])
+def test_what_was_erased_of_a_session_does_not_come_back_from_its_transcript(
+    harness: str, chartered: Path, cli: Cli, home: Path
+) -> None:
+    """A call that lost its arguments, and a patch that lost its path, are known by nothing that a transcript tells."""
+    play_with_transcript(harness, chartered, cli, home, now=True)
+    cli("import", "sessions", "--harness", harness)
+    (record,) = (chartered / layout.RECORDS).glob("*.jsonl")
+    erased = cli("forget", "--invocation-id", record.stem[-26:], "--yes")
+    before = read_lines(chartered, layout.EVENTS)
+
+    done = cli("import", "sessions", "--harness", harness, "--json").json()
+
+    assert erased.code == 0 and done["imported"] == []
+    assert read_lines(chartered, layout.EVENTS) == before
+
+
 @each
 def test_a_session_that_hooks_recorded_is_not_imported(harness: str, chartered: Path, cli: Cli, home: Path) -> None:
     play_with_transcript(harness, chartered, cli, home, now=True)

@@ -135,7 +135,7 @@ class SessionMerger:
                     compose = partial(_compose, recorder)
                     key_of = partial(dedupe_key, session.harness, session.session_id)
                     work = Comparison(record.lines, compose, key_of, {**matched, **own})
-                    work.compare(owned[place])
+                    work.compare(record.list_new(owned[place]))
                     added += _append(recorder, record, work)
         self.forget_orphans(session, chain.from_iterable(owned.values()))
         if not any(item.kind == "tool_call" for item in free):

@@ -67,6 +67,13 @@ class SessionRecord(NamedTuple):
     agent: object
     lines: Sequence[Fields]
 
+    def list_new(self, events: Iterable[ReportedEvent]) -> list[ReportedEvent]:
+        """Return the events that may be compared with this record: where something of it was
+        erased, only those from after that. What has gone is compared with nothing, and would come
+        back from the transcript."""
+        orders = [parse_time(line.get("at")) for line in _list_of(self.lines, "erased")]
+        return [item for item in events if not orders or (item.is_dated and item.at > max(orders))]
+
 
 class Addition(NamedTuple):
     """A line that a record lacks, and the key that distinguishes it from others like it."""
