@@ -64,6 +64,21 @@ def test_a_copy_holds_nothing_that_was_said_and_is_intact(cli: Cli, sealed: tupl
     assert b'"profile_id":"' in members[f"{layout.IMPORTED}/{record_of(root, one).name}"]
 
 
+def test_the_evidence_and_the_labels_of_a_record_leave_encrypted(
+    cli: Cli, sealed: tuple[Path, str], tmp_path: Path
+) -> None:
+    root, _ = sealed
+    (root / f"{NAME}.md").write_text(f"shown to {NAME}", encoding="utf-8")
+    one = cli("do", "fix the login", "--json", cwd=root).json()["invocation_id"]
+    cli("profile-invocation", "commit", one, "--label", "for-wombat", cwd=root)
+    cli("profile-invocation", "complete", one, "--evidence", f"{NAME}.md", cwd=root)
+
+    data = b"".join(export(cli, root, one, tmp_path / "one.tar").values())
+
+    assert b'"event":"checkpoint"' in data
+    assert NAME.encode() not in data and b"for-wombat" not in data
+
+
 def test_what_this_version_does_not_know_leaves_encrypted(sealed: tuple[Path, str]) -> None:
     """A later version's event, or another program's member, can hold anything."""
     root, one = sealed

@@ -15,7 +15,7 @@ from specify_cli.record.seal import ALWAYS_LEFT, Fields
 # Kinds of members that hold what people and tools said.
 _SAID = frozenset(("captured", "digested", "message", "note"))
 _SAID_BY_NAME = {
-    "started": frozenset(("request_text", "printed", "decisions", "mission")),
+    "started": frozenset(("request_text", "request_object", "printed", "decisions", "mission")),
     "retrieval_request": frozenset(("query",)),
     "session_change": frozenset(("reason", "detail")),
     "approval": frozenset(("reason",)),
@@ -25,6 +25,8 @@ _SAID_BY_NAME = {
     "patch_apply": frozenset(("path",)),
     "artifact_link": frozenset(("ref",)),
     "tool_call": frozenset(("cwd",)),
+    "checkpoint": frozenset(("label",)),
+    "completed": frozenset(("evidence_ref", "evidence_name", "evidence_size")),
 }
 _OF_A_PATCH = ("before", "after", "diff", "lines")
 # What follows from a member, so that it would give the member away to whoever tries guesses.
@@ -62,7 +64,7 @@ def list_said(fields: Fields, sides: Set[str] | None = None) -> set[str]:
     if sides is None or (sides & {"prompt"} and event in ("started", "retrieval_request")):
         names |= _SAID_BY_NAME.get(event, frozenset())
     stems = {*names, *(f"{name}_hash" for name in names), *(f"{name}_size" for name in names)}
-    return add_derived(fields, stems & fields.keys())
+    return add_derived(fields, {name for name in stems if fields.get(name) is not None})
 
 
 def list_losable() -> set[str]:
