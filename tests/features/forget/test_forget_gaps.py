@@ -31,6 +31,8 @@ from support import Cli, Ran, accept, add_worktree, git, run_main
 from trails import RECORDS, codes, commit, load, make_repository, verify
 
 NAME = "wombat-4711-secret"
+# In the middle of September 2026, in nanoseconds; the month is over.
+SEPTEMBER = 1_789_430_400_000_000_000
 
 
 @pytest.fixture
@@ -807,3 +809,48 @@ def test_an_erasure_is_finished_though_a_worktree_was_removed_meanwhile(site: Pa
 
     assert (held.code, "an erasure that was cut short was finished" in held.err) == (0, True)
     assert b"alpha" not in file_of(site, one).read_bytes() and codes(verify(site)) == set()
+
+
+def test_what_only_a_place_out_of_reach_holds_is_named(site: Path) -> None:
+    """The id of a call stays, also in an archive that compresses it, and so does what a person signed."""
+    old = ProfileInvocationExecutor(site, clock=lambda: SEPTEMBER)
+    one = old.invoke("implement the export").invocation_id
+    old.record(one, [("tool_call", {"call_id": NAME, "tool": "Bash", "args": {"to": "x" * 4_000}})])
+    old.complete(one)
+    assert run("cold", "pack", cwd=site).code == 0
+    waiver = site / ".kittify/gate-waivers/a.json"
+    waiver.parent.mkdir()
+    waiver.write_text(json.dumps({"reason": NAME}), encoding="utf-8")
+
+    ran = run("forget", "--subject", NAME, "--yes", cwd=site)
+
+    assert ran.code == 1
+    assert "no command reaches what holds it, so nothing was erased" in ran.out
+    assert f"left in {waiver}" in ran.out
+    assert f"/cold/2026-09/builder-bea-{one}.jsonl" in ran.out
+
+
+def test_a_record_of_an_older_writer_is_refused_and_not_said_to_hold_nothing(site: Path) -> None:
+    one = "01JD4Q3S0000000000000000A2"
+    path = site / RECORDS / f"{one}.jsonl"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    started = {"event": "started", "invocation_id": one, "profile_id": "a", "action": "implement"}
+    path.write_text(json.dumps({**started, "request_text": NAME}) + "\n", encoding="utf-8")
+
+    ran = run("forget", "--invocation-id", one, "--yes", cwd=site)
+
+    assert (ran.code, str(path) in ran.err) == (1, True)
+
+
+def test_the_evidence_and_the_labels_of_a_record_go_with_what_was_said_in_it(site: Path) -> None:
+    one = begin(site)
+    run("profile-invocation", "commit", one, "--label", NAME, cwd=site)
+    (site / "shown.md").write_text(f"shown to {NAME}", encoding="utf-8")
+    run("profile-invocation", "complete", one, "--evidence", "shown.md", cwd=site)
+    assert NAME in file_of(site, one).read_text(encoding="utf-8")
+
+    ran = run("forget", "--invocation-id", one, "--yes", cwd=site)
+
+    kept = [path for path in (site / ".kittify").rglob("*") if path.is_file() and NAME.encode() in path.read_bytes()]
+    assert (ran.code, kept) == (0, [])
+    assert (verify(site).verdict, codes(verify(site))) == ("intact", set())

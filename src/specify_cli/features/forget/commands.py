@@ -104,6 +104,13 @@ def _read_query(project: Project, values: Values) -> Query | None:
         )
     if is_of_record:
         place = Index(project.root).resolve(str(values["invocation_id"]))
+        if place.profile_id is None:
+            raise CallerError(
+                "INVALID_VALUE",
+                f"--invocation-id {place.invocation_id}: expected a sealed record, found one of an "
+                "older writer, of which nothing is erased",
+                f"remove its file: rm {shlex.quote(f'{project.root}/{place.path}')}",
+            )
         return Query(invocation_id=place.invocation_id, members=member_names)
     if values["path"] is not None:
         return Query(path=str(values["path"]))
@@ -186,15 +193,17 @@ def show_and_erase(
     result["left"] = left
     if as_json:
         write_json(result)
-    elif not is_due:
-        why = "nothing in reach holds it" if order.rule is None else "nothing is due"
-        write_text(f"{why}, so nothing was erased")
-    else:
+        return 1 if left else 0
+    if is_due:
         values_erased = sum(one.values for one in plan.records)
         write_text(
             f"erased: {count(values_erased, 'value')} of {count(len(plan.records), 'record')}"
         )
-        write_lines([f"left in {path}" for path in left])
+    else:
+        why = "no command reaches what holds it" if left else "nothing in reach holds it"
+        write_text(f"{'nothing is due' if order.rule else why}, so nothing was erased")
+    write_lines([f"left in {path}" for path in left])
+    if is_due:
         write_text(f"certificate: {result['certificate']}")
     return 1 if left else 0
 

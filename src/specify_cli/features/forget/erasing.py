@@ -378,6 +378,8 @@ def _drop_lines(path: str, digests: frozenset[str]) -> None:
 
 
 NOT_REACHED = (
+    "what is named as left in a file: ids of calls, keys of events and profiles' names in records, "
+    "who ordered what and why; records of an older writer; settings, and waivers of the gate",
     "git objects and remotes, where it was committed (git log --all -S TEXT names the commits): "
     "git filter-repo --replace-text FILE, then git push --force, and every clone anew",
     "archives in refs/kittify/trail (of a project in a folder refs/kittify/trail-of-FOLDER) and "

@@ -422,8 +422,17 @@ _NOTES = (layout.PROMPTS, layout.ORPHANS)
 
 
 def find_left(project: Project, needles: tuple[bytes, ...]) -> list[str]:
-    """Return the files below every `.kittify/` and the git directory's that hold one of these."""
-    return _search(_list_all(project), needles)
+    """Return the files below every `.kittify/` and the git directory's that hold one of these, and
+    the records in archives of months: their files are compressed."""
+    packed = (
+        f"{copy.root}/{copy.place.path}"
+        for copy in chain.from_iterable(list_copies(project).values())
+        if copy.place.folder != layout.loose_folder(copy.place.folder)
+        and any(
+            holds_any(one, needles) for one in (read_copy(copy), *read_annexes([copy]).values())
+        )
+    )
+    return sorted({*_search(_list_all(project), needles), *packed})
 
 
 def _list_all(project: Project) -> Iterator[str]:
