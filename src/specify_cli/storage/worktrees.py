@@ -15,6 +15,8 @@ worktree, which nobody removes, has no second names.
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from doctrine import os
 from doctrine.git import find_worktree, git_directory, own_git_directory
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple
@@ -26,7 +28,6 @@ from specify_cli.storage.cold import ENDING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-_MAX_WORKTREES = 64
 _FOLDERS = (layout.OBJECTS, layout.LOCAL_OBJECTS, layout.ANNEXES, layout.RECORDS)
 
 
@@ -218,7 +219,7 @@ def find_worktrees(root: str) -> list[str]:
     """Return the absolute paths of this project in the other worktrees of its repository, which
     git's own folder lists.
 
-    Worktrees without records are left out. At most 64 are read.
+    Worktrees without records are left out.
 
     `root` is the project's folder. A worktree on a disk that is not mounted is left out.
     """
@@ -227,16 +228,18 @@ def find_worktrees(root: str) -> list[str]:
     if top is None or shared is None:
         return []
     tops = [os.path.dirname(shared)] if os.path.basename(shared) == ".git" else []
-    try:
-        for name in sorted(os.listdir(f"{shared}/worktrees"))[:_MAX_WORKTREES]:
-            with open(f"{shared}/worktrees/{name}/gitdir", encoding="utf-8") as file:
-                tops.append(os.path.dirname(file.read(4096).strip()))
-    except (OSError, ValueError):
-        pass
+    known, names = f"{shared}/worktrees", list[str]()
+    with suppress(OSError):
+        names = sorted(os.listdir(known))
+    for name in names:
+        with (
+            suppress(OSError, ValueError),
+            open(f"{known}/{name}/gitdir", encoding="utf-8") as file,
+        ):
+            # Since version 2.48 git can write a path from there.
+            tops.append(os.path.dirname(os.path.join(known, name, file.read(4096).strip())))
     place = os.path.relpath(root, top)
-    folders = [
-        os.path.normpath(os.path.join(other, place)) for other in tops if os.path.isabs(other)
-    ]
+    folders = [os.path.normpath(os.path.join(other, place)) for other in tops]
     return [
         other for other in folders if other != root and os.path.isdir(f"{other}/{layout.EVENTS}")
     ]

@@ -854,3 +854,21 @@ def test_the_evidence_and_the_labels_of_a_record_go_with_what_was_said_in_it(sit
     kept = [path for path in (site / ".kittify").rglob("*") if path.is_file() and NAME.encode() in path.read_bytes()]
     assert (ran.code, kept) == (0, [])
     assert (verify(site).verdict, codes(verify(site))) == ("intact", set())
+
+
+@pytest.mark.parametrize("entry", ["relative", "beside a broken one", "the 66th"])
+def test_every_worktree_that_git_knows_is_reached(site: Path, entry: str) -> None:
+    other, one = begin_elsewhere(site)
+    known = site / ".git/worktrees"
+    if entry == "relative":  # as git writes it with worktree.useRelativePaths
+        (known / "other/gitdir").write_text("../../../../other/.git\n", encoding="utf-8")
+    for number in range(65 if entry == "the 66th" else 1 if "broken" in entry else 0):
+        (known / f"a{number:02}").mkdir()
+        if entry == "the 66th":
+            gitdir = known / f"a{number:02}/gitdir"
+            gitdir.write_text(f"{site.parent}/a{number:02}/.git\n", encoding="utf-8")
+
+    code, left = forget(site)
+
+    assert (code, left) == (0, [])
+    assert NAME not in file_of(other, one).read_text(encoding="utf-8")

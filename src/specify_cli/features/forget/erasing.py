@@ -385,7 +385,8 @@ NOT_REACHED = (
     "archives in refs/kittify/trail (of a project in a folder refs/kittify/trail-of-FOLDER) and "
     "the same name with -incoming: git update-ref -d both, git push origin :REF, then in every "
     "clone spec-kitty trail push",
-    "other clones: once the annexes have arrived there, spec-kitty forget --resume",
+    "other clones, and worktrees that are not mounted: once the annexes have arrived there, "
+    "spec-kitty forget --resume",
     "a collector, until spec-kitty sync push reached it; its backups, and PostgreSQL's own log",
     "archives and exports that were handed out: tell whoever has them, unless they left encrypted "
     "(capture.sealed): their key is destroyed with what is erased here",
