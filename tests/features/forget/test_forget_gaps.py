@@ -55,6 +55,15 @@ def begin_elsewhere(site: Path) -> tuple[Path, str]:
     return other, one
 
 
+def begin_in_september(root: Path, **call: object) -> str:
+    """Return a closed record of a month that is over, with a call."""
+    executor = ProfileInvocationExecutor(root, clock=lambda: SEPTEMBER)
+    one = executor.invoke("implement the export").invocation_id
+    executor.record(one, [("tool_call", {"tool": "Bash", **call})])
+    executor.complete(one)
+    return one
+
+
 def record(root: Path, invocation_id: str, event: str, **payload: object) -> None:
     ProfileInvocationExecutor(root).record(invocation_id, [(event, payload)])
 
@@ -813,10 +822,7 @@ def test_an_erasure_is_finished_though_a_worktree_was_removed_meanwhile(site: Pa
 
 def test_what_only_a_place_out_of_reach_holds_is_named(site: Path) -> None:
     """The id of a call stays, also in an archive that compresses it, and so does what a person signed."""
-    old = ProfileInvocationExecutor(site, clock=lambda: SEPTEMBER)
-    one = old.invoke("implement the export").invocation_id
-    old.record(one, [("tool_call", {"call_id": NAME, "tool": "Bash", "args": {"to": "x" * 4_000}})])
-    old.complete(one)
+    one = begin_in_september(site, call_id=NAME, args={"to": "x" * 4_000})
     assert run("cold", "pack", cwd=site).code == 0
     waiver = site / ".kittify/gate-waivers/a.json"
     waiver.parent.mkdir()
@@ -872,3 +878,31 @@ def test_every_worktree_that_git_knows_is_reached(site: Path, entry: str) -> Non
 
     assert (code, left) == (0, [])
     assert NAME not in file_of(other, one).read_text(encoding="utf-8")
+
+
+def test_what_was_packed_between_an_erasure_that_was_cut_short_and_its_end_is_erased(site: Path) -> None:
+    one = begin_in_september(site, call_id="c", args={"to": NAME})
+    other = begin(site)
+    project = load(site)
+    plan = finding.make_plan(project, Query(texts=(NAME,)))
+    erasing.write_journal(project, plan, Order("ada", "asked"), time.time_ns() // 1_000_000)
+    assert "moved 1 record" in run("cold", "pack", cwd=site).out
+
+    held = run("hold", "add", other, "--reason", "a case", cwd=site)
+
+    (copy,) = finding.list_copies(project)[one]
+    assert held.code == 0 and "was finished" in held.err
+    assert NAME.encode() not in finding.read_copy(copy)
+    assert (verify(site).verdict, codes(verify(site))) == ("intact", set())
+
+
+def test_no_month_of_another_worktree_is_packed_while_an_erasure_is_under_way(
+    site: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other, _ = begin_elsewhere(site)
+    monkeypatch.setattr(durable, "LOCK_WAIT_SECONDS", 0)
+
+    with erasing.lock(load(site)):
+        ran = run("cold", "pack", cwd=other)
+
+    assert (ran.code, "LOCK" in ran.err) == (1, True)

@@ -165,8 +165,8 @@ def pack_months(project: Project, months: Sequence[Month]) -> list[PackedMonth]:
     CallerError COLD_REFUSED, EnvironmentFault, StoredDataError where a file changed meanwhile.
     """
     make_unpacker(b"")  # says which extra is missing, before anything is read
-    remove_cut_short(project.root)
     with _lock(project.root):
+        remove_cut_short(project.root)
         sorted_records = _sort_records(project, months)
         packed = [_pack_month(project, month, sorted_records) for month in months]
         if project.config.trail != "committed":  # there a folder's own file keeps it from git
@@ -175,16 +175,15 @@ def pack_months(project: Project, months: Sequence[Month]) -> list[PackedMonth]:
 
 
 def remove_cut_short(root: str) -> None:
-    """Remove what a killed command left of archives; one that has its second name is whole, and
-    gets its own."""
+    """Remove what a killed command left of archives, under the lock; one that has its second name
+    is whole, and gets its own."""
     names = [one for one in list_names(root, layout.COLD) if one[0] == "."]
+    for name in names:
+        path = f"{layout.COLD}/{name[5:12]}{ENDING}"
+        if has_second_name(root, path, f"{layout.COLD}/{name}"):
+            os.rename(f"{root}/{layout.COLD}/{name}", f"{root}/{path}")
     if names:
-        with _lock(root):
-            for name in names:
-                path = f"{layout.COLD}/{name[5:12]}{ENDING}"
-                if has_second_name(root, path, f"{layout.COLD}/{name}"):
-                    os.rename(f"{root}/{layout.COLD}/{name}", f"{root}/{path}")
-            remove_with_second_names(root, layout.COLD, names)
+        remove_with_second_names(root, layout.COLD, names)
 
 
 def _pack_month(project: Project, month: Month, of: _Sorted) -> PackedMonth:
@@ -420,18 +419,24 @@ def _remove_objects(root: str, folder: str, names: Iterable[str]) -> None:
 
 def unpack_month(project: Project, month: str) -> int:
     """Lay what an archive holds on disk again and remove the archive; return how many records.
+    Raises as `unpack_locked` does."""
+    with _lock(project.root):
+        return unpack_locked(project, month)
+
+
+def unpack_locked(project: Project, month: str) -> int:
+    """Do the same for who holds the lock.
 
     Raises CallerError COLD_REFUSED where there is none, StoredDataError, EnvironmentFault.
     """
     root, trail = project.root, project.config.trail
-    with _lock(root):
-        archive = open_month(root, month)
-        if not archive:
-            raise CallerError(
-                "COLD_REFUSED", f"there is no archive of {month}", "spec-kitty cold status"
-            )
-        laid = lay_out(archive, FileRecordStore(root, trail), FileObjectStore(root, trail))
-        remove_with_second_names(root, layout.COLD, [f"{month}{ENDING}"])
+    archive = open_month(root, month)
+    if not archive:
+        raise CallerError(
+            "COLD_REFUSED", f"there is no archive of {month}", "spec-kitty cold status"
+        )
+    laid = lay_out(archive, FileRecordStore(root, trail), FileObjectStore(root, trail))
+    remove_with_second_names(root, layout.COLD, [f"{month}{ENDING}"])
     return len(laid)
 
 

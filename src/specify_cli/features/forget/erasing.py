@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from shlex import quote
 from typing import Any
 
@@ -30,6 +30,7 @@ from specify_cli.features.forget.finding import (
     RecordPlan,
     find_holds,
     find_orders,
+    lay_out_months,
     list_roots,
     pair_passed,
     take_out,
@@ -46,6 +47,7 @@ from specify_cli.record.seal import Fields, erase_members, open_line
 from specify_cli.record.verifying.erasures import make_row
 from specify_cli.storage.objects import FileObjectStore
 from specify_cli.storage.store import FileRecordStore, Place
+from specify_cli.storage.worktrees import find_worktrees
 from specify_cli.trail.log.entries import write_annex
 
 FOLDER = layout.FORGET
@@ -64,9 +66,9 @@ def erase(project: Project, plan: Plan, order: Order, now: int) -> str:
     Months in archives that it touches are laid on disk again first. A journal states what is left
     of each line, so none is begun under the lock before the one before it is finished.
     """
-    plan = take_out(project, plan)
     with lock(project):
         finish_each(project)
+        plan = take_out(project, plan)
         # Since the plan was made, and while a person was asked, another can have held it.
         holds = tuple(find_holds(project, [one.invocation_id for one in plan.records]))
         if not holds:
@@ -88,12 +90,16 @@ def refuse_held(project: Project, holds: Sequence[str], order: Order, now: int) 
 
 @contextmanager
 def lock(project: Project) -> Iterator[int]:
-    """Keep erasures and holds of a project apart while one of them is made, in every worktree."""
+    """Keep erasures and holds of a project apart while one of them is made, in every worktree, and
+    what moves months to archives and back."""
     wait = durable.LOCK_WAIT_SECONDS
-    with (
-        durable.folder(*_find_journals(project), create=True, wait=wait),
-        durable.folder(project.root, FOLDER, create=True, wait=wait) as fd,
-    ):
+    # Nothing moves below a worktree that cannot be written.
+    others = [one for one in find_worktrees(project.root) if os.access(one, os.W_OK)]
+    with ExitStack() as stack:
+        stack.enter_context(durable.folder(*_find_journals(project), create=True, wait=wait))
+        fd = stack.enter_context(durable.folder(project.root, FOLDER, create=True, wait=wait))
+        for root in others:
+            stack.enter_context(durable.folder(root, FOLDER, create=True, wait=wait))
         yield fd
 
 
@@ -240,7 +246,12 @@ def resume(project: Project) -> list[str]:
 def finish_each(project: Project) -> list[str]:
     """Do the same under the lock, before another erasure begins or a hold is put: an erasure has
     stated what it leaves of each line, and stands before what is ordered later."""
-    return [finish(project, journal) for journal in list_journals(project)]
+    journals = list_journals(project)
+    for journal in journals:
+        # Since it was cut short, months can have been packed.
+        ids = [record["invocation_id"] for record in journal["records"]]
+        lay_out_months(project, ids, journal["objects"])
+    return [finish(project, journal) for journal in journals]
 
 
 def finish(project: Project, journal: Journal) -> str:

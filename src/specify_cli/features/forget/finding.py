@@ -16,7 +16,7 @@ from typing import NamedTuple
 from doctrine import os
 from doctrine.light_imports import hash_bytes
 from specify_cli.errors import CallerError
-from specify_cli.features.cold.packing import find_months, remove_cut_short, unpack_month
+from specify_cli.features.cold.packing import find_months, remove_cut_short, unpack_locked
 from specify_cli.features.forget.orders import read_away, read_orders
 from specify_cli.features.forget.targets import Query, choose_members, holds_any
 from specify_cli.invocation.bindings import digest_of_names
@@ -136,14 +136,18 @@ def read_copy(copy: Copy) -> bytes:
     return FileRecordStore(copy.root).read(copy.place)
 
 
+def lay_out_months(project: Project, ids: Sequence[str], objects: Iterable[str]) -> None:
+    """Lay the months on disk whose archives hold one of these, under the lock."""
+    for root in list_roots(project):
+        remove_cut_short(root)
+        for month in find_months(root, ids, objects):
+            unpack_locked(project._replace(root=root), month)
+
+
 def take_out(project: Project, plan: Plan) -> Plan:
     """Lay the months on disk whose archives hold something of a plan; return the plan with the
     files as they lie then."""
-    ids = [one.invocation_id for one in plan.records]
-    for root in list_roots(project):
-        remove_cut_short(root)
-        for month in find_months(root, ids, plan.objects):
-            unpack_month(project._replace(root=root), month)
+    lay_out_months(project, [one.invocation_id for one in plan.records], plan.objects)
     records = [
         one._replace(
             copies=tuple(
