@@ -906,3 +906,20 @@ def test_no_month_of_another_worktree_is_packed_while_an_erasure_is_under_way(
         ran = run("cold", "pack", cwd=other)
 
     assert (ran.code, "LOCK" in ran.err) == (1, True)
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_the_certificate_lies_where_the_erasure_was_begun(site: Path, is_there: bool) -> None:
+    other, one = begin_elsewhere(site)
+    project = load(other)
+    plan = finding.make_plan(project, Query(texts=(NAME,)))
+    erasing.write_journal(project, plan, Order("ada", "asked"), time.time_ns() // 1_000_000)
+    if not is_there:
+        git(site, "worktree", "remove", "--force", str(other))
+
+    ran = run("forget", "--resume", "--yes", cwd=site)
+
+    (path,) = [root for root in (other, site) if (root / erasing.CERTIFICATES).is_dir()]
+    assert path == (other if is_there else site)
+    assert (f"was finished: {other}/.kittify" in ran.err) is is_there
+    assert one in next((path / erasing.CERTIFICATES).glob("*.json")).read_text(encoding="utf-8")

@@ -111,6 +111,7 @@ def write_journal(project: Project, plan: Plan, order: Order, now: int) -> Journ
     journal = {
         "v": _VERSION,
         "id": name,
+        "root": project.root,
         "at": rfc3339(now),
         "ordered_by": order.by,
         "reason": order.reason,
@@ -256,19 +257,21 @@ def finish_each(project: Project) -> list[str]:
 
 def finish(project: Project, journal: Journal) -> str:
     """Do what a journal says, from wherever it was left, under the lock; return the certificate's
-    path."""
+    path. It lies in the worktree that began the erasure, while that one is there."""
     store, name = FileRecordStore(project.root, project.config.trail), f"{journal['id']}.json"
     for record in journal["records"]:
         _write_annex(project, store, record)
         _rewrite(record)
     _remove_objects(project, journal)
     _remove_derived(project, journal)
-    with durable.folder(project.root, CERTIFICATES, create=True) as fd:
+    begun = str(journal.get("root", project.root))
+    root = begun if begun in find_worktrees(project.root) else project.root
+    with durable.folder(root, CERTIFICATES, create=True) as fd:
         durable.replace(fd, name, _certify(journal), durable.PRIVATE)
     with durable.folder(journal["folder"]) as fd:
         os.unlink(name, dir_fd=fd)
         os.fsync(fd)
-    return f"{CERTIFICATES}/{name}"
+    return f"{'' if root == project.root else f'{root}/'}{CERTIFICATES}/{name}"
 
 
 def _write_annex(project: Project, store: FileRecordStore, record: Journal) -> None:
