@@ -713,8 +713,12 @@ def test_retention_counts_what_archives_hold_as_it_was_before(cli: Cli, months: 
     path = months / ".kittify/config.yaml"
     path.write_text(f"{path.read_text()}retention: {json.dumps([rule])}\n")
     accept(months)
+    other = add_worktree(months, months.parent / "other")
+    executor = ProfileInvocationExecutor(other, home=str(home), clock=lambda: SEPTEMBER)
+    executor.complete(executor.invoke("fix the cellar door").invocation_id)
     loose = cli("retention", "status", "--idle", "--json").json()
     pack_all(months, home)
+    pack_all(other, home)
 
     assert cli("retention", "status", "--idle", "--json").json() == loose
     assert loose["bytes"] > 500_000 and loose["objects"] > 15

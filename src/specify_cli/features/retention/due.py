@@ -41,7 +41,7 @@ from specify_cli.record import layout
 from specify_cli.record.ids import millis_of, rfc3339
 from specify_cli.record.record import fold, split_lines
 from specify_cli.record.seal import Fields, erase_members, open_line
-from specify_cli.storage.cold import open_each
+from specify_cli.storage.cold import ENDING, open_each
 
 # How far before or past the newest record a clock is believed, in milliseconds.
 _SKEW, _IDLE = 600_000, 90 * 24 * 3600 * 1000
@@ -187,8 +187,10 @@ def list_apart(copies: Iterable[Copy]) -> list[Copy]:
     apart: dict[object, Copy] = {}
     for copy in copies:
         path = f"{copy.root}/{copy.place.path}"
-        state = os.stat(path) if os.path.lexists(path) else None
-        apart.setdefault((state.st_dev, state.st_ino) if state else copy, copy)
+        if not os.path.lexists(path):  # it lies in an archive, which can have a second name itself
+            path = f"{copy.root}/{layout.cold_folder(copy.place.invocation_id)}{ENDING}"
+        state = os.stat(path)
+        apart.setdefault((state.st_dev, state.st_ino, copy.place.name), copy)
     return list(apart.values())
 
 
