@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import time
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from specify_cli.features.forget.orders import Order
 from specify_cli.features.forget.targets import Query
 from specify_cli.features.retention.due import survey
 from specify_cli.features.retention.rules import Facts, Rule, find_contradictions, find_due
-from support import Cli
+from support import Cli, add_worktree
 from trails import codes, load, make_repository, sign, verify
 
 DAY = 86_400_000
@@ -133,18 +134,21 @@ def test_a_rule_that_erases_counts_when_a_person_accepted_it_and_one_that_keeps_
 def test_status_says_how_many_bytes_a_run_frees(cli: Cli, tmp_path: Path) -> None:
     root = tmp_path / "p"
     plant(root)
+    other = add_worktree(root, tmp_path / "other")
+    shutil.copytree(root / ".kittify/events/objects", other / ".kittify/events/objects")
     rules = [
         {"name": "outputs", "keep": "tool_output", "at_most": 30},
         {"name": "files", "keep": "files", "at_most": 30},
+        {"name": "rules", "keep": "governance", "at_most": 30},
     ]
     state(root, *rules, cli=cli)
     status = cli("retention", "status", "--json", cwd=root).json()
-    before = weigh(root)
+    before = weigh(root) + weigh(other)
     done = cli("retention", "run", "--yes", "--json", cwd=root)
     after = cli("retention", "status", "--json", cwd=root).json()
 
     assert done.code == 0
-    assert before - weigh(root) == status["bytes"] == sum(rule["bytes"] for rule in status["rules"])
+    assert before - weigh(root) - weigh(other) == status["bytes"] == sum(rule["bytes"] for rule in status["rules"])
     assert (
         status["record_bytes"] + status["object_bytes"] - status["bytes"]
         == after["record_bytes"] + after["object_bytes"]

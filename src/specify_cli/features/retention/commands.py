@@ -22,6 +22,7 @@ from specify_cli.features.forget.finding import (
     find_holds,
     find_orders,
     list_objects,
+    list_roots,
 )
 from specify_cli.features.retention.checks import name_order
 from specify_cli.features.retention.due import (
@@ -38,7 +39,6 @@ from specify_cli.features.retention.duty import ProjectFacts, judge_duties
 from specify_cli.features.retention.rules import require_agreement
 from specify_cli.features.witness.levels import verify_trail
 from specify_cli.project.config import Project
-from specify_cli.record import layout
 from specify_cli.record.ids import millis_of, rfc3339
 from specify_cli.room import Values
 from specify_cli.storage.cold import open_each
@@ -50,9 +50,9 @@ def show_status(values: Values) -> int:
     """Print how much is stored, how old it is, and what each rule would free."""
     project = shell.read_project()
     overview = _survey(project, values)
-    kept = f"{project.root}/{layout.KITTIFY}/"
-    objects = {name for name, path in list_objects(project) if path.startswith(kept)}
-    objects.update(*(archive.list_keys("object") for archive in open_each(project.root)))
+    objects = {name for name, _ in list_objects(project)}
+    archives = chain.from_iterable(map(open_each, list_roots(project)))
+    objects.update(*(archive.list_keys("object") for archive in archives))
     dates = sorted(map(millis_of, overview.copies))
     copies, rules = chain.from_iterable(overview.copies.values()), []
     for rule in overview.rules:

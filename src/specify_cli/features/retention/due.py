@@ -21,6 +21,7 @@ from specify_cli.features.forget.finding import (
     complete_plan,
     find_holds,
     list_copies,
+    list_roots,
     plan_records,
     read_annexes,
     read_copy,
@@ -219,13 +220,18 @@ def measure(project: Project, plan: Plan) -> int:
 
 
 def measure_objects(project: Project, objects: Iterable[str]) -> int:
-    """Return how many bytes some objects have here; one in an archive counts as it was."""
-    archives = list(open_each(project.root))
-    freed = 0
+    """Return how many bytes some objects have, wherever they lie; second names count once, and one
+    in an archive as it was."""
+    roots = list_roots(project)
+    archives = {}
+    for archive in chain.from_iterable(map(open_each, roots)):
+        state = os.stat(archive.path)
+        archives[state.st_dev, state.st_ino] = archive
+    size = 0
     for digest in objects:
-        places = (layout.object_path(digest, at) for at in (layout.OBJECTS, layout.LOCAL_OBJECTS))
-        loose = [f"{project.root}/{place}" for place in places]
-        sizes = [os.stat(path).st_size for path in loose if os.path.lexists(path)]
-        packed = (archive.measure(digest) for archive in archives)
-        freed += sum(sizes) if sizes else max(filter(None, packed), default=0)
-    return freed
+        places = [layout.object_path(digest, at) for at in (layout.OBJECTS, layout.LOCAL_OBJECTS)]
+        paths = (f"{root}/{place}" for root in roots for place in places)
+        states = [os.stat(path) for path in paths if os.path.lexists(path)]
+        size += sum({(one.st_dev, one.st_ino): one.st_size for one in states}.values())
+        size += sum(archive.measure(digest) or 0 for archive in archives.values())
+    return size
