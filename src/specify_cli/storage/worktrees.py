@@ -15,8 +15,6 @@ worktree, which nobody removes, has no second names.
 
 from __future__ import annotations
 
-from contextlib import suppress
-
 from doctrine import os
 from doctrine.git import find_worktree, git_directory, own_git_directory
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple
@@ -65,8 +63,12 @@ def find_homes(root: str) -> list[str]:
     `root` is the project's folder. Folders of worktrees that were removed are among them.
     """
     base = _find_homes(root)[0]
+    return [f"{base}/{name}" for name in _list_folder(base)]
+
+
+def _list_folder(path: str) -> list[str]:
     try:
-        return [f"{base}/{name}" for name in sorted(os.listdir(base))]
+        return sorted(os.listdir(path))
     except OSError:
         return []
 
@@ -228,16 +230,14 @@ def find_worktrees(root: str) -> list[str]:
     if top is None or shared is None:
         return []
     tops = [os.path.dirname(shared)] if os.path.basename(shared) == ".git" else []
-    known, names = f"{shared}/worktrees", list[str]()
-    with suppress(OSError):
-        names = sorted(os.listdir(known))
-    for name in names:
-        with (
-            suppress(OSError, ValueError),
-            open(f"{known}/{name}/gitdir", encoding="utf-8") as file,
-        ):
-            # Since version 2.48 git can write a path from there.
-            tops.append(os.path.dirname(os.path.join(known, name, file.read(4096).strip())))
+    known = f"{shared}/worktrees"
+    for name in _list_folder(known):
+        try:
+            with open(f"{known}/{name}/gitdir", encoding="utf-8") as file:
+                # Since version 2.48 git can write a path from there.
+                tops.append(os.path.dirname(os.path.join(known, name, file.read(4096).strip())))
+        except (OSError, ValueError):
+            continue
     place = os.path.relpath(root, top)
     folders = [os.path.normpath(os.path.join(other, place)) for other in tops]
     return [

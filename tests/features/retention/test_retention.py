@@ -19,6 +19,7 @@ from specify_cli.features.forget.orders import Order
 from specify_cli.features.forget.targets import Query
 from specify_cli.features.retention.due import survey
 from specify_cli.features.retention.rules import Facts, Rule, find_contradictions, find_due
+from specify_cli.record import layout
 from support import Cli, add_worktree
 from trails import codes, load, make_repository, sign, verify
 
@@ -417,3 +418,14 @@ def test_an_erasure_of_what_was_held_is_no_duty_met(cli: Cli, tmp_path: Path) ->
     assert row["state"] == "not met" and row["facts"][0].startswith(
         "erased while it was held: .kittify/events/annexes/"
     )
+
+
+def test_status_names_what_no_rule_reaches(cli: Cli, tmp_path: Path) -> None:
+    root = make_repository(tmp_path / "p")
+    prompt = root / layout.PROMPTS / "a"
+    prompt.parent.mkdir(parents=True)
+    prompt.write_text("key\nfix the login", encoding="utf-8")
+
+    status = cli("retention", "status", cwd=root)
+
+    assert "17 bytes of sessions' prompts and events, of which no rule erases anything" in status.out

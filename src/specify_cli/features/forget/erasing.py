@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from shlex import quote
 from typing import Any
@@ -22,6 +22,7 @@ from doctrine.git import find_worktree
 from doctrine.light_imports import hash_bytes, hash_text
 from specify_cli import durable
 from specify_cli.errors import CallerError, StoredDataError
+from specify_cli.features.cold.packing import find_months, remove_cut_short, unpack_locked
 from specify_cli.features.forget.finding import (
     DERIVED,
     PASSING,
@@ -30,10 +31,8 @@ from specify_cli.features.forget.finding import (
     RecordPlan,
     find_holds,
     find_orders,
-    lay_out_months,
     list_roots,
     pair_passed,
-    take_out,
 )
 from specify_cli.features.forget.orders import Order, compose_order
 from specify_cli.libraries.archive.sealing import FOLDER as SEALED
@@ -74,6 +73,30 @@ def erase(project: Project, plan: Plan, order: Order, now: int) -> str:
         if not holds:
             return finish(project, write_journal(project, plan, order, now))
     raise refuse_held(project, holds, order, now)
+
+
+def lay_out_months(project: Project, ids: Sequence[str], objects: Iterable[str]) -> None:
+    """Lay the months on disk whose archives hold one of these, under the lock."""
+    for root in list_roots(project):
+        remove_cut_short(root)
+        for month in find_months(root, ids, objects):
+            unpack_locked(project._replace(root=root), month)
+
+
+def take_out(project: Project, plan: Plan) -> Plan:
+    """Lay the months on disk whose archives hold something of a plan; return the plan with the
+    files as they lie then."""
+    lay_out_months(project, [one.invocation_id for one in plan.records], plan.objects)
+    records = [
+        one._replace(
+            copies=tuple(
+                Copy(root, place._replace(folder=layout.loose_folder(place.folder)))
+                for root, place in one.copies
+            )
+        )
+        for one in plan.records
+    ]
+    return plan._replace(records=tuple(records))
 
 
 def refuse_held(project: Project, holds: Sequence[str], order: Order, now: int) -> CallerError:

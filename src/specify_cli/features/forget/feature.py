@@ -39,7 +39,11 @@ FEATURE = Feature(
                     metavar="NAME",
                 ),
                 option("path", "What was recorded about files of this pattern.", metavar="GLOB"),
-                option("invocation_id", "What was said and done in this record.", metavar="ID"),
+                option(
+                    "invocation_id",
+                    "What was said and done in this record; names of tools and steps stay.",
+                    metavar="ID",
+                ),
                 option(
                     "member",
                     "Of that record only this member; repeatable.",

@@ -16,7 +16,6 @@ from typing import NamedTuple
 from doctrine import os
 from doctrine.light_imports import hash_bytes
 from specify_cli.errors import CallerError
-from specify_cli.features.cold.packing import find_months, remove_cut_short, unpack_locked
 from specify_cli.features.forget.orders import read_away, read_orders
 from specify_cli.features.forget.targets import Query, choose_members, holds_any
 from specify_cli.invocation.bindings import digest_of_names
@@ -134,30 +133,6 @@ def list_copies(project: Project) -> dict[str, list[Copy]]:
 def read_copy(copy: Copy) -> bytes:
     """Return the bytes of a file of a record, or of what an archive holds in place of one."""
     return FileRecordStore(copy.root).read(copy.place)
-
-
-def lay_out_months(project: Project, ids: Sequence[str], objects: Iterable[str]) -> None:
-    """Lay the months on disk whose archives hold one of these, under the lock."""
-    for root in list_roots(project):
-        remove_cut_short(root)
-        for month in find_months(root, ids, objects):
-            unpack_locked(project._replace(root=root), month)
-
-
-def take_out(project: Project, plan: Plan) -> Plan:
-    """Lay the months on disk whose archives hold something of a plan; return the plan with the
-    files as they lie then."""
-    lay_out_months(project, [one.invocation_id for one in plan.records], plan.objects)
-    records = [
-        one._replace(
-            copies=tuple(
-                Copy(root, place._replace(folder=layout.loose_folder(place.folder)))
-                for root, place in one.copies
-            )
-        )
-        for one in plan.records
-    ]
-    return plan._replace(records=tuple(records))
 
 
 Choose = Callable[[Fields], set[str]]
@@ -399,8 +374,7 @@ def _find_notes(project: Project, keys: Set[bytes]) -> dict[str, list[str]]:
     next record is given, and of the events that came before their record the lines, by their
     SHA-256."""
     found = {}
-    folders = (f"{root}/{name}" for root in list_roots(project) for name in _NOTES)
-    for path in chain.from_iterable(map(_walk, folders)) if keys else ():
+    for path in list_notes(project) if keys else ():
         with open(path, "rb") as file:
             first, *_ = lines = file.readlines() or [b""]
         key = digest_of_names(first.rstrip().decode("latin-1"), "prompt")[:32].encode()
@@ -408,6 +382,13 @@ def _find_notes(project: Project, keys: Set[bytes]) -> dict[str, list[str]]:
         if noted or key in keys:
             found[path] = noted
     return found
+
+
+def list_notes(project: Project) -> Iterator[str]:
+    """Yield the files in which hooks keep what no record holds: the newest prompt of each session,
+    and events that came without a record."""
+    folders = (f"{root}/{name}" for root in list_roots(project) for name in _NOTES)
+    return chain.from_iterable(map(_walk, folders))
 
 
 def _list_keys(line: bytes) -> list[bytes]:

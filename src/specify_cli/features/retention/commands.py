@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Mapping
 from itertools import chain
@@ -21,6 +22,7 @@ from specify_cli.features.forget.commands import show_and_erase
 from specify_cli.features.forget.finding import (
     find_holds,
     find_orders,
+    list_notes,
     list_objects,
     list_roots,
 )
@@ -72,6 +74,7 @@ def show_status(values: Values) -> int:
         "record_bytes": sum(map(measure_copy, list_apart(copies))),
         "objects": len(objects),
         "object_bytes": measure_objects(project, objects),
+        "beside_bytes": sum(map(os.path.getsize, list_notes(project))),
         "oldest": rfc3339(dates[0]) if dates else None,
         "newest": rfc3339(dates[-1]) if dates else None,
         "contradictions": list(overview.contradictions),
@@ -87,6 +90,9 @@ def show_status(values: Values) -> int:
         *(_say_rule(rule) for rule in rules),
         *(f"contradiction: {what}" for what in overview.contradictions),
     ]
+    if value["beside_bytes"]:
+        beside = _say_bytes(value["beside_bytes"])
+        lines.append(f"{beside} of sessions' prompts and events, of which no rule erases anything")
     if not overview.rules:
         lines.append("no rule: retention in .kittify/config.yaml, then spec-kitty config accept")
     write_answer(values, value, lines)

@@ -17,7 +17,8 @@ class RetentionRule:
 
 class RetentionStatus(Shape):
     """Printed by retention status: how much is kept, how old it is, and what each rule would
-    free. Sizes are bytes; an object that records share counts once."""
+    free. Sizes are bytes; an object that records share counts once. What hooks keep of sessions
+    beside their records is `beside_bytes`, of which no rule erases anything."""
 
     records: int
     open: int
@@ -25,6 +26,7 @@ class RetentionStatus(Shape):
     record_bytes: int
     objects: int
     object_bytes: int
+    beside_bytes: int
     oldest: str | None
     newest: str | None
     contradictions: list[str]
