@@ -67,7 +67,8 @@ def erase(project: Project, plan: Plan, order: Order, now: int) -> str:
     """
     with lock(project):
         finish_each(project)
-        plan = take_out(project, plan)
+        lay_out_months(project, [one.invocation_id for one in plan.records], plan.objects)
+        plan = plan._replace(records=tuple(map(_find_laid_out, plan.records)))
         # Since the plan was made, and while a person was asked, another can have held it.
         holds = tuple(find_holds(project, [one.invocation_id for one in plan.records]))
         if not holds:
@@ -83,20 +84,13 @@ def lay_out_months(project: Project, ids: Sequence[str], objects: Iterable[str])
             unpack_locked(project._replace(root=root), month)
 
 
-def take_out(project: Project, plan: Plan) -> Plan:
-    """Lay the months on disk whose archives hold something of a plan; return the plan with the
-    files as they lie then."""
-    lay_out_months(project, [one.invocation_id for one in plan.records], plan.objects)
-    records = [
-        one._replace(
-            copies=tuple(
-                Copy(root, place._replace(folder=layout.loose_folder(place.folder)))
-                for root, place in one.copies
-            )
-        )
-        for one in plan.records
-    ]
-    return plan._replace(records=tuple(records))
+def _find_laid_out(plan: RecordPlan) -> RecordPlan:
+    """Return the plan of a record with its files as they lie out of archives."""
+    copies = (
+        Copy(root, place._replace(folder=layout.loose_folder(place.folder)))
+        for root, place in plan.copies
+    )
+    return plan._replace(copies=tuple(copies))
 
 
 def refuse_held(project: Project, holds: Sequence[str], order: Order, now: int) -> CallerError:

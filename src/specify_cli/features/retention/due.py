@@ -122,12 +122,10 @@ def plan_rule(project: Project, overview: Survey, rule: str) -> Plan:
 def _plan(
     copies: Mapping[str, list[Copy]], due: Mapping[str, Mapping[str, str]]
 ) -> list[RecordPlan]:
-    chosen = {one: partial(_choose, due=parts) for one, parts in due.items()}
-    return plan_records(copies, chosen)
+    def choose(fields: Fields, one: str) -> set[str]:
+        return set(choose_due(fields, due[one]))
 
-
-def _choose(fields: Fields, due: Mapping[str, str]) -> set[str]:
-    return set(choose_due(fields, due))
+    return plan_records(copies, {one: partial(choose, one=one) for one in due})
 
 
 def refuse_doubtful_clock(copies: Mapping[str, list[Copy]], now: int, *, idle: bool) -> None:
