@@ -18,6 +18,8 @@ import pytest
 
 from approving import Project
 from keys import allow, make_key
+from specify_cli.features.witness.testimony import make_testimony
+from specify_cli.record.record import chain, fold, genesis_tip
 from support import FULL, Cli, git, valid
 
 JUDGE = next(Path(__file__).parents[3].glob(".venv-judges/lib/python3*/site-packages/testimony_validate.py"), None)
@@ -191,3 +193,34 @@ def test_whose_keys_count_is_asked_of_a_testimony_alone(cli: Cli, project: Path,
 
     assert refused.code == 2 and "--allowed-signers" in refused.err
     assert not (project / "out").exists() and not (project / "run.html").exists()
+
+
+def test_a_record_of_many_calls_is_testified_in_work_that_grows_with_it() -> None:
+    """The result of each call was looked for from the first line on."""
+
+    def count_steps(number: int) -> int:
+        at = "2026-11-21T09:00:00.000Z"
+        started = {"event": "started", "started_at": at, "profile_id": "coder", "action": "implement"}
+        calls = [
+            {"event": event, "at": at, "tool": "Bash", "call_id": f"c{place}"}
+            for place in range(number)
+            for event in ("tool_call", "tool_result")
+        ]
+        data, _ = chain(genesis_tip(), "0" * 26, [started, *calls])
+        record = fold(data)
+        assert record is not None
+        steps = 0
+
+        def count(*_: object) -> None:
+            nonlocal steps
+            steps += 1
+
+        sys.setprofile(count)
+        try:
+            text = make_testimony(record, ())
+        finally:
+            sys.setprofile(None)
+        assert text.count('"action_type":"Bash"') == number
+        return steps
+
+    assert count_steps(400) < 3 * count_steps(200)

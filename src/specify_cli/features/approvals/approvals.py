@@ -87,17 +87,20 @@ def get_proposer(started: Fields, subject: Fields) -> Fields:
     return {}
 
 
-def find_end(entries: Iterable[Entry], call: Entry) -> Entry | None:
-    """Return the result of a call; None while it is open."""
-    later = False
+def pair_results(entries: Iterable[Entry]) -> dict[str | None, Entry]:
+    """Return the result of each call by the seal of the call's line; none for one that is open.
+
+    Where a call was made anew, what follows is the result of that one.
+    """
+    open_calls: dict[str, Entry] = {}
+    results = {}
     for entry in entries:
-        same = entry.fields.get("call_id") == call.fields.get("call_id")
-        if later and same and entry.event == "tool_call":
-            return None  # the call was made anew, and what follows is of that one
-        if later and same and entry.event == "tool_result":
-            return entry
-        later = later or entry.seal == call.seal
-    return None
+        call_id = str(entry.fields.get("call_id"))
+        if entry.event == "tool_call":
+            open_calls[call_id] = entry
+        elif entry.event == "tool_result" and call_id in open_calls:
+            results[open_calls.pop(call_id).seal] = entry
+    return results
 
 
 def say_unproven(counts: Mapping[str, int], signers: Signers | None) -> Iterator[str]:
@@ -149,11 +152,13 @@ def judge_approvals(entries: list[Entry], signers: Signers | None) -> Iterator[A
     """
     given = [entry for entry in entries if entry.event == "approval"]
     by_seal = {entry.seal: entry for entry in entries} if given else {}
+    results = pair_results(entries) if given else {}
     signatures = set()
     for entry in given:
         problem, detail = None, ""
         if entry.fields.get("identity") in ("ssh", "git"):
-            problem, detail = _judge_place(entry, entries, by_seal.get(str(entry.fields.get("of"))))
+            of = str(entry.fields.get("of"))
+            problem, detail = _judge_place(entry, entries[0], by_seal.get(of), results.get(of))
         if problem is None and entry.fields.get("identity") == "ssh":
             signature, lost = entry.fields.get("signature"), erased_members(entry.fields)
             if lost:
@@ -167,9 +172,10 @@ def judge_approvals(entries: list[Entry], signers: Signers | None) -> Iterator[A
 
 
 def _judge_place(
-    entry: Entry, entries: list[Entry], subject: Entry | None
+    entry: Entry, started: Entry, subject: Entry | None, end: Entry | None
 ) -> tuple[str | None, str]:
-    """Return the code and detail of what speaks against an approval, its signature aside."""
+    """Return the code and detail of what speaks against an approval, its signature aside; `end` is
+    the result of the call that it is for."""
     if subject and is_stand_in(subject.fields):
         return None, ""  # a safe export withholds the line; its seal stands there still
     fields, refers_to = entry.fields, str(entry.fields.get("refers_to"))
@@ -186,7 +192,7 @@ def _judge_place(
             subject.fields.get(key) if key == "args_hash" or key in fields else None
         ):
             return "APPROVAL_INVALID", f"{key} is another than that of the line it is for"
-    proposer = get_proposer(entries[0].fields, subject.fields)
+    proposer = get_proposer(started.fields, subject.fields)
     names = {proposer.get("actor_id"), proposer.get("harness")}
     if fields.get("approver") in names or fields.get("by") == subject.fields.get("by"):
         return "APPROVAL_BY_PROPOSER", ", ".join(sorted(str(name) for name in names if name))
@@ -196,7 +202,6 @@ def _judge_place(
             "APPROVAL_EXPIRED",
             f"it stands at {fields.get('at')} and holds from {signed} to {expires}",
         )
-    end = find_end(entries, subject) if refers_to == "call" else None
     ran = end is not None and end.fields.get("status", "ok") in _RAN
     if not end or not ran:
         return None, ""

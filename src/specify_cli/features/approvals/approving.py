@@ -15,9 +15,9 @@ from specify_cli.durable import read_clock
 from specify_cli.errors import CallerError
 from specify_cli.features.approvals.approvals import (
     NAMESPACE,
-    find_end,
     find_subject,
     make_statement,
+    pair_results,
 )
 from specify_cli.invocation.caller import Caller
 from specify_cli.invocation.recorder import Batch, Recorder
@@ -70,7 +70,7 @@ def approve(
             f"{place.invocation_id} holds no {wish.refers_to} {wish.name}",
             f"spec-kitty invocations show {place.invocation_id}",
         )
-    if wish.refers_to == "call" and find_end(record.entries, subject):
+    if wish.refers_to == "call" and pair_results(record.entries).get(subject.seal):
         raise CallerError(
             "APPROVAL_REFUSED", f"the call {wish.name} has ended", "it is decided on before it runs"
         )

@@ -16,9 +16,9 @@ from doctrine.light_imports import hash_bytes
 from doctrine.text import say
 from specify_cli.features.approvals.approvals import (
     Approval,
-    find_end,
     get_proposer,
     make_statement,
+    pair_results,
 )
 from specify_cli.record.record import Entry, Record
 from specify_cli.record.seal import Fields, canonical
@@ -33,6 +33,7 @@ def make_testimony(record: Record, approvals: Iterable[Approval]) -> str:
     """Return the lines of the Testimony Record of a record whose approvals were judged, signatures
     included."""
     entries = list(record.entries)
+    results = pair_results(entries)
     valid = [item for item in approvals if item.signed and item.problem is None]
     allowed = {str(item.fields["of"]): item for item in valid if item.allows}
     denied = {str(item.fields["of"]): item for item in valid if not item.allows}
@@ -45,7 +46,7 @@ def make_testimony(record: Record, approvals: Iterable[Approval]) -> str:
         decide = _DECIDE.get(entry.event)
         if decide is None:
             continue
-        decision = decide(entry, entries)
+        decision = decide(entry, results.get(entry.seal))
         no, yes = denied.get(str(entry.seal)), allowed.get(str(entry.seal))
         if no:
             decision |= {
@@ -75,7 +76,7 @@ def make_testimony(record: Record, approvals: Iterable[Approval]) -> str:
     return "".join(f"{canonical(item).decode('utf-8')}\n" for item in (*statements, last))
 
 
-def _decide_request(entry: Entry, _: list[Entry]) -> Statement:
+def _decide_request(entry: Entry, _: Entry | None) -> Statement:
     return {
         "action_type": f"request:{say(entry.fields.get('action'))}",
         "risk_class": "low",
@@ -85,7 +86,7 @@ def _decide_request(entry: Entry, _: list[Entry]) -> Statement:
     }
 
 
-def _decide_gate(entry: Entry, _: list[Entry]) -> Statement:
+def _decide_gate(entry: Entry, _: Entry | None) -> Statement:
     fields = entry.fields
     is_blocking = fields.get("blocking") is True and not fields.get("override")
     return {
@@ -98,9 +99,9 @@ def _decide_gate(entry: Entry, _: list[Entry]) -> Statement:
     }
 
 
-def _decide_call(entry: Entry, entries: list[Entry]) -> Statement:
+def _decide_call(entry: Entry, end: Entry | None) -> Statement:
     """Return the decision of a call: what its result says of it, at whose time it was decided."""
-    fields, end = entry.fields, find_end(entries, entry)
+    fields = entry.fields
     status = end and end.fields.get("status", "ok")
     decision = {
         "at": _read_time(end or entry),
