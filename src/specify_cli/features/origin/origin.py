@@ -195,10 +195,10 @@ def _trace_file(
     """Return where the changed lines of a file come from, and why it is not known of some."""
     names = [name for name in (file.path, file.old_path) if name is not None]
     own = [make_encodable(name.removeprefix(prefix)) for name in names if name.startswith(prefix)]
-    if not file.changed or not own:
+    patches = list(find_edits(index, file.lines, own)) if own else []
+    if not file.changed or not patches:
         return join_lines(file, dict.fromkeys(file.changed, ())), None
     read = cache(lambda: read_versions(top, changes, names))
-    patches = list(find_edits(index, file.lines, own))
     if any(edit.is_cut for edit in patches):
         texts = [lines for _, lines in read()]
         patches = [edit.restore(texts) for edit in patches]
