@@ -540,8 +540,13 @@ def test_the_charter_of_the_base_names_the_test_commands_and_not_that_of_the_bra
     ]
 
 
-@pytest.mark.parametrize(("outcome", "code"), [(None, "INVOCATION_OPEN"), ("failed", "INVOCATION_FAILED")])
-def test_an_invocation_that_is_open_or_failed_is_found(tmp_path: Path, outcome: str | None, code: str) -> None:
+@pytest.mark.parametrize(
+    ("outcome", "code", "how"),
+    [(None, "INVOCATION_OPEN", "begun at 2"), ("failed", "INVOCATION_FAILED", "ended as failed")],
+)
+def test_an_invocation_that_is_open_or_failed_is_found_and_how_is_said(
+    tmp_path: Path, outcome: str | None, code: str, how: str
+) -> None:
     shop = Shop(tmp_path, "  ended: fail\n  proof: off")
     invocation_id = shop.begin()
     shop.edit(invocation_id)
@@ -549,8 +554,9 @@ def test_an_invocation_that_is_open_or_failed_is_found(tmp_path: Path, outcome: 
     if outcome is not None:
         shop.end(invocation_id, outcome)
     shop.commit()
+    (found,) = shop.judge()["findings"]
 
-    assert shop.codes() == [code]
+    assert (found["code"], found["detail"][: len(how)]) == (code, how)
 
 
 def test_lines_of_a_commit_that_an_agent_signed_need_a_record(tmp_path: Path) -> None:

@@ -328,7 +328,7 @@ def _judge_ends(finder: _Finder) -> Findings:
 def _find_bad_end(writer: Writer) -> _Fault | None:
     """Return how an invocation ended that is not closed as done."""
     if writer.outcome == "open":
-        return "INVOCATION_OPEN", writer.request or ""
+        return "INVOCATION_OPEN", f"begun at {writer.started_at}"
     if writer.outcome != "done":
         return "INVOCATION_FAILED", f"ended as {writer.outcome}"
     return None
