@@ -27,11 +27,11 @@ PREAMBLE = "preamble"
 _ACTIONS: dict[str, PolicyAction] = {"allow": "allow", "deny": "deny", "redact": "redact"}
 _RULE_KEYS = ("id", "match", "action", "reason")
 _MATCH_KEYS = ("uri", "kind", "tag")
-_HEADING = r" {0,3}(#{1,2})[ \t]+(.*?)[ \t]*#*[ \t]*\Z"
+_HEADING = r" {0,3}(#{1,2})[ \t]++(.*)"
 _FENCE = r" {0,3}(`{3,}|~{3,})"
 _GAP = r"[\W_]+"
 # `<!-- always -->`, or `<!-- always: review, plan -->`, at the top of a section.
-_MARK = r"<!--[ \t]*always(?::([a-z, ]*))?[ \t]*-->\s*"
+_MARK = r"<!--[ \t]*always(?::([a-z, ]*+))?[ \t]*-->\s*"
 # Bookkeeping of charter.yaml: nothing an agent could act on.
 _NOT_PROSE = (
     "schema_version",
@@ -204,15 +204,17 @@ class _Slugs:
 
     def __init__(self) -> None:
         self.slugs: set[str] = set()
+        self._last: dict[str, int] = {}
 
     def take(self, title: str) -> str:
         """Return a name for a title, with a number where others have it already."""
         folded = unicodedata.normalize("NFKC", title).casefold()
         slug = base = re.sub(_GAP, "-", folded).strip("-")[:64].strip("-") or "section"
-        number = 1
+        number = self._last.get(base, 1)
         while slug in self.slugs:
             number += 1
             slug = f"{base}-{number}"
+        self._last[base] = number
         self.slugs.add(slug)
         return slug
 
@@ -226,7 +228,9 @@ def headings_of(lines: list[str]) -> list[tuple[int, int, str]]:
     for number, (line, before, behind) in enumerate(follow_fences(lines)):
         heading = None if before or behind else re.match(_HEADING, line)
         if heading:
-            headings.append((number, len(heading.group(1)), heading.group(2)))
+            # Signs that close a heading are no part of it.
+            text = heading.group(2).rstrip(" \t").rstrip("#").rstrip(" \t")
+            headings.append((number, len(heading.group(1)), text))
     return headings
 
 

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import hashlib
+import subprocess
+import sys
 
 import pytest
 
 from charter.model import CharterError, Policy, PolicyRule
-from charter.parse import join_charters, parse_charter_document, parse_charter_markdown, parse_policy
+from charter.parse import (
+    headings_of,
+    join_charters,
+    parse_charter_document,
+    parse_charter_markdown,
+    parse_policy,
+)
+from support import PATIENCE
 
 PROSE = """# Acme
 
@@ -233,3 +242,28 @@ def test_a_policy_that_is_not_understood_is_pointed_at(document: object, path: t
 
     assert path == caught.value.path
     assert caught.value.repair
+
+
+def test_a_charter_of_any_text_is_read_to_its_end() -> None:
+    """A branch can bring one of a megabyte: blanks behind a `#` and before other text took hours, and so did a hundred
+    thousand sections of one title."""
+    blanks = f"# A{' ' * 300_000}b\n\nOne.\n\n## B {'#' * 300_000}\n\nTwo.\n"
+    mark = f"## C\n\n<!-- always:{' ' * 300_000}x\n\nThree.\n"
+    equal = "# Again\n\nx\n" * 60_000
+    texts = (blanks, mark, equal)
+    argv = [
+        sys.executable, "-c",
+        "import sys; from charter.parse import parse_charter_markdown as parse\n"
+        "for text in sys.stdin.read().split('\\0'): print(len(parse(text).sections))",
+    ]  # fmt: skip
+    done = subprocess.run(argv, input="\0".join(texts), text=True, capture_output=True, timeout=PATIENCE, check=False)
+
+    assert (done.stdout, done.stderr) == ("2\n1\n60000\n", "")
+
+
+def test_signs_that_close_a_heading_are_no_part_of_it() -> None:
+    lines = ["## Rules ##", "# A # b #\t", "##", "## ", "## #", "   # C#", "    # code", "#none"]
+
+    assert headings_of(lines) == [
+        (0, 2, "Rules"), (1, 1, "A # b"), (3, 2, ""), (4, 2, ""), (5, 1, "C")
+    ]  # fmt: skip

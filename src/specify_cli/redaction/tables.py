@@ -84,8 +84,10 @@ _SQL_VALUE = (
 _FRAME = " \t\r\"'`*|"
 _IN_NO_HEADER = frozenset("(){}[]<>:=/\\")
 _BETWEEN_CELLS = "|\t,;"
-_CELL = r"[\"'`*]?\w[\w .-]{0,63}[\"'`*]?"
+# Each piece keeps what it took: a blank that two of them could take would be tried in both, cell by
+# cell, and a header that is none would take for ever.
+_CELL = r"[\"'`*]?\w[\w .-]{0,63}+[\"'`*]?"
 _HEADER = (
-    rf"\|?[ ]*{_CELL}[ ]*(?:\|[ ]*{_CELL}[ "
-    rf"]*)+\|?\r?|{_CELL}(?:(?:\t{_CELL})+|(?:,{_CELL})+|(?:;{_CELL})+)\r?"
+    rf"\|?[ ]*{_CELL}[ ]*+(?:\|[ ]*{_CELL}[ ]*+)+\|?\r?"
+    rf"|{_CELL}(?:(?:\t{_CELL})+|(?:,{_CELL})+|(?:;{_CELL})+)\r?"
 )

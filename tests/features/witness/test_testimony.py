@@ -200,8 +200,13 @@ def test_a_record_of_many_calls_is_testified_in_work_that_grows_with_it() -> Non
 
     def count_steps(number: int) -> int:
         at = "2026-11-21T09:00:00.000Z"
-        started = {"event": "started", "started_at": at, "profile_id": "coder", "action": "implement"}
-        calls = [
+        started: dict[str, object] = {
+            "event": "started",
+            "started_at": at,
+            "profile_id": "coder",
+            "action": "implement",
+        }
+        calls: list[dict[str, object]] = [
             {"event": event, "at": at, "tool": "Bash", "call_id": f"c{place}"}
             for place in range(number)
             for event in ("tool_call", "tool_result")

@@ -78,12 +78,13 @@ _COLLECTS = (
 )
 
 _SHOWS_FAILED = (
-    r"(?m)^=*[^\n]*\b[1-9]\d* (failed|errors?)\b[^\n]* in [\d.]+s"  # pytest
+    r"(?m)^[^\n]*\b[1-9]\d* (failed|errors?)\b[^\n]* in [\d.]+s"  # pytest
     r"|^=* ?[1-9]\d* (failed|errors?), \d+ passed\b"  # pytest, without its time
     r"|^FAILED \((failures|errors)="  # unittest
     r"|^(--- FAIL|FAIL\s)|^test result: FAILED"  # go, cargo
     # jest, mocha, bun
-    r"|^\s*Tests:?\s+[^\n]*\b[1-9]\d* failed|^\s*[1-9]\d* (failing\b|(tests? )?failed$|fail$)"
+    r"|^[^\S\n]*Tests:?\s+[^\n]*\b[1-9]\d* failed"
+    r"|^[^\S\n]*[1-9]\d* (failing\b|(tests? )?failed$|fail$)"
     # rspec, mix, phpunit
     r"|\b\d+ (examples?|specs?|tests?), [1-9]\d* failures?|^(FAILURES|ERRORS)!"
     r"|, \d+ assertions, (?!0 failures, 0 errors)\d+ failures"  # minitest
@@ -113,11 +114,11 @@ _COUNT = (
 
 _SHOWS_PASSED = (
     r"(?m)\b[1-9]\d* passed\b[^\n]* in [\d.]+s|^Ran [1-9]\d* tests? (in|across|containing) "
-    r"|^ok\s+\S+\s+[\d.(]|^test result: ok\. [1-9]|^\s*Tests:?\s+[^\n]*\b[1-9]\d* passed"
-    r"|^\s*[1-9]\d* (passing\b|passed \()"
+    r"|^ok\s+\S+\s+[\d.(]|^test result: ok\. [1-9]|^[^\S\n]*Tests:?\s+[^\n]*\b[1-9]\d* passed"
+    r"|^[^\S\n]*[1-9]\d* (passing\b|passed \()"
     r"|\b[1-9]\d* (examples?|specs?|tests?), 0 failures|^OK(,[^\n]*\nTests: | \()[1-9]"
     r"|\b[1-9]\d* (runs|tests), \d+ assertions, 0 failures, 0 errors"
-    r"|^\s*[1-9]\d* (tests? passed|pass)$"
+    r"|^[^\S\n]*[1-9]\d* (tests? passed|pass)$"
     r"|Tests run: [1-9]\d*, Failures: 0, Errors: 0|^Passed!"
     r"|^Test summary: total: [1-9]\d*, failed: 0"
     r"|Executed [1-9]\d* tests?, with 0 failures|Test run with [1-9]\d* tests? passed"
@@ -135,7 +136,7 @@ _SHOWS_NONE = (
     r"|\btests? collected\b"
     r"|\bno tests? (were |files? )?(ran|collected|to run|executed|found|defined|is available)\b"
     r"|\[no test files\]"
-    r"|^Ran 0 tests|^test result: ok\. 0 passed|^(#|ℹ) pass 0$|^\s*0 pass(ing)?$"
+    r"|^Ran 0 tests|^test result: ok\. 0 passed|^(#|ℹ) pass 0$|^[^\S\n]*0 pass(ing)?$"
     r"|\b0 runs, 0 assertions"
     r"|\b0 (examples?|specs?|tests?), 0 failures|Executed 0 tests|^0 successes / 0 f"
 )
