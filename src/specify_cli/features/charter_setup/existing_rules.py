@@ -59,7 +59,7 @@ _IN_CASES = re.compile(
     r"(?i)\b(?:if|when|while|in|on|for|from|with|without|before|after|until|except|twice|again)\b"
 )
 # A line that brings in another file: `@docs/rules.md`.
-_IMPORT = re.compile(r"@(\S*[./]\S*)\s*\Z")
+_IMPORT = re.compile(r"@(?=\S*[./])(\S++)\s*\Z")
 _CODE = re.compile(r"`([^`\n]+)`")
 # A command that runs a Python project's tests, without places that a reader has to fill in, and
 # without another command, which the charter would demand in its own name.

@@ -147,7 +147,7 @@ _NONE_CHOSEN = r"(?m)(?:^|= )(?:no tests ran|\d+ deselected) in [\d.]+s"
 _OPERATORS = "();<>|&"
 _LONGEST_WORD = 10_000
 _LONG_WORD = rf"[^\s;&|<>()]{{{_LONGEST_WORD},}}"
-_QUOTED = r"'[^']*'|\"(?:\\.|[^\"\\])*\""
+_QUOTED = r"\\.|'[^']*'|\"(?:\\.|[^\"\\])*+\""
 _HIDDEN = {ord(one): 0xE000 + at for at, one in enumerate(_OPERATORS + "\n")}
 _SPOKEN = {hidden: letter for letter, hidden in _HIDDEN.items()}
 _HEADING = r"(?mi)^#{1,6} [^\n]*\btest[^\n]*$"
@@ -471,6 +471,12 @@ def _cut_word(match: re.Match[str]) -> str:
     return word if len(word) < _LONGEST_WORD else word[: _LONGEST_WORD // 2] + word[-100:]
 
 
+def _hide_operators(quoted: re.Match[str]) -> str:
+    """Return a quoted word with other letters for operators; a sign that is escaped outside quotes
+    begins none, and stays."""
+    return quoted[0] if quoted[0].startswith("\\") else _cut_word(quoted).translate(_HIDDEN)
+
+
 def _split(command: str) -> list[_SimpleCommand]:
     """Return the simple commands of a command line in order; for `sh -c …` those inside.
 
@@ -479,7 +485,7 @@ def _split(command: str) -> list[_SimpleCommand]:
     inside a quote, is one command.
     """
     text = _unwrap_json(command)
-    text = re.sub(_QUOTED, lambda quoted: _cut_word(quoted).translate(_HIDDEN), text)
+    text = re.sub(_QUOTED, _hide_operators, text)
     text = re.sub(_LONG_WORD, _cut_word, text).replace("\n", " ; ")
     lexer = shlex.shlex(text, posix=True, punctuation_chars=_OPERATORS)
     lexer.whitespace_split, lexer.commenters = True, ""

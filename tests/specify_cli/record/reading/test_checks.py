@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from hypothesis import strategies as st
 from specify_cli.record.reading import checks
 from specify_cli.record.reading.checks import find_commands, judge_command, name_change
 from specify_cli.record.reading.done_note import note_done
+from support import PATIENCE
 
 PASSED, FAILED, NONE, UNKNOWN = "passed", "failed", "no tests ran", "not known"
 # Of which command lines are made that a shell may refuse.
@@ -285,3 +288,14 @@ def test_a_command_is_split_once_for_all_that_is_asked_of_it(monkeypatch: pytest
     judge_command(command, "ok", GREEN, ())
 
     assert seen == [command]
+
+
+def test_a_command_of_escaped_quotes_that_no_quote_closes_is_read_to_its_end() -> None:
+    """From each of them all that follows was looked through again."""
+    code = (
+        "from specify_cli.record.reading.checks import name_change\n"
+        "print(name_change('echo ' + chr(92) + ('\" a' + chr(92)) * 200_000 + ' > made.txt'))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], text=True, capture_output=True, timeout=PATIENCE, check=False)
+
+    assert (done.stdout, done.stderr) == ("made.txt\n", "")
