@@ -221,7 +221,8 @@ def find_worktrees(root: str) -> list[str]:
     """Return the absolute paths of this project in the other worktrees of its repository, which
     git's own folder lists.
 
-    Worktrees without records are left out.
+    Worktrees without records are left out, and entries of git's that lead to what is not theirs: of
+    a copied project they name the worktrees of the first one.
 
     `root` is the project's folder. A worktree on a disk that is not mounted is left out.
     """
@@ -230,19 +231,28 @@ def find_worktrees(root: str) -> list[str]:
     if top is None or shared is None:
         return []
     tops = [os.path.dirname(shared)] if os.path.basename(shared) == ".git" else []
-    known = f"{shared}/worktrees"
-    for name in _list_folder(known):
+    for name in _list_folder(f"{shared}/worktrees"):
+        entry = f"{shared}/worktrees/{name}"
         try:
-            with open(f"{known}/{name}/gitdir", encoding="utf-8") as file:
+            with open(f"{entry}/gitdir", encoding="utf-8") as file:
                 # Since version 2.48 git can write a path from there.
-                tops.append(os.path.dirname(os.path.join(known, name, file.read(4096).strip())))
+                other = os.path.dirname(os.path.join(entry, file.read(4096).strip()))
+            if _leads_to(other, entry) and not os.path.samefile(other, top):
+                tops.append(other)
         except (OSError, ValueError):
             continue
     place = os.path.relpath(root, top)
-    folders = [os.path.normpath(os.path.join(other, place)) for other in tops]
+    folders = dict.fromkeys(os.path.normpath(os.path.join(other, place)) for other in tops)
     return [
         other for other in folders if other != root and os.path.isdir(f"{other}/{layout.EVENTS}")
     ]
+
+
+def _leads_to(top: str, entry: str) -> bool:
+    """Return whether a worktree is the one of git's entry; after its repository was moved, it leads
+    nowhere until `git worktree repair`. Raises OSError."""
+    own = own_git_directory(top)
+    return os.path.samefile(own, entry) if own else os.path.isfile(f"{top}/.git")
 
 
 def find_left_behind(root: str) -> list[LeftBehind]:

@@ -908,18 +908,69 @@ def test_no_month_of_another_worktree_is_packed_while_an_erasure_is_under_way(
     assert (ran.code, "LOCK" in ran.err) == (1, True)
 
 
-@pytest.mark.parametrize("is_there", [True, False])
-def test_the_certificate_lies_where_the_erasure_was_begun(site: Path, is_there: bool) -> None:
+@pytest.mark.parametrize("state", ["there", "removed", "read-only"])
+def test_the_certificate_lies_where_the_erasure_was_begun(
+    site: Path, state: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     other, one = begin_elsewhere(site)
     project = load(other)
     plan = finding.make_plan(project, Query(texts=(NAME,)))
     erasing.write_journal(project, plan, Order("ada", "asked"), time.time_ns() // 1_000_000)
-    if not is_there:
+    if state == "removed":
         git(site, "worktree", "remove", "--force", str(other))
+    if state == "read-only":
+        monkeypatch.setattr(erasing.os, "access", lambda path, _: not path.startswith(str(other)))
 
     ran = run("forget", "--resume", "--yes", cwd=site)
 
     (path,) = [root for root in (other, site) if (root / erasing.CERTIFICATES).is_dir()]
-    assert path == (other if is_there else site)
-    assert (f"was finished: {other}/.kittify" in ran.err) is is_there
+    assert path == (other if state == "there" else site)
+    assert (f"was finished: {other}/.kittify" in ran.err) is (state == "there")
     assert one in next((path / erasing.CERTIFICATES).glob("*.json")).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("how", ["a copied project", "an entry by hand"])
+def test_nothing_is_erased_below_what_only_the_entry_of_a_worktree_names(site: Path, how: str) -> None:
+    """A copied project has entries of the worktrees of the first one, which lead back there."""
+    other, one = begin_elsewhere(site)
+    if how == "a copied project":
+        shutil.copytree(site, site.parent / "copy")
+    else:
+        entry = make_repository(site.parent / "copy") / ".git/worktrees/other"
+        entry.mkdir(parents=True)
+        (entry / "gitdir").write_text(f"{other}/.git\n", encoding="utf-8")
+
+    forget(site.parent / "copy")
+
+    assert NAME in file_of(other, one).read_text(encoding="utf-8")
+    assert not (other / layout.FORGET).exists()
+
+
+@pytest.mark.parametrize("where", ["p", "b/other"])
+def test_a_worktree_that_git_knows_by_another_name_is_locked_once(
+    site: Path, where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (site.parent / "b/home").mkdir(parents=True)
+    (site.parent / "a").symlink_to("b")
+    one = begin(add_worktree(site, site.parent / "b/other"))
+    other = site.parent / "a/other"
+    record(other, one, "tool_call", call_id="c", tool="Bash", args={"to": NAME})
+    shutil.copytree(site / ".git/worktrees/other", site / ".git/worktrees/more")
+    for name in ("other", "more"):
+        (site / f".git/worktrees/{name}/gitdir").write_text(f"{other}/.git\n", encoding="utf-8")
+    monkeypatch.setattr(durable, "LOCK_WAIT_SECONDS", 0)
+
+    code, left = forget(site.parent / where)
+
+    assert (code, left) == (0, [])
+    assert NAME not in file_of(other, one).read_text(encoding="utf-8")
+
+
+def test_the_worktrees_of_a_project_that_was_moved_are_reached(site: Path) -> None:
+    other, one = begin_elsewhere(site)
+    site.rename(site.parent / "moved")
+
+    code, left = forget(site.parent / "moved")
+
+    assert (code, left) == (0, [])
+    assert NAME not in file_of(other, one).read_text(encoding="utf-8")

@@ -110,14 +110,20 @@ def lock(project: Project) -> Iterator[int]:
     """Keep erasures and holds of a project apart while one of them is made, in every worktree, and
     what moves months to archives and back."""
     wait = durable.LOCK_WAIT_SECONDS
-    # Nothing moves below a worktree that cannot be written.
-    others = [one for one in find_worktrees(project.root) if os.access(one, os.W_OK)]
+    others = _find_writable(project)
     with ExitStack() as stack:
         stack.enter_context(durable.folder(*_find_journals(project), create=True, wait=wait))
         fd = stack.enter_context(durable.folder(project.root, FOLDER, create=True, wait=wait))
         for root in others:
-            stack.enter_context(durable.folder(root, FOLDER, create=True, wait=wait))
+            with suppress(FileNotFoundError):  # it was removed just now
+                stack.enter_context(durable.folder(root, FOLDER, create=True, wait=wait))
         yield fd
+
+
+def _find_writable(project: Project) -> list[str]:
+    """Return the other worktrees whose records can be written: nothing moves below the rest."""
+    roots = find_worktrees(project.root)
+    return [one for one in roots if os.access(f"{one}/{layout.EVENTS}", os.W_OK)]
 
 
 def write_journal(project: Project, plan: Plan, order: Order, now: int) -> Journal:
@@ -274,7 +280,7 @@ def finish_each(project: Project) -> list[str]:
 
 def finish(project: Project, journal: Journal) -> str:
     """Do what a journal says, from wherever it was left, under the lock; return the certificate's
-    path. It lies in the worktree that began the erasure, while that one is there."""
+    path. It lies in the worktree that began the erasure, while that one can be written."""
     store, name = FileRecordStore(project.root, project.config.trail), f"{journal['id']}.json"
     for record in journal["records"]:
         _write_annex(project, store, record)
@@ -282,7 +288,7 @@ def finish(project: Project, journal: Journal) -> str:
     _remove_objects(project, journal)
     _remove_derived(project, journal)
     begun = str(journal.get("root", project.root))
-    root = begun if begun in find_worktrees(project.root) else project.root
+    root = begun if begun in _find_writable(project) else project.root
     with durable.folder(root, CERTIFICATES, create=True) as fd:
         durable.replace(fd, name, _certify(journal), durable.PRIVATE)
     with durable.folder(journal["folder"]) as fd:
