@@ -109,6 +109,24 @@ def test_what_hooks_lost_comes_from_the_transcript_once(
     assert verified.code == 0 and [item for item in verified.json()["findings"] if item["severity"] == "error"] == []
 
 
+@pytest.mark.parametrize("harness", ["claude-code", "codex", "gemini", "qwen"])
+def test_what_hooks_lost_comes_from_the_transcript_though_something_else_was_erased(
+    harness: str, chartered: Path, cli: Cli, home: Path
+) -> None:
+    session = play_with_transcript(harness, chartered, cli, home, partial(lose, "second half"), now=True)
+    (record,) = (chartered / layout.RECORDS).glob("*.jsonl")
+    erased = cli("forget", "--invocation-id", record.stem[-26:], "--member", "request_text", "--yes")
+
+    cli("import", "sessions", "--harness", harness)
+    merged = read_all(chartered)
+    forget(chartered)
+    lay(harness, home, session)
+    cli("import", "sessions", "--harness", harness)
+
+    assert erased.code == 0
+    assert list_calls(merged) == list_calls(read_all(chartered))
+
+
 def test_a_call_whose_result_a_clock_that_went_back_dates_before_it_is_told_at_once(
     chartered: Path, cli: Cli, home: Path
 ) -> None:

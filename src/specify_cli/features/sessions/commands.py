@@ -28,7 +28,7 @@ _SAID = (
     "here already",
     "written to after they were imported, but tell nothing of a later time",
     "recorded already; what only the transcript tells was added to their records",
-    "recorded already, and nothing was missing",
+    "recorded already, and nothing was added",
     "written to in the last five minutes: import them when they are over",
     "begun before --since",
     "of other projects",

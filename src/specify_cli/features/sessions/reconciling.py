@@ -23,6 +23,7 @@ from specify_cli.features.hooks.payload.values import Fields, HookEvent
 from specify_cli.features.sessions.reading import parse_time
 from specify_cli.invocation.events.event_body import Composed, gap
 from specify_cli.record.ids import rfc3339
+from specify_cli.record.seal import erased_members
 
 # A hook and a transcript report one moment within this time.
 _TOGETHER_MILLIS = 10_000
@@ -68,11 +69,21 @@ class SessionRecord(NamedTuple):
     lines: Sequence[Fields]
 
     def list_new(self, events: Iterable[ReportedEvent]) -> list[ReportedEvent]:
-        """Return the events that may be compared with this record: where something of it was
+        """Return the events that may be compared with this record: of a kind of which something was
         erased, only those from after that. What has gone is compared with nothing, and would come
-        back from the transcript."""
+        back from the transcript. The lines of a call are of one kind."""
+        lost = {_name_kind(line.get("event")) for line in self.lines if erased_members(line)}
         orders = [parse_time(line.get("at")) for line in _list_of(self.lines, "erased")]
-        return [item for item in events if not orders or (item.is_dated and item.at > max(orders))]
+        until = max(orders, default=0)
+        return [
+            item
+            for item in events
+            if _name_kind(item.kind) not in lost or (item.is_dated and item.at > until)
+        ]
+
+
+def _name_kind(event: object) -> object:
+    return "call" if event in _OF_A_CALL else event
 
 
 class Addition(NamedTuple):
