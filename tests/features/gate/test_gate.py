@@ -469,6 +469,20 @@ def test_tests_count_that_a_subagent_ran_in_a_record_of_its_own(tmp_path: Path) 
     assert shop.codes() == []
 
 
+def test_the_newest_of_many_records_that_hang_on_one_counts(tmp_path: Path) -> None:
+    shop = Shop(tmp_path, "  tests: fail")
+    above = shop.begin()
+    shop.edit(above)
+    for _ in range(51):
+        below = shop.begin("look at it", above)
+    shop.test(below)
+    shop.end(below)
+    shop.end(above)
+    shop.commit()
+
+    assert shop.codes() == []
+
+
 def test_tests_of_another_session_or_before_the_change_or_of_no_relation_do_not_count(tmp_path: Path) -> None:
     shop = Shop(tmp_path, "  tests: fail")
     above = shop.begin()

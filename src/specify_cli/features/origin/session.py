@@ -69,7 +69,7 @@ def _list_family(index: SearchIndex, started: Mapping[str, object]) -> Iterator[
             row = None if name in seen else _read_row(index.project, name)
             # What the index says of a record is asked of the record itself.
             if row and (row.parent_invocation_id, _name_session(row.session)) == (own, session):
-                family += [name] * (len(family) < _MAX_RECORDS)
+                family += [name] * (len(family) <= _MAX_RECORDS)
                 seen.add(name)
     above = started.get("parent_invocation_id")
     while isinstance(above, str) and above not in seen and len(seen) < 2 * _MAX_RECORDS:
