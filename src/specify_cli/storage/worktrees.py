@@ -16,7 +16,7 @@ worktree, which nobody removes, has no second names.
 from __future__ import annotations
 
 from doctrine import os
-from doctrine.git import find_worktree, git_directory, own_git_directory
+from doctrine.git import find_in_main, find_worktree, git_directory, own_git_directory
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 from specify_cli import durable
 from specify_cli.errors import InvocationError, StoredDataError
@@ -79,14 +79,8 @@ def find_sibling_roots(root: str) -> list[str]:
 
     They are absolute paths; those of this worktree are left out.
     """
-    homes, top = _find_homes(root), find_worktree(root)
-    if top is None:
-        return []
-    roots, shared = find_homes(root), shared_directory(homes[0])
-    if os.path.basename(shared) == ".git":
-        main = os.path.normpath(os.path.join(os.path.dirname(shared), os.path.relpath(root, top)))
-        roots.append(main)
-    own = {os.path.realpath(path) for path in (root, homes[1] or root)}
+    own = {os.path.realpath(path) for path in (root, _find_own(root) or root)}
+    roots = (*find_homes(root), find_in_main(root))
     return [path for path in roots if os.path.realpath(path) not in own]
 
 
@@ -230,7 +224,7 @@ def find_worktrees(root: str) -> list[str]:
     shared = None if top is None else git_directory(top)
     if top is None or shared is None:
         return []
-    tops = [os.path.dirname(shared)] if os.path.basename(shared) == ".git" else []
+    place, folders = os.path.relpath(root, top), [find_in_main(root)]
     for name in _list_folder(f"{shared}/worktrees"):
         entry = f"{shared}/worktrees/{name}"
         try:
@@ -238,14 +232,11 @@ def find_worktrees(root: str) -> list[str]:
                 # Since version 2.48 git can write a path from there.
                 other = os.path.dirname(os.path.join(entry, file.read(4096).strip()))
             if _leads_to(other, entry) and not os.path.samefile(other, top):
-                tops.append(other)
+                folders.append(os.path.normpath(os.path.join(other, place)))
         except (OSError, ValueError):
             continue
-    place = os.path.relpath(root, top)
-    folders = dict.fromkeys(os.path.normpath(os.path.join(other, place)) for other in tops)
-    return [
-        other for other in folders if other != root and os.path.isdir(f"{other}/{layout.EVENTS}")
-    ]
+    others = dict.fromkeys(one for one in folders if one != root)
+    return [one for one in others if os.path.isdir(f"{one}/{layout.EVENTS}")]
 
 
 def _leads_to(top: str, entry: str) -> bool:

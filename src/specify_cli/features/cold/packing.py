@@ -442,14 +442,10 @@ def unpack_locked(project: Project, month: str) -> int:
 
 def find_months(root: str, ids: Iterable[str], digests: Iterable[str]) -> list[str]:
     """Return the months whose archives hold one of these records, its annexes, or an object."""
-    sought, objects = set(ids), set(digests)
+    sought, objects = {*ids}, {*digests}
     return [
         os.path.basename(archive.path).removesuffix(ENDING)
         for archive in open_each(root)
-        if not (
-            sought.isdisjoint(
-                key.removesuffix(".jsonl")[-26:] for key in archive.list_keys("record")
-            )
-            and objects.isdisjoint(archive.list_keys("object"))
-        )
+        if objects & {*archive.list_keys("object")}
+        or sought & {key.removesuffix(".jsonl")[-26:] for key in archive.list_keys("record")}
     ]

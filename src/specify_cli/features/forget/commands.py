@@ -14,10 +14,8 @@ from specify_cli.cli.filters import read_filters
 from specify_cli.cli.terminal.output import (
     one_line,
     write_answer,
-    write_json,
     write_lines,
     write_note,
-    write_text,
     write_warnings,
 )
 from specify_cli.cli.terminal.person import require_person
@@ -180,10 +178,7 @@ def show_and_erase(
     if plan.held:
         raise erasing.refuse_held(project, plan.held, order, read_clock(time.time_ns))
     if is_due and not values["yes"] and not shell.asks_yes("Erase this for good?", as_json=as_json):
-        if as_json:
-            write_json(result)
-        else:
-            write_text("nothing was erased; --yes does it")
+        write_answer(values, result, ["nothing was erased; --yes does it"])
         return 1
     if is_due:
         require_person(shell.caller().actor, "an erasure", "spec-kitty forget … --yes")
@@ -191,20 +186,15 @@ def show_and_erase(
         result |= {"done": True, "certificate": erasing.erase(project, plan, order, now)}
     left = finding.find_left(project, needles) if needles else []
     result["left"] = left
-    if as_json:
-        write_json(result)
-        return 1 if left else 0
+    said = [f"left in {path}" for path in left]
     if is_due:
-        values_erased = sum(one.values for one in plan.records)
-        write_text(
-            f"erased: {count(values_erased, 'value')} of {count(len(plan.records), 'record')}"
-        )
+        erased = count(sum(one.values for one in plan.records), "value")
+        said.insert(0, f"erased: {erased} of {count(len(plan.records), 'record')}")
+        said.append(f"certificate: {result['certificate']}")
     else:
         why = "no command reaches what holds it" if left else "nothing in reach holds it"
-        write_text(f"{'nothing is due' if order.rule else why}, so nothing was erased")
-    write_lines([f"left in {path}" for path in left])
-    if is_due:
-        write_text(f"certificate: {result['certificate']}")
+        said.insert(0, f"{'nothing is due' if order.rule else why}, so nothing was erased")
+    write_answer(values, result, said)
     return 1 if left else 0
 
 

@@ -29,7 +29,7 @@ from specify_cli.record.seal import Fields, erased_members, open_line
 from specify_cli.record.verifying.erasures import find_hold
 from specify_cli.record.verifying.named_objects import named_objects
 from specify_cli.storage.checking import read_annex_files, verify_file
-from specify_cli.storage.cold import open_each
+from specify_cli.storage.cold import Archive, open_each
 from specify_cli.storage.objects import FileObjectStore
 from specify_cli.storage.reachability import Reach
 from specify_cli.storage.store import FileRecordStore, Place, list_folders, places
@@ -339,11 +339,15 @@ def plan_records(
 def _find_objects(project: Project, needles: tuple[bytes, ...]) -> Iterator[str]:
     """Yield the objects that hold one of these, wherever they lie."""
     yield from (name for name, path in list_objects(project) if contains(path, needles))
-    for root in list_roots(project):
-        for archive in open_each(root):
-            for digest in archive.list_keys("object"):
-                if holds_any(archive.read("object", digest) or b"", needles):
-                    yield digest
+    for archive in list_archives(project):
+        for digest in archive.list_keys("object"):
+            if holds_any(archive.read("object", digest) or b"", needles):
+                yield digest
+
+
+def list_archives(project: Project) -> Iterator[Archive]:
+    """Yield the archives of months, in every work tree."""
+    return chain.from_iterable(map(open_each, list_roots(project)))
 
 
 def list_objects(project: Project) -> Iterator[tuple[str, str]]:
@@ -410,9 +414,9 @@ def find_left(project: Project, needles: tuple[bytes, ...]) -> list[str]:
     """Return the files below every `.kittify/` and the git directory's that hold one of these, and
     the records in archives of months: their files are compressed."""
     packed = (
-        f"{copy.root}/{copy.place.path}"
+        path
         for copy in chain.from_iterable(list_copies(project).values())
-        if copy.place.folder != layout.loose_folder(copy.place.folder)
+        if not os.path.lexists(path := f"{copy.root}/{copy.place.path}")
         and any(
             holds_any(one, needles) for one in (read_copy(copy), *read_annexes([copy]).values())
         )

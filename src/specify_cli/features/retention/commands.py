@@ -22,9 +22,9 @@ from specify_cli.features.forget.commands import show_and_erase
 from specify_cli.features.forget.finding import (
     find_holds,
     find_orders,
+    list_archives,
     list_notes,
     list_objects,
-    list_roots,
 )
 from specify_cli.features.retention.checks import name_order
 from specify_cli.features.retention.due import (
@@ -43,7 +43,6 @@ from specify_cli.features.witness.levels import verify_trail
 from specify_cli.project.config import Project
 from specify_cli.record.ids import millis_of, rfc3339
 from specify_cli.room import Values
-from specify_cli.storage.cold import open_each
 
 _LINES_SHOWN = 12
 
@@ -53,8 +52,7 @@ def show_status(values: Values) -> int:
     project = shell.read_project()
     overview = _survey(project, values)
     objects = {name for name, _ in list_objects(project)}
-    archives = chain.from_iterable(map(open_each, list_roots(project)))
-    objects.update(*(archive.list_keys("object") for archive in archives))
+    objects.update(*(archive.list_keys("object") for archive in list_archives(project)))
     dates = sorted(map(millis_of, overview.copies))
     copies, rules = chain.from_iterable(overview.copies.values()), []
     for rule in overview.rules:

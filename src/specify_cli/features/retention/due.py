@@ -20,6 +20,7 @@ from specify_cli.features.forget.finding import (
     RecordPlan,
     complete_plan,
     find_holds,
+    list_archives,
     list_copies,
     list_roots,
     plan_records,
@@ -42,7 +43,7 @@ from specify_cli.record import layout
 from specify_cli.record.ids import millis_of, rfc3339
 from specify_cli.record.record import fold, split_lines
 from specify_cli.record.seal import Fields, erase_members, open_line
-from specify_cli.storage.cold import ENDING, open_each
+from specify_cli.storage.cold import ENDING
 
 # How far before or past the newest record a clock is believed, in milliseconds.
 _SKEW, _IDLE = 600_000, 90 * 24 * 3600 * 1000
@@ -222,7 +223,7 @@ def measure_objects(project: Project, objects: Iterable[str]) -> int:
     in an archive as it was."""
     roots = list_roots(project)
     archives = {}
-    for archive in chain.from_iterable(map(open_each, roots)):
+    for archive in list_archives(project):
         state = os.stat(archive.path)
         archives[state.st_dev, state.st_ino] = archive
     size = 0

@@ -168,7 +168,7 @@ class SessionMerger:
     @cached_property
     def _worktrees(self) -> list[str]:
         """The other worktrees of the repository: doctor asks for each session."""
-        return list(find_worktrees(self._project.root))
+        return find_worktrees(self._project.root)
 
     def forget_orphans(self, session: Session, events: Iterable[ReportedEvent]) -> None:
         """Note which of the hooks' orphans are in records now. Raises OSError, InvocationError."""
