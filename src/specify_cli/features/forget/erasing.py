@@ -110,11 +110,10 @@ def lock(project: Project) -> Iterator[int]:
     """Keep erasures and holds of a project apart while one of them is made, in every worktree, and
     what moves months to archives and back."""
     wait = durable.LOCK_WAIT_SECONDS
-    others = _find_writable(project)
     with ExitStack() as stack:
         stack.enter_context(durable.folder(*_find_journals(project), create=True, wait=wait))
         fd = stack.enter_context(durable.folder(project.root, FOLDER, create=True, wait=wait))
-        for root in others:
+        for root in _find_writable(project):
             with suppress(FileNotFoundError):  # it was removed just now
                 stack.enter_context(durable.folder(root, FOLDER, create=True, wait=wait))
         yield fd
@@ -287,7 +286,7 @@ def finish(project: Project, journal: Journal) -> str:
         _rewrite(record)
     _remove_objects(project, journal)
     _remove_derived(project, journal)
-    begun = str(journal.get("root", project.root))
+    begun = journal.get("root")
     root = begun if begun in _find_writable(project) else project.root
     with durable.folder(root, CERTIFICATES, create=True) as fd:
         durable.replace(fd, name, _certify(journal), durable.PRIVATE)

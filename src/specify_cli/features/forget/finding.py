@@ -391,7 +391,8 @@ def _find_notes(project: Project, keys: Set[bytes]) -> dict[str, list[str]]:
 def list_notes(project: Project) -> Iterator[str]:
     """Yield the files in which hooks keep what no record holds: the newest prompt of each session,
     and events that came without a record."""
-    folders = (f"{root}/{name}" for root in list_roots(project) for name in _NOTES)
+    notes = (layout.PROMPTS, layout.ORPHANS)
+    folders = (f"{root}/{name}" for root in list_roots(project) for name in notes)
     return chain.from_iterable(map(_walk, folders))
 
 
@@ -407,7 +408,6 @@ def list_lines(path: str, needles: tuple[bytes, ...]) -> list[str]:
 
 
 _OTHERS = (f"{layout.LOCAL}/", f"{layout.EVIDENCE}/", f"{layout.INTAKE}/")
-_NOTES = (layout.PROMPTS, layout.ORPHANS)
 
 
 def find_left(project: Project, needles: tuple[bytes, ...]) -> list[str]:

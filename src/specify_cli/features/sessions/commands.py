@@ -8,7 +8,7 @@ from collections import Counter
 from doctrine.text import count
 from specify_cli.cli import shell
 from specify_cli.cli.filters import read_times
-from specify_cli.cli.terminal.output import one_line, write_json, write_lines, write_note
+from specify_cli.cli.terminal.output import one_line, write_answer, write_warnings
 from specify_cli.cli.terminal.render import progress_at_terminal
 from specify_cli.errors import EnvironmentFault, InvocationError, say_failure
 from specify_cli.features.sessions.importer import (
@@ -67,13 +67,10 @@ def import_sessions(values: Values) -> int:
                     progress(number, len(transcripts))
     cache.save()
     answer = _summarize(asked, done, unread)
-    if values["json"]:
-        write_json(answer)
-    else:
-        told = [line for row in answer.harnesses for line in _describe(row, is_named=bool(named))]
-        write_lines(told or [f"no transcripts found of {', '.join(asked)}"])
-        for why in answer.refused:
-            write_note(f"warning: {one_line(why)}")
+    told = [line for row in answer.harnesses for line in _describe(row, is_named=bool(named))]
+    write_answer(values, answer, told or [f"no transcripts found of {', '.join(asked)}"])
+    if not values["json"]:
+        write_warnings(map(one_line, answer.refused))
     return 1 if answer.refused else 0
 
 
