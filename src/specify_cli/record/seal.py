@@ -215,6 +215,12 @@ def erased_members(fields: Fields) -> tuple[str, ...]:
     return tuple(names) if sound else ()
 
 
+def is_imported(started: Fields) -> bool:
+    """Return whether a record was imported, by its first line; also where what says so of it was
+    erased."""
+    return "imported" in {*started, *erased_members(started)}
+
+
 def is_salt(value: object) -> bool:
     """Return whether a value is a salt: 32 lowercase hex digits."""
     return isinstance(value, str) and len(value) == 2 * SALT_SIZE and HEX.issuperset(value)

@@ -23,6 +23,7 @@ import pytest
 from features.hooks.test_sessions import Session
 from harness.importing import list_differences
 from hooking import run_hook
+from specify_cli.features.origin.writers import judge_proof
 from specify_cli.features.sessions.importer import SessionImporter
 from specify_cli.features.sessions.readers import list_names, read_session
 from specify_cli.features.sessions.transcripts import Transcript
@@ -32,7 +33,9 @@ from specify_cli.libraries.words import content_members
 from specify_cli.project.config import load_project
 from specify_cli.record import layout
 from specify_cli.record.seal import erase_members, open_line
-from specify_cli.storage.checking import verify_all
+from specify_cli.storage.checking import verify_all, verify_place
+from specify_cli.storage.index import Index
+from specify_cli.storage.queries import read_record
 from support import FULL, Cli
 
 KEPT = Path(__file__).parents[2] / "fixtures/kept"
@@ -267,6 +270,21 @@ def test_what_was_erased_of_a_session_does_not_come_back_from_its_transcript(
 
     assert erased.code == 0 and done["imported"] == []
     assert read_lines(chartered, layout.EVENTS) == before
+
+
+@pytest.mark.parametrize("harness", ["claude-code"])
+def test_an_imported_record_stays_a_claim_though_what_said_so_was_erased(
+    harness: str, played: Session, cli: Cli, home: Path
+) -> None:
+    cli("import", "sessions", "--harness", harness)
+    (path,) = (played.root / layout.IMPORTED).glob("*.jsonl")
+    erased = cli("forget", "--invocation-id", path.stem[-26:], "--member", "imported", "--yes")
+    project, _ = load_project(str(played.root), str(home))
+    place = Index(project.root).resolve(path.stem[-26:])
+    record = read_record(project.root, place)
+
+    assert erased.code == 0 and record is not None
+    assert judge_proof(record, verify_place(project, place, ())) == "claimed"
 
 
 @each

@@ -26,6 +26,7 @@ from specify_cli.record.reading.views import (
     number_lines,
 )
 from specify_cli.record.record import Record, is_stand_in
+from specify_cli.record.seal import is_imported
 
 # From nothing to all: a claim is what a transcript, or a record without seals, says.
 PROOFS = ("damaged", "claimed", "sealed", "linked", "logged", "witnessed")
@@ -131,7 +132,7 @@ def _say_silence(started: Mapping[str, object], lines: Sequence[Mapping[str, obj
     """Return what `Writer.witnesses` says."""
     evidence = weigh_evidence(started, lines)
     if evidence is None:
-        return "a transcript alone tells it" if "imported" in started else ""
+        return "a transcript alone tells it" if is_imported(started) else ""
     both = evidence.hooks == evidence.transcript == evidence.both and evidence.until is not None
     return "" if both else evidence.describe()
 
@@ -140,7 +141,7 @@ def judge_proof(record: Record, report: RecordReport) -> str:
     """Return how far a record is proven without any key, as `Writer.proof` has it."""
     if any(item.severity == ERROR for item in report.findings):
         return "damaged"
-    return "claimed" if "imported" in record.started or not record.sealed else "sealed"
+    return "claimed" if is_imported(record.started) or not record.sealed else "sealed"
 
 
 def _find_rules(

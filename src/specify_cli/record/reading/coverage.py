@@ -13,7 +13,7 @@ from __future__ import annotations
 from doctrine.light_imports import TYPE_CHECKING
 from specify_cli.record.reading.printed_context import UNREAD
 from specify_cli.record.record import is_stand_in
-from specify_cli.record.seal import Fields
+from specify_cli.record.seal import Fields, is_imported
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -75,7 +75,7 @@ def _list_untold(started: Fields, lines: Iterable[Fields]) -> list[str]:
                 if name in line
             )
     opening_facts = {
-        "when (a transcript claims it)": "imported" not in started,
+        "when (a transcript claims it)": not is_imported(started),
         UNREAD: "opened_by" not in started,
     }
     line_facts = {

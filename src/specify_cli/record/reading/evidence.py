@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 from doctrine.text import count
+from specify_cli.record.seal import is_imported
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -70,7 +71,7 @@ def weigh_evidence(
     actor = started.get("actor")
     if not isinstance(actor, dict) or actor.get("actor_type") != "llm" or not actor.get("tool"):
         return None
-    if "imported" in started or started.get("tombstone") is True:
+    if is_imported(started) or started.get("tombstone") is True:
         return None
     hooks = added = both = contradictions = gaps = unknown = 0
     tree = set()
