@@ -68,7 +68,6 @@ def erase(project: Project, plan: Plan, order: Order, now: int) -> str:
     with lock(project):
         finish_each(project)
         lay_out_months(project, [one.invocation_id for one in plan.records], plan.objects)
-        plan = plan._replace(records=tuple(map(_find_laid_out, plan.records)))
         # Since the plan was made, and while a person was asked, another can have held it.
         holds = tuple(find_holds(project, [one.invocation_id for one in plan.records]))
         if not holds:
@@ -82,15 +81,6 @@ def lay_out_months(project: Project, ids: Sequence[str], objects: Iterable[str])
         remove_cut_short(root)
         for month in find_months(root, ids, objects):
             unpack_locked(project._replace(root=root), month)
-
-
-def _find_laid_out(plan: RecordPlan) -> RecordPlan:
-    """Return the plan of a record with its files as they lie out of archives."""
-    copies = (
-        Copy(root, place._replace(folder=layout.loose_folder(place.folder)))
-        for root, place in plan.copies
-    )
-    return plan._replace(copies=tuple(copies))
 
 
 def refuse_held(project: Project, holds: Sequence[str], order: Order, now: int) -> CallerError:

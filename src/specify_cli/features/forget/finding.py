@@ -114,7 +114,8 @@ def find_holds(project: Project, ids: Iterable[str]) -> dict[str, Fields]:
 
 
 def list_copies(project: Project) -> dict[str, list[Copy]]:
-    """Return every file of every sealed record, by invocation."""
+    """Return every file of every sealed record, by invocation; of one in an archive the file that
+    it has once its month is laid on disk."""
     copies: dict[str, list[Copy]] = {}
     for root in list_roots(project):
         for place in places(root, list_folders(root)):
@@ -125,8 +126,8 @@ def list_copies(project: Project) -> dict[str, list[Copy]]:
         for folder, name in packed:
             ids = layout.parse_record_name(name)
             if ids and not os.path.lexists(f"{root}/{folder}/{name}"):
-                cold = Place(layout.cold_folder(ids[1], folder), name, ids[1], ids[0])
-                copies.setdefault(ids[1], []).append(Copy(root, cold))
+                place = Place(folder, name, ids[1], ids[0])
+                copies.setdefault(ids[1], []).append(Copy(root, place))
     return copies
 
 
@@ -414,11 +415,12 @@ def find_left(project: Project, needles: tuple[bytes, ...]) -> list[str]:
     """Return the files below every `.kittify/` and the git directory's that hold one of these, and
     the records in archives of months: their files are compressed."""
     packed = (
-        path
-        for copy in chain.from_iterable(list_copies(project).values())
-        if not os.path.lexists(path := f"{copy.root}/{copy.place.path}")
+        f"{copy.root}/{layout.cold_folder(one, copy.place.folder)}/{copy.place.name}"
+        for one, copies in list_copies(project).items()
+        for copy in copies
+        if not os.path.lexists(f"{copy.root}/{copy.place.path}")
         and any(
-            holds_any(one, needles) for one in (read_copy(copy), *read_annexes([copy]).values())
+            holds_any(data, needles) for data in (read_copy(copy), *read_annexes([copy]).values())
         )
     )
     return sorted({*_search(_list_all(project), needles), *packed})
