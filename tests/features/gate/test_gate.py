@@ -518,6 +518,8 @@ def test_how_many_other_records_there_are_is_nothing_to_an_untested_change(tmp_p
         opened += what == "c_call" and function is os.open
 
     def count_opened() -> int:
+        for folder in (shop.root / ".kittify").glob("**/"):
+            os.utime(folder, (0, 0))  # what was written just now is listed again
         shop.origin()  # the index takes in what is new
         before = opened
         sys.setprofile(count)
