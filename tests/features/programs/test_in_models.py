@@ -14,10 +14,12 @@ import pytest
 
 from replaying import lines_of, project_of, ran, record_path, reseal
 from specify_cli.errors import InvocationError
+from specify_cli.features.programs.history import History
 from specify_cli.features.programs.resume import plan_resume, reexecute, resume, run_program
 from specify_cli.features.programs.run import Run
 from specify_cli.libraries.comparison.chains import run_both
 from specify_cli.libraries.comparison.compare import verify_replay
+from specify_cli.libraries.comparison.expected import ExpectedEvents
 from specify_cli.storage.checking import verify_place
 from specify_cli.storage.index import Index
 
@@ -243,3 +245,33 @@ def test_calls_and_questions_that_name_each_other_break_no_comparison(noted: Pat
 
     assert found.match in (True, False)
     assert plan_resume(noted, invocation_id).in_doubt == ()
+
+
+def test_questions_in_questions_go_on_where_their_ids_would_be_too_long(noted: Path) -> None:
+    def ask(run: Run, depth: int) -> Any:
+        return run.model_call("m", f"{depth}", call=lambda _: ask(run, depth - 1)) if depth else act(run, "deep")
+
+    def program(run: Run) -> None:
+        ask(run, 20)
+
+    invocation_id = run_whole(noted, program)
+    ran(noted, lambda run: ask(run, 60))  # it is made once more where a crash breaks it off
+    path, whole = record_path(noted, invocation_id), count_lines(noted, invocation_id)
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:9]))
+    resume(noted, invocation_id, program)
+
+    assert count_lines(noted, invocation_id) == whole
+    assert reexecute(noted, invocation_id, program).comparison.match is True
+
+
+@pytest.mark.parametrize("within", [None, "m", "m{}", "c{}"])
+def test_thousands_of_calls_in_each_other_that_nobody_ended_are_read(within: str | None) -> None:
+    """Each was held against all before it, and asked of all around it by recursion."""
+    calls = [{"event": "tool_call", "tool": "t", "call_id": f"c{number}", "seq": number} for number in range(3000)]
+    if within:
+        calls = [{**call, "within": within.format(max(0, number - 1))} for number, call in enumerate(calls)]
+    history, expected = History(calls, lambda _: b""), ExpectedEvents(calls)
+
+    assert len(history.in_doubt) == 3000
+    assert history.unasked is not None
+    assert expected.find_inner({"0"}) == []

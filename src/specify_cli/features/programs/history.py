@@ -140,7 +140,7 @@ class History(RecordedWork):
                 if not self._is_outstanding(number):
                     self._named.pass_over(hashed, at)
                 # A question may be the one that a crash broke off, and whose function made this.
-                elif event != "model_call" or not self._is_broken_off(number):
+                elif event != "model_call" or not self._is_made_by(number, self._asking):
                     return Recorded(self, number)
         return None
 
@@ -165,7 +165,7 @@ class History(RecordedWork):
 
     def _is_outstanding(self, number: int) -> bool:
         """Return whether a program that goes on has yet to come to this."""
-        return not self._has(number, USED | UNANSWERED) and not self._is_given_back(number)
+        return not self._has(number, USED | UNANSWERED) and not self._given_back[number]
 
     def find_result(self, call_id: object) -> Fields | None:
         """Return the recorded result of a call, if it is known and has one."""
@@ -200,18 +200,20 @@ class History(RecordedWork):
         begun = self._find_begun(place)
         return None if begun is None else Recorded(self, begun).result
 
-    def _is_given_back(self, number: int) -> bool:
-        """Return whether a step or call that has its result stands for this, so that nobody asks
-        for it."""
-        step, caller = self._steps[number], self._callers[number] - 1
-        if self._find_end(step):
-            return True
-        if caller >= 0 and (
-            (self.answered[caller] and not self._has(caller, REMOVED))
-            or self._is_given_back(caller)
-        ):
-            return True
-        return step > 0 and self._begun[step] > 0 and self._is_given_back(self._begun[step] - 1)
+    @cached_property
+    def _given_back(self) -> bytearray:
+        """Return of each thing whether a step or call that has its result stands for it, so that
+        nobody asks for it. Of what that is in or was made by it is known before."""
+        given_back = bytearray(len(self.asked))
+        for number, (step, called_by) in enumerate(zip(self._steps, self._callers, strict=True)):
+            caller, begun = called_by - 1, self._begun[step] - 1
+            given_back[number] = (
+                self._find_end(step) > 0
+                or (caller >= 0 and self.answered[caller] > 0 and not self._has(caller, REMOVED))
+                or (caller >= 0 and given_back[caller])
+                or (begun >= 0 and given_back[begun])
+            )
+        return given_back
 
     def take_asking(self, call_id: object, key: Key | None) -> str | None:
         """Return the id of a model call that a crash broke off: this one or, with a key, the first
@@ -237,7 +239,7 @@ class History(RecordedWork):
         What a model call made that was broken off comes in it.
         """
         due = self.due
-        if due and asking and self._is_made_by(due.number, self._find_call_of(asking) - 1):
+        if due and asking and self._is_made_by(due.number, (self._find_call_of(asking) - 1,)):
             return None
         if asked and due:
             event, is_known = self._events[asked.number], asked.result is not None
@@ -279,7 +281,7 @@ class History(RecordedWork):
         """Yield the results that a program which goes on may ask for and that cannot be given
         back."""
         for number in self._iter_present():
-            if self._events[number] not in WORK or self._is_given_back(number):
+            if self._events[number] not in WORK or self._given_back[number]:
                 continue
             entry = Recorded(self, number)
             line, name = entry.result, "output"

@@ -12,7 +12,8 @@ lines, and of a broken-off question its text.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Container, Iterator, Sequence
 
 from specify_cli.features.programs.event_places import ASKS, Fields
 from specify_cli.invocation.events.event_body import MAX_NAME
@@ -159,10 +160,7 @@ class RecordedWork:
         elif event == "tool_result" and (call := self._find_call(fields)) is not None:
             self.answered[call] = at
             open_calls = self._calling.get(self._steps[call], [])
-            if call in open_calls:
-                open_calls.remove(call)
-                if not open_calls:
-                    del self._calling[self._steps[call]]
+            del open_calls[bisect_left(open_calls, call) : bisect_right(open_calls, call)]
         elif event == "retrieval_response":
             asked = self._requests.get(str(fields.get("request_id")))
             if asked is not None:
@@ -197,7 +195,9 @@ class RecordedWork:
         """Return the number of the call that is made once more; one in a step that has ended is
         not."""
         call = self._find_call(fields)
-        return None if call is None or self._is_behind(call) else call
+        if call is None or self._events[call] != TOOL_CALL or self._is_behind(call):
+            return None
+        return call
 
     def _is_behind(self, number: int) -> bool:
         """Return whether the step that something was asked for in has ended since."""
@@ -244,32 +244,25 @@ class RecordedWork:
         if outer:
             self._note_asking(at, place, {"within": outer})
         where, called_by = self._number_of(place), self._find_call_of(outer)
-        open_calls = self._list_calling(where, called_by, None)
         number = self._add(at, "model_call", where)
-        self._callers[number] = open_calls[-1] + 1 if open_calls else called_by
+        self._callers[number] = self._find_caller(where, called_by, number)
         self._marks[number] = REMOVED
         self._asking[number] = call_id
         self._calls.put(hash(call_id), number + 1)
 
-    def _list_calling(self, where: int, called_by: int, asking: int | None) -> list[int]:
-        """Return the calls at a place that go on, of those that a call made (one more than its
-        number; of 0 all), but for what this model call made."""
-        return [
-            call
-            for call in self._calling.get(where, ())
-            if (not called_by or self._is_made_by(call, called_by - 1))
-            and (asking is None or not self._is_made_by(call, asking))
-        ]
+    def _find_caller(self, where: int, called_by: int, number: int) -> int:
+        """Return one more than the number of the call that makes what has or would have this
+        number: the last that goes on at its place, if it is not around the call that is named."""
+        open_calls = self._calling.get(where, [])
+        # What has a higher number was made by it, as by a model call, whose line comes at its end.
+        before = bisect_left(open_calls, number)
+        return max(called_by, open_calls[before - 1] + 1 if before else 0)
 
-    def _is_made_by(self, number: int, call: int) -> bool:
-        """Return whether something is a call or was made by it, however deep."""
-        while number != call and self._callers[number]:
-            number = self._callers[number] - 1
-        return number == call
-
-    def _is_broken_off(self, number: int) -> bool:
-        """Return whether a model call that a crash broke off made something, however deep."""
-        return any(self._is_made_by(number, asking) for asking in self._asking)
+    def _is_made_by(self, number: int, calls: Container[int]) -> bool:
+        """Return whether something is one of some calls or was made by one, however deep."""
+        while number not in calls and self._callers[number]:
+            number = self._callers[number] - 1  # which is lower
+        return number in calls
 
     def _name_caller(self, called_by: int) -> str:
         """Return the id of a call, by one more than its number; of 0 nothing."""
@@ -307,11 +300,12 @@ class RecordedWork:
         where = self._steps[called_by - 1] if called_by else self._number_of(step)
         asking = self._find_call(fields) if event == "model_call" else None
         number = asking if asking in self._asking else None
-        if number is not None and called_by and self._is_made_by(called_by - 1, number):
+        if number is not None and called_by > number:
             called_by = 0  # a program cannot have written this
-        open_calls = [] if parallel else self._list_calling(where, called_by, number)
-        if open_calls:
-            called_by = open_calls[-1] + 1
+        if not parallel:
+            called_by = self._find_caller(
+                where, called_by, len(self.asked) if number is None else number
+            )
         key = (event, step, self._name_caller(called_by), str(fields.get(ASKS[event], "")))
         if number is None:
             number = self._add(at, event, where)

@@ -92,8 +92,7 @@ class ExpectedEvents:
                 self._callers.setdefault(within, caller)
             if within in self._callers:
                 caller = within
-            is_model = event == "model_call" and call_id in self._callers
-            if is_model and call_id not in self._list_around(caller):
+            if event == "model_call" and call_id in self._callers:
                 self._callers[call_id] = caller
             if caller is not None:
                 self._made_by[at] = caller
@@ -190,21 +189,23 @@ class ExpectedEvents:
 
     def find_inner(self, seqs: Collection[str]) -> list[int]:
         """Return the places of what calls did whose results have these seqs."""
-        calls = {
-            say_member(fields, "call_id")
+        given_back: dict[object, bool] = {
+            say_member(fields, "call_id"): True
             for fields in self._lines
             if fields.get("event") in ANSWERS and str(fields.get("seq")) in seqs
         }
-        made_by = self._made_by.items()
-        return [at for at, caller in made_by if not calls.isdisjoint(self._list_around(caller))]
-
-    def _list_around(self, caller: object) -> list[object]:
-        """Return a call or step and those that it was made by, the nearest first."""
-        around = []
-        while caller is not None:
-            around.append(caller)
-            caller = self._callers[caller]
-        return around
+        inner = []
+        for at, caller in self._made_by.items():
+            above: object = caller
+            around = []
+            while above is not None and above not in given_back:
+                given_back[above] = False  # so that a circle, which no program writes, ends
+                around.append(above)
+                above = self._callers[above]
+            given_back.update(dict.fromkeys(around, given_back.get(above, False)))
+            if given_back[caller]:
+                inner.append(at)
+        return inner
 
     def _iter_rest(self) -> Iterator[Fields]:
         parallel = (at for places in self._parallel.values() for at in places)

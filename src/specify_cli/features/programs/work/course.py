@@ -31,7 +31,12 @@ from specify_cli.features.programs.recorded import Recorded
 from specify_cli.features.programs.values import Default, make_plain
 from specify_cli.features.programs.work.earlier import EarlierRun, take_claim
 from specify_cli.features.programs.work.refusals import LimitExceeded
-from specify_cli.invocation.events.event_body import STEP_EVENTS, Composed, idempotency_key
+from specify_cli.invocation.events.event_body import (
+    MAX_NAME,
+    STEP_EVENTS,
+    Composed,
+    idempotency_key,
+)
 from specify_cli.invocation.events.settings import digest_key
 from specify_cli.invocation.recorder import Recorder, lost_events
 from specify_cli.libraries.comparison.expected import (
@@ -556,8 +561,9 @@ class Course:
             run = self.again or f"inv://{self.invocation_id}"
             said = "\0".join((run, *asked, str(self.count("question", *asked))))
             call_id = hmac.new(self._secret, said.encode(), "sha256").hexdigest()[:32]
-        # What is broken off says by its id what it was made by.
-        return f"{scope.call_id}.{call_id}" if scope.is_asking else call_id
+        # What is broken off says by its id what it was made by, as far as an id can.
+        named = f"{scope.call_id}.{call_id[-16:]}" if scope.is_asking else call_id
+        return named if len(named) <= MAX_NAME else call_id
 
     def make_key(self, body: Fields, own_key: str | None, recorded: Recorded | None) -> str:
         """Return the key of a tool call: the recorded one, a given one for its first, else one made
