@@ -25,6 +25,7 @@ from __future__ import annotations
 import os
 import re
 import time
+from types import MappingProxyType
 
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 from specify_cli.durable import read_clock
@@ -276,14 +277,14 @@ class Recorder:
         *,
         force: bool = False,
         manual: bool = True,
-        within: object = None,
+        marks: Fields = MappingProxyType({}),
     ) -> Batch:
         """Write an explicit checkpoint, durable on return, and return its batch.
 
         `label` is masked like any text. With `force` one that exists is given again; it then means
-        its newest checkpoint. One that is not `manual` is that of a stage. `within` names the call
-        it is made by, where the order of the lines does not. Raises CallerError LABEL_TAKEN,
-        INVALID_VALUE, ALREADY_COMPLETED.
+        its newest checkpoint. One that is not `manual` is that of a stage. `marks` say what it
+        came in, and whether in parallel, where the order of the lines does not. Raises CallerError
+        LABEL_TAKEN, INVALID_VALUE, ALREADY_COMPLETED.
 
         The charter is read before the lock is taken, so another call can write while it is read.
         Raises StoredDataError and EnvironmentFault as `append` does.
@@ -309,8 +310,8 @@ class Recorder:
                     "checkpoint",
                 )
 
-        members = _drop_absent({"label": masked, "within": within})
-        checkpoint = Composed({"event": "checkpoint", "manual": manual, **members})
+        labelled = {} if masked is None else {"label": masked}
+        checkpoint = Composed({"event": "checkpoint", "manual": manual, **labelled, **marks})
         return self._write([checkpoint], self._look_up_grounds(), dedupe=(None,), check=check)
 
     def append_bodies(self, bodies: Sequence[Body], *, after: int | None = None) -> Batch:
@@ -540,8 +541,7 @@ class Recorder:
                 yield {**body, "from": body.get("from", self.fold.stage)}
                 if not grounds:
                     continue
-                within = _drop_absent({"within": body.get("within")})
-                automatic = {"event": "checkpoint", "manual": False, **within}
+                automatic = {"event": "checkpoint", "manual": False, **pick_marks(body)}
                 yield from self._compose_checkpoint(automatic, grounds)
                 continue
             yield body
@@ -645,8 +645,9 @@ class Recorder:
         return line.fields
 
 
-def _drop_absent(members: Fields) -> Body:
-    return {name: value for name, value in members.items() if value is not None}
+def pick_marks(fields: Fields) -> Body:
+    """Return what a line says of what it came in, and whether in parallel."""
+    return {name: fields[name] for name in ("beside", "within") if name in fields}
 
 
 def _needs_state(items: Sequence[Composed]) -> bool:

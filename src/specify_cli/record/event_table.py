@@ -328,7 +328,7 @@ EVENTS: Mapping[str, EventType] = {
             "manual": _computed("boolean"),
             "state_hash": _computed("digest", note="(of the execution state before this line)"),
             "corpus": _computed("object"),
-            "within": _MAYBE,
+            **_BESIDE,
         },
         ("label", "state_hash"),
         "savepoint, replay point",

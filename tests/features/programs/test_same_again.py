@@ -369,6 +369,86 @@ def test_what_threads_did_is_compared_whichever_of_them_came_first(project: Path
     assert hold(project, one, other).details["mismatches"] == []
 
 
+def run_beside(work: Callable[..., object], *given: object) -> object:
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(contextvars.copy_context().run, work, *given).result()
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        lambda run, name: run.patch("a", "modify", after=name),
+        lambda run, name: run.error("E", name),
+        lambda run, name: run.gate("safe", "all-true", {"x": True, name: True}),
+        lambda run, name: run.commit(f"label-{name}"),
+        lambda run, name: run.stage(name),
+        lambda run, name: run.record("policy_violation", {"rule_id": name, "message": "x"}),
+        lambda run, name: run.tool("same", side_effect="none")(lambda: name)(),
+        lambda run, name: run.model_call("m", "same", call=lambda _: name),
+    ],
+)
+@pytest.mark.parametrize("around", ["nothing", "call", "question"])
+def test_threads_match_in_any_order_and_not_where_one_did_otherwise(
+    project: Path, work: Callable[[Run, str], object], around: str
+) -> None:
+    def do(run: Run, name: str) -> None:
+        if around == "nothing":
+            work(run, name)
+        elif around == "call":
+            run.tool("outer", side_effect="none")(lambda _: work(run, name) and None)(name)
+        else:
+            run.model_call("m", f"outer {name}", call=lambda _: work(run, name) and None)
+
+    def program(names: str) -> Program:
+        return lambda run: [run_beside(do, run, name) for name in names]
+
+    one, other, third = (run_whole(project, program(names)) for names in ("ab", "ba", "ca"))
+
+    assert hold(project, one, other).details["mismatches"] == []
+    assert hold(project, one, third).match is False
+
+
+@pytest.mark.parametrize("kind", ["call", "question"])
+@pytest.mark.parametrize("is_swapped", [True, False])
+def test_what_moved_from_one_call_of_a_thread_into_another_differs(project: Path, kind: str, is_swapped: bool) -> None:
+    def do(run: Run, name: str, paths: str) -> None:
+        def patch(_: object) -> None:
+            for path in paths:
+                run.patch(path, "create", after=path)
+
+        if kind == "call":
+            run.tool("outer", side_effect="none")(lambda name: patch(name))(name)
+        else:
+            run.model_call("m", name, call=patch)
+
+    def program(first: str, second: str) -> Program:
+        return lambda run: [run_beside(do, run, name, paths) for name, paths in (("1", first), ("2", second))]
+
+    paths = ("x", "y") if is_swapped else ("x", "")
+    one, other = (run_whole(project, program(*given)) for given in (paths, paths[::-1]))
+    found = hold(project, one, other)
+
+    assert {item["code"] for item in found.details["mismatches"]} == {"ORDER_MISMATCH"}
+    assert {item["field"] for item in found.details["mismatches"]} == {"patch_apply.within"}
+
+
+def test_a_labelled_checkpoint_of_a_thread_stands_once_wherever_a_crash_came(project: Path) -> None:
+    """It said nothing of the thread, so the program that went on was refused with LABEL_TAKEN."""
+
+    def program(run: Run) -> None:
+        for name in "ab":
+            run_beside(lambda name: [run.tool("t", side_effect="none")(str)(name), run.commit(name)], name)
+
+    invocation_id = run_whole(project, program)
+    data = record_path(project, invocation_id).read_bytes()
+    for count in range(4, data.count(b"\n")):
+        record_path(project, invocation_id).write_bytes(data)
+        cut_to(project, invocation_id, count)
+        resume(project, invocation_id, program)
+
+        assert [line["label"] for line in lines_of(project, invocation_id) if "label" in line] == ["a", "b"]
+
+
 def hold(root: Path, one: str, other: str) -> ReplayResult:
     original, replay = run_both(project_of(root), [one, other])
     return verify_replay(original, replay)

@@ -263,8 +263,7 @@ class Run(Course):
             if self.find(body) and not self.again:
                 return Batch(self.invocation_id, (), 1, False, (), ())
             self.write_seam()
-            within = self.mark(body).get("within")
-            return self.recorder.commit(label, force=force, within=within)
+            return self.recorder.commit(label, force=force, marks=self.mark(body))
 
     def step(
         self,

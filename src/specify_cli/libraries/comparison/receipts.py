@@ -18,7 +18,13 @@ from typing import Any, NamedTuple
 
 from doctrine.text import say, say_member, spell
 from specify_cli.errors import CallerError, StoredDataError
-from specify_cli.libraries.comparison.run_parts import BEGINNINGS, Side, name_work
+from specify_cli.libraries.comparison.run_parts import (
+    BEGINNINGS,
+    Side,
+    find_callers,
+    list_content,
+    name_work,
+)
 from specify_cli.record.findings import RecordReport
 from specify_cli.record.reading.views import View, change, find_places, pick
 from specify_cli.record.record import Entry, Record, fold_entries, is_stand_in
@@ -38,8 +44,6 @@ _DECISIONS: Mapping[str, str] = {
 }
 # What a result has in common with its call, and need not say.
 _OF_THE_CALL = ("tool", "step", "ordinal", "beside", "within")
-# What distinguishes what ran in parallel in one place.
-_TOLD_APART = ("tool", "model", "gate", "query_hash", "path", "error_code", "text_hash", "ref")
 # `started`, the policy reference and the retrieval's request come first and are no steps.
 _FIRST_STEP = 3
 # Event → the member that holds the digest of what it came to.
@@ -247,7 +251,7 @@ def pick_shared(call: Fields) -> Fields:
 def order_parallel(lines: Sequence[Fields]) -> Sequence[Fields]:
     """Return the lines in an order that two runs share: what a call came to behind the call,
     whichever of several ended first; and after the others, by place, what ran in parallel."""
-    moved = _order_batches(lines)
+    moved, callers = _order_batches(lines), find_callers(lines)
     in_order, homes = array("I"), array("I")
     parallel = []
     places = set()
@@ -259,18 +263,18 @@ def order_parallel(lines: Sequence[Fields]) -> Sequence[Fields]:
             places.add(place)
         if event == "tool_call" and call_id:
             asked[call_id] = moved.get(at, at), str(fields.get("args_hash"))
-        home, asked_at = asked.get(call_id, (at, str(fields.get("prompt_hash"))))
+        home, asked_at = asked.get(call_id, (at, ""))
         if not fields.get("beside") and place not in places:
             in_order.append(at)
             homes.append(home)
             continue
         name = next(
-            (str(fields[key]) for key in _TOLD_APART if key in fields),
+            (str(fields[key]) for key in ("tool", "model", "gate", "query_hash") if key in fields),
             "",
         )
-        parallel.append(
-            ((place[0], f"{place[1]:>9}", str(fields.get("beside")), name, asked_at), at)
-        )
+        content = *list_content(fields, callers), str(fields.get(RESULTS.get(str(event), "")))
+        where = place[0], f"{place[1]:>9}", str(fields.get("beside"))
+        parallel.append(((*where, name, asked_at, *content), at))
     if not parallel and all(map(le, homes, homes[1:])):
         return lines
     parallel.sort(key=lambda item: item[0])

@@ -78,7 +78,7 @@ _PARTS_OF: Mapping[str, Mapping[str, str]] = {
         "path": "paths",
         **dict.fromkeys(("kind", "ok", "before", "after", "diff", "mode"), "changes"),
     },
-    "stage_transition": {"from": "stages", "to": "stages"},
+    "stage_transition": {"to": "stages", "from": "stages"},
     "checkpoint": {"label": "stages"},
     "gate_decision": dict.fromkeys(
         ("rule_ref", "rule_digest", "rule_source", "inputs", "override"), "gate inputs"
@@ -167,6 +167,7 @@ def compare_parts(one: Side, two: Side, *, cut: bool, other_rules: bool) -> Comp
     places, orders = zip(*(_sort_places(side.lines) for side in (one, two)), strict=True)
     unended = find_unended(one.lines)
     modes = [_read_modes(side.lines) for side in (one, two)]
+    callers = [find_callers(side.lines) for side in (one, two)]
     differences = []
     not_comparable: Counter[str] = Counter()
     for event, members in _MEMBERS.items():
@@ -184,7 +185,10 @@ def compare_parts(one: Side, two: Side, *, cut: bool, other_rules: bool) -> Comp
                 if (
                     (member in ("tool", "step_type") and first not in unended)
                     or (member == "ordinal" and was.get("step") != now.get("step"))
-                    or (member == "from" and (one.is_partial or two.is_partial))
+                    or (
+                        member == "from"
+                        and (one.is_partial or two.is_partial or bool(was.get("beside")))
+                    )
                     or (member == "found" and was.get("rule_id") in _MEASURED)
                 ):
                     continue
@@ -195,6 +199,15 @@ def compare_parts(one: Side, two: Side, *, cut: bool, other_rules: bool) -> Comp
                     not_comparable[part] += 1
                 elif not is_equal:
                     differences.append(_describe(one, first, (was, now), (event, member, part)))
+            around = [name_caller(*pair) for pair in zip((was, now), callers, strict=True)]
+            if around[0] == around[1] or was.get("beside") != now.get("beside"):
+                continue
+            # An older writer did not say what came in the function of a model.
+            if None in around or other_rules:
+                not_comparable["order"] += 1
+            else:
+                moved = _describe(one, first, (was, now), (event, "within", "order"))
+                differences.append(moved._replace(expected=around[0], actual=around[1]))
     if not cut and not any(item.code == PARTS["events"] for item in differences):
         kinds = [Counter(event for event, _ in order) for order in orders]
         if apart := (kinds[0] - kinds[1] | kinds[1] - kinds[0]).total():
@@ -209,6 +222,34 @@ def compare_parts(one: Side, two: Side, *, cut: bool, other_rules: bool) -> Comp
     differences.sort(key=lambda item: (item.step is None, item.step or 0))
     unknown = sum(len(side[_UNKNOWN]) for side in places)
     return Compared(tuple(differences), not_comparable, unknown)
+
+
+def find_callers(lines: Sequence[Fields]) -> Mapping[str, str]:
+    """Return what made something in a run, by its id, under a name that two runs share."""
+    named = {str(fields["within"]) for fields in lines if "within" in fields}
+    callers = {one: one for one in named if one.rpartition(" ")[2].isdecimal()}
+    for fields in lines if named else ():
+        if fields.get("event") in ("tool_call", "model_call") and fields.get("call_id") in named:
+            asked = say(fields.get("args_hash", fields.get("prompt_hash")))
+            # A digest that was made with a secret names nothing that two clones share.
+            what = "" if "digest_key" in fields else f" {asked}"
+            callers[str(fields["call_id"])] = f"{name_event(fields)}{what}"
+    return callers
+
+
+def name_caller(fields: Fields, callers: Mapping[str, str]) -> str | None:
+    """Return what made what a line tells; None where no line says it."""
+    return callers.get(str(fields.get("within")))
+
+
+def list_content(fields: Fields, callers: Mapping[str, str]) -> Iterator[str]:
+    """Yield what distinguishes what ran in parallel in one place, in an order that two runs share:
+    of what only a secret's digest tells, its size."""
+    event, kept = str(fields.get("event")), "size" if "digest_key" in fields else "hash"
+    yield event
+    for member in _MEMBERS.get(event, ()):
+        yield say(fields.get(f"{member}_{kept}", fields.get(member)))
+    yield str(name_caller(fields, callers))
 
 
 def find_unended(lines: Sequence[Fields]) -> set[int]:

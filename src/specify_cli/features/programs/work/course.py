@@ -38,7 +38,7 @@ from specify_cli.invocation.events.event_body import (
     idempotency_key,
 )
 from specify_cli.invocation.events.settings import digest_key
-from specify_cli.invocation.recorder import Recorder, lost_events
+from specify_cli.invocation.recorder import Recorder, lost_events, pick_marks
 from specify_cli.libraries.comparison.expected import (
     OF_THE_RUN,
     TOP,
@@ -506,7 +506,7 @@ class Course:
         """Write the checkpoint of a stage where a crash came before it."""
         if self.past.history.lacks_checkpoint(recorded):
             self.write_seam()
-            self.recorder.commit(manual=False, within=recorded.fields.get("within"))
+            self.recorder.commit(manual=False, marks=pick_marks(recorded.fields))
 
     def compose(self, event: str, payload: Fields) -> Composed:
         """Return an event as it would be written here."""
