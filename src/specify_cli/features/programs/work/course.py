@@ -403,11 +403,12 @@ class Course:
         while due := history.find_outstanding(key, any_call=in_thread or not marks):
             self.require_open()
             if not self._came.wait(max(0.0, end - time.monotonic())) and time.monotonic() >= end:
+                names = (*AGREED, "within")
                 member = next(
-                    (name for name in AGREED if due.fields.get(name) != body.get(name)), ""
+                    (name for name in names if due.fields.get(name) != body.get(name)), ""
                 )
                 expected, found = due.fields.get(member), body.get(member)
-                if due.fields.get(ASKS[key[0]]) != body.get(ASKS[key[0]]):
+                if not member or due.fields.get(ASKS[key[0]]) != body.get(ASKS[key[0]]):
                     expected, found = _describe_asked(due.fields), "something new"
                 self.refuse_deviation(
                     ", ".join(filter(None, (_describe_asked(body), member))), expected, found
