@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from replaying import lines_of, project_of, ran, record_path, reseal
-from specify_cli.errors import InvocationError
+from specify_cli.errors import CallerError, InvocationError
 from specify_cli.features.programs.history import History
 from specify_cli.features.programs.resume import plan_resume, reexecute, resume, run_program
 from specify_cli.features.programs.run import Run
@@ -275,3 +275,31 @@ def test_thousands_of_calls_in_each_other_that_nobody_ended_are_read(within: str
     assert len(history.in_doubt) == 3000
     assert history.unasked is not None
     assert expected.find_inner({"0"}) == []
+
+
+@pytest.mark.parametrize("around", ["call", "question", "step"])
+def test_an_error_of_ours_that_a_function_ended_in_has_its_code_again(noted: Path, around: str) -> None:
+    """It had no code, so that a program that asks for it ended in AttributeError, or did not catch it."""
+
+    def program(run: Run) -> None:
+        def work(_: object) -> None:
+            run.commit("same")
+
+        for number in range(2):
+            try:
+                if around == "call":
+                    run.tool("act", side_effect="none")(work)(number)
+                elif around == "question":
+                    run.model_call("m", number, call=work)
+                else:
+                    run.step("work", work, number)
+            except CallerError as error:
+                run.error(error.code, str(error.as_value()["error_code"]))
+
+    invocation_id = run_whole(noted, program)
+    path = record_path(noted, invocation_id)
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-2]))
+    resume(noted, invocation_id, program)
+
+    assert lines_of(noted, invocation_id)[-2]["error_code"] == "LABEL_TAKEN"
+    assert around == "step" or reexecute(noted, invocation_id, program).comparison.match is True

@@ -11,13 +11,14 @@ from collections.abc import (
     AsyncGenerator,
     Coroutine,
     Generator,
+    Iterable,
     Iterator,
     Sequence,
 )
 from typing import cast
 
 from doctrine.text import say
-from specify_cli.errors import CallerError, InvocationError
+from specify_cli.errors import CODES, CallerError, InvocationError
 from specify_cli.features.programs.recorded import Recorded
 
 
@@ -49,10 +50,13 @@ class RecordedError(Exception):
 
 def recorded_error(code: str, message: str) -> RecordedError:
     """Return the error a step or call ended in, named as it was: an `except` that caught it then
-    catches it."""
-    kinds = dict.fromkeys(kind for kind in _iter_kinds(Exception) if kind.__name__ == code)
+    catches it, and one of ours has its code."""
+    named = dict.fromkeys(kind for kind in _iter_kinds(Exception) if kind.__name__ == code)
+    kinds: Iterable[type[Exception]] = (CallerError,) if code in CODES else named
+    is_ours = any(issubclass(kind, InvocationError) for kind in kinds)
+    members = {"code": code, "suggestion": "", "candidates": None} if is_ours else {}
     try:
-        return cast(RecordedError, type(code, (RecordedError, *kinds), {})(message))
+        return cast(RecordedError, type(code, (RecordedError, *kinds), members)(message))
     except Exception:  # the program's own class: one of this name is not made of a message alone
         return cast(RecordedError, type(code, (RecordedError,), {})(message))
 
@@ -138,7 +142,7 @@ def describe_failure(error: BaseException) -> dict[str, object]:
 
 def name_error(error: BaseException) -> str:
     """Return an error with its name before it, as the line of a call states it."""
-    return f"{type(error).__name__}: {describe_error(error)}"
+    return "{error_code}: {message}".format_map(describe_failure(error))
 
 
 def describe_error(error: BaseException) -> str:
