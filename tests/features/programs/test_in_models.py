@@ -15,6 +15,7 @@ import pytest
 from replaying import lines_of, project_of, ran, record_path, reseal
 from specify_cli.errors import CallerError, InvocationError
 from specify_cli.features.programs.history import History
+from specify_cli.features.programs.recorded import Recorded
 from specify_cli.features.programs.resume import plan_resume, reexecute, resume, run_program
 from specify_cli.features.programs.run import Run
 from specify_cli.libraries.comparison.chains import run_both
@@ -303,3 +304,13 @@ def test_an_error_of_ours_that_a_function_ended_in_has_its_code_again(noted: Pat
 
     assert lines_of(noted, invocation_id)[-2]["error_code"] == "LABEL_TAKEN"
     assert around == "step" or reexecute(noted, invocation_id, program).comparison.match is True
+
+
+def test_steps_that_name_each_other_end() -> None:
+    steps = [
+        {"event": "step_started", "step": name, "ordinal": 1, "beside": True, "within": f"{other} 1"}
+        for name, other in ("ab", "ba")
+    ]
+    history = History([*steps, {"event": "error", "step": "a", "ordinal": 1}], lambda _: b"")
+
+    assert [history.is_within(Recorded(history, 2), place) for place in (("a", 1), ("c", 1))] == [True, False]

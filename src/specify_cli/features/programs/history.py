@@ -169,8 +169,8 @@ class History(RecordedWork):
 
     def find_result(self, call_id: object) -> Fields | None:
         """Return the recorded result of a call, if it is known and has one."""
-        call = self._find_call({"call_id": call_id})
-        return None if call is None else Recorded(self, call).result
+        call = self._find_call(call_id)
+        return Recorded(self, call - 1).result if call else None
 
     @property
     def due(self) -> Recorded | None:
@@ -218,7 +218,7 @@ class History(RecordedWork):
     def take_asking(self, call_id: object, key: Key | None) -> str | None:
         """Return the id of a model call that a crash broke off: this one or, with a key, the first
         that was not taken at this place. None where there is none."""
-        number = self._find_call_of(call_id) - 1
+        number = self._find_call(call_id) - 1
         if key:
             number = next(filter(partial(self._is_free, key), self._asking), -1)
         if number not in self._asking:
@@ -239,7 +239,7 @@ class History(RecordedWork):
         What a model call made that was broken off comes in it.
         """
         due = self.due
-        if due and asking and self._is_made_by(due.number, (self._find_call_of(asking) - 1,)):
+        if due and asking and self._is_made_by(due.number, (self._find_call(asking) - 1,)):
             return None
         if asked and due:
             event, is_known = self._events[asked.number], asked.result is not None
@@ -251,9 +251,12 @@ class History(RecordedWork):
 
     def is_within(self, asked: Recorded, place: Place) -> bool:
         """Return whether something was asked for in a step, however deep."""
-        step, wanted = self._steps[asked.number], self._places.get(place)
-        while step and step != wanted and self._begun[step]:
-            step = self._steps[self._begun[step] - 1]
+        number, wanted = asked.number, self._places.get(place)
+        step = self._steps[number]
+        # What is around something began before it.
+        while step != wanted and 0 < self._begun[step] <= number:
+            number = self._begun[step] - 1
+            step = self._steps[number]
         return step > 0 and step == wanted
 
     @property

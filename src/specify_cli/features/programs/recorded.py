@@ -146,6 +146,7 @@ class RecordedWork:
         place = place_of(fields)
         self._note_asking(at, place, fields)
         begun = self._find_begun(place) if event == "step_started" else None
+        call = self._find_call(fields.get("call_id")) - 1
         if begun is not None:
             self.answered[begun] = 0
             self._failed[self._places[place]] = 0
@@ -153,11 +154,11 @@ class RecordedWork:
                 self._running.append(place)
         elif event in ("step_completed", "step_failed"):
             self._end_step(event, place, at, fields)
-        elif event == "tool_call" and (call := self._find_repeated(fields)) is not None:
+        elif event == "tool_call" and self._is_repeated(call):
             self.asked[call], self.answered[call] = at, 0
             self.attempts[call] = min(self.attempts[call] + 1, 255)
             self._mark(call, PARALLEL, fields.get("beside") is True)
-        elif event == "tool_result" and (call := self._find_call(fields)) is not None:
+        elif event == "tool_result" and call >= 0:
             self.answered[call] = at
             open_calls = self._calling.get(self._steps[call], [])
             del open_calls[bisect_left(open_calls, call) : bisect_right(open_calls, call)]
@@ -186,24 +187,16 @@ class RecordedWork:
         number = self._places.get(place)
         return None if number is None or not self._begun[number] else self._begun[number] - 1
 
-    def _find_call(self, fields: Fields) -> int | None:
-        """Return the number of the call that a line is of."""
-        number = self._find_call_of(fields.get("call_id"))
-        return number - 1 if number else None
-
-    def _find_repeated(self, fields: Fields) -> int | None:
-        """Return the number of the call that is made once more; one in a step that has ended is
-        not."""
-        call = self._find_call(fields)
-        if call is None or self._events[call] != TOOL_CALL or self._is_behind(call):
-            return None
-        return call
+    def _is_repeated(self, call: int) -> bool:
+        """Return whether a call with the id of this one is that once more; one in a step that has
+        ended is not."""
+        return call >= 0 and self._events[call] == TOOL_CALL and not self._is_behind(call)
 
     def _is_behind(self, number: int) -> bool:
         """Return whether the step that something was asked for in has ended since."""
         return self._find_end(self._steps[number]) > self.asked[number]
 
-    def _find_call_of(self, call_id: object) -> int:
+    def _find_call(self, call_id: object) -> int:
         """Return one more than the number of the call that has this id; 0 where none has."""
         return self._calls.get(hash(str(call_id or "")))
 
@@ -236,14 +229,14 @@ class RecordedWork:
         """Give a number to the model call whose function made a line, and to the one around it:
         their own lines come later, or never."""
         call_id = str(fields.get("within", ""))
-        if not call_id or call_id.rpartition(" ")[2].isdecimal() or self._find_call_of(call_id):
+        if not call_id or call_id.rpartition(" ")[2].isdecimal() or self._find_call(call_id):
             return
         if fields.get("event") in OF_THE_RUN:
             place = self._running[-1] if self._running else TOP
         outer = call_id.rpartition(".")[0] if len(call_id) <= MAX_NAME else ""
         if outer:
             self._note_asking(at, place, {"within": outer})
-        where, called_by = self._number_of(place), self._find_call_of(outer)
+        where, called_by = self._number_of(place), self._find_call(outer)
         number = self._add(at, "model_call", where)
         self._callers[number] = self._find_caller(where, called_by, number)
         self._marks[number] = REMOVED
@@ -287,7 +280,7 @@ class RecordedWork:
         step, parallel = place, fields.get("beside") is True
         self._unmarked = self._unmarked and not fields.get("beside")
         begun = self._find_begun(place)
-        called_by = self._find_call_of(fields.get("within"))
+        called_by = self._find_call(fields.get("within"))
         if event not in OF_THE_RUN:
             ordered = not parallel and (begun is None or self._has(begun, ORDERED))
         else:
@@ -298,8 +291,8 @@ class RecordedWork:
             if ordered and called_by:
                 step = self._place_of[self._steps[called_by - 1]]
         where = self._steps[called_by - 1] if called_by else self._number_of(step)
-        asking = self._find_call(fields) if event == "model_call" else None
-        number = asking if asking in self._asking else None
+        asking = self._find_call(fields.get("call_id")) - 1
+        number = asking if event == "model_call" and asking in self._asking else None
         if number is not None and called_by > number:
             called_by = 0  # a program cannot have written this
         if not parallel:

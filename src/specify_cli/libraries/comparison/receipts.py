@@ -268,13 +268,10 @@ def order_parallel(lines: Sequence[Fields]) -> Sequence[Fields]:
             in_order.append(at)
             homes.append(home)
             continue
-        name = next(
-            (str(fields[key]) for key in ("tool", "model", "gate", "query_hash") if key in fields),
-            "",
-        )
-        content = *list_content(fields, callers), str(fields.get(RESULTS.get(str(event), "")))
-        where = place[0], f"{place[1]:>9}", str(fields.get("beside"))
-        parallel.append(((*where, name, asked_at, *content), at))
+        names = map(str, map(fields.get, ("beside", "tool", "model", "gate", "query_hash")))
+        came_to = str(fields.get(RESULTS.get(str(event), "")))
+        content = *names, asked_at, *list_content(fields, callers), came_to
+        parallel.append(((place[0], f"{place[1]:>9}", *content), at))
     if not parallel and all(map(le, homes, homes[1:])):
         return lines
     parallel.sort(key=lambda item: item[0])
