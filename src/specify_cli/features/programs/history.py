@@ -198,7 +198,7 @@ class History(RecordedWork):
     def find_last_end(self, place: Place) -> Fields | None:
         """Return the line that ended a step last, though it be tried again."""
         begun = self._find_begun(place)
-        return None if begun is None else Recorded(self, begun).result
+        return Recorded(self, begun).result if begun >= 0 else None
 
     @cached_property
     def _given_back(self) -> bytearray:

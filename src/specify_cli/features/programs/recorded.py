@@ -145,9 +145,9 @@ class RecordedWork:
         event = str(fields.get("event"))
         place = place_of(fields)
         self._note_asking(at, place, fields)
-        begun = self._find_begun(place) if event == "step_started" else None
+        begun = self._find_begun(place)
         call = self._find_call(fields.get("call_id")) - 1
-        if begun is not None:
+        if event == "step_started" and begun >= 0:
             self.answered[begun] = 0
             self._failed[self._places[place]] = 0
             if self._has(begun, ORDERED):
@@ -182,10 +182,9 @@ class RecordedWork:
         text = read_captured_text(fields, "response", self._get)[0] or ""
         return text.strip('"').partition(":")[0] in _INTERRUPTS
 
-    def _find_begun(self, place: Place) -> int | None:
-        """Return the number of a step that began."""
-        number = self._places.get(place)
-        return None if number is None or not self._begun[number] else self._begun[number] - 1
+    def _find_begun(self, place: Place) -> int:
+        """Return the number of a step that began; -1 where none did."""
+        return self._begun[self._places.get(place, 0)] - 1
 
     def _is_repeated(self, call: int) -> bool:
         """Return whether a call with the id of this one is that once more; one in a step that has
@@ -207,7 +206,7 @@ class RecordedWork:
         if place in self._running:
             self._running.remove(place)
         begun, number = self._find_begun(place), self._number_of(place)
-        if begun is not None:
+        if begun >= 0:
             self.answered[begun] = at
         # An interrupt, or what its writer calls retryable, is a step that has not ended.
         if event == "step_completed":
@@ -219,8 +218,8 @@ class RecordedWork:
                 inner = self._begun[self._places[step]] - 1
                 if self._steps[inner] == number:
                     # It goes on, so a program that is given this step's end begins it outside.
-                    self._steps[inner] = above = self._steps[begun or 0]
-                    self._callers[inner] = called_by = self._callers[begun or 0]
+                    self._steps[inner] = above = self._steps[max(begun, 0)]
+                    self._callers[inner] = called_by = self._callers[max(begun, 0)]
                     caller = self._name_caller(called_by)
                     key = ("step_started", self._place_of[above], caller, step[0])
                     self._keys[inner] = hash(key)
@@ -282,7 +281,7 @@ class RecordedWork:
         begun = self._find_begun(place)
         called_by = self._find_call(fields.get("within"))
         if event not in OF_THE_RUN:
-            ordered = not parallel and (begun is None or self._has(begun, ORDERED))
+            ordered = not parallel and (begun < 0 or self._has(begun, ORDERED))
         else:
             ordered = not parallel
             name, _, ordinal = str(fields.get("within", "")).rpartition(" ")

@@ -74,17 +74,17 @@ class ExpectedEvents:
         self.left = 0
         # The seqs of the results that were given back.
         self._given_back: set[str] = set()
-        calling: dict[Place, list[object]] = {}
+        calling: dict[Place, dict[object, None]] = {}
         running = [TOP]
         for at, fields in enumerate(lines):
             event, signed, place = fields.get("event"), signature(fields), place_of(fields)
             call_id = say_member(fields, "call_id")
             around = running[-1] if event in (*OF_THE_RUN, "retrieval_response") else place
-            calls = calling.setdefault(around, [])
-            if call_id in calls:
-                calls.remove(call_id)
+            calls = calling.setdefault(around, {})
+            calls.pop(call_id, None)
             named, parallel = f"{place[0]} {place[1]}", self._is_parallel(fields)
-            outer = [] if fields.get("beside") else [*calls[-1:], f"{around[0]} {around[1]}"]
+            last = next(reversed(calls), None)
+            outer = [] if fields.get("beside") else [last, f"{around[0]} {around[1]}"]
             within = say_member(fields, "within")
             caller = next((name for name in (*outer, named) if name in self._callers), None)
             if within is not None and not within.rpartition(" ")[2].isdecimal():
@@ -105,12 +105,12 @@ class ExpectedEvents:
             if event == "tool_call":
                 self._callers.setdefault(call_id, caller)
                 if not fields.get("beside"):
-                    calls.append(call_id)
+                    calls[call_id] = None
             elif event == "step_started" and caller is not None:
                 self._callers.setdefault(named, caller)
             if event == "step_started" and not parallel:
                 running.append(place)
-            elif place in running[1:] and event in ("step_completed", "step_failed"):
+            elif event in ("step_completed", "step_failed") and place in running[1:]:
                 running.remove(place)
             if not calls:
                 del calling[around]

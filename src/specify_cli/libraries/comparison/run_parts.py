@@ -199,7 +199,8 @@ def compare_parts(one: Side, two: Side, *, cut: bool, other_rules: bool) -> Comp
                     not_comparable[part] += 1
                 elif not is_equal:
                     differences.append(_describe(one, first, (was, now), (event, member, part)))
-            around = [name_caller(*pair) for pair in zip((was, now), callers, strict=True)]
+            withins = str(was.get("within")), str(now.get("within"))
+            around = [names.get(within) for names, within in zip(callers, withins, strict=True)]
             if around[0] == around[1] or was.get("beside") != now.get("beside"):
                 continue
             # An older writer did not say what came in the function of a model.
@@ -237,11 +238,6 @@ def find_callers(lines: Sequence[Fields]) -> Mapping[str, str]:
     return callers
 
 
-def name_caller(fields: Fields, callers: Mapping[str, str]) -> str | None:
-    """Return what made what a line tells; None where no line says it."""
-    return callers.get(str(fields.get("within")))
-
-
 def list_content(fields: Fields, callers: Mapping[str, str]) -> Iterator[str]:
     """Yield what distinguishes what ran in parallel in one place, in an order that two runs share:
     of what only a secret's digest tells, its size."""
@@ -249,7 +245,7 @@ def list_content(fields: Fields, callers: Mapping[str, str]) -> Iterator[str]:
     yield event
     for member in _MEMBERS.get(event, ()):
         yield say(fields.get(f"{member}_{kept}", fields.get(member)))
-    yield str(name_caller(fields, callers))
+    yield str(callers.get(str(fields.get("within"))))
 
 
 def find_unended(lines: Sequence[Fields]) -> set[int]:

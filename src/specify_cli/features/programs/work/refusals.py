@@ -54,7 +54,11 @@ def recorded_error(code: str, message: str) -> RecordedError:
     named = dict.fromkeys(kind for kind in _iter_kinds(Exception) if kind.__name__ == code)
     kinds: Iterable[type[Exception]] = (CallerError,) if code in CODES else named
     is_ours = any(issubclass(kind, InvocationError) for kind in kinds)
-    members = {"code": code, "suggestion": "", "candidates": None} if is_ours else {}
+    members = (
+        {"code": code, "suggestion": "see what the program gave", "candidates": None}
+        if is_ours
+        else {}
+    )
     try:
         return cast(RecordedError, type(code, (RecordedError, *kinds), members)(message))
     except Exception:  # the program's own class: one of this name is not made of a message alone
