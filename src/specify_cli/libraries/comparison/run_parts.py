@@ -182,15 +182,9 @@ def compare_parts(one: Side, two: Side, *, cut: bool, other_rules: bool) -> Comp
             was, now = one.lines[first], two.lines[second]
             for member, part in members.items():
                 # A receipt says it of a call or step that ended; of another step the ordinal is.
-                if (
-                    (member in ("tool", "step_type") and first not in unended)
-                    or (member == "ordinal" and was.get("step") != now.get("step"))
-                    or (
-                        member == "from"
-                        and (one.is_partial or two.is_partial or bool(was.get("beside")))
-                    )
-                    or (member == "found" and was.get("rule_id") in _MEASURED)
-                ):
+                is_known = member in ("tool", "step_type") and first not in unended
+                is_partial = member == "from" and (one.is_partial or two.is_partial)
+                if is_known or is_partial or _says_nothing(member, was, now):
                     continue
                 is_equal = _compare_member(event, member, was, now, modes)
                 if is_equal is False and other_rules and _holds_text(event, member):
@@ -212,7 +206,7 @@ def compare_parts(one: Side, two: Side, *, cut: bool, other_rules: bool) -> Comp
     if not cut and not any(item.code == PARTS["events"] for item in differences):
         kinds = [Counter(event for event, _ in order) for order in orders]
         if apart := (kinds[0] - kinds[1] | kinds[1] - kinds[0]).total():
-            not_comparable["order"] = apart
+            not_comparable["order"] += apart
         else:  # where two runs that did as much of each kind did it in another order
             for (event, first), (other, second) in zip(*orders, strict=True):
                 if event != other:
@@ -223,6 +217,16 @@ def compare_parts(one: Side, two: Side, *, cut: bool, other_rules: bool) -> Comp
     differences.sort(key=lambda item: (item.step is None, item.step or 0))
     unknown = sum(len(side[_UNKNOWN]) for side in places)
     return Compared(tuple(differences), not_comparable, unknown)
+
+
+def _says_nothing(member: str, was: Fields, now: Fields) -> bool:
+    """Return whether a member of two lines may differ: the ordinals of different steps, the stage
+    that a thread came from, what was measured."""
+    if member == "ordinal":
+        return was.get("step") != now.get("step")
+    if member == "from":
+        return was.get("beside") is True
+    return member == "found" and was.get("rule_id") in _MEASURED
 
 
 def find_callers(lines: Sequence[Fields]) -> Mapping[str, str]:
