@@ -516,14 +516,13 @@ class Run(Course):
     def _end_told_step(self, body: Body) -> Place | None:
         """Return the step whose end another program reports, and take it from those that go on:
         the last of its name, where no ordinal says which."""
+        is_named = "ordinal" in body
         for told in reversed(self.told_steps):
-            if told[1] == place_of(body) or (told[1][0], "ordinal" in body) == (
-                body["step"],
-                False,
-            ):
+            _, place = told
+            if place == place_of(body) or (not is_named and place[0] == body["step"]):
                 self.told_steps.remove(told)
-                return told[1]
-        return place_of(body) if "ordinal" in body else None
+                return place
+        return place_of(body) if is_named else None
 
     def _find_recorded(self, body: Body, ended: Place | None) -> Fields | None:
         """Return the recorded line of an event that another program reports once more; of an end
