@@ -116,6 +116,22 @@ def draws(number: int) -> int:
     return number if FULL else max(8, number // 5)
 
 
+def count_calls(act: Callable[[], T], function: object = None) -> tuple[int, T]:
+    """Return how many calls and returns an act makes, or how often it calls one built-in function; and its answer."""
+    number = 0
+
+    def count(_: object, what: str, called: object) -> None:
+        nonlocal number
+        number += function is None or (what == "c_call" and called is function)
+
+    sys.setprofile(count)
+    try:
+        answer = act()
+    finally:
+        sys.setprofile(None)
+    return number, answer
+
+
 def wait_until(holds: Callable[[], T], describe: Callable[[], str] = lambda: "it never came") -> T:
     """Ask again and again until the answer is true, and return that answer; what never holds is an error."""
     end = time.monotonic() + PATIENCE

@@ -9,7 +9,6 @@ import re
 import shlex
 import shutil
 import subprocess
-import sys
 import time
 import xml.etree.ElementTree as ET
 from functools import partial
@@ -39,7 +38,7 @@ from specify_cli.features.what_if.backtest import Answer, Skipped
 from specify_cli.invocation.caller import Actor, Caller
 from specify_cli.project.config import load_project
 from specify_cli.storage.store import Place
-from support import FULL, at_a_terminal, environment, git, run_main, valid, wait_until
+from support import FULL, at_a_terminal, count_calls, environment, git, run_main, valid, wait_until
 
 CLEAN = 2000 if FULL else 3
 SIGNED = "work\n\nCo-Authored-By: Claude <noreply@anthropic.com>"
@@ -510,24 +509,12 @@ def test_how_many_other_records_there_are_is_nothing_to_an_untested_change(tmp_p
     shop.edit(writer)
     shop.end(writer)
     shop.commit()
-    # The files that have been opened so far.
-    opened = 0
-
-    def count(_: object, what: str, function: object) -> None:
-        nonlocal opened
-        opened += what == "c_call" and function is os.open
 
     def count_opened() -> int:
         for folder in (shop.root / ".kittify").glob("**/"):
             os.utime(folder, (0, 0))  # what was written just now is listed again
         shop.origin()  # the index takes in what is new
-        before = opened
-        sys.setprofile(count)
-        try:
-            shop.origin()
-        finally:
-            sys.setprofile(None)
-        return opened - before
+        return count_calls(shop.origin, os.open)[0]
 
     few = count_opened()
     for _ in range(20):

@@ -20,6 +20,7 @@ from specify_cli.features.replay.strict_patch import apply_diff
 from specify_cli.invocation.events.event_body import Settings, compose_event
 from specify_cli.redaction.json_values import parse_foreign
 from specify_cli.redaction.redact import shipped_rule_set
+from support import count_calls
 
 FIXTURES = Path(__file__).parents[2] / "fixtures/hooks"
 REAL_FIXTURES = FIXTURES.parent / "real_hooks"
@@ -489,18 +490,8 @@ def test_of_two_ids_in_one_output_neither_is_taken_for_the_one_begun() -> None:
 
 def test_ids_are_looked_for_only_in_what_was_printed() -> None:
     """Each member that is not there was looked into as deep as an output may be: 7 ms at the hook of each `do`."""
-    steps = 0
-
-    def count(*_: object) -> None:
-        nonlocal steps
-        steps += 1
-
     hook = payload("claude-code/post-do.json")
-    sys.setprofile(count)
-    try:
-        found = find_printed(hook)
-    finally:
-        sys.setprofile(None)
+    steps, found = count_calls(lambda: find_printed(hook))
 
     assert found == (ULID,)
     assert steps < 500

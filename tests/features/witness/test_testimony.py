@@ -20,7 +20,7 @@ from approving import Project
 from keys import allow, make_key
 from specify_cli.features.witness.testimony import make_testimony
 from specify_cli.record.record import chain, fold, genesis_tip
-from support import FULL, Cli, git, valid
+from support import FULL, Cli, count_calls, git, valid
 
 JUDGE = next(Path(__file__).parents[3].glob(".venv-judges/lib/python3*/site-packages/testimony_validate.py"), None)
 
@@ -214,17 +214,7 @@ def test_a_record_of_many_calls_is_testified_in_work_that_grows_with_it() -> Non
         data, _ = chain(genesis_tip(), "0" * 26, [started, *calls])
         record = fold(data)
         assert record is not None
-        steps = 0
-
-        def count(*_: object) -> None:
-            nonlocal steps
-            steps += 1
-
-        sys.setprofile(count)
-        try:
-            text = make_testimony(record, ())
-        finally:
-            sys.setprofile(None)
+        steps, text = count_calls(lambda: make_testimony(record, ()))
         assert text.count('"action_type":"Bash"') == number
         return steps
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import sys
 import tracemalloc
 from typing import Any
 
@@ -15,6 +14,7 @@ from specify_cli.record.record import chain, genesis_tip, recovered_line, tip_of
 from specify_cli.record.seal import SealError, open_line, seal_line
 from specify_cli.record.verify import _Walk, verify_record
 from specify_cli.record.verifying.annexes import add_annexes, verify_annex
+from support import count_calls
 
 ID = "01JD4Q3S0000000000000000A1"
 TIP = "a" * 64
@@ -246,17 +246,7 @@ def test_each_finding_is_looked_at_once_however_many_results_have_no_call() -> N
     def count_steps(number: int) -> int:
         result = {"event": "tool_result", "at": STAGE["at"], "tool": "t"}
         lines = lines_of(STARTED, *({**result, "call_id": f"c{at}"} for at in range(number)))
-        steps = 0
-
-        def count(*_: object) -> None:
-            nonlocal steps
-            steps += 1
-
-        sys.setprofile(count)
-        try:
-            report = report_of(lines)
-        finally:
-            sys.setprofile(None)
+        steps, report = count_calls(lambda: report_of(lines))
         assert ["RESULT_WITHOUT_CALL"] * number == codes(report)
         return steps
 
