@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,7 @@ from hypothesis import strategies as st
 from specify_cli.features.hooks.harnesses import find_dialect, translate
 from specify_cli.features.hooks.payload.turn_from_transcript import read_facts
 from specify_cli.record import layout
-from support import Cli, accept
+from support import PATIENCE, Cli, accept
 
 TRANSCRIPTS = Path(__file__).parents[2] / "fixtures/transcripts"
 SESSION = "5f1d2c3b-0000-4000-8000-000000000001"
@@ -730,3 +732,17 @@ def test_doctor_never_advises_to_remove_what_stands_nowhere_else(tell: Tell, cli
 
     (found,) = [item for item in cli("doctor", "--json").json()["findings"] if item["code"] == "HOOK_ORPHANS"]
     assert "rm " not in found["repair"] and "import sessions --harness claude-code" in found["repair"]
+
+
+def test_a_turn_of_a_million_requests_is_read_to_its_end() -> None:
+    """What all of them used was copied for each: it took most of an hour, in a hook."""
+    code = (
+        "from specify_cli.features.hooks.harnesses import find_dialect\n"
+        "from specify_cli.features.hooks.payload.turn_from_transcript import Turn\n"
+        "turn, counts = Turn(find_dialect('codex')), {'input_tokens': 1}\n"
+        "for number in range(1_000_000): turn.add_request(str(number), counts)\n"
+        "print(turn.requests)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], text=True, capture_output=True, timeout=PATIENCE, check=False)
+
+    assert (done.stdout, done.stderr) == ("1000000\n", "")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -130,6 +131,36 @@ def test_a_patch_that_codex_was_given_as_a_command_is_one() -> None:
     assert calls == [
         ("apply_patch", {"command": patch}, status) for _ in commands for status in ("ok", "error", "unknown")
     ]
+
+
+def test_a_session_of_codex_with_twice_as_many_calls_and_items_takes_twice_as_many_steps() -> None:
+    """Each item that ran was told to each call that had not ended, and looked for its patch in all of them: a session
+    of 100,000 calls took hours."""
+
+    def count(number: int) -> int:
+        calls = [
+            {"type": "custom_tool_call", "name": "exec", "input": "x", "call_id": f"c{each}"} for each in range(number)
+        ]
+        changes = [
+            {"type": "item_completed", "item": {"type": "FileChange", "id": f"i{each}", "changes": {}}}
+            for each in range(number)
+        ]
+        taken = 0
+
+        def trace(frame: Any, event: str, _: object) -> Any:
+            nonlocal taken
+            taken += event == "line"
+            return trace if frame.f_code.co_filename.endswith("codex.py") else None
+
+        sys.settrace(trace)
+        try:
+            session = read_session("codex", codex(*calls, *changes), {})
+        finally:
+            sys.settrace(None)
+        assert len(told(session)) == 2 * number
+        return taken
+
+    assert count(60) < 3 * count(30)
 
 
 def test_a_patch_of_codex_that_did_not_fit_changed_nothing() -> None:

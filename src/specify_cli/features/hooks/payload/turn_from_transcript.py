@@ -98,8 +98,9 @@ class Turn:
         """Note what one request used, by its id. Then what the program counts in another way, which
         it can report again, does not count (`add_usage`)."""
         if isinstance(counts, dict):
-            self._used = {**(self._used if self._is_by_request else {}), request: counts}
-            self._is_by_request = True
+            if not self._is_by_request:
+                self._used, self._is_by_request = {}, True
+            self._used[request] = counts
 
     def add_cost(self, request: str, cost: object) -> None:
         """Note what one answer of the model cost; what is no amount, or one beyond any bill, is

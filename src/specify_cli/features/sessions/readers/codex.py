@@ -10,6 +10,7 @@ import json
 import os
 import re
 import shlex
+from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -110,7 +111,9 @@ class CodexReader(SessionReader):
         # A call can be reported both as the model made it and as it ran: the latter is what
         # hooks receive.
         self._has_items = b'"item_completed"' in data
-        self._made: dict[str, list[Any]] = {}
+        self._made: dict[str, tuple[Any, str | None, int, int]] = {}
+        # The patches among those, in their order, and how many items were read.
+        self._patches, self._items = OrderedDict[str, str](), 0
         # The commands that go on, by their process: the place of the event that told of the call
         # that began it, and what was printed so far.
         self._running: dict[str, tuple[int, list[str]]] = {}
@@ -150,6 +153,7 @@ class CodexReader(SessionReader):
     def drop_copy(self) -> None:
         super().drop_copy()
         self._made.clear()
+        self._patches.clear()
         self._running.clear()
 
     def _read_own(self, line: Line, payload: Line, kind: object) -> None:
@@ -168,8 +172,10 @@ class CodexReader(SessionReader):
         elif line.get("type") == "compacted":
             self.add_event("PreCompact")
         elif kind in ("function_call", "custom_tool_call", "local_shell_call"):
-            call = {**payload, "args": _read_args(payload)}
-            self._made[str(payload["call_id"])] = [call, 0, self.at]
+            call, call_id = {**payload, "args": _read_args(payload)}, str(payload["call_id"])
+            self._made[call_id] = call, (patch := _find_patch(call)), self._items, self.at
+            if patch:
+                self._patches[call_id] = patch
         elif kind in ("function_call_output", "custom_tool_call_output"):
             self._end_made(str(payload["call_id"]), payload.get("output"))
         elif kind == "web_search_end":  # the service searches, so nothing says what it gave
@@ -189,8 +195,7 @@ class CodexReader(SessionReader):
             tool, args = "Bash", {"command": _join(item.get("command"))}
             output = item.get("aggregated_output")
         elif kind == "FileChange":
-            patches = (_find_patch(pending) for pending, _, _ in self._made.values())
-            patch = next(filter(None, patches), None)
+            patch = next(iter(self._patches.values()), None)
             tool = "apply_patch"
             args = {"command": patch or _spell_patch(item.get("changes"), self.cwd)}
             output = {"stdout": item.get("stdout"), "stderr": item.get("stderr")}
@@ -199,8 +204,7 @@ class CodexReader(SessionReader):
             output = item.get("error" if item.get("status") == "failed" else "result")
         else:
             return
-        for pending in self._made.values():
-            pending[1] += 1
+        self._items += 1
         self.begin_call(call_id, tool, args, parse_time(payload.get("started_at_ms")))
         ended = parse_time(payload.get("completed_at_ms"))
         self.end_call("PostToolUse", call_id, ended, judge_item(item), tool_response=output)
@@ -214,8 +218,9 @@ class CodexReader(SessionReader):
     def _end_made(self, call_id: str, output: object = None) -> None:
         """Tell a call as the model made it, where no item said how it ran; one without output did
         not end."""
-        begun, items, at = self._made.pop(call_id, (None, 0, 0))
-        if begun is None or items:
+        begun, patch, items, at = self._made.pop(call_id, (None, None, 0, 0))
+        self._patches.pop(call_id, None)
+        if begun is None or items < self._items:
             return
         args, command = begun["args"], _find_command(begun)
         text = output if isinstance(output, str) else join_texts(output, "text")
@@ -223,7 +228,7 @@ class CodexReader(SessionReader):
         name = f"{begun.get('namespace') or ''}{begun.get('name') or 'shell'}"
         if command is not None or name == "apply_patch":
             status = _judge_output(text)
-        if (patch := _find_patch(begun)) is not None:
+        if patch is not None:
             # what a hook receives of it, also where the patch did not fit and no item says so
             name, args = "apply_patch", {"command": patch}
         elif command is not None:
