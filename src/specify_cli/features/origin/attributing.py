@@ -27,6 +27,10 @@ _PROSE = (".md", ".markdown", ".mdx")
 _ENOUGH = 16
 
 
+# The lines of edits, by the identity of the edit.
+_LinesOf = dict[int, set[LineMark]]
+
+
 class KeptText(NamedTuple):
     """A piece of text that a record keeps of the lines that an edit added."""
 
@@ -48,11 +52,12 @@ def attribute_lines(
     for at, by in _match_moved(file, named, edits, left).items():
         writers[at] = by
     left = [at for at in left if not writers[at]]
+    known_lines: _LinesOf = {}
     by_text = {
         at: by
         for at, by in _find_by_text(file, left, texts).items()
         # What an edit took is older than it, and where it gave it again its text says nothing.
-        if not _has(REMOVED, digests[at], by)
+        if not _has(REMOVED, digests[at], by, known_lines)
     }
     known = dict(enumerate(writers))
     return {**known, **drop_given(file, known, by_text, edits)}
@@ -60,10 +65,11 @@ def attribute_lines(
 
 def join_lines(file: ChangedFile, writers: EditsByLine) -> tuple[Stretch, ...]:
     """Return the changed lines of a file as stretches; blank ones go with their neighbours."""
+    lines: _LinesOf = {}
     reformatted = {
         at
         for at in file.changed
-        if writers[at] and not _has(ADDED, digest_line(file.lines[at]), writers[at])
+        if writers[at] and not _has(ADDED, digest_line(file.lines[at]), writers[at], lines)
     }
     _fill_blanks(file, writers)
     return tuple(_join(file, writers, reformatted))
@@ -72,12 +78,13 @@ def join_lines(file: ChangedFile, writers: EditsByLine) -> tuple[Stretch, ...]:
 def list_unknown(file: ChangedFile, writers: EditsByLine, edits: Sequence[Edit]) -> list[int]:
     """Return the changed lines without a writer that stood elsewhere when they came, and that an
     edit added somewhere."""
+    lines = {line for edit in edits for hunk in edit.hunks for line in hunk}
     return [
         at
         for at in file.stood
         if not writers[at]
         and file.lines[at].strip()
-        and _has(ADDED, digest_line(file.lines[at]), edits)
+        and LineMark(ADDED, digest_line(file.lines[at])) in lines
     ]
 
 
@@ -97,9 +104,11 @@ def drop_given(
         if line.mark == ADDED
     )
 
+    lines: _LinesOf = {}
+
     def name(at: int, by: Sequence[Edit]) -> list[tuple[str, str]]:
         digest = digest_line(file.lines[at])
-        return [(edit.invocation_id, digest) for edit in by if _has(ADDED, digest, [edit])]
+        return [(edit.invocation_id, digest) for edit in by if _has(ADDED, digest, [edit], lines)]
 
     for at, by in {**writers, **found}.items():
         spare.subtract(name(at, by))
@@ -253,9 +262,13 @@ def _join(
         )
 
 
-def _has(mark: str, digest: str, edits: Sequence[Edit]) -> bool:
-    """Return whether one of these edits has a line, as it is, with this mark."""
-    return any(LineMark(mark, digest) in hunk for edit in edits for hunk in edit.hunks)
+def _has(mark: str, digest: str, edits: Sequence[Edit], known: _LinesOf) -> bool:
+    """Return whether one of these edits has a line, as it is, with this mark. The lines of an edit
+    are kept in `known`: a long file asks for them once a line."""
+    for edit in edits:
+        if id(edit) not in known:
+            known[id(edit)] = {line for hunk in edit.hunks for line in hunk}
+    return any(LineMark(mark, digest) in known[id(edit)] for edit in edits)
 
 
 def _find_by_text(

@@ -383,7 +383,7 @@ def _claim_lines(
     """Claim every line at which this hunk, as it left the file, can be laid; yield the first and
     the last of its lines that are there, and how far away, where enough of them are."""
     after = hunk.after
-    used: set[tuple[int, int]] = set()
+    used, marks = set[tuple[int, int]](), set(after)
     brings = any(line.mark == ADDED for line in after)
     for start, line in enumerate(after):
         places = view.places.get(line.digest, [])
@@ -409,7 +409,7 @@ def _claim_lines(
                     view.is_file
                     and len(view.places[digest]) == 1
                     and view.words[place + shift] >= _DISTINCT
-                    and LineMark(KEPT, digest) not in after
+                    and LineMark(KEPT, digest) not in marks
                 )
                 edge = (place == first and not _goes_on(after, view, place, shift, -1)) or (
                     place == last and not _goes_on(after, view, place, shift, 1)
