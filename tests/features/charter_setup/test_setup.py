@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from support import Cli, at_a_terminal, git, valid
+from support import PATIENCE, Cli, at_a_terminal, git, valid
 
 GITHUB_TOKEN = "ghp_" + "aB3" * 12
 
@@ -582,3 +584,15 @@ def test_what_is_foreseen_is_what_is_written_in_a_subfolder_with_a_block_too(cli
     aside = {".git", "local", ".gitignore", ".gitattributes"}
 
     assert set(foreseen) == {str(path) for path in new if not aside & set(path.parts)}
+
+
+def test_a_rule_file_in_which_our_part_begins_again_and_again_and_never_ends_is_read_to_its_end() -> None:
+    """From each begin all that follows was looked through for an end."""
+    code = (
+        "from specify_cli.features.charter_setup.existing_rules import RuleFile, collect_sections\n"
+        "text = '- Keep it.\\n' + '<!-- spec-kitty: begin -->' * 200_000\n"
+        "print(collect_sections([RuleFile('AGENTS.md', text, '')])[0].body)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], text=True, capture_output=True, timeout=PATIENCE, check=False)
+
+    assert (done.stdout, done.stderr) == ("- Keep it.\n", "")

@@ -38,7 +38,8 @@ _OF_WORK = re.compile(
     r"(?i)style|convention|guideline|rule|test|commit|review|pull request|branch|lint|format|"
     r"secur|quality|changelog|polic"
 )
-_OURS = re.compile(r"<!-- spec-kitty: begin -->.*?<!-- spec-kitty: end -->", re.DOTALL)
+_END = "<!-- spec-kitty: end -->"
+_OURS = re.compile(rf"<!-- spec-kitty: begin -->.*?{_END}", re.DOTALL)
 _COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 _FRONT = re.compile(r"\A---\n(.*?\n)---\n", re.DOTALL)
 # The files that a rule file is for, as Cursor, Copilot and Claude Code spell it.
@@ -144,7 +145,7 @@ def find_refusal(files: Iterable[RuleFile], line: str) -> str:
     """Return the file that says not to run a command (`Do not use root tsc --noEmit`), else
     nothing. What is for some files or cases only refuses no command."""
     for file in files:
-        text = "" if _find_files(file) else _COMMENT.sub("", _OURS.sub("", _normalise(file.text)))
+        text = "" if _find_files(file) else _drop_unread(_normalise(file.text))
         # Never bare `pytest` refuses no `uv run pytest` that the file advises.
         advised = [code for code in _CODE.findall(_NOT_TO_RUN.sub("", text)) if code in line]
         for said in _NOT_TO_RUN.finditer(text):
@@ -222,12 +223,18 @@ def _normalise(text: str) -> str:
     return text.replace("\r\n", "\n").removeprefix("\ufeff")
 
 
+def _drop_unread(text: str) -> str:
+    """Return a text without what spec-kitty wrote into it, and without comments. Behind the last
+    end no part of ours ends, so none is looked for from each begin there."""
+    ours, end, rest = text.rpartition(_END)
+    return _COMMENT.sub("", _OURS.sub("", ours + end) + rest)
+
+
 def _split(file: RuleFile) -> Iterator[tuple[str, int, list[str]]]:
     """Yield heading, its level and lines of each section; what stands before the first is under the
     file's name, level 0."""
-    text = _FRONT.sub("", _normalise(file.text))
-    text = _UNSEEN.sub("", _COMMENT.sub("", _OURS.sub("", text)))
-    lines = text.split("\n")
+    text = _drop_unread(_FRONT.sub("", _normalise(file.text)))
+    lines = _UNSEEN.sub("", text).split("\n")
     title, level, start = os.path.basename(file.path), 0, 0
     for line, next_level, following in [*headings_of(lines), (len(lines), 0, "")]:
         yield " ".join(title.split())[:120] or "Rules", level, lines[start:line]
