@@ -865,3 +865,37 @@ def test_what_a_subagent_used_that_ended_without_a_word_is_told() -> None:
     turns = [item.event.payload for item in iter_events(session, "/p") if item.event.event == "turn"]
 
     assert [(turn["agent"], turn["tokens"]) for turn in turns] == [("a1", {"input": 1, "output": 7})]
+
+
+def test_a_file_of_copilot_with_twice_as_many_subagents_takes_twice_as_many_steps() -> None:
+    """All of it was read for each of them: 5,000 took minutes."""
+
+    def count(number: int) -> int:
+        head = {
+            "type": "session.start",
+            "timestamp": AT.format(0),
+            "data": {"sessionId": "s", "context": {"cwd": "/p"}},
+        }
+        asked = {"type": "user.message", "timestamp": AT.format(1), "data": {"content": "fix it"}}
+        inner = []
+        for each in range(number):
+            agent = {"agentId": f"a{each}", "timestamp": AT.format(2)}
+            call = {"toolName": "bash", "toolCallId": f"c{each}", "arguments": {}}
+            inner.append({"type": "subagent.started", "data": {"agentName": "explore"}, **agent})
+            inner.append({"type": "tool.execution_start", "data": call, **agent})
+        taken = 0
+
+        def trace(frame: Any, event: str, _: object) -> Any:
+            nonlocal taken
+            taken += event == "line"
+            return trace if frame.f_code.co_filename.endswith(("copilot.py", "reading.py")) else None
+
+        sys.settrace(trace)
+        try:
+            session = read_session("copilot", lines(head, asked, *inner), {})
+        finally:
+            sys.settrace(None)
+        assert len(told(session)) == 1 + 3 * number
+        return taken
+
+    assert count(40) < 3 * count(20)

@@ -74,7 +74,7 @@ def read_session_with(
         return None
     items = list(reader.events)
     if reader.shares_file:
-        others = dict.fromkeys(reader.agents, main)
+        others = reader.split(main)
     inner = {agent: read(dialect, agent, data, reader.cwd) for agent, data in others.items()}
     # Whose call began a subagent says its type; some say it of themselves.
     readers = (*inner.values(), reader)
@@ -182,6 +182,11 @@ class SessionReader:
 
     def begin(self, data: bytes) -> None:
         """Look at the whole transcript before its lines are read."""
+
+    def split(self, data: bytes) -> Mapping[str, bytes]:
+        """Return what a file that subagents share holds of each: to read the whole of it for each
+        is work that grows with their number squared."""
+        raise NotImplementedError
 
     def read(self, line: Line) -> None:
         """Read one line."""

@@ -3,10 +3,12 @@ too."""
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator, Mapping
 
-from specify_cli.features.hooks.payload.outputs import judge_exit_code
+from specify_cli.features.hooks.payload.outputs import judge_exit_code, parse_json
+from specify_cli.features.hooks.payload.values import as_object
 from specify_cli.features.sessions.reading import Line, SessionReader
 from specify_cli.features.sessions.transcripts import (
     KeptSessions,
@@ -42,6 +44,14 @@ class CopilotReader(SessionReader):
 
     def begin(self, data: bytes) -> None:
         self._tells_requests = b'"session.usage_record"' in data
+
+    def split(self, data: bytes) -> dict[str, bytes]:
+        named = {"type": "session.start", "data": {"sessionId": self.session_id}}
+        parts = {agent: [json.dumps(named).encode()] for agent in self.agents}
+        for raw in data.split(b"\n"):
+            agent = as_object(parse_json(raw)).get("agentId")
+            parts.get(str(agent), []).append(raw)
+        return {agent: b"\n".join(lines) for agent, lines in parts.items()}
 
     def read(self, line: Line) -> None:
         data, kind = line.get("data") or {}, line.get("type")
