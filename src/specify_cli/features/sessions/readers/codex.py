@@ -173,7 +173,9 @@ class CodexReader(SessionReader):
             self.add_event("PreCompact")
         elif kind in ("function_call", "custom_tool_call", "local_shell_call"):
             call, call_id = {**payload, "args": _read_args(payload)}, str(payload["call_id"])
-            self._made[call_id] = call, (patch := _find_patch(call)), self._items, self.at
+            patch = _find_patch(call)
+            self._made[call_id] = call, patch, self._items, self.at
+            self._patches.pop(call_id, None)
             if patch:
                 self._patches[call_id] = patch
         elif kind in ("function_call_output", "custom_tool_call_output"):
@@ -195,9 +197,9 @@ class CodexReader(SessionReader):
             tool, args = "Bash", {"command": _join(item.get("command"))}
             output = item.get("aggregated_output")
         elif kind == "FileChange":
-            patch = next(iter(self._patches.values()), None)
+            spelled = _spell_patch(item.get("changes"), self.cwd)
+            args = {"command": next(iter(self._patches.values()), spelled)}
             tool = "apply_patch"
-            args = {"command": patch or _spell_patch(item.get("changes"), self.cwd)}
             output = {"stdout": item.get("stdout"), "stderr": item.get("stderr")}
         elif kind == "McpToolCall":
             tool, args = f"mcp__{item.get('server')}__{item.get('tool')}", item.get("arguments")
