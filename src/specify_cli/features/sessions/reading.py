@@ -73,8 +73,7 @@ def read_session_with(
     if not reader.session_id or not reader.events:
         return None
     items = list(reader.events)
-    if reader.shares_file:
-        others = reader.split(main)
+    others = reader.split(main) or others
     inner = {agent: read(dialect, agent, data, reader.cwd) for agent, data in others.items()}
     # Whose call began a subagent says its type; some say it of themselves.
     readers = (*inner.values(), reader)
@@ -130,9 +129,6 @@ class SessionReader:
     `add_prompt`, `add_to_turn` and `note_agent`. It fills `session_id`, `cwd` and `version` in.
     """
 
-    # Whether the lines of subagents stand in the file of their session.
-    shares_file = False
-
     def __init__(self, dialect: Dialect, agent: str, data: bytes, cwd: str = "") -> None:
         self.dialect, self.agent, self.cwd = dialect, agent, cwd
         self.session_id = self.version = ""
@@ -186,7 +182,7 @@ class SessionReader:
     def split(self, data: bytes) -> Mapping[str, bytes]:
         """Return what a file that subagents share holds of each: to read the whole of it for each
         is work that grows with their number squared."""
-        raise NotImplementedError
+        return {}
 
     def read(self, line: Line) -> None:
         """Read one line."""
@@ -206,7 +202,7 @@ class SessionReader:
     def note_agent(self, agent: str, kind: object, above: str = "") -> None:
         """Note a subagent that this agent began, or the one named by `above`, and its type."""
         self.agents[agent] = str(kind or "")
-        above = above or ("" if self.shares_file else self.agent)
+        above = above or self.agent
         if above not in ("", agent, self.session_id):
             self.above[agent] = above
 

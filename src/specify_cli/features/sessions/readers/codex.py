@@ -197,9 +197,9 @@ class CodexReader(SessionReader):
             tool, args = "Bash", {"command": _join(item.get("command"))}
             output = item.get("aggregated_output")
         elif kind == "FileChange":
-            spelled = _spell_patch(item.get("changes"), self.cwd)
-            args = {"command": next(iter(self._patches.values()), spelled)}
+            patch = next(iter(self._patches.values()), "")
             tool = "apply_patch"
+            args = {"command": patch or _spell_patch(item.get("changes"), self.cwd)}
             output = {"stdout": item.get("stdout"), "stderr": item.get("stderr")}
         elif kind == "McpToolCall":
             tool, args = f"mcp__{item.get('server')}__{item.get('tool')}", item.get("arguments")

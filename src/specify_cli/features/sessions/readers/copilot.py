@@ -40,8 +40,6 @@ def find_transcripts(home: str, environment: Mapping[str, str]) -> Iterator[Tran
 class CopilotReader(SessionReader):
     """Reads the lines of one agent; those of a subagent name it."""
 
-    shares_file = True
-
     def begin(self, data: bytes) -> None:
         self._tells_requests = b'"session.usage_record"' in data
 
