@@ -182,6 +182,7 @@ class SessionReader:
     def split(self, data: bytes) -> Mapping[str, bytes]:
         """Return what a file that subagents share holds of each: to read the whole of it for each
         is work that grows with their number squared."""
+        del data
         return {}
 
     def read(self, line: Line) -> None:
