@@ -144,10 +144,11 @@ class RecordedWork:
     def _take(self, at: int, fields: Fields) -> None:
         event = str(fields.get("event"))
         place = place_of(fields)
-        self._note_asking(at, place, fields)
-        begun = self._find_begun(place)
+        if "within" in fields:
+            self._note_asking(at, place, fields)
+        begun = self._find_begun(place) if event == "step_started" else -1
         call = self._find_call(fields.get("call_id")) - 1
-        if event == "step_started" and begun >= 0:
+        if begun >= 0:
             self.answered[begun] = 0
             self._failed[self._places[place]] = 0
             if self._has(begun, ORDERED):
@@ -197,7 +198,7 @@ class RecordedWork:
 
     def _find_call(self, call_id: object) -> int:
         """Return one more than the number of the call that has this id; 0 where none has."""
-        return self._calls.get(hash(str(call_id or "")))
+        return self._calls.get(hash(str(call_id))) if call_id else 0
 
     def _mark(self, number: int, mark: int, is_set: bool) -> None:
         self._marks[number] = self._marks[number] & ~mark | mark * is_set
@@ -227,7 +228,7 @@ class RecordedWork:
     def _note_asking(self, at: int, place: Place, fields: Fields) -> None:
         """Give a number to the model call whose function made a line, and to the one around it:
         their own lines come later, or never."""
-        call_id = str(fields.get("within", ""))
+        call_id = str(fields["within"])
         if not call_id or call_id.rpartition(" ")[2].isdecimal() or self._find_call(call_id):
             return
         if fields.get("event") in OF_THE_RUN:
@@ -290,17 +291,15 @@ class RecordedWork:
             if ordered and called_by:
                 step = self._place_of[self._steps[called_by - 1]]
         where = self._steps[called_by - 1] if called_by else self._number_of(step)
-        asking = self._find_call(fields.get("call_id")) - 1
-        number = asking if event == "model_call" and asking in self._asking else None
-        if number is not None and called_by > number:
+        asking = self._find_call(fields.get("call_id")) - 1 if event == "model_call" else -1
+        number = asking if asking in self._asking else len(self.asked)
+        if called_by > number:
             called_by = 0  # a program cannot have written this
         if not parallel:
-            called_by = self._find_caller(
-                where, called_by, len(self.asked) if number is None else number
-            )
+            called_by = self._find_caller(where, called_by, number)
         key = (event, step, self._name_caller(called_by), str(fields.get(ASKS[event], "")))
-        if number is None:
-            number = self._add(at, event, where)
+        if number == len(self.asked):
+            self._add(at, event, where)
         else:  # it ended: what its function made is behind it
             del self._asking[number]
             self.asked[number] = self.answered[number] = at
