@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
+import shutil
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -430,6 +431,44 @@ def test_what_moved_from_one_call_of_a_thread_into_another_differs(project: Path
 
     assert {item["code"] for item in found.details["mismatches"]} == {"ORDER_MISMATCH"}
     assert {item["field"] for item in found.details["mismatches"]} == {"patch_apply.within"}
+
+
+@pytest.mark.parametrize("mode", ["off", "hash"])
+def test_calls_whose_arguments_one_run_did_not_keep_are_not_said_to_be_others(project: Path, mode: str) -> None:
+    """The digest of the one was held against none, or against one that a secret made."""
+
+    def do(run: Run) -> None:
+        run.tool("outer", side_effect="none")(lambda name: run.patch(name, "create", after=name))("x")
+        run.model_call("m", "why", call=lambda _: run.stage("seen"))
+
+    def program(run: Run) -> None:
+        run_beside(do, run)
+
+    one = run_whole(project, program)
+    other = run_program(project, "implement WP03", program, capture={"tool": mode, "llm": mode})
+
+    for found in (hold(project, one, other), hold(project, other, one)):
+        assert (found.match, found.details["mismatches"]) == (None, [])
+
+
+def test_threads_of_two_clones_match_in_any_order(project: Path) -> None:
+    """What they asked was put in the order of digests, each made with the secret of its clone."""
+
+    def do(run: Run, name: str) -> None:
+        with contextlib.suppress(ValueError):
+            run.tool("same", side_effect="none")(int)(name)
+
+    def program(names: list[str]) -> Program:
+        return lambda run: [run_beside(do, run, name) for name in names]
+
+    names = [digit * number for digit in "1x" for number in range(1, 7)]
+    asked = []
+    for given in (names, names[::-1]):
+        shutil.rmtree(project / ".git/kittify", ignore_errors=True)
+        capture = {"tool": "hash", "llm": "hash"}
+        asked.append(run_program(project, "implement WP03", program(given), capture=capture))
+
+    assert hold(project, *asked).details["mismatches"] == []
 
 
 def test_a_labelled_checkpoint_of_a_thread_stands_once_wherever_a_crash_came(project: Path) -> None:

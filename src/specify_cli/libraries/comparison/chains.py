@@ -71,7 +71,7 @@ def _find_home(path: str) -> tuple[str, Place] | None:
     if not ids or os.path.islink(path):
         return None
     folders = (layout.RECORDS, layout.IMPORTED, layout.OLDER_RECORDS, layout.trail_folder(ids[1]))
-    folder = next((folder for folder in folders if head.endswith(f"/{folder}")), None)
-    return (
-        None if folder is None else (head[: -len(folder) - 1], Place(folder, name, ids[1], ids[0]))
-    )
+    for folder in folders:
+        if head.endswith(f"/{folder}"):
+            return head.removesuffix(f"/{folder}"), Place(folder, name, ids[1], ids[0])
+    return None

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypedDict
 
 from doctrine.text import count, say
-from specify_cli.libraries.comparison.expected import ANSWERS, ExpectedEvents, read_source
+from specify_cli.libraries.comparison.expected import ExpectedEvents, read_source
 from specify_cli.libraries.comparison.receipts import (
     RESULTS,
     Chain,
@@ -256,8 +256,7 @@ def _leave_given_back(chain: Chain, other: Side) -> Chain:
         return chain
     lines = chain.side.lines
     in_order = pick(lines, sorted(range(len(lines)), key=lambda at: get_seq(lines[at])))
-    results = (fields for fields in other.lines if fields.get("event") in ANSWERS)
-    inner = ExpectedEvents(in_order).find_inner({read_source(fields) for fields in results})
+    inner = ExpectedEvents(in_order).find_inner({*map(read_source, other.lines)})
     return leave_out(chain, {in_order[at].get("seq") for at in inner}) if inner else chain
 
 
@@ -421,13 +420,12 @@ def _read_output(fields: Fields) -> str | None:
     hits = fields.get("hits")
     if isinstance(hits, list):
         return "\n".join(say(hit.get("uri")) for hit in hits if isinstance(hit, dict))
-    member = RESULTS.get(str(fields.get("event")), "").removesuffix("_hash")
-    excerpt = read_excerpt(fields.get(member))
+    excerpt = read_excerpt(fields.get(RESULTS.get(str(fields.get("event")), "")))
     if excerpt is not None and excerpt.startswith('"') and "\\n" in excerpt:
         try:
             return say(json.loads(excerpt))
         except ValueError:
-            return excerpt
+            pass
     return excerpt
 
 

@@ -41,11 +41,8 @@ def show_difference(old: str, new: str) -> tuple[str, ...]:
 
 
 def _cut(text: str, start: int) -> str:
-    return (
-        ("…" if start else "")
-        + text[start : start + _WIDTH]
-        + ("…" if len(text) > start + _WIDTH else "")
-    )
+    end = start + _WIDTH
+    return "…" * (start > 0) + text[start:end] + "…" * (len(text) > end)
 
 
 def _count_common(one: str | list[str], two: str | list[str]) -> int:

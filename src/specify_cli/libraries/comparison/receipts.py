@@ -24,6 +24,7 @@ from specify_cli.libraries.comparison.run_parts import (
     find_callers,
     list_content,
     name_work,
+    read_content,
 )
 from specify_cli.record.findings import RecordReport
 from specify_cli.record.reading.views import View, change, find_places, pick
@@ -44,16 +45,18 @@ _DECISIONS: Mapping[str, str] = {
 }
 # What a result has in common with its call, and need not say.
 _OF_THE_CALL = ("tool", "step", "ordinal", "beside", "within")
+# What two runs share of a line that ran in parallel, whatever of it was captured.
+_SHARED = ("beside", "tool", "model", "gate", "query_hash", "status", "ok", "outcome", "decision")
 # `started`, the policy reference and the retrieval's request come first and are no steps.
 _FIRST_STEP = 3
-# Event → the member that holds the digest of what it came to.
+# Event → the captured member that holds what it came to.
 RESULTS: Mapping[str, str] = {
-    "step_completed": "output_hash",
-    "step_failed": "output_hash",
+    "step_completed": "output",
+    "step_failed": "output",
     "gate_decision": "",
-    "tool_result": "output_hash",
-    "model_call": "response_hash",
-    "retrieval_response": "result_hash",
+    "tool_result": "output",
+    "model_call": "response",
+    "retrieval_response": "result",
 }
 
 
@@ -262,21 +265,21 @@ def order_parallel(lines: Sequence[Fields]) -> Sequence[Fields]:
         if event == "step_started" and fields.get("beside"):
             places.add(place)
         if event == "tool_call" and call_id:
-            asked[call_id] = moved.get(at, at), str(fields.get("args_hash"))
+            asked[call_id] = moved.get(at, at), read_content(fields, "args")
         home, asked_at = asked.get(call_id, (at, ""))
         if not fields.get("beside") and place not in places:
             in_order.append(at)
             homes.append(home)
             continue
-        names = map(str, map(fields.get, ("beside", "tool", "model", "gate", "query_hash")))
-        came_to = str(fields.get(RESULTS.get(str(event), "")))
-        content = *names, asked_at, *list_content(fields, callers), came_to
-        parallel.append(((place[0], f"{place[1]:>9}", *content), at))
+        shared = map(str, map(fields.get, _SHARED))
+        came_to = read_content(fields, RESULTS.get(str(event), ""))
+        what = *shared, asked_at, *list_content(fields, callers), came_to
+        parallel.append((place[0], f"{place[1]:>9}", what, at))
     if not parallel and all(map(le, homes, homes[1:])):
         return lines
-    parallel.sort(key=lambda item: item[0])
+    parallel.sort()
     ordered = (in_order[at] for at in sorted(range(len(homes)), key=homes.__getitem__))
-    return pick(lines, [*ordered, *(at for _, at in parallel)])
+    return pick(lines, [*ordered, *(at for *_, at in parallel)])
 
 
 def _order_batches(lines: Sequence[Fields]) -> Mapping[int, int]:
@@ -293,15 +296,7 @@ def _order_batches(lines: Sequence[Fields]) -> Mapping[int, int]:
 
     for (is_call, _), batch in itertools.groupby(enumerate(lines), tell_batch):
         if is_call:
-            # Digests that were made with a secret order nothing that two runs share.
-            what = [
-                (
-                    str(line.get("tool")),
-                    "" if "digest_key" in line else str(line.get("args_hash")),
-                    at,
-                )
-                for at, line in batch
-            ]
+            what = [(str(line.get("tool")), read_content(line, "args"), at) for at, line in batch]
             moved.update(zip((at for *_, at in sorted(what)), (at for *_, at in what), strict=True))
     return moved
 
@@ -332,9 +327,9 @@ def _make_receipt(fields: Fields) -> Receipt:
         step_type = f"step:{fields.get('step_type', 'step')}"
         decision = "FAIL" if event == "step_failed" else str(fields.get("decision"))
     duration = fields.get("duration_ms")
-    output, secret = say_member(fields, RESULTS[event]), say_member(fields, "digest_key")
+    output = say_member(fields, f"{RESULTS[event]}_hash")
     measured = duration if type(duration) is int else None
-    return Receipt(step_type, decision, output, measured, secret)
+    return Receipt(step_type, decision, output, measured, say_member(fields, "digest_key"))
 
 
 def _check_seals(elements: Sequence[Mapping[str, Any]], side: str) -> None:

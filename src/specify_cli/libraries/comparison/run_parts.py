@@ -159,8 +159,7 @@ class Side(NamedTuple):
 
 
 def compare_parts(one: Side, two: Side, *, cut: bool, other_rules: bool) -> Compared:
-    """Compare two runs in every part; with `cut` one of them ends before its end, so nothing is
-    counted.
+    """Compare two runs in every part; with `cut` one ends before its end, so nothing is counted.
 
     `other_rules`: they were masked by different rules, so texts that differ say nothing.
     """
@@ -182,27 +181,30 @@ def compare_parts(one: Side, two: Side, *, cut: bool, other_rules: bool) -> Comp
             was, now = one.lines[first], two.lines[second]
             for member, part in members.items():
                 # A receipt says it of a call or step that ended; of another step the ordinal is.
-                is_known = member in ("tool", "step_type") and first not in unended
+                is_said = member in ("tool", "step_type") and first not in unended
                 is_partial = member == "from" and (one.is_partial or two.is_partial)
-                if is_known or is_partial or _says_nothing(member, was, now):
+                if is_said or is_partial or _says_nothing(member, was, now):
                     continue
                 is_equal = _compare_member(event, member, was, now, modes)
-                if is_equal is False and other_rules and _holds_text(event, member):
-                    is_equal = None
-                if is_equal is None:
+                is_masked = is_equal is False and other_rules and _holds_text(event, member)
+                if is_equal is None or is_masked:
                     not_comparable[part] += 1
                 elif not is_equal:
                     differences.append(_describe(one, first, (was, now), (event, member, part)))
-            withins = str(was.get("within")), str(now.get("within"))
-            around = [names.get(within) for names, within in zip(callers, withins, strict=True)]
+            around = [
+                names.get(str(fields.get("within")), ("", ""))
+                for names, fields in zip(callers, (was, now), strict=True)
+            ]
             if around[0] == around[1] or was.get("beside") != now.get("beside"):
                 continue
-            # An older writer did not say what came in the function of a model.
-            if None in around or other_rules:
+            # What came in the function of a model, or what a call was asked, may not be known.
+            is_known = any(old and new and old != new for old, new in zip(*around, strict=True))
+            if other_rules or not is_known:
                 not_comparable["order"] += 1
             else:
                 moved = _describe(one, first, (was, now), (event, "within", "order"))
-                differences.append(moved._replace(expected=around[0], actual=around[1]))
+                was_in, now_in = (" ".join(caller).strip() for caller in around)
+                differences.append(moved._replace(expected=was_in, actual=now_in))
     if not cut and not any(item.code == PARTS["events"] for item in differences):
         kinds = [Counter(event for event, _ in order) for order in orders]
         if apart := (kinds[0] - kinds[1] | kinds[1] - kinds[0]).total():
@@ -210,9 +212,8 @@ def compare_parts(one: Side, two: Side, *, cut: bool, other_rules: bool) -> Comp
         else:  # where two runs that did as much of each kind did it in another order
             for (event, first), (other, second) in zip(*orders, strict=True):
                 if event != other:
-                    about = "order", "event", "order"
                     lines = one.lines[first], two.lines[second]
-                    differences.append(_describe(one, first, lines, about))
+                    differences.append(_describe(one, first, lines, ("order", "event", "order")))
                     break
     differences.sort(key=lambda item: (item.step is None, item.step or 0))
     unknown = sum(len(side[_UNKNOWN]) for side in places)
@@ -229,27 +230,34 @@ def _says_nothing(member: str, was: Fields, now: Fields) -> bool:
     return member == "found" and was.get("rule_id") in _MEASURED
 
 
-def find_callers(lines: Sequence[Fields]) -> Mapping[str, str]:
-    """Return what made something in a run, by its id, under a name that two runs share."""
+def find_callers(lines: Sequence[Fields]) -> Mapping[str, tuple[str, str]]:
+    """Return what made something in a run, by its id: under a name that two runs share, and the
+    digest of what it was asked."""
     named = {str(fields["within"]) for fields in lines if "within" in fields}
-    callers = {one: one for one in named if one.rpartition(" ")[2].isdecimal()}
-    for fields in lines if named else ():
+    callers = {one: (one, "") for one in named if one.rpartition(" ")[2].isdecimal()}
+    for fields in lines if len(callers) < len(named) else ():
         if fields.get("event") in ("tool_call", "model_call") and fields.get("call_id") in named:
-            asked = say(fields.get("args_hash", fields.get("prompt_hash")))
+            asked = say(fields.get("args_hash", fields.get("prompt_hash", "")))
             # A digest that was made with a secret names nothing that two clones share.
-            what = "" if "digest_key" in fields else f" {asked}"
-            callers[str(fields["call_id"])] = f"{name_event(fields)}{what}"
+            asked *= "digest_key" not in fields
+            callers[str(fields["call_id"])] = name_event(fields), asked
     return callers
 
 
-def list_content(fields: Fields, callers: Mapping[str, str]) -> Iterator[str]:
-    """Yield what distinguishes what ran in parallel in one place, in an order that two runs share:
-    of what only a secret's digest tells, its size."""
-    event, kept = str(fields.get("event")), "size" if "digest_key" in fields else "hash"
+def list_content(fields: Fields, callers: Mapping[str, tuple[str, str]]) -> Iterator[str]:
+    """Yield what distinguishes what ran in parallel in one place, in an order that two runs
+    share."""
+    event = str(fields.get("event"))
     yield event
     for member in _MEMBERS.get(event, ()):
-        yield say(fields.get(f"{member}_{kept}", fields.get(member)))
-    yield str(callers.get(str(fields.get("within"))))
+        yield read_content(fields, member)
+    yield from callers.get(str(fields.get("within")), ("", ""))
+
+
+def read_content(fields: Fields, member: str) -> str:
+    """Return what two runs share of a member: of what only a secret's digest tells, its size."""
+    kept = "size" if "digest_key" in fields else "hash"
+    return say(fields.get(f"{member}_{kept}", fields.get(member, "")))
 
 
 def find_unended(lines: Sequence[Fields]) -> set[int]:
@@ -285,7 +293,7 @@ def _pair(
         yield from zip(was, now, strict=False)
         return
     keys = [
-        [tuple(say(_get_value(lines[at], name)) for name in members) for at in there]
+        [tuple(read_content(lines[at], name) for name in members) for at in there]
         for lines, there in ((one, was), (two, now))
     ]
     for _, i1, i2, j1, j2 in SequenceMatcher(None, keys[0], keys[1], autojunk=False).get_opcodes():
@@ -395,11 +403,11 @@ def _get_value(fields: Fields, member: str) -> str | int | None:
 def name_event(fields: Fields) -> str:
     """Return what an event is about, in two words: `tool grep`, `step edit`."""
     event = str(fields.get("event"))
-    member = next((name for name in _NAMES if fields.get(name) is not None), None)
-    if member is None:
-        return event.replace("_", " ")
-    kind = member if member in ("tool", "model", "step", "gate") else event.split("_")[0]
-    return f"{kind} {say(fields[member])}"
+    for member in _NAMES:
+        if fields.get(member) is not None:
+            kind = member if member in ("tool", "model", "step", "gate") else event.split("_")[0]
+            return f"{kind} {say(fields[member])}"
+    return event.replace("_", " ")
 
 
 def read_excerpt(captured: object) -> str | None:
