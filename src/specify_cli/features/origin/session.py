@@ -62,23 +62,24 @@ def _list_family(index: SearchIndex, started: Mapping[str, object]) -> Iterator[
     session = _name_session(started.get("session"))
     if session is None:
         return
-    family = [str(started.get("invocation_id"))]
-    seen = set(family)
-    for own in family:
+    project, below = index.project, [str(started.get("invocation_id"))]
+    seen = set(below)
+    for own in below:
         for name in index.list_below(own)[-_MAX_RECORDS:]:
-            row = None if name in seen else _read_row(index.project, name)
+            place, row = (None, None) if name in seen else _look_up(project, name)
             # What the index says of a record is asked of the record itself.
             if row and (row.parent_invocation_id, _name_session(row.session)) == (own, session):
-                family += [name] * (len(family) <= _MAX_RECORDS)
                 seen.add(name)
+                if place and len(below) <= _MAX_RECORDS:
+                    below.append(name)
+                    yield place
     above = started.get("parent_invocation_id")
     while isinstance(above, str) and above not in seen and len(seen) < 2 * _MAX_RECORDS:
         seen.add(above)
-        row = _read_row(index.project, above)
+        place, row = _look_up(project, above)
         above = row and row.parent_invocation_id
-        if row and _name_session(row.session) == session:
-            family.append(row.invocation_id)
-    yield from map(Index(index.project.root).resolve, family[1:])
+        if place and row and _name_session(row.session) == session:
+            yield place
 
 
 def _name_session(session: object) -> tuple[str, str] | None:
@@ -88,9 +89,11 @@ def _name_session(session: object) -> tuple[str, str] | None:
     return str(session.get("harness")), str(session.get("session_id"))
 
 
-def _read_row(project: Project, invocation_id: str) -> Row | None:
-    """Return the row of a record; None if it is not here, and so tells nothing."""
+def _look_up(project: Project, invocation_id: str) -> tuple[Place | None, Row | None]:
+    """Return where a record lies, and its row; None twice if it is not here, and so tells
+    nothing."""
     try:
-        return read_row(project.root, Index(project.root).resolve(invocation_id))
+        place = Index(project.root).resolve(invocation_id)
+        return place, read_row(project.root, place)
     except (OSError, InvocationError):
-        return None
+        return None, None

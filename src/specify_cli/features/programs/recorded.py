@@ -18,6 +18,7 @@ from collections.abc import Callable, Container, Iterator, Sequence
 from specify_cli.features.programs.event_places import ASKS, Fields
 from specify_cli.invocation.events.event_body import MAX_NAME
 from specify_cli.libraries.comparison.expected import OF_THE_RUN, TOP, Place, place_of
+from specify_cli.libraries.comparison.run_parts import names_step
 from specify_cli.record.verifying.hash_table import HashTable
 from specify_cli.redaction.captured import read_captured_text
 
@@ -229,7 +230,7 @@ class RecordedWork:
         """Give a number to the model call whose function made a line, and to the one around it:
         their own lines come later, or never."""
         call_id = str(fields["within"])
-        if not call_id or call_id.rpartition(" ")[2].isdecimal() or self._find_call(call_id):
+        if not call_id or names_step(call_id) or self._find_call(call_id):
             return
         if fields.get("event") in OF_THE_RUN:
             place = self._running[-1] if self._running else TOP
@@ -285,8 +286,9 @@ class RecordedWork:
             ordered = not parallel and (begun < 0 or self._has(begun, ORDERED))
         else:
             ordered = not parallel
-            name, _, ordinal = str(fields.get("within", "")).rpartition(" ")
-            step = (name, int(ordinal)) if parallel and ordinal.isdecimal() else TOP
+            within = str(fields.get("within", ""))
+            name, _, ordinal = within.rpartition(" ")
+            step = (name, int(ordinal)) if parallel and names_step(within) else TOP
             step = self._running[-1] if ordered and self._running else step
             if ordered and called_by:
                 step = self._place_of[self._steps[called_by - 1]]

@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from doctrine.text import say_member, spell
 from specify_cli.errors import StoredDataError
 from specify_cli.libraries.comparison.receipts import pick_shared
+from specify_cli.libraries.comparison.run_parts import names_step
 from specify_cli.record.event_table import EVENTS
 from specify_cli.record.seal import Fields
 
@@ -87,7 +88,7 @@ class ExpectedEvents:
             outer = [] if fields.get("beside") else [last, f"{around[0]} {around[1]}"]
             within = say_member(fields, "within")
             caller = next((name for name in (*outer, named) if name in self._callers), None)
-            if within is not None and not within.rpartition(" ")[2].isdecimal():
+            if within is not None and not names_step(within):
                 # A model call's own line comes at its end, behind what its function made.
                 self._callers.setdefault(within, caller)
             if within in self._callers:

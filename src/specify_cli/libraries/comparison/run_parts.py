@@ -230,11 +230,17 @@ def _says_nothing(member: str, was: Fields, now: Fields) -> bool:
     return member == "found" and was.get("rule_id") in _MEASURED
 
 
+def names_step(within: str) -> bool:
+    """Return whether what a line came in is a step, by its name and ordinal, and no call by its
+    id."""
+    return within.rpartition(" ")[2].isdecimal()
+
+
 def find_callers(lines: Sequence[Fields]) -> Mapping[str, tuple[str, str]]:
     """Return what made something in a run, by its id: under a name that two runs share, and the
     digest of what it was asked."""
     named = {str(fields["within"]) for fields in lines if "within" in fields}
-    callers = {one: (one, "") for one in named if one.rpartition(" ")[2].isdecimal()}
+    callers = {one: (one, "") for one in named if names_step(one)}
     for fields in lines if len(callers) < len(named) else ():
         if fields.get("event") in ("tool_call", "model_call") and fields.get("call_id") in named:
             asked = say(fields.get("args_hash", fields.get("prompt_hash", "")))

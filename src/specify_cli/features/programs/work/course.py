@@ -320,11 +320,11 @@ class Course:
         Raises STATE_DIVERGENCE where the program gives another input than the record has, or
         something new before it has come to what the record has.
         """
+        if self._is_fresh:
+            return None
         scope = self.find_scope(str(body["event"]))
         marks = self.mark(body).get("beside")
         is_told = body["event"] in TOLD
-        if self._is_fresh:
-            return None
         if scope.is_given_back and not scope.left:
             ended = f"the end of step {scope.place[0]} ({scope.place[1]})"
             again = "its body once more (write `if not step.done:` above what it does)"

@@ -146,7 +146,8 @@ def describe_failure(error: BaseException) -> dict[str, object]:
 
 def name_error(error: BaseException) -> str:
     """Return an error with its name before it, as the line of a call states it."""
-    return "{error_code}: {message}".format_map(describe_failure(error))
+    failure = describe_failure(error)
+    return f"{failure['error_code']}: {failure['message']}"
 
 
 def describe_error(error: BaseException) -> str:

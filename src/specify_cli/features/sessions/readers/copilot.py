@@ -46,7 +46,7 @@ class CopilotReader(SessionReader):
     def split(self, data: bytes) -> dict[str, bytes]:
         named = {"type": "session.start", "data": {"sessionId": self.session_id}}
         parts = {agent: [json.dumps(named).encode()] for agent in self.agents}
-        for raw in data.split(b"\n"):
+        for raw in data.split(b"\n") if parts else ():
             agent = as_object(parse_json(raw)).get("agentId")
             parts.get(str(agent), []).append(raw)
         return {agent: b"\n".join(lines) for agent, lines in parts.items()}
