@@ -33,7 +33,7 @@ from specify_cli import durable
 from specify_cli.errors import InvocationError
 from specify_cli.record import layout
 from specify_cli.record.record import is_invocation_id, is_profile_id
-from specify_cli.record.seal import Fields, open_line
+from specify_cli.record.seal import Fields, read_fields
 from specify_cli.storage.store import FileRecordStore, Place, place_of
 
 if TYPE_CHECKING:
@@ -371,7 +371,7 @@ def _is_begun_by_hook(root: str, binding: Binding) -> bool:
         head = FileRecordStore(root).head(binding.place) if binding.place else b""
     except (OSError, InvocationError):
         return False
-    return (open_line(head).fields or {}).get("opened_by") == "hook"
+    return read_fields(head).get("opened_by") == "hook"
 
 
 def remember_left_open(root: str, binding: Binding, harness: str, session: str) -> None:

@@ -28,7 +28,7 @@ from specify_cli.invocation.bindings import (
 from specify_cli.record import layout
 from specify_cli.record.ids import number_of
 from specify_cli.record.reading.printed_context import read_printed_before
-from specify_cli.record.seal import open_line
+from specify_cli.record.seal import read_fields
 
 if TYPE_CHECKING:
     from charter.context import CharterContextResult
@@ -127,7 +127,7 @@ def _read_printed_rules(
         lines = durable.read_below(root, path, _MOST).split(b"\n")[:_OPENING_LINES]
     except (OSError, InvocationError):
         return ()
-    fields = [open_line(line).fields or {} for line in lines]
+    fields = [read_fields(line) for line in lines]
     printed = fields[0].get("printed") if fields else None
     hits = fields[-1].get("hits") if len(fields) == _OPENING_LINES else None
     if not isinstance(hits, list) or (

@@ -42,6 +42,7 @@ from specify_cli.record.seal import (
     Fields,
     Line,
     open_line,
+    read_fields,
     seal_line,
 )
 
@@ -376,7 +377,7 @@ def is_replay(head: bytes) -> bool:
 
     `head` has no LF. An unreadable line, and one of an older writer, is that of a live run.
     """
-    return (open_line(head).fields or {}).get("run_kind", "live") not in ("live", None)
+    return read_fields(head).get("run_kind", "live") not in ("live", None)
 
 
 def is_stand_in(fields: Fields) -> bool:

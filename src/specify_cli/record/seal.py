@@ -238,7 +238,24 @@ def seal_at_end(data: bytes) -> str | None:
 
 def read_last(data: bytes) -> Fields:
     """Return the members of the last of some lines; none where it cannot be read."""
-    return open_line(data.rstrip(b"\n").rpartition(b"\n")[2]).fields or {}
+    return read_fields(data.rstrip(b"\n").rpartition(b"\n")[2])
+
+
+def read_fields(raw: bytes) -> Fields:
+    """Return the members of a line, without its LF and whatever its seal; none where it cannot be
+    read.
+
+    For who displays a line, or looks for a member: of many lines it takes a third of the time that
+    `open_line` takes.
+    """
+    try:
+        fields = json.loads(raw.decode())
+    except (ValueError, RecursionError):
+        return {}
+    if type(fields) is not dict:
+        return {}
+    fields.pop(SEAL_KEY, None)
+    return fields
 
 
 def open_line(raw: bytes, codec: Codec | None = None) -> Line:

@@ -25,7 +25,7 @@ from specify_cli.record.findings import Finding, RecordReport, finding
 from specify_cli.record.record import (
     is_invocation_id,
 )
-from specify_cli.record.seal import MAX_LINE, open_line
+from specify_cli.record.seal import MAX_LINE, read_fields
 from specify_cli.record.verify import verify_record
 from specify_cli.record.verifying.annexes import add_annexes, verify_annex
 from specify_cli.storage.cold import find_month, open_each, read_annexes
@@ -460,7 +460,7 @@ def strays(project: Project) -> Iterator[Finding]:
                 if isinstance(data, InvocationError):
                     yield _find_unread("NOT_A_REGULAR_FILE", path, data)
                     continue
-                previous = (open_line(data.rstrip(b"\n")).fields or {}).get("prev")
+                previous = read_fields(data.rstrip(b"\n")).get("prev")
                 problems, _ = verify_annex(data, file=path, invocation_id=name, tip=str(previous))
                 yield from problems
 

@@ -44,7 +44,7 @@ from specify_cli.record.record import (
     plan_after_power_cut,
     plan_append,
 )
-from specify_cli.record.seal import MAX_LINE, open_line
+from specify_cli.record.seal import MAX_LINE, open_line, read_fields
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -257,7 +257,7 @@ def require_started(root: str, record: Record | None, place: Place) -> Record:
 def describe_unstarted(root: str, place: Place) -> StoredDataError:
     """Return the error for a record without its first line: WITHHELD where a safe export left it
     out, else RECORD_DAMAGED."""
-    if is_stand_in(open_line(FileRecordStore(root).head(place)).fields or {}):
+    if is_stand_in(read_fields(FileRecordStore(root).head(place))):
         return StoredDataError(
             "WITHHELD",
             f"{place.path}: the safe export that it came in left its first line out",

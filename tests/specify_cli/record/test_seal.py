@@ -24,6 +24,7 @@ from specify_cli.record.seal import (
     digest_of,
     open_again,
     open_line,
+    read_fields,
     seal_line,
 )
 
@@ -146,6 +147,7 @@ def test_every_single_bit_flip_of_a_line_is_seen(codec: Codec | None) -> None:
             flipped = bytearray(line)
             flipped[at] ^= 1 << bit
             read = open_line(bytes(flipped), codec)
+            assert read_fields(bytes(flipped)) == (read.fields or {})
             if not read.problems or open_again(bytes(flipped), seal[:16], codec) is not None:
                 unseen.append((at, bit))
 
@@ -170,6 +172,7 @@ def test_every_single_bit_flip_of_a_line_is_seen(codec: Codec | None) -> None:
 )
 def test_a_line_that_is_not_whole_says_why(raw: bytes, problems: tuple[str, ...]) -> None:
     assert open_line(raw).problems == open_line(raw, bulk_codec()).problems == problems
+    assert read_fields(raw) == (open_line(raw).fields or {})
 
 
 def _by_hand(body: bytes) -> bytes:

@@ -58,7 +58,7 @@ from specify_cli.record.findings import (
 from specify_cli.record.reading.usage import sum_usage
 from specify_cli.record.reading.views import read_entries
 from specify_cli.record.record import ULID_PATTERN, is_stand_in, lines_in_force, reader_of
-from specify_cli.record.seal import is_digest, open_line
+from specify_cli.record.seal import is_digest, open_line, read_fields
 from specify_cli.record.verify import verify_record
 from specify_cli.record.verifying.annexes import add_annexes
 from specify_cli.trail.log.leaves import LEAF_BYTES, LogDamagedError, is_generation, parse_leaf
@@ -132,7 +132,7 @@ def read_record(body: bytes, invocation_id: str) -> RecordPiece:
             raise Refused("invalid-record", why[:500])
     if not piece.report.sealed:
         raise Refused("invalid-record", "it carries no seals")
-    first = open_line(lines.partition("\n")[0].encode()).fields or {}
+    first = read_fields(lines.partition("\n")[0].encode())
     if not is_stand_in(first) and kind_of(first) != piece.kind:
         raise Refused("invalid-record", f"its first line says {kind_of(first)}, not {piece.kind}")
     return piece

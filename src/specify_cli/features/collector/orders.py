@@ -21,7 +21,7 @@ from specify_cli.features.collector.storage import Event, Order, RecordPiece
 from specify_cli.libraries.wire.contract import EXTENSION, GONE, canonical
 from specify_cli.record.event_table import ORDERS
 from specify_cli.record.record import ULID_PATTERN
-from specify_cli.record.seal import Fields, erased_members, open_line
+from specify_cli.record.seal import Fields, erased_members, open_line, read_fields
 from specify_cli.record.verifying.erasures import read_rows
 
 _FILE = re.compile(rf"{ULID_PATTERN}\.jsonl")
@@ -57,7 +57,7 @@ def decode_order(file: str, text: str) -> Order:
 
 def _decode(file: str, value: Fields) -> Order:
     annex, lines = str(value["annex"]), value["lines"]
-    fields = open_line(annex.removesuffix("\n").encode()).fields or {}
+    fields = read_fields(annex.removesuffix("\n").encode())
     by_seal = lines if is_text_map(lines) else {}
     return Order(file, annex, {**fields, "~": annex[-67:-3]}, by_seal)
 
@@ -169,7 +169,7 @@ def _choose(line: str, left: Mapping[str, str], gone: Mapping[str, frozenset[str
 
 
 def _count_erased(text: str) -> int:
-    return len(erased_members(open_line(text.encode()).fields or {}))
+    return len(erased_members(read_fields(text.encode())))
 
 
 def _is_clear(text: str, gone: Mapping[str, frozenset[str]]) -> bool:

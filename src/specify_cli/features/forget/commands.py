@@ -34,7 +34,7 @@ from specify_cli.libraries.archive.sealing import Keys, name_subject
 from specify_cli.libraries.words.content_members import list_losable
 from specify_cli.project.config import Project
 from specify_cli.record.ids import new_ulid
-from specify_cli.record.seal import Fields, open_line
+from specify_cli.record.seal import Fields, read_fields
 from specify_cli.record.verifying.erasures import list_in_force
 from specify_cli.room import Values
 from specify_cli.storage.index import Index
@@ -273,7 +273,7 @@ def _order_each(values: Values, event: str) -> int:
             for content in _list_contents(event, orders):
                 line = compose_order(place, records.read(place), content, order, now, orders)
                 write_annex(project, records, one, new_ulid(now, os.urandom(10)), line)
-                line_fields = {**(open_line(line[:-1]).fields or {}), "~": line[-67:-3].decode()}
+                line_fields = {**read_fields(line[:-1]), "~": line[-67:-3].decode()}
                 orders.append(line_fields)
                 seal = str(content.get("hold", line_fields["~"]))
                 rows.append(_describe_hold(one, seal, line_fields, event == "held"))

@@ -42,7 +42,7 @@ from specify_cli.project.config import Project
 from specify_cli.record import layout
 from specify_cli.record.ids import new_ulid, rfc3339
 from specify_cli.record.record import split_lines
-from specify_cli.record.seal import Fields, erase_members, open_line
+from specify_cli.record.seal import Fields, erase_members, open_line, read_fields
 from specify_cli.record.verifying.erasures import make_row
 from specify_cli.storage.objects import FileObjectStore
 from specify_cli.storage.store import FileRecordStore, Place
@@ -181,7 +181,7 @@ def _compose(
     ]
     content = {"event": "erased", "lines": rows, "objects": list(plan.named)}
     # It stands behind the annexes, of which it may erase something, whatever their clock said.
-    annexes = [open_line(one.removesuffix(b"\n")).fields or {} for one in said.values()]
+    annexes = [read_fields(one.removesuffix(b"\n")) for one in said.values()]
     return {
         "invocation_id": plan.invocation_id,
         "annex": new_ulid(now, os.urandom(10)),

@@ -38,7 +38,7 @@ from specify_cli.project.root import place_below
 from specify_cli.record import layout
 from specify_cli.record.ids import new_ulid, rfc3339
 from specify_cli.record.record import is_tip_due
-from specify_cli.record.seal import open_line, read_last
+from specify_cli.record.seal import open_line, read_fields, read_last
 from specify_cli.redaction.redact import RuleSet, shipped_rule_set
 from specify_cli.storage.store import FileRecordStore, LockedRecord, Place
 
@@ -249,7 +249,7 @@ def read_lines(data: bytes, *needles: bytes) -> list[Fields]:
     """Return the lines of a record; with needles those that hold one of them, for most lines are of
     calls."""
     return [
-        open_line(raw).fields or {}
+        read_fields(raw)
         for raw in data.split(b"\n")
         if not needles or any(needle in raw for needle in needles)
     ]

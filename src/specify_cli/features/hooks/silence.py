@@ -11,7 +11,7 @@ from specify_cli.errors import InvocationError
 from specify_cli.features.hooks.settings.detection import find_harness, list_harnesses, list_places
 from specify_cli.features.hooks.settings.install import standing
 from specify_cli.record.ids import millis_of
-from specify_cli.record.seal import open_line
+from specify_cli.record.seal import read_fields
 from specify_cli.storage.store import FileRecordStore, Place
 
 
@@ -37,7 +37,7 @@ def describe_silence(root: str, place: Place, installed: Mapping[str, int]) -> s
         data = FileRecordStore(root).read(place)
     except (OSError, InvocationError):
         return None
-    started = open_line(data.partition(b"\n")[0]).fields or {}
+    started = read_fields(data.partition(b"\n")[0])
     actor = get_object(started, "actor")
     harness = str(actor.get("tool"))
     is_agent = actor.get("actor_type") == "llm" and harness in installed

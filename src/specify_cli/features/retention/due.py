@@ -42,7 +42,7 @@ from specify_cli.project.config import Project
 from specify_cli.record import layout
 from specify_cli.record.ids import millis_of, rfc3339
 from specify_cli.record.record import fold, split_lines
-from specify_cli.record.seal import Fields, erase_members, open_line
+from specify_cli.record.seal import Fields, erase_members, open_line, read_fields
 from specify_cli.storage.cold import ENDING
 
 # How far before or past the newest record a clock is believed, in milliseconds.
@@ -175,7 +175,7 @@ def _describe(
         for seq, members in plan.lines.values()
     }
     for _, raw in split_lines(read_copy(plan.copies[0])):
-        fields = open_line(raw).fields or {}
+        fields = read_fields(raw)
         if fields.get("seq") in names:
             names[int(str(fields["seq"]))] |= choose_due(fields, due[one])
     freed = _measure_lines(plan)

@@ -49,7 +49,7 @@ from specify_cli.record import layout
 from specify_cli.record.event_table import ANNEX_EVENTS
 from specify_cli.record.ids import millis_of
 from specify_cli.record.reading.views import fields_of, read_file
-from specify_cli.record.seal import open_line
+from specify_cli.record.seal import read_fields
 from specify_cli.storage.index import Index
 from specify_cli.storage.queries import annex_events
 from specify_cli.storage.store import FileRecordStore
@@ -213,7 +213,7 @@ class SessionMerger:
             if self._newest is not None and number >= self._newest:
                 break
             place = self._index.place(key)
-            fields = open_line(self._store.head(place)).fields or {} if place else {}
+            fields = read_fields(self._store.head(place)) if place else {}
             named = get_object(fields, "session").get("session_id")
             if "imported" in fields:
                 sessions.imported.add(str(named))

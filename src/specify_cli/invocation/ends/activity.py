@@ -15,8 +15,8 @@ from itertools import islice
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 from specify_cli.durable import YEAR_10000
 from specify_cli.errors import InvocationError
-from specify_cli.record.reading.views import fields_of, read_file
-from specify_cli.record.seal import Fields
+from specify_cli.record.record import lines_in_force
+from specify_cli.record.seal import Fields, read_fields
 from specify_cli.storage.index import Index
 from specify_cli.storage.store import FileRecordStore
 
@@ -193,12 +193,12 @@ def read_others(root: str, invocation_id: str, since: int, now: int) -> Iterator
             idle = since - os.stat(f"{root}/{place.path}").st_mtime * 1000
             if idle > _LONGEST_MILLIS:
                 continue
-            record = read_file(store.hold(place))
+            lines = [read_fields(raw) for _, raw in lines_in_force(store.hold(place))]
         except (OSError, InvocationError):
             continue
-        if record and (idle <= 0 or record.completed is None):
-            lines = [*fields_of(record)]
-            if record.completed is not None:
+        is_closed = any(line.get("event") == "completed" for line in lines)
+        if idle <= 0 or not is_closed:
+            if is_closed:
                 from specify_cli.storage.queries import annex_events  # loads what verifies
 
                 # the result of the call that closed the record stands in an annex

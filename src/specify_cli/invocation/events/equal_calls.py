@@ -14,7 +14,7 @@ from itertools import chain, count
 
 from doctrine.light_imports import TYPE_CHECKING
 from specify_cli.invocation.events.event_body import Composed, idempotency_key
-from specify_cli.record.seal import Fields, open_line
+from specify_cli.record.seal import Fields, read_fields
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -43,7 +43,7 @@ def tell_apart(data: bytes, items: Sequence[Composed], trace_id: str) -> list[Co
         at = data.find(needle)
         while at >= 0:
             line = data[data.rfind(b"\n", 0, at) + 1 : data.find(b"\n", at)]
-            _follow(open_line(line).fields or {}, base, is_open)
+            _follow(read_fields(line), base, is_open)
             at = data.find(needle, data.find(b"\n", at))
         for earlier in renamed:
             _follow(earlier, base, is_open)

@@ -44,7 +44,7 @@ from specify_cli.record.findings import (
 )
 from specify_cli.record.reading.views import get_seq, json_pieces
 from specify_cli.record.record import reader_of, whole_lines
-from specify_cli.record.seal import open_line, seal_at_end
+from specify_cli.record.seal import read_fields, seal_at_end
 from specify_cli.record.verify import verify_record
 from specify_cli.record.verifying.annexes import verify_annex
 from specify_cli.storage.checking import read_annex_files, verify_place
@@ -279,7 +279,7 @@ class Leaving:
         named = list(report.objects)
         closing = report.tip if report.status == "closed" else None
         for name, content in list(annexes.items()):
-            fields = open_line(content.rstrip(b"\n")).fields or {}
+            fields = read_fields(content.rstrip(b"\n"))
             why, counts = search.judge_line(fields) if search else (None, {})
             if why is None and closing is None and fields.get("event") not in ORDERS:
                 why = CLOSING  # without its closing line nobody could check it

@@ -34,7 +34,14 @@ from specify_cli.project.protection import PER_SUBJECT
 from specify_cli.record import layout
 from specify_cli.record.ids import new_ulid
 from specify_cli.record.record import whole_lines
-from specify_cli.record.seal import Fields, erase_members, is_digest, open_line, seal_line
+from specify_cli.record.seal import (
+    Fields,
+    erase_members,
+    is_digest,
+    open_line,
+    read_fields,
+    seal_line,
+)
 from specify_cli.record.verifying.erasures import make_row
 from specify_cli.record.verifying.named_objects import named_objects
 from specify_cli.storage.reachability import Reach
@@ -341,7 +348,7 @@ def open_copies(root: str, names: Sequence[str], keys: Keys) -> tuple[str, ...]:
     for name in names:
         if not name.startswith(f"{layout.ANNEXES}/"):
             continue
-        fields = open_line(_read_file(root, name).removesuffix(b"\n")).fields or {}
+        fields = read_fields(_read_file(root, name).removesuffix(b"\n"))
         sealed, invocation_id = fields.get("sealed"), name.split("/")[-2]
         if not isinstance(sealed, dict) or (key := keys.read(invocation_id)) is None:
             continue

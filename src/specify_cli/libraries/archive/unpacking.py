@@ -40,7 +40,7 @@ from specify_cli.record.record import (
     is_stand_in,
     whole_lines,
 )
-from specify_cli.record.seal import open_line, seal_at_end
+from specify_cli.record.seal import read_fields, seal_at_end
 from specify_cli.record.verifying.named_objects import named_objects
 from specify_cli.storage.checking import annex_files, verify_lines, verify_place
 from specify_cli.storage.index import Index, Key
@@ -432,7 +432,7 @@ def _compare_with_manifest(
     # Where the closing line itself is withheld, only the manifest knows that the record is closed.
     # A stand-in is short.
     *_, last = data(max(0, data.measure() - 1024), 1024).splitlines() or [b""]
-    status = row["status"] if is_stand_in(open_line(last).fields or {}) else report.status
+    status = row["status"] if is_stand_in(read_fields(last)) else report.status
     same = all(one == other for one, other in zip_longest(replaced(), stand_ins(data)))
     pairs: list[tuple[str, object, object]] = [
         ("lines", row["lines"], report.lines),
@@ -535,7 +535,7 @@ def _write_contents(project: Project, contents: Contents, rows: Rows | None) -> 
 
 def _stands_alone(data: bytes) -> bool:
     """Return whether an annex is whole and leads to no object: an order, or a link."""
-    fields = open_line(data[:-1]).fields or {}
+    fields = read_fields(data[:-1])
     return not {"sealed", "erased"} & fields.keys() and not any(named_objects(fields, None, 0))
 
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from specify_cli.record.event_table import EVENTS
 from specify_cli.record.reading.views import View, get_seq
 from specify_cli.record.record import is_stand_in, lines_in_force, split_lines
-from specify_cli.record.seal import Fields, bulk_codec, open_line
+from specify_cli.record.seal import Fields, bulk_codec, open_line, read_fields
 from specify_cli.redaction.json_values import ForeignError, foreign_text, parse_foreign
 from specify_cli.redaction.redact import OVERRUN, RedactionError, RuleSet, is_clear, redact, sieved
 
@@ -98,7 +98,7 @@ def stand_ins(data: Source) -> Iterator[tuple[int, str]]:
     """(seq, why) of every line of a record that is a stand-in."""
     for _, raw in split_lines(data):
         if b'"withheld":' in raw:
-            fields = open_line(raw).fields or {}
+            fields = read_fields(raw)
             seq = fields.get("seq")
             if is_stand_in(fields) and isinstance(seq, int):
                 yield seq, str(fields["withheld"])

@@ -38,7 +38,7 @@ from specify_cli import durable
 from specify_cli.errors import InvocationError, StoredDataError
 from specify_cli.record import layout
 from specify_cli.record.record import is_invocation_id, split_lines
-from specify_cli.record.seal import Line, open_line, seal_at_end
+from specify_cli.record.seal import Line, open_line, read_fields, seal_at_end
 from specify_cli.storage.index import Index
 from specify_cli.storage.store import FileRecordStore
 from specify_cli.trail.log.leaves import (
@@ -493,7 +493,7 @@ def write_annex(
         from specify_cli.storage.objects import FileObjectStore
 
         objects = FileObjectStore(project.root, records.trail)
-        for item in named_objects(open_line(line[:-1]).fields or {}, None, 0):
+        for item in named_objects(read_fields(line[:-1]), None, 0):
             try:
                 objects.publish([item.digest])
             except StoredDataError:

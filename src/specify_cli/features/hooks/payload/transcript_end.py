@@ -14,7 +14,7 @@ from specify_cli.features.hooks.payload.outputs import list_printed_ids, parse_j
 from specify_cli.features.hooks.payload.turn_from_transcript import read_facts
 from specify_cli.features.hooks.payload.values import HookInput, as_object
 from specify_cli.invocation.ends.activity import read_moment
-from specify_cli.record.seal import open_line
+from specify_cli.record.seal import read_fields
 from specify_cli.storage.index import Index
 from specify_cli.storage.store import FileRecordStore, Place
 
@@ -43,7 +43,7 @@ def find_in_transcript(root: str, call: HookInput) -> str | None:
 def read_started(root: str, place: Place) -> Mapping[str, object]:
     """Return the first line of a record; nothing where it is none. Raises OSError,
     InvocationError."""
-    return open_line(FileRecordStore(root).head(place)).fields or {}
+    return read_fields(FileRecordStore(root).head(place))
 
 
 def fill_exit_status(dialect: Dialect, call: HookInput) -> HookInput:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping
 
 from specify_cli.record.event_table import ORDERS
-from specify_cli.record.seal import Fields, open_line
+from specify_cli.record.seal import Fields, read_fields
 from specify_cli.storage.checking import list_annexed, read_annex_files
 
 # The newest change of a folder of annexes that was read, in nanoseconds.
@@ -38,7 +38,7 @@ def list_due(root: str, invocation_id: str, facts: Mapping[str, str]) -> dict[st
     for path, data in read_annex_files(root, invocation_id):
         file = path.rpartition("/")[2]
         if name_order(invocation_id, file) not in facts:
-            fields = open_line(data.removesuffix(b"\n")).fields or {}
+            fields = read_fields(data.removesuffix(b"\n"))
             if fields.get("event") in ORDERS:
                 due[file] = fields
     return due

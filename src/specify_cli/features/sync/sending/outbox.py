@@ -42,7 +42,7 @@ from specify_cli.record import layout
 from specify_cli.record.findings import ERROR, OF_THE_LINES
 from specify_cli.record.ids import rfc3339
 from specify_cli.record.record import fold, split_lines
-from specify_cli.record.seal import VERSIONS, erased_members, is_digest, open_line
+from specify_cli.record.seal import VERSIONS, erased_members, is_digest, read_fields
 from specify_cli.record.verify import verify_record
 from specify_cli.redaction.redact import RuleSet, redact
 from specify_cli.storage.checking import add_orders, differing_copies
@@ -160,7 +160,7 @@ def look_at(root: str, place: Place) -> RecordSummary:
     store = FileRecordStore(root)
     try:
         if layout.is_imported(place.folder):
-            first = open_line(store.head(place)).fields or {}
+            first = read_fields(store.head(place))
             if not first.get("imported"):
                 return RecordSummary(None, None, "imported")
         data = store.read(place)
