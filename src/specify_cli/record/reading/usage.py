@@ -32,6 +32,7 @@ _NAMES = {
     "thinking": "of it thinking",
 }
 _MILLION = Decimal(1_000_000)
+_BEYOND = Decimal(1_000_000_000)
 
 
 def find_model(lines: Iterable[Fields]) -> str | None:
@@ -210,13 +211,13 @@ def _sum_row(
 
 
 def _read_cost(value: object) -> Decimal:
-    """Return a stated cost in US dollars; 0 where it is absent, no number, negative or not
-    finite."""
+    """Return a stated cost in US dollars; 0 where it is absent, no number, negative, or beyond any
+    bill, as hooks judge it (`add_cost`)."""
     try:
         cost = Decimal(str(value)) if value is not None else Decimal(0)
     except InvalidOperation:
         return Decimal(0)
-    return cost if cost.is_finite() and cost > 0 else Decimal(0)
+    return cost if cost.is_finite() and 0 < cost < _BEYOND else Decimal(0)
 
 
 def _spell(cost: Decimal) -> str:

@@ -120,3 +120,10 @@ def test_tokens_of_a_kind_that_a_program_names_itself_count_and_have_no_price() 
 
     assert add_up(rows) == (160, None, None)
     assert describe_usage(rows[0]._asdict()) == "m-1: 100 in, 20 out, 5 of it thinking, 40 input_tokens"
+
+
+@pytest.mark.parametrize("cost", ["1e400", "9" * 40, "1e22", "Infinity", "sNaN", "-1", "three dollars"])
+def test_a_cost_beyond_any_bill_is_none_as_what_is_no_amount_is(cost: str) -> None:
+    lines = [turn(model="m-1", tokens={"input": 1_000_000}, cost=cost), turn(model="m-2", tokens={}, cost="0.5")]
+
+    assert [row.cost for row in sum_usage(lines, PRICES)] == ["2", "0.5"]
