@@ -32,12 +32,14 @@ def record_of(
     closed: bool = True,
     kind: str = LIVE,
     objects: Iterable[str] = (),
+    work: Iterable[dict[str, object]] = (),
 ) -> tuple[RecordPiece, list[dict[str, Any]]]:
     """A whole record of so many steps as a collector takes it, and its two envelopes."""
     invocation_id, at = id_of(number), rfc3339(BEGIN + 1000 * number)
     told = {key: value for key, value in make_line(number, {}).items() if key not in ("invocation_id", "seq", "~")}
     bodies: list[dict[str, object]] = [{"event": "started", **told, **_OF_KIND.get(kind, {})}]
     bodies += [{"event": "stage_transition", "at": at, "to": f"s{step}", "manual": True} for step in range(steps)]
+    bodies += [{"at": at, **body} for body in work]
     if closed:
         bodies.append({"event": "completed", "completed_at": at, "outcome": "done", "closed_by": "agent"})
     data, _ = chain(genesis_tip(), invocation_id, bodies)

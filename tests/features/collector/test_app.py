@@ -129,11 +129,37 @@ def test_pages_of_many_say_that_older_whole_records_were_left_out() -> None:
 
         today = date(2026, 11, 21)
         rules = pages.rules([], rows, hold(), lambda *_: b"")
-        return [pages.report([], rows, hold()), rules, pages.pictures([], rows, hold(), today)]
+        return [pages.report([], rows, hold(), lambda *_: b""), rules, pages.pictures([], rows, hold(), today)]
 
     said = "Older ones were left out"
     assert [True] * 3 == [said in page for page in draw(len(max(bodies.values(), key=len)))]
     assert [False] * 3 == [said in page for page in draw(pages.ROOM)]
+
+
+def test_the_report_knows_the_charters_test_commands_and_whose_a_file_is() -> None:
+    """As `report` does in the project: `tools/vet` is a test run where the charter says so."""
+    storage, bodies = MemoryStorage(), {}
+    other = "5b0e6a4e-3c1a-4b7e-9d55-6a2f3c7d8e90"
+    call = {"event": "tool_call", "call_id": "c1", "tool": "Bash", "args": '{"command":"tools/vet"}'}
+    work: list[dict[str, object]] = [
+        {"event": "patch_apply", "path": "src/a.py", "kind": "modify", "ok": True},
+        call,
+        {"event": "tool_result", "call_id": "c1", "status": "ok"},
+    ]
+    for number, project in ((1, PROJECT), (2, other)):
+        piece, events = record_of(number, project=project, work=work)
+        storage.accept(events, NOW)
+        bodies[ListPosition(id_of(number), project)] = piece.body
+    rows = storage.rows(Filter(), 9)
+
+    def draw(context: str) -> str:
+        hold = pages.RecordBodies(lambda places: {one: bodies[one] for one in places}, list(bodies))
+        return pages.report([], rows, hold, lambda *_: context.encode())
+
+    page = draw("## Testing\nRun `tools/vet` before handing over.\n")
+    assert ("passed: tools/vet" in page, "not run" in page) == (True, False)
+    assert "passed" not in draw("")
+    assert [f"<bdi>{project}/src/a.py</bdi>" in page for project in (PROJECT, other)] == [True, True]
 
 
 def test_a_body_that_does_not_come_is_a_408() -> None:

@@ -13,6 +13,7 @@ import pytest
 from specify_cli.features.report.page import make_page
 from specify_cli.features.report.rendering import render_markdown, render_report
 from specify_cli.features.report.summing import Run, add_up_runs
+from specify_cli.record.reading.usage import UsageRow
 from support import Cli, valid
 
 TRICK = "fix <img src=x onerror=alert(1)> | [a](javascript:1) `x` \x1b[31m \u202e"
@@ -64,6 +65,36 @@ def test_each_number_is_the_records_behind_it() -> None:
         ("doctrine://d/a", 2, 1, ("d", "e")),
         ("doctrine://d/b", 1, 0, ("d",)),
     ]
+
+
+def test_what_a_run_used_is_told_of_each_of_its_models() -> None:
+    """A run that began with one model and went on with another is one of both, with the tokens and the cost of each."""
+    used = (
+        UsageRow(None, "m-1", {"input": 70}, 1, "0.7", None),
+        UsageRow("agent-7", "m-1", {"input": 20}, 1, "0.2", None),
+        UsageRow("agent-7", "m-2", {"input": 10}, 1, None, None),
+    )
+    mixed = make_run("a", model="m-1", tokens=100, usage=used, outcome="failed")
+    alone = make_run("b", model="m-2", tokens=5, usage=(UsageRow(None, "m-2", {"input": 5}, 1, None, None),))
+
+    found = add_up_runs([mixed, alone, make_run("c", model="m-3")])
+
+    assert [(one.name, one.runs, one.bad, one.tokens, one.cost) for one in found.models] == [
+        ("m-2", 2, 1, 15, None),
+        ("m-1", 1, 1, 90, "0.9"),
+        ("m-3", 1, 0, 0, None),
+    ]
+    assert sum(one.tokens for one in found.models) == found.tokens == 105
+
+
+def test_a_report_says_of_how_many_runs_the_cost_is_known() -> None:
+    runs = [make_run("a", tokens=100, cost="0.1"), make_run("b", tokens=900), make_run("c")]
+
+    told = "\n".join(render_report(add_up_runs(runs), "7d"))
+    only_cost = "\n".join(render_report(add_up_runs([make_run("a", tokens=0, cost="1.5")]), "7d"))
+
+    assert "1,000 tokens, told by 2 of 3 runs\n$0.1, known of 1 of 3 runs\n" in told
+    assert "$1.5, known of 1 of 1 run\n" in only_cost
 
 
 def test_a_file_whose_lines_no_record_tells_did_not_change_by_no_line() -> None:

@@ -8,7 +8,7 @@ from specify_cli.features.report.summing import Run, make_run
 from specify_cli.libraries.story.telling import tell_story
 from specify_cli.project.config import Project
 from specify_cli.project.prices import read_prices
-from specify_cli.record.reading.usage import add_up, sum_usage
+from specify_cli.record.reading.usage import sum_usage
 from specify_cli.record.reading.views import number_lines
 from specify_cli.record.record import Record
 from specify_cli.storage.queries import (
@@ -33,7 +33,7 @@ def read_runs(project: Project, times: Times, unread: list[str]) -> Iterator[Run
         lines = number_lines([entry.fields for entry in entries], annexes)
         commands = read_test_commands(project.root, record.started)
         story = tell_story(lines, commands, project.root)
-        run = make_run(story, lines, add_up(sum_usage(lines, read_prices())))
+        run = make_run(story, lines, sum_usage(lines, read_prices()))
         return run._replace(invocation_id=place.invocation_id)
 
     return read_live_runs(project, times, unread, tell)

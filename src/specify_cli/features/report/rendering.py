@@ -73,10 +73,12 @@ def say_whole(report: Report, since: str) -> Iterator[str]:
     runs, opened = len(report.runs), len(report.open)
     yield f"{count(runs, 'run')} since {since}: {runs - opened} closed, {opened} open"
     if report.tokens:
-        cost = "" if report.cost is None else f", ${report.cost}"
-        reckoned = " (some of it estimated)" if report.estimated and cost else ""
         part = sum(run.tokens is not None for run in report.runs)
-        yield f"{report.tokens:,} tokens{cost}{reckoned}, told by {part} of {len(report.runs)} runs"
+        yield f"{report.tokens:,} tokens, told by {part} of {count(runs, 'run')}"
+    if report.cost is not None:
+        reckoned = " (some of it estimated)" if report.estimated else ""
+        costs = sum(run.cost is not None for run in report.runs)
+        yield f"${report.cost}{reckoned}, known of {costs} of {count(runs, 'run')}"
 
 
 def list_kinds(report: Report) -> Sequence[tuple[str, tuple[str, ...]]]:

@@ -5,12 +5,12 @@ report = add_up_runs(runs)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import NamedTuple
 
 from specify_cli.libraries.story.story import Story
-from specify_cli.record.reading.usage import Spent, find_model
+from specify_cli.record.reading.usage import UsageRow, add_up, find_model
 from specify_cli.record.reading.views import list_unseen_changes
 
 _BAD = ("failed", "abandoned")
@@ -23,7 +23,7 @@ class Run(NamedTuple):
     `tests` is how the work was tested after its last change, `failed` how many calls failed.
     `changed` maps files to added and removed lines, None where that is not known. `cost` is in US
     dollars as a decimal, None where it is not known; `estimated` where some of it was reckoned.
-    `rules` were in front of the agent.
+    `rules` were in front of the agent, `usage` says what each of its models used.
     """
 
     invocation_id: str
@@ -41,11 +41,13 @@ class Run(NamedTuple):
     cost: str | None
     estimated: bool
     rules: tuple[str, ...]
+    usage: tuple[UsageRow, ...] = ()
 
 
 class Share(NamedTuple):
     """The runs of one person, profile, model or rule: how many, how many ended badly, tokens and
-    cost where they are told, and the records."""
+    cost where they are told, and the records. A run is one of each model it used, with what that
+    model used."""
 
     name: str
     runs: int
@@ -91,8 +93,11 @@ class Report(NamedTuple):
     estimated: bool
 
 
-def make_run(story: Story, lines: Sequence[Mapping[str, object]], spent: Spent | None) -> Run:
+def make_run(
+    story: Story, lines: Sequence[Mapping[str, object]], usage: tuple[UsageRow, ...]
+) -> Run:
     """Return what a report needs of a record: its story, its lines, and what its models used."""
+    spent = add_up(usage)
     return Run(
         story.invocation_id,
         story.asked.request or story.asked.missing or None,
@@ -109,6 +114,7 @@ def make_run(story: Story, lines: Sequence[Mapping[str, object]], spent: Spent |
         None if spent is None else spent.cost,
         spent is not None and spent.estimated_at is not None,
         story.told.shown,
+        usage,
     )
 
 
@@ -132,7 +138,10 @@ def add_up_runs(runs: Iterable[Run]) -> Report:
         pick(lambda run: bool(run.unseen)),
         _share(listed, lambda run: (run.by,)),
         _share(listed, lambda run: (run.profile,)),
-        _share(listed, lambda run: (run.model or "not told",)),
+        _share(
+            [part for run in listed for part in _part_by_model(run)],
+            lambda run: (run.model or "not told",),
+        ),
         # What the runs used is not what a rule costs: `charter effect` tells that.
         tuple(one._replace(tokens=0, cost=None) for one in _share(listed, lambda run: run.rules)),
         _list_files(listed),
@@ -140,6 +149,14 @@ def add_up_runs(runs: Iterable[Run]) -> Report:
         _add_costs(listed),
         any(run.estimated for run in listed),
     )
+
+
+def _part_by_model(run: Run) -> Iterator[Run]:
+    """Yield a run once for each model, with what that one used of it."""
+    for model in dict.fromkeys(row.model or run.model for row in run.usage) or (run.model,):
+        spent = add_up([row for row in run.usage if (row.model or run.model) == model])
+        tokens, cost = (spent.tokens, spent.cost) if spent else (run.tokens, run.cost)
+        yield run._replace(model=model, tokens=tokens, cost=cost)
 
 
 def _share(runs: Sequence[Run], list_names: Callable[[Run], Iterable[str]]) -> tuple[Share, ...]:

@@ -350,11 +350,8 @@ def _show_proof(setting: Setting, request: Request) -> Response:
     whole = _find_whole(setting, place)
     if not whole:
         raise Refused("not-found", "no whole record of this invocation is held")
-
-    def read_object(digest: str) -> bytes:
-        return setting.storage.objects(place.project_uuid, [digest]).get(digest, "").encode()
-
-    commands = read_commands(json.loads(whole.lines[0]), read_object)
+    get = partial(_read_object, setting, place.project_uuid)
+    commands = read_commands(json.loads(whole.lines[0]), get)
     return Response(
         pages.proof(whole, commands), media_type="text/html", headers=allow_framing(read_policy())
     )
@@ -367,11 +364,17 @@ def _show_pictures(setting: Setting, request: Request) -> Response:
 
 def _show_rules(setting: Setting, request: Request) -> Response:
     """GET /rules: how rules fared in the same invocations, as `charter effect` counts."""
+    return _show_many(setting, request, partial(pages.rules, get=partial(_read_object, setting)))
 
-    def get(project: str, digest: str) -> bytes:
-        return setting.storage.objects(project, [digest]).get(digest, "").encode()
 
-    return _show_many(setting, request, partial(pages.rules, get=get))
+def _show_report(setting: Setting, request: Request) -> Response:
+    """GET /report: what happened in the same invocations, as `report` counts."""
+    return _show_many(setting, request, partial(pages.report, get=partial(_read_object, setting)))
+
+
+def _read_object(setting: Setting, project: str, digest: str) -> bytes:
+    """Return an object of a project; nothing where it is not held."""
+    return setting.storage.objects(project, [digest]).get(digest, "").encode()
 
 
 def _show_many(
@@ -440,7 +443,7 @@ _ROUTES: tuple[tuple[str, str, Endpoint, str | None], ...] = (
     ("GET", "/invocations/{invocation_id}", _show_detail, READ),
     ("GET", "/invocations/{invocation_id}/page", _show_proof, READ),
     ("GET", "/pictures", _show_pictures, READ),
-    ("GET", "/report", lambda setting, request: _show_many(setting, request, pages.report), READ),
+    ("GET", "/report", _show_report, READ),
     ("GET", "/rules", _show_rules, READ),
     ("GET", "/compare", _show_comparison, READ),
     ("GET", "/projects", _show_projects, READ),

@@ -34,9 +34,10 @@ from specify_cli.libraries.web.markup import build_environment
 from specify_cli.libraries.web.pictures import draw_overview, draw_waterfall
 from specify_cli.libraries.wire.contract import EXTENSION, flat
 from specify_cli.project.prices import read_prices
+from specify_cli.record.reading.checks import read_commands
 from specify_cli.record.reading.coverage import list_unseen
 from specify_cli.record.reading.done_note import note_done
-from specify_cli.record.reading.usage import add_up, describe_usage, sum_usage
+from specify_cli.record.reading.usage import describe_usage, sum_usage
 from specify_cli.record.reading.views import number_lines
 
 _PAGES = build_environment(Path(__file__).parent / "templates", "spec-kitty collector")
@@ -206,13 +207,15 @@ def pictures(
 
 
 def report(
-    query: Query,
-    rows: Sequence[Row],
-    bodies: RecordBodies,
+    query: Query, rows: Sequence[Row], bodies: RecordBodies, get: Callable[[str, str], bytes]
 ) -> str:
     """Return a report of some invocations; of those whose whole records are not stored only what
-    their two events say."""
-    sums = {place: _add_up(body) for place, body in bodies}
+    their two events say. `get` returns an object by project and digest."""
+    sums = {place: _add_up(body, partial(get, place.project_uuid)) for place, body in bodies}
+    if len({row.project_uuid for row in rows}) > 1:  # a path names a file of one project
+        for place, run in sums.items():
+            changed = [(f"{place.project_uuid}/{path}", *size) for path, *size in run.changed]
+            sums[place] = run._replace(changed=tuple(changed))
     runs = [sums.get(row.place) or _tell_row(row) for row in rows]
     dates = sorted(row.started_at[:10] for row in rows if row.started_at)
     links = {row.invocation_id: link_of(row) for row in rows}
@@ -232,9 +235,10 @@ def _parse_lines(whole: Whole) -> Sequence[Mapping[str, object]]:
     return number_lines(own, later)
 
 
-def _add_up(body: str) -> Run:
+def _add_up(body: str, get: Callable[[str], bytes]) -> Run:
     lines = _parse_lines(read_whole(body))
-    return make_run(tell_story(lines), lines, add_up(sum_usage(lines, read_prices())))
+    story = tell_story(lines, read_commands(lines[0], get))
+    return make_run(story, lines, sum_usage(lines, read_prices()))
 
 
 def _tell_row(row: Row) -> Run:
