@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
+from unicodedata import normalize
 
 import pytest
 from hypothesis import given
@@ -70,6 +71,29 @@ def test_words_of_languages_without_blanks_are_found(cli: Cli, request_text: str
 
     assert [(hit["invocation_id"], sought.split()[0] in hit["snippet"]) for hit in found] == [(made, True)]
     assert find(cli, other) == []
+
+
+def test_a_word_is_found_however_its_letters_are_composed(cli: Cli) -> None:
+    """A name that is pasted from macOS writes é as e and an accent, ガ as カ and a mark, 한 as its three letters."""
+    written = "fix the résumé parser, ガード and 한글"
+    composed, apart = (
+        cli("do", normalize(form, written), "--json").json()["invocation_id"] for form in ("NFC", "NFD")
+    )
+
+    for word in ("résumé", "résum*", "ガード", "한글"):
+        for form in ("NFC", "NFD"):
+            assert {hit for hit, _ in find(cli, normalize(form, word))} == {composed, apart}, (word, form)
+
+
+def test_a_file_is_found_whose_name_has_signs_that_arguments_escape(cli: Cli, project: Path) -> None:
+    names = ['docs/q"uote.md', "a\\b.txt", "src/tab\t.py"]
+    with open_invocation(project, "review the names of files") as run:
+        for name in names:
+            with run.tool("Read", {"file_path": name}):
+                pass
+
+    for name in names:
+        assert [hit for hit, _ in find(cli, "--path", name)] == [run.invocation_id], name
 
 
 def test_a_search_says_which_values_it_reads_in_part(cli: Cli, project: Path) -> None:

@@ -55,7 +55,7 @@ from specify_cli.storage.queries import (
 from specify_cli.storage.store import FileRecordStore, Place
 
 T = TypeVar("T")
-_VERSION = 12
+_VERSION = 13
 # How many bytes of records are indexed between two commits, each of which merges words on disk, and
 # after how many records a bar moves on.
 _BATCH_BYTES = 32 * 1024 * 1024

@@ -7,10 +7,12 @@ match_query('token "login test"')  # an FTS5 query that can only be a query
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
+from unicodedata import normalize
 
-from doctrine.text import EAST_ASIAN, say
+from doctrine.text import EAST_ASIAN, make_encodable, say
 from specify_cli.record.seal import Fields, erased_members
 
 # Members nobody looks for: order, links between lines, and what another column of the index holds.
@@ -100,7 +102,7 @@ def marks_of(fields: Fields) -> Iterator[tuple[str, str]]:
         head = args.get("head") if isinstance(args, dict) else args
         if isinstance(head, str):
             for match in _PATHS.finditer(head):
-                yield "path", match[1]
+                yield "path", _unescape(match[1])
     if "hits" in fields and isinstance(fields["hits"], list):
         for hit in fields["hits"]:
             if isinstance(hit, dict) and isinstance(hit.get("uri"), str):
@@ -115,10 +117,18 @@ def marks_of(fields: Fields) -> Iterator[tuple[str, str]]:
         yield "cut", say(fields.get("event"))
 
 
+def _unescape(text: str) -> str:
+    """Return what JSON spells between two quotes; what is no JSON as it is."""
+    try:
+        return make_encodable(say(json.loads(f'"{text}"')))
+    except ValueError:
+        return text
+
+
 def part_signs(text: str) -> str:
-    """Return a text as it is indexed: signs of languages without blanks stand by themselves, so
-    that any two of them are found together."""
-    return text if text.isascii() else _SIGNS.sub(r" \g<0> ", text)
+    """Return a text as it is indexed: letters composed, and signs of languages without blanks by
+    themselves, so that any two of them are found together."""
+    return text if text.isascii() else _SIGNS.sub(r" \g<0> ", normalize("NFC", text))
 
 
 def match_query(text: str) -> str | None:
@@ -136,7 +146,7 @@ def match_query(text: str) -> str | None:
 def _read_query(text: str) -> Iterator[tuple[list[str], bool]]:
     """Yield the words of each part of a query, and whether its last one is only the beginning of
     one."""
-    for phrase, word in _QUERY.findall(text):
+    for phrase, word in _QUERY.findall(normalize("NFC", text)):
         words = _WORDS.findall(phrase or word)
         if words:
             yield words, word.endswith("*")
