@@ -76,9 +76,7 @@ def test_words_of_languages_without_blanks_are_found(cli: Cli, request_text: str
 def test_a_word_is_found_however_its_letters_are_composed(cli: Cli) -> None:
     """A name that is pasted from macOS writes é as e and an accent, ガ as カ and a mark, 한 as its three letters."""
     written = "fix the résumé parser, ガード and 한글"
-    composed, apart = (
-        cli("do", normalize(form, written), "--json").json()["invocation_id"] for form in ("NFC", "NFD")
-    )
+    composed, apart = (cli("do", normalize(form, written), "--json").json()["invocation_id"] for form in ("NFC", "NFD"))
 
     for word in ("résumé", "résum*", "ガード", "한글"):
         for form in ("NFC", "NFD"):

@@ -573,6 +573,16 @@ def test_a_word_less_command_says_in_ten_lines_what_is_open_and_what_ended_badly
     assert "open: none" in cli().out and "complete" not in cli().out
 
 
+def test_none_is_said_of_no_more_records_than_were_looked_at(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An open record older than those is not denied."""
+    monkeypatch.setattr("specify_cli.cli.commands.records.today._READ", 1)
+    cli("do", "fix number 1")
+    newest = cli("do", "fix number 2", "--json").json()["invocation_id"]
+    cli("profile-invocation", "complete", newest)
+
+    assert "open: none among the newest 200" in cli().out
+
+
 def test_a_record_whose_tests_failed_at_the_end_is_among_those_that_ended_badly(cli: Cli) -> None:
     """Done is what the agent said; what its last tests said stands beside it."""
     events = [

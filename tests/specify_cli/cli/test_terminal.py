@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -84,6 +86,19 @@ def test_a_row_of_the_list_is_one_line_however_long_the_request(seen: Callable[.
         rows = seen("invocations", "list", columns=columns).splitlines()
         assert len(rows) == 3
         assert all(len(row) <= columns for row in rows)
+
+
+def test_no_number_of_the_list_is_cut(seen: Callable[..., str], cli: Cli) -> None:
+    """`1,778…` is no number, and `~$1…` could be ten times less: where there is no room, tokens are told in short."""
+    tokens = {"input": 1_700_000, "output": 78_527}
+    begin(cli, "fix the login test")
+    payload = json.dumps({"model": "m-1", "tokens": tokens, "cost": "17.631917"})
+    assert cli("profile-invocation", "record", "last", "--event", "turn", "--json-payload", payload).code == 0
+
+    rows = {columns: seen("invocations", "list", columns=columns).splitlines()[1] for columns in (70, 80, 100, 120)}
+
+    assert " 1.8M " in rows[80] and " 1,778,527 $17.631917 " in rows[120]
+    assert not any(re.search(r"[0-9]…", row) for row in rows.values())
 
 
 def test_a_name_that_is_none_is_said_with_what_it_resembles(cli: Cli) -> None:

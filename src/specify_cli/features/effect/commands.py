@@ -44,7 +44,7 @@ def _render(report: EffectReport, *, every: bool) -> Iterator[str]:
         yield f"  … and {len(effect.rules) - len(rules)} more: --all shows them"
     if effect.invocations:
         yield ""
-        yield from _render_names("in at least 95 % of all", effect.always)
+        yield from _render_names("in at least 95 % of all contexts", effect.always)
         yield from _render_names("in none", effect.never)
     yield from _render_pairs("say the same", effect.alike)
     yield from _render_pairs("are set against each other", effect.apart)
@@ -54,7 +54,7 @@ def _render(report: EffectReport, *, every: bool) -> Iterator[str]:
 
 def _describe(fate: Fate) -> str:
     return (
-        f"{len(fate.failed)} ended badly, {len(fate.edited_again)} were edited again within a day, "
+        f"{len(fate.failed)} ended badly, {len(fate.edited_again)} edited again within a day, "
         f"{len(fate.untested)} without a green test run at the end, "
         f"{len(fate.unapproved)} against a gate"
     )

@@ -89,7 +89,7 @@ class Pair(NamedTuple):
 class Effect(NamedTuple):
     """How all rules fared, the costliest first; `all` is the fate of every invocation counted.
 
-    `never` are rules in force that no context held, `always` those in at least 95 % of them.
+    `never` are rules in force that no context held, `always` those in at least 95 % of contexts.
     `alike` say the same by their words, `apart` are set against each other by the graph.
     """
 

@@ -39,7 +39,7 @@ def lay_out_rules(
         ],
         "rules": effect.rules[:_LISTED],
         "more": len(effect.rules[_LISTED:]),
-        "names": [("in at least 95 % of all", effect.always), ("in none", effect.never)],
+        "names": [("in at least 95 % of all contexts", effect.always), ("in none", effect.never)],
         "pairs": [("say the same", effect.alike), ("are set against each other", effect.apart)],
         "links": links,
         "requests": requests,

@@ -155,8 +155,7 @@ def _part_by_model(run: Run) -> Iterator[Run]:
     """Yield a run once for each model, with what that one used of it."""
     for model in dict.fromkeys(row.model or run.model for row in run.usage) or (run.model,):
         spent = add_up([row for row in run.usage if (row.model or run.model) == model])
-        tokens, cost = (spent.tokens, spent.cost) if spent else (run.tokens, run.cost)
-        yield run._replace(model=model, tokens=tokens, cost=cost)
+        yield run._replace(model=model, tokens=spent and spent.tokens, cost=spent and spent.cost)
 
 
 def _share(runs: Sequence[Run], list_names: Callable[[Run], Iterable[str]]) -> tuple[Share, ...]:

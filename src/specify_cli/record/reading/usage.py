@@ -131,6 +131,12 @@ class Spent(NamedTuple):
         cost = "" if self.cost is None else f" {'~' if self.estimated_at else ''}${self.cost}"
         return f"{self.tokens:,}{cost}"
 
+    def shorten(self) -> str:
+        """Return the tokens alone, in six letters at most below a thousand million: `12.3M`."""
+        if self.tokens < 10_000:
+            return f"{self.tokens:,}"
+        return f"{self.tokens / 1e6:,.1f}M" if self.tokens >= 1e6 else f"{self.tokens // 1000}k"
+
 
 def add_tokens(tokens: object) -> int:
     """Return how many tokens of every kind a line or row tells; thinking is output."""

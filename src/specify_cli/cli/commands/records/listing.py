@@ -91,15 +91,19 @@ def _print_ledger(rows: Sequence[invocations.Row]) -> None:
     """Print rows as a table, with a note where a cost is estimated."""
     ids = [row.invocation_id for row in rows]
     size = 26 if terminal_width() is None else _short_size(ids)
-    used = any(row.spent for row in rows)
-    columns = (*_COLUMNS[:-1], Column("tokens", 6), _COLUMNS[-1]) if used else _COLUMNS
-    cells = ledger(columns, [_describe_row(row, size, used=used) for row in rows], shown_width())
+    spent = [row.spent.describe() if row.spent else "" for row in rows]
+    if max(map(len, spent)) > shown_width() - _BESIDE:
+        spent = [row.spent.shorten() if row.spent else "" for row in rows]
+    # A number is never cut.
+    columns = (*_COLUMNS[:-1], Column("tokens", max(map(len, spent))), _COLUMNS[-1])
+    described = [_describe_row(row, size, text) for row, text in zip(rows, spent, strict=True)]
+    cells = ledger(columns, described, shown_width())
     lines = [paint("  ".join(cells[0]).rstrip(), "head")]
     for row, line in zip(rows, cells[1:], strict=True):
         lines.append("  ".join(_paint_cells(row, line)).rstrip())
     write_lines(lines)
     days = {row.spent.estimated_at for row in rows if row.spent} - {None}
-    if days:
+    if any("~" in text for text in spent):
         write_note(f"~ is estimated with the prices of {one_line(max(map(str, days)))}")
 
 
@@ -159,6 +163,8 @@ _COLUMNS = (
     Column("by", 4),
     Column("request", 16),
 )
+# How wide the columns beside the tokens are at least.
+_BESIDE = 82
 
 
 def _short_size(ids: list[str]) -> int:
@@ -170,7 +176,7 @@ def _short_size(ids: list[str]) -> int:
     )
 
 
-def _describe_row(row: invocations.Row, size: int, *, used: bool) -> list[str]:
+def _describe_row(row: invocations.Row, size: int, spent: str) -> list[str]:
     """Return what the list says of one invocation, column by column."""
     return [
         row.invocation_id[-size:],
@@ -180,7 +186,7 @@ def _describe_row(row: invocations.Row, size: int, *, used: bool) -> list[str]:
         row.outcome or row.status,
         name_kind(row.path, row.mode_of_work, row.run_kind),
         one_line(row.actor_id or "", 30),
-        *([one_line(row.spent.describe() if row.spent else "")] if used else []),
+        spent,
         one_line(row.request or "", 300),
     ]
 

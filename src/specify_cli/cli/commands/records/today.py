@@ -64,8 +64,8 @@ def _find_bad(project: Project, rows: Sequence[Row]) -> Iterator[Row]:
 def _name(what: str, rows: Sequence[Row], more: str) -> Iterator[str]:
     """Yield a heading with a number, then the newest rows of a kind."""
     newest = f", the newest {_NAMED}:" if len(rows) > _NAMED else ""
-    head = f"{what}: {count(len(rows), 'record')}{more}{newest}" if rows else f"{what}: none"
-    yield paint(head, "head")
+    number = count(len(rows), "record") if rows else "none"
+    yield paint(f"{what}: {number}{more}{newest}", "head")
     for row in rows[:_NAMED]:
         head = f"  {row.invocation_id[-6:]}  {local_time(row.started_at)}  {row.outcome or 'open'}"
         room = max(20, shown_width() - len(head) - 2)

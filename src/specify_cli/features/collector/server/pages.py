@@ -214,8 +214,8 @@ def report(
     sums = {place: _add_up(body, partial(get, place.project_uuid)) for place, body in bodies}
     if len({row.project_uuid for row in rows}) > 1:  # a path names a file of one project
         for place, run in sums.items():
-            changed = [(f"{place.project_uuid}/{path}", *size) for path, *size in run.changed]
-            sums[place] = run._replace(changed=tuple(changed))
+            named = ((f"{place.project_uuid}/{path}", a, r) for path, a, r in run.changed)
+            sums[place] = run._replace(changed=tuple(named))
     runs = [sums.get(row.place) or _tell_row(row) for row in rows]
     dates = sorted(row.started_at[:10] for row in rows if row.started_at)
     links = {row.invocation_id: link_of(row) for row in rows}
