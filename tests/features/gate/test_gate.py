@@ -1643,7 +1643,7 @@ def test_records_of_another_branch_that_are_not_checked_out_are_not_known(tmp_pa
 
     told = shop.gate("--head", "topic", "--json").json()["origin"]["not_known"]
 
-    assert any("1 records of" in text and "not checked out" in text for text in told)
+    assert any("1 record of" in text and "not checked out" in text for text in told)
 
 
 def test_an_erasure_in_spite_of_a_hold_is_damage_and_an_ordered_one_is_none(tmp_path: Path) -> None:

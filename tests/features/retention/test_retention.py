@@ -20,6 +20,7 @@ from specify_cli.features.forget.targets import Query
 from specify_cli.features.retention.due import survey
 from specify_cli.features.retention.rules import Facts, Rule, find_contradictions, find_due
 from specify_cli.record import layout
+from specify_cli.record.ids import millis_of
 from support import Cli, add_worktree
 from trails import codes, load, make_repository, sign, verify
 
@@ -418,6 +419,21 @@ def test_an_erasure_of_what_was_held_is_no_duty_met(cli: Cli, tmp_path: Path) ->
     assert row["state"] == "not met" and row["facts"][0].startswith(
         "erased while it was held: .kittify/events/annexes/"
     )
+
+
+def test_one_record_is_one_record(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = tmp_path / "p"
+    make_repository(root)
+    state(root, {"name": "rules", "keep": "prompt", "at_most": 30}, cli=cli)
+    begun = cli("do", "fix the login test", "--json", cwd=root).json()["invocation_id"]
+    cli("profile-invocation", "complete", begun, cwd=root)
+    later = millis_of(begun) * 1_000_000 + 40 * 24 * 3600 * 10**9
+    monkeypatch.setattr("specify_cli.features.retention.commands.read_clock", lambda _: later)
+
+    told = cli("retention", "status", "--idle", cwd=root).out + cli("retention", "plan", "--idle", cwd=root).out
+
+    assert not re.search(r"\b1 (?:records|values|objects)\b", told), told
+    assert " of 1 record due, " in told
 
 
 def test_status_names_what_no_rule_reaches(cli: Cli, tmp_path: Path) -> None:

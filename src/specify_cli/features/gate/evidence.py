@@ -171,7 +171,8 @@ def _gather_evidence(
     origin = trace_range(branch.project, index, changes, branch.top, base.reading, tell)
     absent = _count_absent(branch)
     if absent:
-        said = f"{absent} records of {changes.head[:10]} are not checked out: {_bring(branch)}"
+        records = count(absent, "record")
+        said = f"not checked out: {records} of {changes.head[:10]}: {_bring(branch)}"
         origin = origin._replace(not_known=(*origin.not_known, said))
     unseen = _find_unpublished(branch, origin)
     origin = origin._replace(not_known=(*origin.not_known, *unseen))

@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Mapping
 from itertools import chain
+from typing import Any
 
 from doctrine.text import count
 from specify_cli.cli import shell
@@ -103,7 +104,7 @@ def _survey(
     return survey(project, read_clock(time.time_ns), idle=bool(values["idle"]), only=only)
 
 
-def _say_rule(rule: Mapping[str, object]) -> str:
+def _say_rule(rule: Mapping[str, Any]) -> str:
     about = [f"{key} {rule[key]}" for key in ("outcome", "profile", "proof") if rule[key]]
     kinds = ", ".join(map(str, rule["keep"])) if isinstance(rule["keep"], tuple) else ""
     of = f" ({', '.join(about)})" if about else ""
@@ -111,7 +112,8 @@ def _say_rule(rule: Mapping[str, object]) -> str:
         return one_line(f"{rule['name']}: {kinds} at least {rule['at_least']} days{of}")
     return one_line(
         f"{rule['name']}: {kinds} at most {rule['at_most']} days{of}: "
-        f"{rule['values']} values of {rule['records']} records due, {_say_bytes(rule['bytes'])}"
+        f"{count(rule['values'], 'value')} of {count(rule['records'], 'record')} due, "
+        f"{_say_bytes(rule['bytes'])}"
     )
 
 
@@ -135,7 +137,7 @@ def show_plan(values: Values) -> int:
         *(f"contradiction: {what}" for what in overview.contradictions),
         *chain.from_iterable(map(_say_row, overview.rows)),
         f"{len(overview.rows)} of {count(len(overview.copies), 'record')} due; "
-        f"{count(len(overview.plan.objects), 'object')} go with them, "
+        f"with them {count(len(overview.plan.objects), 'object')}, "
         f"{_say_bytes(value['bytes'])} in all",
     ]
     write_answer(values, value, lines)

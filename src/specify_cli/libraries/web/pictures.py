@@ -36,9 +36,9 @@ def draw_overview(
     rows = [(begun or "", profile or "?", outcome or "open") for begun, profile, outcome in runs]
     days = count_by((begun[:10], outcome) for begun, _, outcome in rows)
     profiles = sorted(count_by((profile, outcome) for _, profile, outcome in rows).items())
-    ended = draw_parts(profiles, f"outcomes of {len(rows)} invocations by profile")
+    ended = draw_parts(profiles, f"outcomes of {count(len(rows), 'invocation')} by profile")
     rules = [(uri.partition("://")[2], {"share": number}) for uri, number in shares]
-    bars = draw_parts(rules, f"in how many of {whole} invocations each rule was", whole)
+    bars = draw_parts(rules, f"in how many of {count(whole, 'invocation')} each rule was", whole)
     return [
         ("Over time", draw_days(days, today)),
         ("Outcomes by profile", ended),
@@ -122,7 +122,7 @@ def draw_days(counts: Mapping[str, Mapping[str, int]], last: date, days: int = 3
         )
     ]
     total = sum(sum(counts.get(day, {}).values()) for day in named)
-    title = f"{total} invocations in {days} days, at most {most} on one day"
+    title = f"{count(total, 'invocation')} in {days} days of UTC, at most {most} on one day"
     return _frame(title, height + 24, Markup("").join([*bars, *feet]))
 
 
