@@ -98,11 +98,13 @@ def test_a_report_says_of_how_many_runs_the_cost_is_known() -> None:
 
 
 def test_a_file_whose_lines_no_record_tells_did_not_change_by_no_line() -> None:
-    found = add_up_runs([make_run("a", changed=(("logo.png", None, None), ("y.py", 1, 0)))])
+    changed = (("logo.png", None, None), ("y.py", 1, 0), ("empty.py", 0, 0))
+    found = add_up_runs([make_run("a", changed=changed)])
     told = "\n".join([*render_report(found, "7d"), *render_markdown(found, "7d")])
 
     assert "logo.png  1 run, lines not known" in told and "| 1 | lines not known |" in told
-    assert "y.py  1 run, +1 −0" in told
+    assert "y.py  1 run, +1 −0" in told and "empty.py  1 run, +0 −0" in told
+    assert [(one.path, one.added) for one in found.files] == [("y.py", 1), ("empty.py", 0), ("logo.png", None)]
 
 
 def test_a_run_that_tells_no_tokens_did_not_use_none() -> None:

@@ -65,8 +65,7 @@ def _say_rest(number: int, most: int, before: str) -> Iterator[str]:
 
 def say_size(file: HotFile) -> str:
     """Return how many lines of a file came and went; that it is not known where no record tells."""
-    known = file.added or file.removed
-    return f"+{file.added} −{file.removed}" if known else "lines not known"
+    return "lines not known" if file.added is None else f"+{file.added} −{file.removed}"
 
 
 def say_whole(report: Report, since: str) -> Iterator[str]:

@@ -58,12 +58,13 @@ class Share(NamedTuple):
 
 
 class HotFile(NamedTuple):
-    """A file, how many runs changed it, lines added and removed as far as known, the records."""
+    """A file, how many runs changed it, lines added and removed as far as known, None where no
+    record tells, the records."""
 
     path: str
     runs: int
-    added: int
-    removed: int
+    added: int | None
+    removed: int | None
     invocation_ids: tuple[str, ...]
 
 
@@ -178,21 +179,25 @@ def _share(runs: Sequence[Run], list_names: Callable[[Run], Iterable[str]]) -> t
 
 
 def _list_files(runs: Sequence[Run]) -> tuple[HotFile, ...]:
-    files: dict[str, list[tuple[str, int, int]]] = {}
+    files: dict[str, list[tuple[str, int | None, int | None]]] = {}
     for run in runs:
         for path, added, removed in run.changed:
-            files.setdefault(path, []).append((run.invocation_id, added or 0, removed or 0))
-    found = [
-        HotFile(
-            path,
-            len({one for one, _, _ in rows}),
-            sum(added for _, added, _ in rows),
-            sum(removed for _, _, removed in rows),
-            tuple(dict.fromkeys(one for one, _, _ in rows)),
-        )
-        for path, rows in files.items()
-    ]
-    return tuple(sorted(found, key=lambda one: (-one.runs, -one.added - one.removed, one.path)))
+            files.setdefault(path, []).append((run.invocation_id, added, removed))
+    found = []
+    for path, rows in files.items():
+        ids, came, gone = zip(*rows, strict=True)
+        names = tuple(dict.fromkeys(ids))
+        found.append(HotFile(path, len(names), _sum_known(came), _sum_known(gone), names))
+    return tuple(sorted(found, key=_rank))
+
+
+def _rank(one: HotFile) -> tuple[int, int, str]:
+    return -one.runs, -(one.added or 0) - (one.removed or 0), one.path
+
+
+def _sum_known(numbers: Iterable[int | None]) -> int | None:
+    known = [number for number in numbers if number is not None]
+    return sum(known) if known else None
 
 
 def _add_costs(runs: Iterable[Run]) -> str | None:
