@@ -38,26 +38,13 @@ def make_page(report: Report, since: str, unread: Sequence[str]) -> str:
 
 def lay_out_report(report: Report, since: str, links: Mapping[str, str]) -> dict[str, object]:
     """Return what `report.html` shows; `links` lead from ids to pages of their records."""
-    bad, untested = set(report.bad), set(report.untested)
-    tables = [
-        (
-            title,
-            [
-                (
-                    one,
-                    [name for name in one.invocation_ids if name in bad],
-                    [name for name in one.invocation_ids if name in untested],
-                )
-                for one in shares
-            ],
-        )
-        for title, shares in list_shares(report)
-    ]
     return {
         "whole": list(say_whole(report, since)),
         "pictures": list(_draw(report)),
         "kinds": list_kinds(report),
-        "tables": tables,
+        "tables": list_shares(report),
+        "bad": set(report.bad),
+        "untested": set(report.untested),
         "files": report.files[:_NAMED],
         "more_files": len(report.files[_NAMED:]),
         "runs": report.runs,

@@ -111,9 +111,9 @@ def make_run(
         story.failed,
         tuple(list_unseen_changes(lines)),
         tuple((one.path, one.added, one.removed) for one in story.changed),
-        None if spent is None else spent.tokens,
-        None if spent is None else spent.cost,
-        spent is not None and spent.estimated_at is not None,
+        spent and spent.tokens,
+        spent and spent.cost,
+        bool(spent and spent.estimated_at),
         story.told.shown,
         usage,
     )

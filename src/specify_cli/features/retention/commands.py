@@ -66,7 +66,7 @@ def show_status(values: Values) -> int:
                 "bytes": measure(project, alone),
             }
         )
-    value: dict[str, object] = {
+    value: dict[str, Any] = {
         "records": len(overview.copies),
         "open": len(overview.copies) - len(overview.facts),
         "held": len(find_holds(project, overview.copies)),
@@ -81,17 +81,19 @@ def show_status(values: Values) -> int:
         "bytes": measure(project, overview.plan),
         "rules": rules,
     }
-    sizes = _say_bytes(value["record_bytes"]), _say_bytes(value["object_bytes"])
     lines = [
-        f"{count(len(overview.copies), 'record')}, {sizes[0]}, {value['open']} open, "
-        f"{value['held']} held; {count(len(objects), 'object')}, {sizes[1]}",
+        f"{count(len(overview.copies), 'record')}, {value['record_bytes']:,} bytes, "
+        f"{value['open']} open, {value['held']} held; {count(len(objects), 'object')}, "
+        f"{value['object_bytes']:,} bytes",
         *([f"from {value['oldest']} to {value['newest']}"] if dates else []),
         *(_say_rule(rule) for rule in rules),
         *(f"contradiction: {what}" for what in overview.contradictions),
     ]
     if value["beside_bytes"]:
-        beside = _say_bytes(value["beside_bytes"])
-        lines.append(f"{beside} of sessions' prompts and events, of which no rule erases anything")
+        lines.append(
+            f"{value['beside_bytes']:,} bytes of sessions' prompts and events, of which no rule "
+            "erases anything"
+        )
     if not overview.rules:
         lines.append("no rule: retention in .kittify/config.yaml, then spec-kitty config accept")
     write_answer(values, value, lines)
@@ -113,19 +115,15 @@ def _say_rule(rule: Mapping[str, Any]) -> str:
     return one_line(
         f"{rule['name']}: {kinds} at most {rule['at_most']} days{of}: "
         f"{count(rule['values'], 'value')} of {count(rule['records'], 'record')} due, "
-        f"{_say_bytes(rule['bytes'])}"
+        f"{rule['bytes']:,} bytes"
     )
-
-
-def _say_bytes(size: object) -> str:
-    return f"{size:,} bytes" if isinstance(size, int) else ""
 
 
 def show_plan(values: Values) -> int:
     """Print what is due, by which rule."""
     project = shell.read_project()
     overview = _survey(project, values)
-    value: dict[str, object] = {
+    value: dict[str, Any] = {
         "rules": [rule.name for rule in overview.rules],
         "contradictions": list(overview.contradictions),
         "records": len(overview.copies),
@@ -138,7 +136,7 @@ def show_plan(values: Values) -> int:
         *chain.from_iterable(map(_say_row, overview.rows)),
         f"{len(overview.rows)} of {count(len(overview.copies), 'record')} due; "
         f"with them {count(len(overview.plan.objects), 'object')}, "
-        f"{_say_bytes(value['bytes'])} in all",
+        f"{value['bytes']:,} bytes in all",
     ]
     write_answer(values, value, lines)
     return 1 if overview.contradictions else 0
@@ -167,7 +165,7 @@ def _say_row(row: Row) -> list[str]:
     lines += [f"line {seq}: {', '.join(sorted(members))}" for seq, members in rows]
     if len(row.members) > len(rows):
         lines.append(f"and {len(row.members) - len(rows)} more lines: --json")
-    said = f"{row.invocation_id}: {count(row.values, 'value')}, {_say_bytes(row.bytes)}{hold}"
+    said = f"{row.invocation_id}: {count(row.values, 'value')}, {row.bytes:,} bytes{hold}"
     return [said, *(f"  {one_line(line)}" for line in lines)]
 
 

@@ -17,7 +17,7 @@ from shlex import quote
 from typing import NamedTuple
 
 from doctrine.git import find_worktree, list_cut, read_contents, read_git
-from doctrine.text import count, make_encodable
+from doctrine.text import count, get_object, make_encodable
 from specify_cli import durable
 from specify_cli.errors import CallerError
 from specify_cli.features.search.blame import (
@@ -36,7 +36,7 @@ from specify_cli.record.reading.done_note import RemarkSources
 from specify_cli.record.reading.patch_lines import MAX_LINES, digest_line, read_lines_member
 from specify_cli.record.reading.printed_context import describe_printed, is_in_front
 from specify_cli.record.reading.timeline import Entry, make_timeline
-from specify_cli.record.reading.views import number_lines
+from specify_cli.record.reading.views import list_objects, number_lines
 from specify_cli.storage.queries import read_test_commands, show_invocation
 from specify_cli.storage.worktrees import find_left_behind, find_worktrees, list_records
 from specify_cli.trail.log.entries import describe_absent
@@ -276,14 +276,10 @@ def find_edits(index: SearchIndex, lines: Sequence[str], paths: Sequence[str]) -
 
 def _describe_origin(project: Project, invocation_id: str, seq: int) -> Origin:
     value = show_invocation(project, invocation_id)
-    context = value.get("context")
-    hits = context.get("hits", []) if isinstance(context, dict) else []
-    events = value.get("events")
-    annexes = value.get("annexes")
-    assert isinstance(events, list) and isinstance(annexes, list)
-    entries = make_timeline(number_lines(events, annexes))
-    started = events[0] if events else {}
-    hits = [hit for hit in hits if is_in_front(started, hit)]
+    context, events = get_object(value, "context"), list_objects(value.get("events"))
+    entries = make_timeline(number_lines(events, list_objects(value.get("annexes"))))
+    started = next(iter(events), {})
+    hits = (hit for hit in list_objects(context.get("hits")) if is_in_front(started, hit))
     commands = read_test_commands(project.root, started)
 
     def text(key: str) -> str | None:
@@ -298,9 +294,9 @@ def _describe_origin(project: Project, invocation_id: str, seq: int) -> Origin:
         text("started_at"),
         text("actor_id"),
         text("request"),
-        tuple(str(hit["uri"]) for hit in hits if isinstance(hit, dict) and "uri" in hit),
+        tuple(str(hit["uri"]) for hit in hits if "uri" in hit),
         tuple(find_checks(entries, seq, commands)),
-        describe_printed(context.get("printed") if isinstance(context, dict) else None),
+        describe_printed(context.get("printed")),
         describe_work(value.get("mission"), value.get("work_package")),
     )
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from doctrine.text import count
 from specify_cli.cli import shell
 from specify_cli.cli.terminal.output import one_line, write_answer, write_note
 from specify_cli.errors import CallerError
@@ -58,7 +59,8 @@ def _diff_lines(value: Mapping[str, Any]) -> Iterator[str]:
     lists = [*(entries[key] for key in ("added", "removed", "changed")), *filters.values()]
     same = not any(lists) and not diff["context_hash"]["changed"]
     verdict = "the same context as then" if same else "another context than then"
-    yield f"{verdict}; {entries['common']} entries in common; child {child or 'not recorded'}"
+    common = count(entries["common"], "entry", "entries")
+    yield f"{verdict}; {common} in common; child {child or 'not recorded'}"
     diffs = {item["uri"]: item["diff"] for item in value["changed_rules"]}
     for key, sign in (("added", "+"), ("removed", "-"), ("changed", "~")):
         for entry in entries[key]:

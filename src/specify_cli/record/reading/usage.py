@@ -133,9 +133,7 @@ class Spent(NamedTuple):
 
     def shorten(self) -> str:
         """Return the tokens alone, in six letters at most below a thousand million: `12.3M`."""
-        if self.tokens < 10_000:
-            return f"{self.tokens:,}"
-        return f"{self.tokens / 1e6:,.1f}M" if self.tokens >= 1e6 else f"{self.tokens // 1000}k"
+        return f"{self.tokens / 1e6:,.1f}M" if self.tokens >= 100_000 else f"{self.tokens:,}"
 
 
 def add_tokens(tokens: object) -> int:

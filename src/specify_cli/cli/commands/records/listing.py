@@ -140,11 +140,10 @@ def _note_unknown(name: str, value: str | None, project: Project, cache: ParseCa
 
     from specify_cli.routing.registry import ProfileRegistry, shipped_table  # as above
 
-    profiles = name == "profile"
-    names = (
-        [each.profile_id for each in ProfileRegistry(project.root, cache).all()] if profiles else []
-    )
-    names = names or list(shipped_table().action_roles)
+    if name == "profile":
+        names = [each.profile_id for each in ProfileRegistry(project.root, cache).all()]
+    else:
+        names = list(shipped_table().action_roles)
     if value not in names:
         near = get_close_matches(value, names, 1)
         write_note(
