@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from doctrine.graph import Edge
 from specify_cli.features.effect.facts import RuleUse, Use, find_edited_again, judge_rules
 from specify_cli.features.effect.page import lay_out_rules
 from specify_cli.features.effect.reading import measure_parts, read_use
-from support import CHARTER, accept, git, run_main, valid
+from support import CHARTER, Cli, accept, git, run_main, valid
 
 DAY = 24 * 3600 * 1000
 
@@ -77,6 +78,20 @@ def test_rules_that_say_the_same_or_stand_against_each_other_are_named() -> None
     found = judge_rules([], rules, [edge])
     assert [(pair.one, pair.two) for pair in found.alike] == [("doctrine://tactic/one", "doctrine://tactic/two")]
     assert [pair.relation for pair in found.apart] == ["in_tension_with"]
+
+
+def test_pairs_that_are_not_shown_are_counted(cli: Cli, project: Path) -> None:
+    folder = project / ".kittify/doctrine/directives"
+    folder.mkdir(parents=True)
+    words = "every migration names table column owner backup window rollback"
+    for name in "abcde":
+        text = f"id: {name}\ntitle: About {words}\nbody: |\n  {words}\n"
+        (folder / f"{name}.directive.yaml").write_text(text, encoding="utf-8")
+
+    told = cli("charter", "effect").out
+
+    assert len(cli("charter", "effect", "--json").json()["effect"]["alike"]) == 10
+    assert re.findall(r"say the same: .* and 2 more$", told, re.M)
 
 
 def test_the_tokens_of_a_rule_are_those_of_its_part_of_the_text() -> None:

@@ -11,7 +11,7 @@ from specify_cli.features.exports.otlp import make_otlp
 from specify_cli.features.exports.tables import make_tables
 from specify_cli.features.programs.run import open_invocation
 from specify_cli.libraries.timeline.run import encode_document, read_run
-from specify_cli.record.reading.usage import find_model
+from specify_cli.record.reading.usage import Prices, find_model, sum_usage
 from support import Cli
 
 
@@ -60,6 +60,25 @@ def test_an_answer_that_was_given_back_took_no_tokens() -> None:
 
     assert [row["tokens"] for row in make_tables(run, lines)["tokens"]] == [7, 2]
     assert ["usage.input_tokens" in json.dumps(span) for span in (root, *spans)] == [False, True, False]
+
+
+def test_tokens_are_of_the_agent_and_model_that_lists_count_them_for() -> None:
+    """A turn that names no model went on with the one its agent named last."""
+    told = ({"model": "big"}, {"model": "small", "agent": "a-1"}, {}, {"agent": "a-1"}, {"agent": "a-2"})
+    lines = [dict[str, object](event="started", invocation_id="A")]
+    lines += [{"event": "turn", "tokens": {"input": 1 + at}, **one} for at, one in enumerate(told)]
+    summed = {(row.agent, row.model): sum(row.tokens.values()) for row in sum_usage(lines, Prices("", ()))}
+
+    rows = make_tables(read_run(lines), lines)["tokens"]
+
+    assert [(row["agent"], row["model"], row["tokens"]) for row in rows] == [
+        (None, "big", 1),
+        ("a-1", "small", 2),
+        (None, "big", 3),
+        ("a-1", "small", 4),
+        ("a-2", None, 5),
+    ]
+    assert summed == {(None, "big"): 4, ("a-1", "small"): 6, ("a-2", None): 5}
 
 
 def test_a_record_of_an_older_writer_has_its_mission_and_its_end(cli: Cli, project: Path) -> None:

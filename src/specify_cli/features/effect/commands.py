@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from doctrine.text import count
 from specify_cli.cli import shell
 from specify_cli.cli.filters import read_times
 from specify_cli.cli.terminal.output import one_line, write_answer
-from specify_cli.features.effect.facts import Effect, Fate, Pair, RuleFacts
+from specify_cli.features.effect.facts import Effect, Fate, RuleFacts
 from specify_cli.features.effect.reading import judge_in_force, read_uses
 from specify_cli.room import Values
 
@@ -46,8 +46,11 @@ def _render(report: EffectReport, *, every: bool) -> Iterator[str]:
         yield ""
         yield from _render_names("in at least 95 % of all contexts", effect.always)
         yield from _render_names("in none", effect.never)
-    yield from _render_pairs("say the same", effect.alike)
-    yield from _render_pairs("are set against each other", effect.apart)
+    for said, pairs in (
+        ("say the same", effect.alike),
+        ("are set against each other", effect.apart),
+    ):
+        yield from _render_names(said, [f"{pair.one} and {pair.two}" for pair in pairs])
     yield from (f"not read: {one_line(text)}" for text in report.unread)
     yield "counts, not causes: what stands before hard work stands before failures (--json: ids)"
 
@@ -69,12 +72,7 @@ def _render_rule(rule: RuleFacts) -> str:
     )
 
 
-def _render_names(said: str, uris: tuple[str, ...]) -> Iterator[str]:
-    if uris:
-        more = f" and {len(uris) - 8} more" if len(uris) > 8 else ""
-        yield f"{said}: {', '.join(map(one_line, uris[:8]))}{more}"
-
-
-def _render_pairs(said: str, pairs: tuple[Pair, ...]) -> Iterator[str]:
-    for pair in pairs[:8]:
-        yield f"{said}: {one_line(pair.one)} and {one_line(pair.two)}"
+def _render_names(said: str, names: Sequence[str]) -> Iterator[str]:
+    if names:
+        more = f" and {len(names) - 8} more" if len(names) > 8 else ""
+        yield f"{said}: {', '.join(map(one_line, names[:8]))}{more}"

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from doctrine.text import get_object
 from specify_cli.libraries.timeline.run import Run
 from specify_cli.record.reading.timeline import moment_of
-from specify_cli.record.reading.usage import has_usage
+from specify_cli.record.reading.usage import list_usage
 from specify_cli.record.reading.views import list_objects
 
 Fields = Mapping[str, object]
@@ -54,7 +54,7 @@ TABLES: dict[str, dict[str, str]] = {
         "duration_ms": NUMBER,
     },
     "tokens": {
-        **dict.fromkeys(("invocation_id", "event", "model", "kind"), TEXT),
+        **dict.fromkeys(("invocation_id", "event", "agent", "model", "kind"), TEXT),
         "seq": NUMBER,
         "tokens": NUMBER,
     },
@@ -97,9 +97,8 @@ def make_tables(run: Run, lines: Iterable[Fields]) -> dict[str, list[Row]]:
             if span.entry.kind in ("tool_call", "tool_result")
         ],
         "tokens": [
-            {**line, "kind": kind, "tokens": number}
-            for line in all_lines
-            if has_usage(line)
+            {**line, "agent": agent, "model": model, "kind": kind, "tokens": number}
+            for agent, model, line in list_usage(all_lines)
             for kind, number in get_object(line, "tokens").items()
         ],
     }

@@ -124,7 +124,7 @@ def _render_state(run_state: ExecutionState) -> Iterator[str]:
     yield f"no end told before the close: {calls}" if ended else f"open calls: {calls or 'none'}"
     spent = [count(usage.steps, "step"), count(usage.tool_calls, "tool call")]
     if usage.tokens:  # those of an agent's turns stand in lists
-        spent.append(f"{count(usage.tokens, 'token')} of model calls")
+        spent.append(f"{count(usage.tokens, 'token')} of model calls, thinking beside output")
     yield f"spent:      {', '.join(spent)}"
     yield f"state:      {run_state.state_hash}"
 

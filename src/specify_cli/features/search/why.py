@@ -36,7 +36,7 @@ from specify_cli.record.reading.done_note import RemarkSources
 from specify_cli.record.reading.patch_lines import MAX_LINES, digest_line, read_lines_member
 from specify_cli.record.reading.printed_context import describe_printed, is_in_front
 from specify_cli.record.reading.timeline import Entry, make_timeline
-from specify_cli.record.reading.views import list_objects, number_lines
+from specify_cli.record.reading.views import get_seq, list_objects, number_lines
 from specify_cli.storage.queries import read_test_commands, show_invocation
 from specify_cli.storage.worktrees import find_left_behind, find_worktrees, list_records
 from specify_cli.trail.log.entries import describe_absent
@@ -266,8 +266,7 @@ def find_edits(index: SearchIndex, lines: Sequence[str], paths: Sequence[str]) -
         if fields.get("ok") is not False:
             # The id tells when the invocation began; the line when the patch was made, or seen.
             moment = str(fields.get("claimed_at") or fields.get("at") or "")
-            seq, hunks = fields.get("seq"), read_lines_member(fields.get("lines"))
-            number = seq if isinstance(seq, int) else 0
+            number, hunks = get_seq(fields, 0), read_lines_member(fields.get("lines"))
             is_cut, path = sum(map(len, hunks)) >= MAX_LINES, str(fields.get("path"))
             order = moment, number
             edit = Edit(place.invocation_id, number, order, path, hunks, fields, is_cut)

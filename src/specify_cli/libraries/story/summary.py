@@ -16,6 +16,7 @@ from specify_cli.libraries.story.story import Story, StoryPart
 from specify_cli.libraries.story.telling import Telling, tell_asked, tell_story
 from specify_cli.libraries.story.words import Act, cut
 from specify_cli.record.reading.timeline import Entry, make_timeline, moment_of
+from specify_cli.record.reading.views import get_seq
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -152,9 +153,8 @@ def tell_lines(
             part = part.parts[-1]
         if not part or part.kind == "opening":
             part = StoryPart("note", _name_quiet(entries[-1]))
-        seq = line.get("seq")
         yield ToldLine(
-            seq if isinstance(seq, int) else -1, moment_of(line),
+            get_seq(line), moment_of(line),
             part.title.removesuffix(": open"), part.text, part.outcome, part.duration_ms,
             part.limits, entries[-1].agent,
         )  # fmt: skip

@@ -15,11 +15,11 @@ from collections import Counter
 from decimal import Decimal, InvalidOperation
 
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple
-from doctrine.text import get_object, say
+from doctrine.text import get_object, say, say_member
 from specify_cli.record.seal import Fields
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 PRICED = ("input", "cache_read", "cache_write", "output")
 # The kinds of tokens in the order they are shown; `cached` is of older records.
@@ -43,10 +43,19 @@ def find_model(lines: Iterable[Fields]) -> str | None:
     return next((say(line["model"]) for line in by_agent if line.get("model")), None)
 
 
-def has_usage(line: Fields) -> bool:
-    """Return whether a line tells what a model used: a recorded answer that a re-execution gave
-    back took nothing."""
-    return line.get("event") in ("turn", "model_call") and "source" not in line
+def list_usage(lines: Iterable[Fields]) -> Iterator[tuple[str | None, str | None, Fields]]:
+    """Yield each line that tells of a model, after its agent (None is the main one) and its model:
+    where it names none, the one its agent named last.
+
+    A recorded answer that a re-execution gave back is left out: it took nothing.
+    """
+    models = {}
+    for line in lines:
+        if line.get("event") in ("turn", "model_call") and "source" not in line:
+            agent = say_member(line, "agent")
+            if isinstance(model := line.get("model"), str):
+                models[agent] = model
+            yield agent, models.get(agent), line
 
 
 class Price(NamedTuple):
@@ -167,15 +176,9 @@ def sum_usage(lines: Iterable[Fields], prices: Prices) -> tuple[UsageRow, ...]:
     with.
     """
     rows: dict[tuple[str | None, str | None], list[Fields]] = {}
-    models = {}
-    for line in lines:
-        if not has_usage(line):
-            continue
-        agent = None if line.get("agent") is None else say(line["agent"])
-        if isinstance(model := line.get("model"), str):
-            models[agent] = model
+    for agent, model, line in list_usage(lines):
         if isinstance(line.get("tokens"), dict) or "cost" in line:
-            rows.setdefault((agent, models.get(agent)), []).append(line)
+            rows.setdefault((agent, model), []).append(line)
     ordered = sorted(rows, key=lambda key: (key[0] is not None, key[0] or "", key[1] or ""))
     return tuple(_sum_row(*key, rows[key], prices) for key in ordered)
 
@@ -202,13 +205,10 @@ def _sum_row(
         return UsageRow(agent, model, tokens, requests, _spell(program_cost), None)
     is_priced = tokens.keys() <= {*PRICED, "thinking"}
     price = prices.find(model) if model is not None and is_priced else None
-    if not price or not any(tokens.get(kind) for kind in PRICED):
+    if not price or not any(tokens[kind] for kind in PRICED):
         return UsageRow(agent, model, tokens, requests, None, None)
     cost = sum(
-        (
-            Decimal(tokens.get(kind, 0)) * price.rates.get(kind, price.rates["input"]) / _MILLION
-            for kind in PRICED
-        ),
+        (tokens[kind] * price.rates.get(kind, price.rates["input"]) / _MILLION for kind in PRICED),
         Decimal(0),
     )
     return UsageRow(agent, model, tokens, requests, _spell(cost), prices.date)
