@@ -13,6 +13,8 @@ import pytest
 
 from harness.models import Model, Turn, _Handler
 from specify_cli.cli.schemas.shapes import read_shapes
+from specify_cli.features.models.dialects import Answer
+from specify_cli.features.models.other_model import compare_answers
 from specify_cli.features.programs.run import open_invocation
 from support import Cli
 
@@ -257,3 +259,12 @@ def test_an_answer_that_is_none_is_not_evaluated(
     assert call["verdict"] == verdict, call
     assert why is None or why in call["reason"]
     assert verdict != "differs" or call["diff"]["answered_decision"] == "refused"
+
+
+def test_a_difference_that_is_cut_says_so() -> None:
+    """`--json lists them`, the screen says of what it leaves out: what is not there either is counted."""
+    one, two = (Answer("\n".join(f"{word} {number}" for number in range(300)), (), "answer") for word in ("a", "b"))
+
+    diff = compare_answers(one, two)
+
+    assert diff and (len(diff.text), diff.text[-1]) == (201, "… 403 more lines")

@@ -87,6 +87,14 @@ def test_what_a_run_used_is_told_of_each_of_its_models() -> None:
     assert sum(one.tokens for one in found.models) == found.tokens == 105
 
 
+def test_a_picture_of_some_says_of_how_many() -> None:
+    runs = [make_run(f"01M8NJYC07VB4E1SZFRDSZ2XN{number:X}", by=f"p{number}") for number in range(13)]
+
+    some, every = (make_page(add_up_runs(shown), "7d", ()) for shown in (runs, runs[:12]))
+
+    assert "how 13 runs ended, the first 12 of 13" in some and "the first 12" not in every
+
+
 def test_a_report_says_of_how_many_runs_the_cost_is_known() -> None:
     runs = [make_run("a", tokens=100, cost="0.1"), make_run("b", tokens=900), make_run("c")]
 

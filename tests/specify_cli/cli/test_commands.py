@@ -583,6 +583,15 @@ def test_none_is_said_of_no_more_records_than_were_looked_at(cli: Cli, monkeypat
     assert "open: none among the newest 200" in cli().out
 
 
+def test_it_is_said_of_how_many_records_the_tests_are_known(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("specify_cli.cli.commands.records.today._TESTED", 1)
+    for number in range(2):
+        begun = cli("do", f"fix number {number}", "--json").json()["invocation_id"]
+        cli("profile-invocation", "complete", begun)
+
+    assert "ended badly since yesterday: none, tests of the newest 1 looked at" in cli().out
+
+
 def test_a_record_whose_tests_failed_at_the_end_is_among_those_that_ended_badly(cli: Cli) -> None:
     """Done is what the agent said; what its last tests said stands beside it."""
     events = [

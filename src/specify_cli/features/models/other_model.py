@@ -163,9 +163,9 @@ def compare_answers(recorded: Answer, answered: Answer) -> AnswerDiff | None:
     Pure."""
     then, now = list_calls(recorded.calls), list_calls(answered.calls)
     before, after = (answer.text.strip().splitlines() for answer in (recorded, answered))
-    text = list(difflib.unified_diff(before, after, "recorded", "answered", lineterm=""))[
-        :_DIFF_LINES
-    ]
+    text = list(difflib.unified_diff(before, after, "recorded", "answered", lineterm=""))
+    if len(text) > _DIFF_LINES:
+        text[_DIFF_LINES:] = [f"… {len(text) - _DIFF_LINES} more lines"]
     calls = (None, None) if then == now else (then, now)
     decisions: tuple[str | None, str | None] = (None, None)
     if recorded.decision != answered.decision:

@@ -63,11 +63,14 @@ def _draw(report: Report) -> list[tuple[str, Markup]]:
     for title, shares in list_shares(report):
         drawn = shares[:_DRAWN]
         ended = count_by((one.name, outcomes[name]) for one in drawn for name in one.invocation_ids)
-        heading = f"how {count(len(report.runs), 'run')} ended"
+        rest = f", the first {_DRAWN} of {len(shares)}" if len(shares) > _DRAWN else ""
+        heading = f"how {count(len(report.runs), 'run')} ended{rest}"
         pictures.append((title.capitalize(), draw_parts(list(ended.items()), heading)))
         cents = _list_cents(drawn)
         if cents:
-            pictures.append((f"Cost: {title}", draw_parts(cents, "US cents, as far as told")))
+            pictures.append(
+                (f"Cost: {title}", draw_parts(cents, f"US cents, as far as told{rest}"))
+            )
     files = [(one.path, {"done": one.runs}) for one in report.files[:_DRAWN]]
     pictures += [("Hot files", draw_parts(files, "how many runs changed a file"))] if files else []
     return pictures

@@ -38,7 +38,9 @@ def show_today(_: Values) -> int:
     closed_rows = [row for row in listing.rows if row.outcome and _read_end(row) >= start]
     bad = list(_find_bad(project, closed_rows))
     more = " among the newest 200" if listing.unread else ""
-    lines = [*_name("open", still, more), *_name("ended badly since yesterday", bad, more)]
+    tested = f", tests of the newest {_TESTED} looked at" if len(closed_rows) > _TESTED else ""
+    lines = [*_name("open", still, more)]
+    lines += _name("ended badly since yesterday", bad, f"{more}{tested}")
     if still:
         newest = still[0].invocation_id[-6:]
         close = f"spec-kitty profile-invocation complete {newest}"
