@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from doctrine.text import count
 from specify_cli.features.report.rendering import list_kinds, list_shares, say_whole
-from specify_cli.features.report.summing import Report, Share
+from specify_cli.features.report.summing import Report
 from specify_cli.libraries.web.markup import STYLE, build_environment
 from specify_cli.libraries.web.pictures import count_by, draw_days, draw_parts
 from specify_cli.record.ids import millis_of
@@ -66,19 +66,11 @@ def _draw(report: Report) -> list[tuple[str, Markup]]:
         rest = f", the first {_DRAWN} of {len(shares)}" if len(shares) > _DRAWN else ""
         heading = f"how {count(len(report.runs), 'run')} ended{rest}"
         pictures.append((title.capitalize(), draw_parts(list(ended.items()), heading)))
-        cents = _list_cents(drawn)
+        paid = ((one.name, Decimal(one.cost or 0) * 100) for one in drawn)
+        cents = [(name, {"done": round(cost)}) for name, cost in paid if cost >= 1]
         if cents:
-            pictures.append(
-                (f"Cost: {title}", draw_parts(cents, f"US cents, as far as told{rest}"))
-            )
+            drawing = draw_parts(cents, f"US cents, as far as told{rest}")
+            pictures.append((f"Cost: {title}", drawing))
     files = [(one.path, {"done": one.runs}) for one in report.files[:_DRAWN]]
     pictures += [("Hot files", draw_parts(files, "how many runs changed a file"))] if files else []
     return pictures
-
-
-def _list_cents(shares: Sequence[Share]) -> list[tuple[str, dict[str, int]]]:
-    return [
-        (one.name, {"done": round(Decimal(one.cost) * 100)})
-        for one in shares
-        if one.cost is not None and Decimal(one.cost) * 100 >= 1
-    ]

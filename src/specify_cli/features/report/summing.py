@@ -188,11 +188,8 @@ def _list_files(runs: Sequence[Run]) -> tuple[HotFile, ...]:
         ids, came, gone = zip(*rows, strict=True)
         names = tuple(dict.fromkeys(ids))
         found.append(HotFile(path, len(names), _sum_known(came), _sum_known(gone), names))
-    return tuple(sorted(found, key=_rank))
-
-
-def _rank(one: HotFile) -> tuple[int, int, str]:
-    return -one.runs, -(one.added or 0) - (one.removed or 0), one.path
+    found.sort(key=lambda one: (-one.runs, -(one.added or 0) - (one.removed or 0), one.path))
+    return tuple(found)
 
 
 def _sum_known(numbers: Iterable[int | None]) -> int | None:

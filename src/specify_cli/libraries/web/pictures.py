@@ -97,7 +97,8 @@ def _draw_bar(kind: str, x: float, y: float, width: float, height: float = 12) -
 def draw_days(counts: Mapping[str, Mapping[str, int]], last: date, days: int = 30) -> Markup:
     """Return how many invocations began on each of the last days, by outcome."""
     named = [(last - timedelta(days=back)).isoformat() for back in reversed(range(days))]
-    most = max((sum(counts.get(day, {}).values()) for day in named), default=0)
+    totals = [sum(counts.get(day, {}).values()) for day in named]
+    most = max(totals)
     if not most:
         return Markup('<p class="quiet">None began in the last {} days.</p>').format(days)
     width, height, bars = _SMALL / days, 120, []
@@ -121,8 +122,7 @@ def draw_days(counts: Mapping[str, Mapping[str, int]], last: date, days: int = 3
             (-1, _SMALL - 2, "last"),
         )
     ]
-    total = sum(sum(counts.get(day, {}).values()) for day in named)
-    title = f"{count(total, 'invocation')} in {days} days of UTC, at most {most} on one day"
+    title = f"{count(sum(totals), 'invocation')} in {days} days of UTC, at most {most} on one day"
     return _frame(title, height + 24, Markup("").join([*bars, *feet]))
 
 
