@@ -95,6 +95,15 @@ def test_a_picture_of_some_says_of_how_many() -> None:
     assert "how 13 runs ended, the first 12 of 13" in some and "the first 12" not in every
 
 
+def test_a_cost_that_was_estimated_is_marked_on_the_page_as_in_lists() -> None:
+    one, two = "01M8NJYC07VB4E1SZFRDSZ2XN1", "01M8NJYC07VB4E1SZFRDSZ2XN2"
+    runs = [make_run(one, tokens=1, cost="0.25"), make_run(two, tokens=1, cost="0.75", estimated=True)]
+
+    page = make_page(add_up_runs(runs), "7d", ())
+
+    assert 'data-label="Cost">$0.25<' in page and 'data-label="Cost">~$0.75<' in page
+
+
 def test_a_report_says_of_how_many_runs_the_cost_is_known() -> None:
     runs = [make_run("a", tokens=100, cost="0.1"), make_run("b", tokens=900), make_run("c")]
 
