@@ -180,7 +180,7 @@ def test_an_answer_says_what_was_left_out_and_what_could_not_be_read(chartered: 
     play_here(chartered, home, session)
 
     assert "12 more warnings\nwarning: .kittify/events" in told[0] and "only a regular file is read" in told[0]
-    assert "note: the newest 1 line that fit; 1 more record holds what was looked for" in told[0]
+    assert "note: the newest 1 line that fit; 1 record holds more" in told[0]
 
 
 def test_a_long_rule_comes_in_parts_too(chartered: Path, home: Path) -> None:

@@ -128,7 +128,19 @@ def test_records_that_grow_in_turn_are_each_one_record_with_its_lines_in_order(c
         find(cli, "needle")  # the index takes the new line
 
     assert find(cli, "needle") == [(two, 4), (two, 5), (one, 4), (one, 5), (one, 6)]
-    assert "; 2 more records hold" in cli("invocations", "search", "needle", "--limit", "1").err
+    assert "; 2 records hold more" in cli("invocations", "search", "needle", "--limit", "1").err
+
+
+def test_a_record_that_is_shown_in_part_is_no_further_record(cli: Cli, project: Path) -> None:
+    """The only record of a project holds more; there is no other."""
+    with open_invocation(project, "fix the login test") as run:
+        for _ in range(3):
+            with run.tool("Bash", {"command": "echo needle"}):
+                pass
+
+    cut = cli("invocations", "search", "needle", "--limit", "2")
+
+    assert "the newest 2 lines that fit; 1 record holds more: --limit" in cut.err
 
 
 @pytest.mark.parametrize(

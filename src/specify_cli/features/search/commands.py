@@ -61,9 +61,8 @@ def search(values: Values) -> int:
         write_note(f"note: {said}")
     if unread and limit != 0:
         write_note(
-            f"note: the newest {count(len(hits), 'line')} that fit; {say_number(unread)} more "
-            f"{'record holds' if unread == 1 else 'records hold'} what was looked for: --limit, "
-            "--until"
+            f"note: the newest {count(len(hits), 'line')} that fit; {say_number(unread)} "
+            f"{'record holds' if unread == 1 else 'records hold'} more: --limit, --until"
         )
     none = "--limit 0 shows nothing" if limit == 0 else "nothing was found"
     write_answer(values, hits, _render_hits(hits) if hits else [none])

@@ -394,7 +394,7 @@ class SearchIndex:
     def find(self, query: Query, limit: int) -> tuple[list[Hit], int]:
         """Return at most `limit` lines that fit, those of the newest records first.
 
-        The second value is how many more records hold them, the last shown one too where it was
+        The second value is how many records hold more of them, the last shown one too where it was
         cut; counted up to `COUNTED`, and without a look at them.
         """
         if query.text.strip() and match_query(query.text) is None:
