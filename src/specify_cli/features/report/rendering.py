@@ -65,7 +65,7 @@ def _say_rest(number: int, most: int, before: str) -> Iterator[str]:
 
 def say_size(file: HotFile) -> str:
     """Return how many lines of a file came and went; that it is not known where no record tells."""
-    return "lines not known" if file.added is None else f"+{file.added} −{file.removed}"
+    return "lines not known" if file.added is None else f"+{file.added} −{file.removed or 0}"
 
 
 def say_whole(report: Report, since: str) -> Iterator[str]:
