@@ -140,7 +140,8 @@ def test_the_report_knows_the_charters_test_commands_and_whose_a_file_is() -> No
     """As `report` does in the project: `tools/vet` is a test run where the charter says so."""
     storage, bodies = MemoryStorage(), {}
     other = "5b0e6a4e-3c1a-4b7e-9d55-6a2f3c7d8e90"
-    call = {"event": "tool_call", "call_id": "c1", "tool": "Bash", "args": '{"command":"tools/vet"}'}
+    call: dict[str, object] = {"event": "tool_call", "call_id": "c1", "tool": "Bash"}
+    call["args"] = '{"command":"tools/vet"}'
     work: list[dict[str, object]] = [
         {"event": "patch_apply", "path": "src/a.py", "kind": "modify", "ok": True},
         call,

@@ -64,7 +64,13 @@ def test_an_answer_that_was_given_back_took_no_tokens() -> None:
 
 def test_tokens_are_of_the_agent_and_model_that_lists_count_them_for() -> None:
     """A turn that names no model went on with the one its agent named last."""
-    told = ({"model": "big"}, {"model": "small", "agent": "a-1"}, {}, {"agent": "a-1"}, {"agent": "a-2"})
+    told: list[dict[str, object]] = [
+        {"model": "big"},
+        {"model": "small", "agent": "a-1"},
+        {},
+        {"agent": "a-1"},
+        {"agent": "a-2"},
+    ]
     lines = [dict[str, object](event="started", invocation_id="A")]
     lines += [{"event": "turn", "tokens": {"input": 1 + at}, **one} for at, one in enumerate(told)]
     summed = {(row.agent, row.model): sum(row.tokens.values()) for row in sum_usage(lines, Prices("", ()))}
