@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
-from pydantic_ai import Agent
-from pydantic_ai.messages import ModelMessage, TextPart, ToolCallPart
+from pydantic import BaseModel
+from pydantic_ai import Agent, BinaryContent, ImageUrl, ModelRetry, ToolFailed, ToolReturn
+from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, TextPart, ToolCallPart
 from pydantic_ai.messages import ModelResponse as PydanticResponse
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.usage import RequestUsage
 
 from adapting import FULL, REQUEST, events
+from replaying import lines_of, record_path
 from specify_cli.features.adapters.pydantic_ai import RecordAgent
-from specify_cli.features.programs.resume import resume
+from specify_cli.features.programs.resume import resume, run_program
 from specify_cli.features.programs.run import Run, open_invocation
 
 
@@ -84,3 +88,56 @@ def test_an_agent_of_pydantic_ai_goes_on_where_it_was_interrupted(chartered: Pat
     said = resume(chartered, run.invocation_id, lambda resumed: asyncio.run(again(resumed)))
     assert sorted(made) == ["a.py", "b.py"]  # each was read once
     assert said is not None
+
+
+class Wanted(BaseModel):
+    path: str
+    count: int
+
+
+def fail(error: Exception) -> Any:
+    raise error
+
+
+GIVEN: dict[str, Callable[[], Any]] = {
+    "what looks like a deferral": lambda: {"raised": "CallDeferred", "with": {}},
+    "what looks like a picture": lambda: {"kind": "image-url", "url": "https://host.example/a.png"},
+    "what looks like a return": lambda: {"kind": "tool-return", "return_value": 1},
+    "what looks kept": lambda: {"verbatim": 1},
+    "pictures": lambda: [ImageUrl("https://host.example/a.png"), BinaryContent(b"\xff", media_type="image/png")],
+    "a return": lambda: ToolReturn({"a": None}, content=["see"], metadata={"n": 1}),
+    "a model": lambda: Wanted(path="a.py", count=1),
+    "what does not validate": lambda: Wanted.model_validate({"count": {"{x}": [1]}}),
+    "what asks again": lambda: fail(ModelRetry("once more")),
+    "what failed": lambda: fail(ToolFailed("no")),
+}
+
+
+@pytest.mark.parametrize("given", GIVEN.values(), ids=GIVEN)
+def test_what_a_tool_gave_or_raised_comes_back_as_it_was(chartered: Path, given: Callable[[], Any]) -> None:
+    made, told = [], []
+
+    def act(path: str) -> Any:
+        made.append(path)
+        return given()
+
+    def answer(messages: list[ModelMessage], _: AgentInfo) -> PydanticResponse:
+        if len(messages) == 1:
+            return PydanticResponse([ToolCallPart("act", {"path": "a.py"}, "c1")])
+        told.append(messages[2])
+        return PydanticResponse([TextPart("Done.")])
+
+    async def program(run: Run) -> None:
+        await Agent(FunctionModel(answer), tools=[act], capabilities=[RecordAgent(run)]).run(REQUEST)
+
+    invocation_id = run_program(chartered, REQUEST, program, capture=FULL)
+    path, events = record_path(chartered, invocation_id), lines_of(chartered, invocation_id)
+    end = next(at for at, line in enumerate(events, 1) if line["event"] == "tool_result")
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:end]))
+    resume(chartered, invocation_id, program)
+
+    first, second = ModelMessagesTypeAdapter.dump_python(told, mode="json")
+    assert [dict(part, timestamp=None) for part in first["parts"]] == [
+        dict(part, timestamp=None) for part in second["parts"]
+    ]
+    assert made == ["a.py"]

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from typing import Any, cast
 
-from pydantic import ConfigDict, TypeAdapter
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic_core import PydanticCustomError, to_json
 
 from doctrine.text import as_object
 from specify_cli.features.adapters.observer import count_kinds
@@ -46,8 +47,30 @@ _DEFERRALS = {
 }
 # What differs when the same is asked again.
 _VOLATILE = frozenset(("timestamp", "run_id", "conversation_id", "content_file_digests"))
+
+
+class ToolValidationError(Exception):
+    """What is recorded of a `ValidationError` of a tool: the details that the model is told."""
+
+
+def _make_invalid(details: str) -> ValidationError:
+    lines: Any = [
+        {
+            "type": PydanticCustomError(item["type"], item["msg"]),
+            "loc": tuple(item["loc"]),
+            "input": item["input"],
+        }
+        for item in json.loads(details)
+    ]
+    return ValidationError.from_exception_data("tool", lines)
+
+
 # What the framework makes of an error of a tool: the error that a tool raises for it.
-_TOLD = {"ToolRetryError": exceptions.ModelRetry, "ToolFailedError": exceptions.ToolFailed}
+_TOLD: Mapping[str, Callable[[str], Exception]] = {
+    "ToolRetryError": exceptions.ModelRetry,
+    "ToolFailedError": exceptions.ToolFailed,
+    "ToolValidationError": _make_invalid,
+}
 
 
 class RecordAgent(AbstractCapability[Any]):
@@ -105,14 +128,23 @@ class RecordAgent(AbstractCapability[Any]):
                         return given
                     except tuple(_DEFERRALS.values()) as left:
                         tool_call.result = {"raised": type(left).__name__, "with": vars(left)}
+                    except ValidationError as error:
+                        details = error.errors(include_url=False, include_context=False)
+                        raise ToolValidationError(
+                            to_json(details, fallback=str).decode()
+                        ) from error
         except RecordedError as error:
             # What a tool told the framework by an error, it is told again.
             told = _TOLD.get(type(error).__name__)
             if told is None:
                 raise
             raise told(str(error)) from error
+        except ToolValidationError as error:
+            raise cast(ValidationError, error.__cause__) from None
         # What a tool gave is returned as the framework had it, and raised what it left its call by.
         given = as_object(tool_call.result)
+        if "verbatim" in given:
+            return given["verbatim"]
         if given.get("raised") in _DEFERRALS:
             raise _DEFERRALS[given["raised"]](**given["with"])
         kind = given.get("kind") == "tool-return"
@@ -120,10 +152,15 @@ class RecordAgent(AbstractCapability[Any]):
 
 
 def _dump_given(value: Any) -> Any:
+    """Return what a tool gave as JSON has it; `verbatim` what looks like what we make of another
+    value."""
     try:
-        return _TO_JSON.dump_python(value, mode="json")
+        dumped = _TO_JSON.dump_python(value, mode="json")
     except ValueError:  # the framework cannot say it either
         return value
+    given = as_object(value)
+    looks = given.keys() & {"raised", "verbatim"} or given.get("kind") == "tool-return"
+    return {"verbatim": dumped} if looks else dumped
 
 
 def _count_tokens(answer: Any) -> dict[str, int]:
