@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from adapting import FULL, REQUEST, events, shown
-from specify_cli.features.programs.run import open_invocation
+from replaying import lines_of
+from specify_cli.features.programs.resume import reexecute, run_program
+from specify_cli.features.programs.run import Run, open_invocation
 
 if TYPE_CHECKING:
     from agents import Agent, Model, ModelResponse, RunConfig, Runner, Usage, function_tool
@@ -160,3 +162,54 @@ def test_what_a_tool_of_the_program_records_belongs_to_the_turn_of_its_agent(cha
         asyncio.run(Runner.run(agent, REQUEST, hooks=RecordHooks(run), run_config=config))
 
     assert ("patch_apply", "mender") in shown(events(chartered, run))
+
+
+def test_what_the_sdk_leaves_open_is_on_the_record_with_the_error_of_the_run(chartered: Path) -> None:
+    @function_tool(failure_error_function=None)
+    def read(path: str) -> str:
+        """Read a file."""
+        raise OSError(path)
+
+    async def work(run: Run, model: Model) -> None:
+        agent = Agent(name="mender", model=model, tools=[read])
+        await Runner.run(agent, REQUEST, hooks=RecordHooks(run), run_config=RunConfig(tracing_disabled=True))
+
+    shows = []
+    for model in (make_model(), make_model([ask("read", "c1", path="a.py")])):
+        with pytest.raises(Exception), open_invocation(chartered, REQUEST, capture=FULL) as run:  # noqa: B017
+            asyncio.run(work(run, model))
+        found = events(chartered, run)
+        shows.append(list(zip(shown(found), (line.get("ok") for line in found), strict=True)))
+        assert [line["error_code"] for line in found if line["event"] == "step_failed"] == [found[-2]["error_code"]]
+
+    assert shows[0][:-2] == [
+        (("step_started", "mender"), None),
+        (("model_call", "mender", "Scripted"), False),
+        (("step_failed", "mender"), None),
+    ]
+    assert [what for what, _ in shows[1][2:-2]] == [
+        ("tool_call", "mender", "read"),
+        ("tool_result", "mender", "read", "unknown"),
+        ("step_failed", "mender"),
+    ]
+
+
+def test_a_turn_that_waits_for_a_person_is_pending_and_the_same_again(chartered: Path) -> None:
+    @function_tool(needs_approval=True)
+    def read(path: str) -> str:
+        """Read a file."""
+        return path
+
+    async def program(run: Run) -> None:
+        model = make_model([ask("read", "c1", path="a.py")], [answer("Done.")])
+        agent: Any = Agent(name="mender", model=model, tools=[read])
+        hooks, config = RecordHooks(run), RunConfig(tracing_disabled=True)
+        state = (waits := await Runner.run(agent, REQUEST, hooks=hooks, run_config=config)).to_state()
+        state.approve(waits.interruptions[0])
+        await Runner.run(agent, state, hooks=hooks, run_config=config)
+
+    invocation_id = run_program(chartered, REQUEST, program, capture=FULL)
+    ends = [line["decision"] for line in lines_of(chartered, invocation_id) if line["event"] == "step_completed"]
+
+    assert sorted(ends) == ["PASS", "PENDING"]
+    assert reexecute(chartered, invocation_id, program, allow_external=True).comparison.match is True

@@ -16,6 +16,7 @@ from typing import NamedTuple
 from specify_cli.errors import CallerError
 from specify_cli.features.programs.run import Run
 from specify_cli.features.programs.work.calls import (
+    NOTHING,
     Step,
     include_if_given,
     measure_since,
@@ -48,9 +49,23 @@ class Observer:
         self._run = run
         self._steps: dict[Hashable, Step] = {}
         self._begun: dict[Hashable, _Begun] = {}
+        run.at_end.append(self.settle)
+
+    def settle(self, error: BaseException | None) -> None:
+        """End what the framework began and never told the end of: a step fails with the run, or
+        waits; how a call ended is unknown, and a model gave no answer."""
+        for key in list(self._begun)[::-1] if self._run.violated is None else ():
+            begun = self._begun.get(key)
+            if begun and begun.event == "tool_result":
+                self.end(key, NOTHING, status="unknown")
+            else:
+                self.end(key, None, error=error or "no answer")
+        for key in list(self._steps)[::-1]:
+            self.end_step(key, None, error, "PENDING")
 
     def begin_step(self, key: Hashable, name: str, step_input: object) -> None:
-        """Record that a unit of work begins."""
+        """Record that a unit of work begins; one of its key that has no end waited for this."""
+        self.end_step(key, None, None, "PENDING")
         self._steps[key] = self._run.begin_step(name, step_input)
         self._steps[key].is_told = True
 

@@ -204,6 +204,7 @@ class Run(Course):
             self.recorder.close()
             self.release()
             return
+        self.settle(error)
         if error is None or (isinstance(error, SystemExit) and error.code in (None, 0)):
             self.close("done" if self.violated is None else "failed")
             return

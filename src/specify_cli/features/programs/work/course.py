@@ -18,7 +18,7 @@ import math
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from functools import cached_property
 from typing import Any, NoReturn, Self, cast
@@ -161,6 +161,8 @@ class Course:
         self.violated: LimitExceeded | None = None
         self.refused_with: InvocationError | None = None
         self.closed = False
+        # What tells, at the end of the run and with its error, of what a framework left open.
+        self.at_end: list[Callable[[BaseException | None], None]] = []
         self._top = Scope(self, None, TOP)
 
     # --- what it is
@@ -482,12 +484,18 @@ class Course:
         """Hold a program that has ended against what the record has of it. Raises STATE_DIVERGENCE,
         of a re-execution DETERMINISM_VIOLATION."""
         self.check_refused()
+        self.settle(None)
         if self._watched and (violation := self._watched.finish()) is not None:
             self.refuse(violation)
         if self.history and (missing := self.history.unasked) is not None:
             self.refuse_deviation(
                 "at the end", _describe_asked(missing.fields), "nothing of the kind"
             )
+
+    def settle(self, error: BaseException | None) -> None:
+        """Tell of what a framework left open."""
+        while self.at_end:
+            self.at_end.pop()(error)
 
     # --- writing
 
