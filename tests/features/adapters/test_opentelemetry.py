@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.trace import Status, StatusCode
+from opentelemetry.trace import Status, StatusCode, use_span
 
 from adapting import FULL, REQUEST, events, shown
 from specify_cli.features.adapters.opentelemetry import RecordSpans
@@ -84,3 +84,26 @@ def test_spans_that_number_their_calls_alike_are_two_calls(chartered: Path) -> N
     calls = [line["call_id"] for line in events(chartered, run) if line["event"] in ("tool_call", "tool_result")]
 
     assert calls[0] == calls[1] == "c1" != calls[2] == calls[3]
+
+
+def test_calls_in_spans_of_other_kinds_belong_to_the_agent_around_them(chartered: Path) -> None:
+    agent = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "mender"}
+    act = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "read", "gen_ai.tool.call.arguments": "NaN"}
+    with open_invocation(chartered, REQUEST, capture=FULL) as run:
+        provider = TracerProvider()
+        provider.add_span_processor(RecordSpans(run))
+        tracer = provider.get_tracer("test")
+        with tracer.start_as_current_span("invoke_agent mender", attributes=agent):
+            late = tracer.start_span("turn")
+            with use_span(late, end_on_exit=True):
+                tool = tracer.start_span("execute_tool read", attributes=act)
+            other = dict(agent, **{"gen_ai.agent.name": "other"})
+            with tracer.start_as_current_span("invoke_agent other", attributes=other):
+                tool.end()
+    found = events(chartered, run)
+
+    assert [what for what in shown(found) if what[0].startswith("tool")] == [
+        ("tool_call", "mender", "read"),
+        ("tool_result", "mender", "read", "ok"),
+    ]
+    assert [json.loads(line["args"]) for line in found if line["event"] == "tool_call"] == ["NaN"]

@@ -8,7 +8,6 @@ own means.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Hashable, Mapping
 from typing import NamedTuple
@@ -22,6 +21,7 @@ from specify_cli.features.programs.work.calls import (
     measure_since,
 )
 from specify_cli.features.programs.work.refusals import name_error
+from specify_cli.redaction.json_values import ForeignError, parse_foreign
 
 
 class _Begun(NamedTuple):
@@ -180,6 +180,6 @@ def count_kinds(
 def parse_text(text: object) -> object:
     """Return the value of a text that is JSON, else the text."""
     try:
-        return json.loads(text) if isinstance(text, str) else text
-    except (ValueError, RecursionError):
+        return parse_foreign(text) if isinstance(text, str) else text
+    except ForeignError:
         return text

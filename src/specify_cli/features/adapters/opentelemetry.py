@@ -34,25 +34,30 @@ class RecordSpans(SpanProcessor):
     def __init__(self, run: Run) -> None:
         self._run = run
         self._observer = Observer(run)
+        # The step that an open span is, or stands in, however deep.
+        self._steps: dict[int, Step | None] = {}
 
     def on_start(self, span: Span, parent_context: Context | None = None) -> None:
         """Begin a step where an agent begins."""
-        if self._run.closed:
+        if self._run.closed or span.context is None:
             return  # a provider lives longer than a run
-        attributes = span.attributes or {}
-        if attributes.get("gen_ai.operation.name") in _AGENTS and span.context is not None:
+        key, attributes = span.context.span_id, span.attributes or {}
+        if attributes.get("gen_ai.operation.name") in _AGENTS:
             name = (
                 attributes.get("gen_ai.agent.name")
                 or attributes.get("gen_ai.workflow.name")
                 or span.name
             )
-            self._observer.begin_step(span.context.span_id, str(name), None)
+            self._observer.begin_step(key, str(name), None)
+        above = span.parent and self._steps.get(span.parent.span_id)
+        self._steps[key] = self._observer.find_step(key) or above
 
     def on_end(self, span: ReadableSpan) -> None:
         """Record what a span of generative AI tells."""
         if span.context is None:
             return
         key, attributes = span.context.span_id, span.attributes or {}
+        step = self._steps.pop(key, None)
         operation = attributes.get("gen_ai.operation.name")
         if self._run.closed:
             if operation in _AGENTS | _ASKS | {"execute_tool"}:
@@ -64,7 +69,6 @@ class RecordSpans(SpanProcessor):
         error = None
         if span.status.status_code is StatusCode.ERROR:
             error = span.status.description or str(attributes.get("error.type") or "error")
-        step = span.parent and self._observer.find_step(span.parent.span_id)
         if operation in _AGENTS:
             failure = None if error is None else RuntimeError(error)
             answer = parse_text(attributes.get("gen_ai.output.messages"))
