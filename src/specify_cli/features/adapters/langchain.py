@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
+from doctrine.text import get_object
 from specify_cli.features.adapters.observer import Observer, count_kinds
 from specify_cli.features.programs.run import Run
-from specify_cli.features.programs.work.calls import Step
 from specify_cli.installation import name_extra
 
 with name_extra("langchain"):
@@ -33,7 +33,6 @@ class RecordCallbacks(BaseCallbackHandler):
 
     def __init__(self, run: Run) -> None:
         self._observer = Observer(run)
-        self._above: dict[UUID, UUID | None] = {}
 
     def on_chain_start(
         self,
@@ -47,18 +46,16 @@ class RecordCallbacks(BaseCallbackHandler):
         **_: Any,
     ) -> None:
         """Begin a step where a node begins."""
-        self._above[run_id] = parent_run_id
         if name is not None and name == (metadata or {}).get("langgraph_node"):
             self._observer.begin_step(run_id, name, _make_plain(inputs))
+        self._observer.place(run_id, parent_run_id)
 
     def on_chain_end(self, outputs: Any, *, run_id: UUID, **_: Any) -> None:
         """End the step of a node."""
-        self._above.pop(run_id, None)
         self._observer.end_step(run_id, _make_plain(outputs))
 
     def on_chain_error(self, error: BaseException, *, run_id: UUID, **_: Any) -> None:
         """Fail the step of a node, unless it waits for a person or hands over."""
-        self._above.pop(run_id, None)
         left = _read_leave(error)
         self._observer.end_step(run_id, None, None if left else error, left or "PASS")
 
@@ -88,7 +85,7 @@ class RecordCallbacks(BaseCallbackHandler):
         )
         model = next((name for name in names if isinstance(name, str) and name), "unknown")
         prompt = prompts[0] if len(prompts) == 1 else prompts
-        self._observer.begin_model(run_id, model, prompt, self._find_step(parent_run_id))
+        self._observer.begin_model(run_id, model, prompt, self._observer.find_step(parent_run_id))
 
     def on_llm_end(self, response: Any, *, run_id: UUID, **_: Any) -> None:
         """Record the model's answer, or all of them where it gave several, and what it used."""
@@ -130,7 +127,11 @@ class RecordCallbacks(BaseCallbackHandler):
         tool = name or (serialized or {}).get("name") or "tool"
         args = input_str if inputs is None else _make_plain(inputs)
         self._observer.begin_tool(
-            run_id, tool, args, call_id=tool_call_id or "", step=self._find_step(parent_run_id)
+            run_id,
+            tool,
+            args,
+            call_id=tool_call_id or "",
+            step=self._observer.find_step(parent_run_id),
         )
 
     def on_tool_end(self, output: Any, *, run_id: UUID, **_: Any) -> None:
@@ -164,15 +165,6 @@ class RecordCallbacks(BaseCallbackHandler):
 
     on_retriever_error = on_llm_error
 
-    def _find_step(self, parent: UUID | None) -> Step | None:
-        """Return the step of the node a call is made in, however deep."""
-        while parent:
-            step = self._observer.find_step(parent)
-            if step is not None:
-                return step
-            parent = self._above.get(parent)
-        return None
-
 
 def _dump_messages(messages: Sequence[BaseMessage]) -> list[dict[str, Any]]:
     """Return messages as JSON has them, without the ids that LangChain and LangGraph draw anew in
@@ -189,14 +181,14 @@ def _dump_messages(messages: Sequence[BaseMessage]) -> list[dict[str, Any]]:
 
 def _count_tokens(used: Mapping[str, Any]) -> dict[str, int]:
     """Return the tokens of an answer by kind, of LangChain's own form or of OpenAI's."""
-    asked, cached = used.get("input_token_details"), used.get("prompt_tokens_details")
-    thought, reasoned = used.get("output_token_details"), used.get("completion_tokens_details")
     return count_kinds(
         used.get("input_tokens", used.get("prompt_tokens")),
         used.get("output_tokens", used.get("completion_tokens")),
-        (asked or {}).get("cache_read") or (cached or {}).get("cached_tokens"),
-        (asked or {}).get("cache_creation"),
-        (thought or {}).get("reasoning") or (reasoned or {}).get("reasoning_tokens"),
+        get_object(used, "input_token_details").get("cache_read")
+        or get_object(used, "prompt_tokens_details").get("cached_tokens"),
+        get_object(used, "input_token_details").get("cache_creation"),
+        get_object(used, "output_token_details").get("reasoning")
+        or get_object(used, "completion_tokens_details").get("reasoning_tokens"),
     )
 
 

@@ -48,18 +48,17 @@ class Observer:
             run.refuse(refusal)  # it stays open, and nothing is appended
         self._run = run
         self._steps: dict[Hashable, Step] = {}
+        # Of what goes on and is no step, the step it stands in.
+        self._within: dict[Hashable, Step | None] = {}
         self._begun: dict[Hashable, _Begun] = {}
         run.at_end.append(self.settle)
 
     def settle(self, error: BaseException | None) -> None:
         """End what the framework began and never told the end of: a step fails with the run, or
         waits; how a call ended is unknown, and a model gave no answer."""
-        for key in list(self._begun)[::-1] if self._run.violated is None else ():
-            begun = self._begun.get(key)
-            if begun and begun.event == "tool_result":
-                self.end(key, NOTHING, status="unknown")
-            else:
-                self.end(key, None, error=error or "no answer")
+        for key, begun in () if self._run.violated else list(self._begun.items())[::-1]:
+            failed = (error or "no answer") if begun.event == "model_call" else None
+            self.end(key, NOTHING, error=failed, status="unknown")
         for key in list(self._steps)[::-1]:
             self.end_step(key, None, error, "PENDING")
 
@@ -77,6 +76,7 @@ class Observer:
         decision: str = "PASS",
     ) -> None:
         """Record what a unit of work came to."""
+        self._within.pop(key, None)
         step = self._steps.pop(key, None)
         if step is not None and error is not None:
             step.fail(error)
@@ -84,8 +84,12 @@ class Observer:
             step.end(output, decision)
 
     def find_step(self, key: Hashable) -> Step | None:
-        """Return the unit of work of a key, if it is open."""
-        return self._steps.get(key)
+        """Return the open unit of work that a key names, or stands in, however deep."""
+        return self._steps.get(key) or self._within.get(key)
+
+    def place(self, key: Hashable, parent: Hashable) -> None:
+        """Keep what something stands in until `end_step`; it need be no unit of work itself."""
+        self._within[key] = self.find_step(parent)
 
     def begin_tool(
         self,

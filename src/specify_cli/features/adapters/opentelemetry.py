@@ -11,7 +11,7 @@ import warnings
 
 from specify_cli.features.adapters.observer import Observer, count_kinds, parse_text
 from specify_cli.features.programs.run import Run
-from specify_cli.features.programs.work.calls import NOTHING, Step
+from specify_cli.features.programs.work.calls import NOTHING
 from specify_cli.installation import name_extra
 
 with name_extra("opentelemetry"):
@@ -34,8 +34,6 @@ class RecordSpans(SpanProcessor):
     def __init__(self, run: Run) -> None:
         self._run = run
         self._observer = Observer(run)
-        # The step that an open span is, or stands in, however deep.
-        self._steps: dict[int, Step | None] = {}
 
     def on_start(self, span: Span, parent_context: Context | None = None) -> None:
         """Begin a step where an agent begins."""
@@ -49,15 +47,13 @@ class RecordSpans(SpanProcessor):
                 or span.name
             )
             self._observer.begin_step(key, str(name), None)
-        above = span.parent and self._steps.get(span.parent.span_id)
-        self._steps[key] = self._observer.find_step(key) or above
+        self._observer.place(key, span.parent and span.parent.span_id)
 
     def on_end(self, span: ReadableSpan) -> None:
         """Record what a span of generative AI tells."""
         if span.context is None:
             return
         key, attributes = span.context.span_id, span.attributes or {}
-        step = self._steps.pop(key, None)
         operation = attributes.get("gen_ai.operation.name")
         if self._run.closed:
             if operation in _AGENTS | _ASKS | {"execute_tool"}:
@@ -69,25 +65,9 @@ class RecordSpans(SpanProcessor):
         error = None
         if span.status.status_code is StatusCode.ERROR:
             error = span.status.description or str(attributes.get("error.type") or "error")
-        if operation in _AGENTS:
-            failure = None if error is None else RuntimeError(error)
-            answer = parse_text(attributes.get("gen_ai.output.messages"))
-            self._observer.end_step(key, answer, failure)
-        elif operation in _ASKS | {"execute_tool"}:
-            self._begin(key, span, step)
-            told = "output.messages" if operation in _ASKS else "tool.call.result"
-            self._observer.end(
-                key,
-                parse_text(attributes.get(f"gen_ai.{told}", NOTHING)),
-                error=error,
-                tokens=count_kinds(*(attributes.get(f"gen_ai.usage.{name}") for name in _USED)),
-                took=_measure(span),
-            )
-
-    def _begin(self, key: int, span: ReadableSpan, step: Step | None) -> None:
-        """Record what a model or a tool was asked."""
-        attributes = span.attributes or {}
-        if attributes.get("gen_ai.operation.name") == "execute_tool":
+        step, told = self._observer.find_step(key), "output.messages"
+        if operation == "execute_tool":
+            told = "tool.call.result"
             self._observer.begin_tool(
                 key,
                 str(attributes.get("gen_ai.tool.name") or span.name),
@@ -95,13 +75,18 @@ class RecordSpans(SpanProcessor):
                 call_id=str(attributes.get("gen_ai.tool.call.id") or ""),
                 step=step,
             )
-            return
-        names = (attributes.get(f"gen_ai.{side}.model") for side in ("response", "request"))
-        model = next(filter(None, names), "unknown")
-        prompt = parse_text(attributes.get("gen_ai.input.messages"))
-        self._observer.begin_model(key, str(model), prompt, step)
-
-
-def _measure(span: ReadableSpan) -> int:
-    """Return how long a span took, in milliseconds."""
-    return max(0, ((span.end_time or 0) - (span.start_time or 0)) // 1_000_000)
+        elif operation in _ASKS:
+            names = (attributes.get(f"gen_ai.{side}.model") for side in ("response", "request"))
+            model = next(filter(None, names), "unknown")
+            prompt = parse_text(attributes.get("gen_ai.input.messages"))
+            self._observer.begin_model(key, str(model), prompt, step)
+        answer = parse_text(attributes.get(f"gen_ai.{told}", NOTHING))
+        self._observer.end(
+            key,
+            answer,
+            error=error,
+            tokens=count_kinds(*(attributes.get(f"gen_ai.usage.{name}") for name in _USED)),
+            took=max(0, ((span.end_time or 0) - (span.start_time or 0)) // 1_000_000),
+        )
+        failure = None if error is None else RuntimeError(error)
+        self._observer.end_step(key, None if answer is NOTHING else answer, failure)

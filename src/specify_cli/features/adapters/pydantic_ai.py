@@ -15,7 +15,7 @@ from typing import Any, cast
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic_core import PydanticCustomError, to_json
 
-from doctrine.text import as_object
+from doctrine.text import as_object, get_object
 from specify_cli.features.adapters.observer import count_kinds
 from specify_cli.features.programs.run import Run
 from specify_cli.features.programs.work.refusals import RecordedError
@@ -164,8 +164,8 @@ def _dump_given(value: Any) -> Any:
 
 
 def _count_tokens(answer: Any) -> dict[str, int]:
-    used = answer.get("usage") or {}
-    details = used.get("details") or {}
+    used = get_object(answer, "usage")
+    details = get_object(used, "details")
     return count_kinds(
         used.get("input_tokens"),
         used.get("output_tokens"),
