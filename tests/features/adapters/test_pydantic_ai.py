@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from pydantic_ai import Agent, BinaryContent, ImageUrl, ModelRetry, ToolFailed, ToolReturn
 from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, TextPart, ToolCallPart
 from pydantic_ai.messages import ModelResponse as PydanticResponse
-from pydantic_ai.models.function import AgentInfo, FunctionModel
+from pydantic_ai.models.function import AgentInfo, DeltaToolCall, FunctionModel
 from pydantic_ai.usage import RequestUsage
 
 from adapting import FULL, REQUEST, events
@@ -140,4 +140,34 @@ def test_what_a_tool_gave_or_raised_comes_back_as_it_was(chartered: Path, given:
     assert [dict(part, timestamp=None) for part in first["parts"]] == [
         dict(part, timestamp=None) for part in second["parts"]
     ]
+    assert made == ["a.py"]
+
+
+def test_a_streamed_answer_with_a_text_before_its_calls_comes_back_as_it_was(chartered: Path) -> None:
+    made = []
+
+    def read(path: str) -> str:
+        made.append(path)
+        return path
+
+    async def stream(messages: list[ModelMessage], info: AgentInfo) -> AsyncIterator[Any]:
+        if len(messages) == 1:
+            yield "I will look."
+            yield {1: DeltaToolCall("read", '{"path": "a.py"}', tool_call_id="c1")}
+        else:
+            yield {0: DeltaToolCall(info.output_tools[0].name, '{"path": "a.py", "count": 1}', tool_call_id="c2")}
+
+    async def program(run: Run) -> None:
+        model = FunctionModel(stream_function=stream)
+        agent = Agent(model, output_type=Wanted, tools=[read], capabilities=[RecordAgent(run)])
+        async with agent.run_stream(REQUEST) as streamed:
+            assert await streamed.get_output() == Wanted(path="a.py", count=1)
+
+    invocation_id = run_program(chartered, REQUEST, program, capture=FULL)
+    path = record_path(chartered, invocation_id)
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:7]))
+    resume(chartered, invocation_id, program)
+
+    names = [line["event"] for line in lines_of(chartered, invocation_id)[4:]]
+    assert names[:4] == ["model_call", "tool_call", "tool_result", "resumed"]
     assert made == ["a.py"]

@@ -94,7 +94,10 @@ class RecordAgent(AbstractCapability[Any]):
     ) -> ModelResponse:
         """Ask the model, and record question and answer."""
 
+        asked = []
+
         async def ask(_: object) -> object:
+            asked.append(True)
             response = await handler(request_context)
             if getattr(response, "model_id", "") is None:
                 # The framework adds it behind this call, and not where a recorded answer is given
@@ -102,11 +105,17 @@ class RecordAgent(AbstractCapability[Any]):
                 response.model_id = request_context.model_id or request_context.model.model_id
             return _RESPONSE.dump_python(response, mode="json")
 
-        messages = ModelMessagesTypeAdapter.dump_python(request_context.messages, mode="json")
-        name = request_context.model.model_name
-        return _RESPONSE.validate_python(
-            await self._run.amodel_call(name, _drop_volatile(messages), ask, tokens=_count_tokens)
+        asks, model = request_context, request_context.model
+        messages = ModelMessagesTypeAdapter.dump_python(asks.messages, mode="json")
+        answer = await self._run.amodel_call(
+            model.model_name, _drop_volatile(messages), ask, tokens=_count_tokens
         )
+        if asks.streaming and not asked:
+            # An answer that is given back is streamed by what the model would have made of these.
+            _, asks.model_request_parameters = model.prepare_request(
+                asks.model_settings, asks.model_request_parameters
+            )
+        return _RESPONSE.validate_python(answer)
 
     async def wrap_tool_execute(
         self,
