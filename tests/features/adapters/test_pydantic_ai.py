@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -171,3 +172,20 @@ def test_a_streamed_answer_with_a_text_before_its_calls_comes_back_as_it_was(cha
     names = [line["event"] for line in lines_of(chartered, invocation_id)[4:]]
     assert names[:4] == ["model_call", "tool_call", "tool_result", "resumed"]
     assert made == ["a.py"]
+
+
+def test_what_a_model_is_asked_holds_all_that_a_tool_gave(chartered: Path) -> None:
+    def clock() -> dict[str, str]:
+        return {"timestamp": "noon", "run_id": "seven"}
+
+    def answer(messages: list[ModelMessage], _: AgentInfo) -> PydanticResponse:
+        return PydanticResponse([ToolCallPart("clock", {}) if len(messages) == 1 else TextPart("Done.")])
+
+    async def program(run: Run) -> None:
+        await Agent(FunctionModel(answer), tools=[clock], capabilities=[RecordAgent(run)]).run(REQUEST)
+
+    lines = lines_of(chartered, run_program(chartered, REQUEST, program, capture=FULL))
+    (part,) = json.loads([line["prompt"] for line in lines if line["event"] == "model_call"][1])[2]["parts"]
+
+    assert part["content"] == clock()
+    assert "timestamp" not in part

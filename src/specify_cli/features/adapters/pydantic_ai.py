@@ -55,11 +55,7 @@ class ToolValidationError(Exception):
 
 def _make_invalid(details: str) -> ValidationError:
     lines: Any = [
-        {
-            "type": PydanticCustomError(item["type"], item["msg"]),
-            "loc": tuple(item["loc"]),
-            "input": item["input"],
-        }
+        item | {"type": PydanticCustomError(item["type"], item["msg"]), "loc": tuple(item["loc"])}
         for item in json.loads(details)
     ]
     return ValidationError.from_exception_data("tool", lines)
@@ -108,7 +104,7 @@ class RecordAgent(AbstractCapability[Any]):
         asks, model = request_context, request_context.model
         messages = ModelMessagesTypeAdapter.dump_python(asks.messages, mode="json")
         answer = await self._run.amodel_call(
-            model.model_name, _drop_volatile(messages), ask, tokens=_count_tokens
+            model.model_name, [*map(_drop_volatile, messages)], ask, tokens=_count_tokens
         )
         if asks.streaming and not asked:
             # An answer that is given back is streamed by what the model would have made of these.
@@ -184,8 +180,9 @@ def _count_tokens(answer: Any) -> dict[str, int]:
     )
 
 
-def _drop_volatile(value: Any) -> Any:
-    """Return messages without what says when, and in which run, they were made."""
-    if isinstance(value, dict):
-        return {name: _drop_volatile(item) for name, item in value.items() if name not in _VOLATILE}
-    return [_drop_volatile(item) for item in value] if isinstance(value, list) else value
+def _drop_volatile(value: dict[str, Any]) -> dict[str, Any]:
+    """Return a message, or a part of one, without what says when, and in which run, it was made."""
+    kept = {name: item for name, item in value.items() if name not in _VOLATILE}
+    if "parts" in kept:
+        kept["parts"] = [_drop_volatile(part) for part in kept["parts"]]
+    return kept
