@@ -65,8 +65,8 @@ class Observer:
     def begin_step(self, key: Hashable, name: str, step_input: object) -> None:
         """Record that a unit of work begins; one of its key that has no end waited for this."""
         self.end_step(key, None, None, "PENDING")
-        self._steps[key] = self._run.begin_step(name, step_input)
-        self._steps[key].is_told = True
+        step = self._steps[key] = self._run.begin_step(name, step_input)
+        step.is_told = True
 
     def end_step(
         self,
@@ -117,9 +117,8 @@ class Observer:
 
     def begin_model(self, key: Hashable, model: str, prompt: object, step: Step | None) -> None:
         """Keep what a model is asked until it answers."""
-        begun = _Begun("model_call", {"model": model, "prompt": prompt}, step, time.monotonic())
-        with self._run.lock:
-            self._begun[key] = begun
+        asked = {"model": model, "prompt": prompt}
+        self._begun[key] = _Begun("model_call", asked, step, time.monotonic())
 
     def end(
         self,

@@ -76,8 +76,8 @@ class RecordSpans(SpanProcessor):
                 step=step,
             )
         elif operation in _ASKS:
-            names = (attributes.get(f"gen_ai.{side}.model") for side in ("response", "request"))
-            model = next(filter(None, names), "unknown")
+            models = (attributes.get(f"gen_ai.{side}.model") for side in ("response", "request"))
+            model = next(filter(None, models), "unknown")
             prompt = parse_text(attributes.get("gen_ai.input.messages"))
             self._observer.begin_model(key, str(model), prompt, step)
         answer = parse_text(attributes.get(f"gen_ai.{told}", NOTHING))
@@ -88,5 +88,5 @@ class RecordSpans(SpanProcessor):
             tokens=count_kinds(*(attributes.get(f"gen_ai.usage.{name}") for name in _USED)),
             took=max(0, ((span.end_time or 0) - (span.start_time or 0)) // 1_000_000),
         )
-        failure = None if error is None else RuntimeError(error)
+        failure = RuntimeError(error) if error else None
         self._observer.end_step(key, None if answer is NOTHING else answer, failure)

@@ -37,10 +37,7 @@ with name_extra("pydantic-ai"):
 _RESPONSE = TypeAdapter(ModelResponse)
 # What a tool gives, as the framework's messages have it, and back: pictures and returns of its own.
 _TO_JSON: TypeAdapter[Any] = TypeAdapter(Any, config=ConfigDict(ser_json_bytes="base64"))
-_GIVEN: Mapping[bool, TypeAdapter[Any]] = {
-    False: TypeAdapter(ToolReturnContent),
-    True: TypeAdapter(ToolReturn),
-}
+_GIVEN: tuple[TypeAdapter[Any], ...] = TypeAdapter(ToolReturnContent), TypeAdapter(ToolReturn)
 # What a tool raises where its call is decided, or made, elsewhere.
 _DEFERRALS = {
     kind.__name__: kind for kind in (exceptions.CallDeferred, exceptions.ApprovalRequired)
@@ -152,8 +149,8 @@ class RecordAgent(AbstractCapability[Any]):
             return given["verbatim"]
         if given.get("raised") in _DEFERRALS:
             raise _DEFERRALS[given["raised"]](**given["with"])
-        kind = given.get("kind") == "tool-return"
-        return _GIVEN[kind].validate_json(json.dumps(tool_call.result))
+        adapter = _GIVEN[given.get("kind") == "tool-return"]
+        return adapter.validate_json(json.dumps(tool_call.result))
 
 
 def _dump_given(value: Any) -> Any:
