@@ -974,3 +974,19 @@ def test_the_worktrees_of_a_project_that_was_moved_are_reached(site: Path) -> No
 
     assert (code, left) == (0, [])
     assert NAME not in file_of(other, one).read_text(encoding="utf-8")
+
+
+def test_where_a_request_was_erased_it_is_said_instead_of_a_blank(site: Path) -> None:
+    (site / "a.py").write_text("value = 1\n")
+    one = begin(site)
+    record(site, one, "patch_apply", path="a.py", kind="create", before="", after="value = 1\n")
+
+    erased = run("forget", "--invocation-id", one, "--member", "request_text", "--yes", cwd=site)
+
+    asked = (["invocations", "list"], ["invocations", "search", "create"], ["why", "a.py"])
+    listed, searched, told = (run(*words, cwd=site).out for words in asked)
+    assert erased.code == 0
+    assert listed.splitlines()[1].endswith("  its request is not kept")
+    assert "its request is not kept" in searched
+    assert "its request is not kept" in told
+    assert "request:  not kept\n" in run("why", "a.py:1", cwd=site).out

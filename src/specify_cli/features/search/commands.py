@@ -80,7 +80,7 @@ def _render_hits(hits: list[Hit]) -> Iterator[str]:
                 width - 28,
             )
             room = width - len(head) - len(str(hit.outcome)) - 5
-            request = one_line(hit.request or "", max(10, min(60, room)))
+            request = one_line(hit.request or "its request is not kept", max(10, min(60, room)))
             used = f" · {one_line(hit.spent.describe())} tokens" if hit.spent else ""
             yield f"{paint(head, 'head')} · {paint(str(hit.outcome), hit.outcome)}{used}  {request}"
         if hit.seq is not None:

@@ -49,7 +49,7 @@ def _render(explanation: Explanation, *, whole: bool) -> Iterator[str]:
             f"{origin.invocation_id[-6:]}  {local_time(origin.started_at)}  "
             f"{one_line(origin.profile_id or '')}"
         )
-        yield f"{place:>11}  {head}  {one_line(origin.request or '', 60)}"
+        yield f"{place:>11}  {head}  {one_line(origin.request or 'its request is not kept', 60)}"
         if not whole:
             yield from _render_origin(origin, part.uri or "")
     if whole:
@@ -62,7 +62,7 @@ def _render(explanation: Explanation, *, whole: bool) -> Iterator[str]:
 
 def _render_origin(origin: Origin, uri: str) -> Iterator[str]:
     yield ""
-    yield f"request:  {one_line(origin.request or '', 400)}"
+    yield f"request:  {one_line(origin.request or 'not kept', 400)}"
     yield f"asked by: {one_line(origin.actor_id or 'unknown')} at {local_time(origin.started_at)}"
     yield from [f"part of:  {one_line(origin.work)}"] if origin.work else []
     did = filter(None, (origin.profile_id, origin.action, origin.outcome))

@@ -186,7 +186,7 @@ def _describe_row(row: invocations.Row, size: int, spent: str) -> list[str]:
         name_kind(row.path, row.mode_of_work, row.run_kind),
         one_line(row.actor_id or "", 30),
         spent,
-        one_line(row.request or "", 300),
+        one_line(row.request or "its request is not kept", 300),
     ]
 
 

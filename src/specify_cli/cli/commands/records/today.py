@@ -71,7 +71,7 @@ def _name(what: str, rows: Sequence[Row], more: str) -> Iterator[str]:
     for row in rows[:_NAMED]:
         head = f"  {row.invocation_id[-6:]}  {local_time(row.started_at)}  {row.outcome or 'open'}"
         room = max(20, shown_width() - len(head) - 2)
-        yield f"{head}  {one_line(row.request or 'a record without its request', room)}"
+        yield f"{head}  {one_line(row.request or 'its request is not kept', room)}"
 
 
 def _read_end(row: Row) -> float:
