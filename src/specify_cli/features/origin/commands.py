@@ -60,7 +60,7 @@ def origin(values: Values) -> int:
     else:
         text = spell_lines(lines)
     if output is not None:
-        lines = [f"{output}: {report.lines.changed} lines"]
+        lines = [f"{output}: {count(report.lines.changed, 'line')}"]
     write_report(values, report, text, lines)
     return 0
 

@@ -11,6 +11,7 @@ from contextlib import closing, suppress
 from itertools import islice
 from typing import Literal, NamedTuple
 
+from doctrine.text import count
 from specify_cli.errors import InvocationError
 from specify_cli.features.sync import consent as consents
 from specify_cli.features.sync.sending.orders_due import UNTIL, count_due
@@ -261,5 +262,5 @@ def check_delivery(project: Project, _: str | None) -> Iterator[Finding]:
     excluded = now.excluded or {}
     doubtful = excluded.get("damaged", 0) + excluded.get("unreadable", 0)
     if doubtful:
-        what = f"{doubtful} records are damaged or cannot be read and are not sent"
+        what = f"{count(doubtful, 'record')} not sent: damaged, or unreadable"
         yield Finding("SYNC_EXCLUDED", INFO, folder, what, "spec-kitty invocations verify --all")
