@@ -76,7 +76,8 @@ def render_origin(report: Origin) -> Iterator[str]:
 def render_writer(writer: Writer, lines: int) -> Iterator[str]:
     """Yield what is known of an invocation that wrote lines."""
     head = f"{writer.invocation_id[-6:]}  {local_time(writer.started_at)}"
-    yield f"{paint(head, 'head')}  {one_line(writer.request or 'its request is not kept', _REQUEST)}"
+    request = one_line(writer.request or "its request is not kept", _REQUEST)
+    yield f"{paint(head, 'head')}  {request}"
     done_by = filter(None, (writer.harness, writer.model, writer.profile_id, writer.action))
     wrote = f"wrote {count(lines, 'line')}" if lines else "no line is left of it"
     yield f"        {wrote} · {' · '.join(map(one_line, done_by))}"
