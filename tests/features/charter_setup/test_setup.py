@@ -393,6 +393,21 @@ def test_setup_says_first_where_it_writes_and_what_it_found_of_languages_and_tes
     assert "project   " in again and "tests" not in again
 
 
+def test_setup_says_the_tests_of_a_language_it_has_no_name_for_and_which_packages_it_left(
+    cli: Cli, project: Path
+) -> None:
+    (project / "shard.yml").write_text("name: shards\n")
+    alone = cli("setup", "--dry-run").out
+    (project / "shard.yml").unlink()
+    for number in range(21):
+        (project / f"m{number:02}").mkdir()
+        (project / f"m{number:02}/go.mod").write_text("module m\n")
+    many = cli("setup", "--dry-run").out
+
+    assert "tests     crystal spec\n" in alone
+    assert "has the first 20 packages of this repository; not looked at: 1 more\n" in many
+
+
 def test_languages_are_named_as_people_write_them(cli: Cli, project: Path) -> None:
     for folder, ending in {"db": "sql", "web": "php", "app": "ts"}.items():
         (project / folder).mkdir()

@@ -96,6 +96,12 @@ def read_back(files: Mapping[str, bytes]) -> Made:
         ({"tests/test_a.py": "import unittest\n"}, "pytest -q"),
         ({"manage.py": "", "requirements.txt": "Django>=5\n"}, "python manage.py test"),
         ({"tox.ini": "[tox]\n", "setup.py": ""}, "tox"),
+        ({"Project.toml": 'uuid = "44cfe95a"\n'}, "julia --project=. -e 'using Pkg; Pkg.test()'"),
+        ({"shard.yml": "name: shards\n"}, "crystal spec"),
+        ({"MODULE.bazel": ""}, "bazel test //..."),
+        ({"gleam.toml": ""}, "gleam test"),
+        ({"kit.nimble": ""}, "nimble test"),
+        ({"rebar.config": ""}, "rebar3 eunit"),
         ({"package.json": '{"scripts": {"test": "vitest run"}}', "pnpm-lock.yaml": ""}, "pnpm test"),
         ({"package.json": '{"scripts": {"test": "echo \\"Error: no test specified\\" && exit 1"}}'}, ""),
         ({"package.json": '{"devDependencies": {"jest": "29"}}'}, "npx jest"),
@@ -638,3 +644,12 @@ def test_an_answer_is_one_printable_line(text: str) -> None:
 @pytest.mark.parametrize("typed", ["y", "Yes", "n", "no"])
 def test_a_yes_or_no_is_no_answer_to_who_or_what(typed: str) -> None:
     assert all("is no answer" in problem_of_answer(question, typed) for question in QUESTIONS)
+
+
+def test_packages_beyond_those_that_are_looked_at_are_counted(tmp_path: Path) -> None:
+    found = survey(plant(tmp_path, {f"m{number:02}/go.mod": "module m\n" for number in range(23)}))
+    guide = planned(found, proposals(found))[BUILD_GUIDE].decode()
+
+    assert (len(found.packages), found.more_packages) == (20, 3)
+    assert "`m19/` (Go): `go test ./...`\n" in guide
+    assert "\n  3 more were not looked at: write here what tests them.\n" in guide

@@ -20,8 +20,9 @@ from specify_cli.features.charter_setup.existing_rules import (
     read_rule_files,
 )
 from specify_cli.features.charter_setup.first_charter import Draft, plan_drafts, write_drafts
-from specify_cli.features.charter_setup.survey import survey
+from specify_cli.features.charter_setup.survey import MAX_PACKAGES, survey
 from specify_cli.features.charter_setup.synthesize import (
+    BUILD_GUIDE,
     NOTHING,
     QUESTIONS,
     Answers,
@@ -134,6 +135,11 @@ def plan_charter(root: str, person: Person | None = None) -> Plan:
         notes.append(
             f"{surveyed.nested[0]}{f' and {more} more like it' if more else ''}: not read, since "
             "the charter is for the whole project and such a file for its folder"
+        )
+    if surveyed.more_packages:
+        notes.append(
+            f"{BUILD_GUIDE} has the first {MAX_PACKAGES} packages of this repository; not looked "
+            f"at: {surveyed.more_packages} more"
         )
     return Plan(answers, list_tests(answers, surveyed.packages), drafts, notes, existing)
 

@@ -109,6 +109,7 @@ class Survey(NamedTuple):
     changelog: str = ""
     data: Data | None = None
     packages: tuple[Package, ...] = ()
+    more_packages: int = 0  # that nobody looked at
     nested: Names = ()  # rule files for agents that lie in a folder, and hold there
 
 
@@ -140,6 +141,7 @@ def survey(root: str, *, root_languages: Iterable[str] = ()) -> Survey:
         changelog=repository.find_first("CHANGELOG.md", "CHANGES.md", "CHANGELOG.rst"),
         data=_find_data(repository, needs),
         packages=packages,
+        more_packages=len(_list_packages(repository)[MAX_PACKAGES:]) if packages else 0,
         nested=tuple(
             path
             for path in repository.files
@@ -235,7 +237,8 @@ def _divide(
     own that tests stands for the packages', a tool only for those of its language."""
     tests = [step for step in steps if step.purpose == "test"]
     languages = {_join_scripts(step.language) for step in tests}
-    packages = () if "" in languages else tuple(_find_packages(repository))
+    folders = [] if "" in languages else _list_packages(repository)[:MAX_PACKAGES]
+    packages = tuple(_read_package(repository.below(folder), folder) for folder in folders)
     if not tests:
         return packages, steps
     others = [
@@ -252,9 +255,9 @@ def _join_scripts(language: str) -> str:
     return "javascript" if language == "typescript" else language
 
 
-def _find_packages(repository: Repository) -> Iterator[Package]:
-    """Yield the packages of a repository in the order of their folders, at most `MAX_PACKAGES`; a
-    package within another is that one's affair."""
+def _list_packages(repository: Repository) -> list[str]:
+    """Return the folders of the packages of a repository in order; a package within another is
+    that one's affair."""
     manifests = set(_KNOWN["manifests"].split())
     packages: list[str] = []
     for path in sorted(repository.files, key=lambda path: path.rpartition("/")[0]):
@@ -264,12 +267,14 @@ def _find_packages(repository: Repository) -> Iterator[Package]:
             continue
         if not any(folder == each or folder.startswith(f"{each}/") for each in packages):
             packages.append(folder)
-    for folder in packages[:MAX_PACKAGES]:
-        part = repository.below(folder)
-        languages = _find_languages(part, ())
-        steps = _find_steps(part, read_manifests(part), languages)
-        test = next((step for step in steps if step.purpose == "test"), Step("test", ""))
-        yield Package(folder, test.language or next(iter(languages), ""), test.line)
+    return packages
+
+
+def _read_package(part: Repository, folder: str) -> Package:
+    languages = _find_languages(part, ())
+    steps = _find_steps(part, read_manifests(part), languages)
+    test = next((step for step in steps if step.purpose == "test"), Step("test", ""))
+    return Package(folder, test.language or next(iter(languages), ""), test.line)
 
 
 # --- commands
@@ -465,7 +470,7 @@ def _find_ci(repository: Repository) -> Names:
         and _PLAIN.match(name)
         and _ON_PUSH.search(repository.text(f"{folder}/{name}"))
     ]
-    return tuple(filter(repository.has, paths))[:6]
+    return tuple(filter(repository.has, paths))
 
 
 # --- data
@@ -530,18 +535,13 @@ def _find_migration_folders(repository: Repository, tool: str) -> Iterator[str]:
         if _is_aside(folder):
             continue
         parts = folder.split("/")
-        versions = parts[-1] == "versions" and "alembic" in "/".join(parts)
+        versions = parts[-1] == "versions" and "alembic" in folder
         if (parts[-1] in _MIGRATION_FOLDERS or versions) and _PLAIN.match(folder):
             shows = tool or name.endswith(".sql") or _NUMBERED.match(name)
             is_one = name.endswith((".sql", ".py", ".rb", ".ts", ".js")) and name != "__init__.py"
             if shows and is_one:
                 yield folder
-        elif (
-            name == "migration.sql"
-            and len(parts) > 1
-            and parts[-2] == "migrations"
-            and _PLAIN.match(folder)
-        ):
+        elif name == "migration.sql" and parts[-2:-1] == ["migrations"] and _PLAIN.match(folder):
             yield "/".join(parts[:-1])
 
 

@@ -359,6 +359,8 @@ def _render_build_guide(survey: Survey, answers: Answers, steps: Sequence[Step])
     if survey.changelog:
         parts.append(f"A change that a user can notice has its line in `{survey.changelog}`.")
     parts += [_render_packages(survey.packages)] if survey.packages else []
+    if survey.more_packages:
+        parts.append(f"{survey.more_packages} more were not looked at: write here what tests them.")
     text = " ".join([*(step.line for step in steps), answers.test_command])
     text += " ".join(package.test for package in survey.packages)
     tools = [word for word in re.findall(r"[a-z]{3,}", text) if word in _TEXTS["tools"].split()]

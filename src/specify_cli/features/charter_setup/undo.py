@@ -110,6 +110,7 @@ def render_foreseen(plan: Foreseen) -> Iterator[str]:
     yield f"found     {', '.join(plan.harnesses) or 'no harness of an agent'}"
     if plan.languages:
         yield f"found     {', '.join(map(show_language, plan.languages))}"
+    if plan.languages or plan.tests:
         yield from (f"tests     {line}" for line in plan.tests or ("no command that runs them",))
     for path in plan.rule_files:
         yield f"rules     {one_line(path)}: into the first charter, with its source"
