@@ -486,6 +486,34 @@ def test_a_rule_file_that_links_to_the_other_one_is_no_dead_end(cli: Cli, projec
     assert (project / plain).read_text() == "## Style\n- Use tabs.\n" and (project / link).is_symlink()
 
 
+def test_rules_that_lie_elsewhere_in_the_project_behind_a_link_are_read(cli: Cli, project: Path) -> None:
+    (project / ".agents").mkdir()
+    (project / ".agents/AGENTS.md").write_text("## Style\n- Use tabs.\n")
+    (project / ".kittify/local").mkdir(parents=True)
+    (project / ".kittify/local/kept.md").write_text("- The private key.\n")
+    (project / ".env").write_text("PASSWORD=hunter2\n")
+    (project / "guide.md").write_text("# Guide\nWhere we meet.\n")
+    for name, target in (
+        ("AGENTS.md", ".agents/AGENTS.md"),
+        ("CLAUDE.md", "AGENTS.md"),
+        ("GEMINI.md", ".kittify/local/kept.md"),
+        ("QWEN.md", ".env"),
+        ("CONTRIBUTING.md", "guide.md"),
+        (".cursorrules", "nowhere.md"),
+    ):
+        (project / name).symlink_to(target)
+    said = cli("setup", "--yes", "--skip", "hooks", "--skip", "skills").err
+    charter = (project / ".kittify/charter/charter.md").read_text()
+
+    assert "rules     .agents/AGENTS.md: into the first charter, with its source" in said
+    assert charter.count("## Style (from .agents/AGENTS.md)\n- Use tabs.") == 1 == charter.count("Use tabs")
+    for left_out in ("private key", "hunter2", "Where we meet"):
+        assert left_out not in charter
+    for name in ("GEMINI.md", "QWEN.md", "CONTRIBUTING.md", ".cursorrules"):
+        assert f"warning: {name}: not read: " in said, name
+    assert "CLAUDE.md" not in said
+
+
 def test_skills_that_are_a_link_to_those_of_another_place_are_written_there_once(cli: Cli, project: Path) -> None:
     (project / ".agents/skills").mkdir(parents=True)
     (project / ".claude").mkdir()

@@ -9,7 +9,7 @@ sees are left out, so no file can make itself always shown.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import reduce
 from typing import NamedTuple
 
@@ -89,17 +89,19 @@ class RuleSection(NamedTuple):
 
 
 def read_rule_files(root: str) -> tuple[RuleFile, ...]:
-    """Return the rule files of a project, each once; links are not followed."""
+    """Return the rule files of a project, each once.
+
+    Of a link that leads to another rule file of the project, as many projects have it, that one is
+    read; no other is followed.
+    """
     files, beyond = [], []
-    paths = (*_FOR_AGENTS, *_list_folders(root), *_FOR_PEOPLE)
-    known = {f"{os.path.realpath(root)}/{path}" for path in paths}
+    known = (*_FOR_AGENTS, *_list_folders(root), *_FOR_PEOPLE)
+    paths = dict.fromkeys(_follow_link(root, path, known) for path in known)
     for path in paths:
         try:
             source = read_source(root, path, max_bytes=_MAX_BYTES)
         except SourceError as error:
-            # A link to another of these files, as many projects have it, loses nothing.
-            if os.path.realpath(f"{root}/{path}") not in known - {f"{root}/{path}"}:
-                files.append(RuleFile(path, "", f"not read: {error.problem.reason}"))
+            files.append(RuleFile(path, "", f"not read: {error.problem.reason}"))
             continue
         if source and sum(bool(file.text) for file in files) >= _MAX_FILES:
             beyond.append(path)
@@ -119,6 +121,15 @@ def read_rule_files(root: str) -> tuple[RuleFile, ...]:
         some = f"{_MAX_FILES} of {_MAX_FILES + len(beyond)}"
         files.append(RuleFile(beyond[0], "", f"not read: {some} such files are read"))
     return tuple(files)
+
+
+def _follow_link(root: str, path: str, known: Collection[str]) -> str:
+    """Return where the text of a rule file lies: one of the known, or for an agent's another text
+    of the project; `path` for anything else."""
+    target = os.path.relpath(os.path.realpath(f"{root}/{path}"), os.path.realpath(root))
+    is_text = target.endswith(".md") and not target.startswith(("../", ".git/", ".kittify/"))
+    is_read = target in known or (is_text and path not in _FOR_PEOPLE)
+    return target if is_read and os.path.isfile(f"{root}/{target}") else path
 
 
 def collect_sections(files: Iterable[RuleFile], said: str = "") -> tuple[RuleSection, ...]:
