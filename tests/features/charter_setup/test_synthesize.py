@@ -141,7 +141,15 @@ def test_hooks_before_a_commit_are_run_by_the_program_the_project_has_for_them(
 ) -> None:
     found = survey(plant(tmp_path, {".pre-commit-config.yaml": "repos: []\n", "uv.lock": "", **files}))
 
-    assert Step("lint", "uv run prek run --all-files", "python") in found.steps
+    assert Step("lint", "uv run prek run --all-files") in found.steps
+
+
+def test_hooks_before_a_commit_are_of_any_language(tmp_path: Path) -> None:
+    found = survey(plant(tmp_path, {".pre-commit-config.yaml": "repos: []\n", "main.tf": ""}))
+    guide = planned(found, proposals(found))[BUILD_GUIDE].decode()
+
+    assert "- Format: `terraform fmt -check -recursive`\n" in guide
+    assert "- Lint: `pre-commit run --all-files`\n" in guide
 
 
 def test_hooks_before_a_commit_are_run_where_a_file_lists_them(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import fnmatch
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from doctrine import os
@@ -207,9 +207,7 @@ def _find_languages(repository: Repository, known: Names) -> Names:
             counts[language] += 1
     languages = {
         language for language, count in counts.items() if count > 2 or language == "sql"
-    } | set(known)
-    if not languages:
-        languages = set(counts)
+    } | set(known) or set(counts)
     if (
         counts["typescript"]
         and counts["javascript"] <= counts["typescript"]
@@ -285,7 +283,7 @@ def _find_steps(repository: Repository, manifests: Manifests, languages: Names) 
     typed = repository.has("tsconfig.json") or "typescript" in languages
     script = "typescript" if typed else "javascript"
     by_language = [
-        *(Step(*step, "python") for step in _find_python_steps(repository, manifests)),
+        *(Step(*(*step, "python")[:3]) for step in _find_python_steps(repository, manifests)),
         *(Step(*step, script) for step in _find_package_steps(repository, manifests)),
     ]
     if repository.has("Gemfile") and "spec" in repository.folders:
@@ -310,7 +308,7 @@ def _find_steps(repository: Repository, manifests: Manifests, languages: Names) 
     # running.
     covered = {*general, *(("format", "types") if "lint" in general else ())}
     steps = [*general.values(), *(step for step in by_language if step.purpose not in covered)]
-    order = {"": -1, **{name: place for place, name in enumerate(languages)}}
+    order = {name: place for place, name in enumerate(("", *languages))}
     steps.sort(
         key=lambda step: (PURPOSES.index(step.purpose), order.get(step.language, len(order)))
     )
@@ -341,8 +339,8 @@ def _read_targets(repository: Repository) -> Iterator[Step]:
         yield Step("test", script)
 
 
-def _find_python_steps(repository: Repository, manifests: Manifests) -> Iterator[tuple[str, str]]:
-    """Yield each purpose with the line to type."""
+def _find_python_steps(repository: Repository, manifests: Manifests) -> Iterator[Sequence[str]]:
+    """Yield each purpose with the line to type; "" behind them where that is for any language."""
     tools = get_object(manifests.python, "tool")
     config = repository.text("setup.cfg")
     tested = [
@@ -361,7 +359,7 @@ def _find_python_steps(repository: Repository, manifests: Manifests) -> Iterator
     # Without a file that lists hooks both programs fail, though a project depends on one.
     if repository.find_first("prek.toml", ".pre-commit-config.yaml"):
         program = "prek" if uses("prek", "prek.toml") else "pre-commit"
-        yield "lint", f"{prefix}{program} run --all-files"
+        yield "lint", f"{prefix}{program} run --all-files", ""
     elif uses("ruff", "ruff.toml", ".ruff.toml"):
         if "format" in get_object(tools, "ruff"):
             yield "format", f"{prefix}ruff format --check ."
@@ -521,9 +519,7 @@ def _judge_ways_back(names: Iterable[str]) -> str:
         name.removesuffix(".sql").replace("_", ".") for name in names if name.endswith(".sql")
     }
     forward = [name for name in scripts if not name.endswith(".down")]
-    paired = bool(forward) and all(
-        f"{name.removesuffix('.up')}.down" in scripts for name in forward
-    )
+    paired = forward and all(f"{name.removesuffix('.up')}.down" in scripts for name in forward)
     return "paired" if paired else "none" if scripts else ""
 
 
