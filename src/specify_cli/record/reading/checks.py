@@ -48,12 +48,14 @@ _TEST_FIRST = (
     r"^(?:\S*/)?(?:"
     r"(?:ava|bats|behave|busted|cucumber|ginkgo|gotestsum|jasmine|nose2|pest|prove|robot|tap"
     r"|uvu|ward)\b"
-    r"|(?:cypress run|karma start|playwright test)\b|node (?:\S+ )*--test\b"
+    r"|(?:crystal spec|cypress run|elm-test|karma start|playwright test)\b|node (?:\S+ )*--test\b"
+    r"|rebar3 (?:\S+ )*(?:ct|eunit)\b|julia (?:\S+ )*\S*\bPkg\.test\("
     r"|ruby (?:\S+ )*\S*_test\.rb\b|R(?:script)? .*\btest(?:\(|_dir|_file|_local|_check)"
     rf"|(?:make|gradlew?){_OPTIONS} (?:\S*:)?check(?![\w./-])|mvnw?{_OPTIONS} verify|p?npm t\b"
-    r"|(?:bazel|bun|cabal|cargo|composer|dart|deno|dotnet|flutter|go|gradlew?|hatch|just|lein"
-    r"|make|meson|mix|mvnw?|ninja|npm|nx|php artisan|pnpm|python3? \S*manage\.py|rails|rake|sbt"
-    rf"|stack|swift|task|terraform|tofu|turbo|xcodebuild|yarn|zig build|zig){_OPTIONS}"
+    r"|(?:bazel|buck2|bun|cabal|cargo|composer|dart|deno|dotnet|dune|flutter|forge|gleam|go"
+    r"|gradlew?|hatch|inv|invoke|just|lein|lerna|mage|make|meson|mise|mix|moon|mvnw?|nimble|ninja"
+    r"|npm|nx|pants|pdm|php artisan|pixi|pnpm|poe|python3? \S*manage\.py|rails|rake|rye|sbt|stack"
+    rf"|swift|task|terraform|tofu|turbo|xcodebuild|yarn|zig build|zig){_OPTIONS}"
     r" (?:(?:\S*:)?(?:tests?|test[A-Z]\S*|\w+Test)(?![\w./:-])|(?:\w+[_-])?tests?(?![\w./])))"
 )
 # Scripts of a project that are named for its tests.
@@ -86,7 +88,8 @@ _SHOWS_FAILED = (
     r"|^[^\S\n]*Tests:?\s+[^\n]*\b[1-9]\d* failed"
     r"|^[^\S\n]*[1-9]\d* (failing\b|(tests? )?failed$|fail$)"
     # rspec, mix, phpunit
-    r"|\b\d+ (examples?|specs?|tests?), [1-9]\d* failures?|^(FAILURES|ERRORS)!"
+    r"|\b\d+ (examples?|specs?|tests?), (?:0 failures, )?[1-9]\d* (?:failures?|errors)"
+    r"|^(FAILURES|ERRORS)!"
     r"|, \d+ assertions, (?!0 failures, 0 errors)\d+ failures"  # minitest
     r"|^[1-9]\d* failures, |^0 failures, [1-9]\d* errors"  # lein
     # mvn, gradle
@@ -102,6 +105,9 @@ _SHOWS_FAILED = (
     r"|^not ok \d+ (?!.*# (TODO|SKIP))|^(#|ℹ) fail [1-9]|tests passed, [1-9]\d* tests failed"
     r"|^make(\[\d+\])?: \*\*\* |\| [1-9]\d* [Ff]ailed|passed[,;] [1-9]\d* failed"
     r"|skipped; [1-9]\d* failed|pass: \d+, fail: [1-9]"
+    # gleam, rebar3, elm, julia, alcotest, nim
+    r"|passed, [1-9]\d* failures?$|^Failed: +[1-9]|^TEST RUN FAILED|Some tests did not pass"
+    r"|^[1-9]\d* failures?! in |^[^\S\n]*\[FAILED\] "
 )
 # Other lines that say how many failed, and a count in a line of either kind.
 _SUMS_UP = (
@@ -128,8 +134,10 @@ _SHOWS_PASSED = (
     r"|Executed [1-9]\d* of \d+ SUCCESS"
     r"|^(#|ℹ) pass [1-9]|^100% tests passed|^ok \d+ (?!.*# (SKIP|TODO))"
     r"|^(ok|SUCCESS!) (\||--) [1-9]|^All [1-9]\d* tests passed"
-    r"|\b[1-9]\d*( \w+)? passed, 0 failed|tests? run: [1-9]\d* passed|scenarios? \([1-9]\d* passed"
-    r"|^DONE [1-9]\d* tests"
+    r"|\b[1-9]\d*( \w+)? passed, (?:0 failed|no failures)|tests? run: [1-9]\d* passed"
+    r"|scenarios? \([1-9]\d* passed"
+    r"|^DONE [1-9]\d* tests|^TEST RUN PASSED|^Test Successful in "
+    r"|Testing \S+ tests passed"
 )
 _SHOWS_NONE = (
     r"(?mi)collected 0 items|\b\d+ (deselected|skipped|xfailed)\b[^\n]* in [\d.]+s"

@@ -63,6 +63,10 @@ def test_what_the_runners_of_many_languages_print_is_read(row: dict[str, Any]) -
             "bash scripts/run-tests.sh",
             "script/test",
         ),
+        *("poe test", "uv run poe test -s -k name", "mage test", "inv test", "invoke unit-test", "pixi run test"),
+        *("mise run test", "moon run web:test", "pdm run test", "rye test", "pants test ::", "buck2 test //..."),
+        *("gleam test", "nimble test", "dune test", "forge test -vvv", "lerna run test", "crystal spec spec/a_spec.cr"),
+        *("rebar3 as test eunit", "rebar3 ct", "julia --project=. -e 'using Pkg; Pkg.test()'", "mise test", "elm-test"),
     ],
 )
 def test_a_command_of_a_runner_tests(command: str) -> None:
@@ -95,6 +99,8 @@ def test_a_command_of_a_runner_tests(command: str) -> None:
             "npm run lint",
             "cd test",
         ),
+        *("poe lint", "mise install", "forge build", "crystal build test.cr", "julia test.jl", "rebar3 compile"),
+        *("inv build --test", "dune build", "gleam add test", "pixi add test", "mise use test", "moon init test"),
     ],
 )
 def test_a_command_that_tests_nothing_is_none(command: str) -> None:
