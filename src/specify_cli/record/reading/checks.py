@@ -24,6 +24,7 @@ import json
 import re
 import shlex
 from functools import lru_cache
+from itertools import product
 
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 from doctrine.text import say
@@ -38,41 +39,56 @@ _READ = 2_000
 PASSED, FAILED, NONE_RAN, NOT_KNOWN = "passed", "failed", "no tests ran", "not known"
 
 # Programs that run tests wherever a command names them.
-_TEST = r"\b(pytest|unittest|tox|nox|jest|vitest|mocha|rspec|phpunit|ctest|minitest|nextest)\b"
+_TEST = (
+    r"\b(pytest|py\.test|unittest|doctest|nosetests|tox|nox|jest|vitest|mocha|rspec|phpunit|ctest"
+    r"|minitest|nextest|shellspec|Invoke-Pester)\b"
+)
 # What tests as the command itself: a program, or a program and its task with options between them.
 _OPTIONS = (
     r"(?: -(?!- )\S+(?: (?!test|check|verify|run|exec|clean|task|affected|workspace)[^-\s]\S*)?"
-    r"| run(?:-many|-script)?| exec| clean| task| affected| workspace \S+)*"
+    r"| run(?:-many|-script)?| exec| clean| task| affected| workspace \S+| xtask| make| move| call"
+    r")*"
 )
 _TEST_FIRST = (
     r"^(?:\S*/)?(?:"
     r"(?:ava|bats|behave|busted|cucumber|ginkgo|gotestsum|jasmine|nose2|pest|prove|robot|tap"
     r"|uvu|ward)\b"
     r"|(?:crystal spec|cypress run|elm-test|karma start|playwright test)\b|node (?:\S+ )*--test\b"
-    r"|rebar3 (?:\S+ )*(?:ct|eunit)\b|julia (?:\S+ )*\S*\bPkg\.test\("
+    r"|rebar3 (?:\S+ )*(?:ct|eunit)\b|julia (?:\S+ )*\S*\bPkg\.test\(|cargo t\b|R CMD check\b"
+    r"|(?:clj|clojure) (?:\S+ )*-[MX]\S*:test\b|mill (?:\S+ )*\S*\.test\b|earthly (?:\S+ )*\+test"
+    r"|nx (?:\S+ )*--targets?[= ]test\b|cmake --build (?:\S+ )*--target (?:test|check)\b"
+    r"|rake spec\b|tsx (?:\S+ )*--test\b|trial \S|wtr\b|web-test-runner\b"
     r"|ruby (?:\S+ )*\S*_test\.rb\b|R(?:script)? .*\btest(?:\(|_dir|_file|_local|_check)"
     rf"|(?:make|gradlew?){_OPTIONS} (?:\S*:)?check(?![\w./-])|mvnw?{_OPTIONS} verify|p?npm t\b"
-    r"|(?:bazel|buck2|bun|cabal|cargo|composer|dart|deno|dotnet|dune|flutter|forge|gleam|go"
-    r"|gradlew?|hatch|inv|invoke|just|lein|lerna|mage|make|meson|mise|mix|moon|mvnw?|nimble|ninja"
-    r"|npm|nx|pants|pdm|php artisan|pixi|pnpm|poe|python3? \S*manage\.py|rails|rake|rye|sbt|stack"
-    rf"|swift|task|terraform|tofu|turbo|xcodebuild|yarn|zig build|zig){_OPTIONS}"
+    r"|(?:anchor|ant|aptos|bazel|bazelisk|buck2?|bun|cabal|cargo|composer|cross|dagger|dart|deno"
+    r"|dotnet|dune|flutter|forge|gleam|go|gradlew?|grunt|gulp|hardhat|hatch|inv|invoke|just|lein"
+    r"|lerna|mage|make|meson|mise|mix|molecule|moon|mvnw?|ng|nimble|ninja|npm|nx|odin|pants|pdm"
+    r"|php artisan|pixi|pnpm|poe|python3? \S*(?:manage|setup)\.py|rails|rake|richgo|rush|rye|sbt"
+    r"|scarb|snforge|stack|sui|swift|task|terraform|tofu|truffle|turbo|v|wasm-pack|xcodebuild|yarn"
+    rf"|zig build|zig){_OPTIONS}"
     r" (?:(?:\S*:)?(?:tests?|test[A-Z]\S*|\w+Test)(?![\w./:-])|(?:\w+[_-])?tests?(?![\w./])))"
 )
 # Scripts of a project that are named for its tests.
 _TEST_SCRIPT = (
-    r"^(?:(?:ba|z)?sh )?(?:\S*/|(?<=sh ))(?:run[-_])?(?:all[-_])?tests?"
-    r"(?:\.(?:sh|py|rb|js))?(?: |$)"
+    r"^(?:(?:(?:ba|z)?sh|python3?|node|ruby) )?(?:\S*/|(?<=[a-z3] ))(?:run[-_]?)?(?:all[-_])?tests?"
+    r"(?:/run)?(?:\.(?:sh|py|rb|js))?(?: |$)"
 )
 # Options of test programs whose value, a word of its own, chooses no tests.
 _TAKE_VALUES = ("-n", "-p", "-c", "-o", "-W", "-j", "--jobs", "--config", "--rootdir", "--reporter")
 # Programs that may name a test without running it.
 _READERS = (
     r"(cat|echo|printf|ls|find|grep|rg|ag|sed|awk|head|tail|less|more|which|type|man|git|vim|nano|code|open|wc|sort"
-    r"|diff|pip3?|pipx|apt|apt-get|brew|conda|spec-kitty|test|\[|rm|cp|mv|mkdir|touch|cd)"
+    r"|diff|pip3?|apt|apt-get|brew|spec-kitty|test|\[|rm|cp|mv|mkdir|touch|cd)"
 )
-_INSTALLS = r"^\S+ (?:\S+ )?(install|add|remove|uninstall|sync|lock)\b"
+_INSTALLS = (
+    r"^\S+ (?:\S+ )?(install|add|remove|uninstall|sync|lock)\b"
+    r"|^(?:conda|mamba|micromamba|pipx) (?!run )"
+)
 _WRAPPERS = ("env", "time", "nice", "sudo", "command", "exec", "npx", "bunx")
-_RUNNERS = r"^(uv|poetry|pipenv|hatch|pdm|rye|bundle|pnpm|yarn|npm) (run|exec) "
+_RUNNERS = (
+    r"^(uv|poetry|pipenv|pipx|hatch|pdm|rye|bundle|pnpm|yarn|npm|conda|mamba|micromamba)"
+    r" (run|exec) (?:-[np] \S+ )?"
+)
 _KEYWORDS = ("if", "while", "until", "!", "for", "case")
 _SHELLS = ("sh", "bash", "zsh", "dash")
 _COLLECTS = (
@@ -583,14 +599,12 @@ def _is_test(part: _SimpleCommand, commands: Sequence[str]) -> bool:
     for own in map(_strip_runner, commands):
         if bare == own or bare.startswith(f"{own} "):
             return True
-    if re.match(_TEST_SCRIPT, text):
+    firsts = (_TEST_SCRIPT, text), *product((_TEST, _TEST_FIRST), (text, bare))
+    if any(re.match(pattern, line) for pattern, line in firsts):
         return True
     first = text.split(" ", 1)[0].rpartition("/")[2]
-    if re.fullmatch(_READERS, first) or re.match(_INSTALLS, text):
-        return False
-    return re.search(_TEST, text) is not None or any(
-        re.match(_TEST_FIRST, line) for line in (text, bare)
-    )
+    is_other = re.fullmatch(_READERS, first) or re.match(_INSTALLS, text)
+    return not is_other and re.search(_TEST, text) is not None
 
 
 def _decides_exit(parts: Sequence[_SimpleCommand], place: int, command: str) -> bool:

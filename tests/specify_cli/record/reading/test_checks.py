@@ -66,6 +66,11 @@ def test_what_the_runners_of_many_languages_print_is_read(row: dict[str, Any]) -
         *("poe test", "uv run poe test -s -k name", "mage test", "inv test", "invoke unit-test", "pixi run test"),
         *("mise run test", "moon run web:test", "pdm run test", "rye test", "pants test ::", "buck2 test //..."),
         *("gleam test", "nimble test", "dune test", "forge test -vvv", "lerna run test", "crystal spec spec/a_spec.cr"),
+        *("py.test", "pipx run pytest", "conda run -n dev pytest -q", "tsx --test", "cargo t", "cargo xtask test"),
+        *("./mill app.test", "clj -M:dev:test", "earthly +test", "npx ng test --watch=false", "rake spec", "ant test"),
+        *("cmake --build build --target test", "nx affected --target=test", "python runtests.py", "hardhat test"),
+        *("python tests/run.py", "R CMD check .", "molecule test", "./gulp test", "dagger call test", "trial a.b"),
+        *("pytest -k add", "cargo test lock", "go test -run sync ./...", "uv run pytest -k install", "npm test remove"),
         *("rebar3 as test eunit", "rebar3 ct", "julia --project=. -e 'using Pkg; Pkg.test()'", "mise test", "elm-test"),
     ],
 )
@@ -100,6 +105,15 @@ def test_a_command_of_a_runner_tests(command: str) -> None:
             "cd test",
         ),
         *("poe lint", "mise install", "forge build", "crystal build test.cr", "julia test.jl", "rebar3 compile"),
+        *("conda create -n dev pytest", "pipx install pytest", "conda list pytest", "pipx list", "uv add --dev pytest"),
+        *(
+            "cargo add test",
+            "npm install -D jest",
+            "poetry remove pytest",
+            "uv tool install pytest",
+            "node tests/serve.js",
+        ),
+        *("python scripts/test_data.py", "cmake --build build --target tests_lib", "gem install rspec", "rake specs"),
         *("inv build --test", "dune build", "gleam add test", "pixi add test", "mise use test", "moon init test"),
     ],
 )
