@@ -181,8 +181,14 @@ _GIT = r"^git(?: -[Cc] \S+)* "
 # Commands that change files: a program, and the words with which it only reads. No pattern here is
 # compiled before a command needs it: a hook loads this module.
 _CHANGERS = (
-    (r"^(mv|cp|rm|truncate|patch|rsync|unlink|shred|dd|tee)\b", None),
-    (r"^(sed|perl|ruby|autopep8|clang-format)\b.*\s-(-in-place|\w*i)", None),
+    (
+        (
+            r"^(mv|cp|rm|truncate|patch|rsync|unlink|shred|dd|tee|sponge|dos2unix|unix2dos"
+            r"|pyupgrade|fastmod|sd)\b"
+        ),
+        None,
+    ),
+    (r"^(sed|perl|ruby|g?awk|autopep8|clang-format)\b.*\s-(-in-?place|\w*i)", None),
     (
         (
             rf"{_GIT}"
@@ -206,22 +212,32 @@ _CHANGERS = (
         r"-(check|diff|verify|dry-run|output=none)|pint --test",
     ),
     (
-        r"^(gofmt|goimports|gofumpt|prettier|yapf|biome|swift format)\b.*\s(-w|-i|--write)\b",
+        (
+            r"^(gofmt|goimports|gofumpt|prettier|yapf|biome|swift format|shfmt|2to3|yq|jupyter)\b.*"
+            r"\s(-w|-i|--write|--inplace)\b"
+        ),
         None,
     ),
     (r"\brubocop\b.*\s(-[aA]|--auto-?correct(-all)?)\b", None),
     (r"--fix\b", r"--(fix-dry-run|diff)"),
     (
         (
-            r"^(make|npm run|yarn|pnpm|just|task)( run)? "
-            r"(fmt|format|fix|lint:fix|generate|codegen)\b"
+            r"^(make|npm run|yarn|pnpm|just|task|bun|composer|hatch|inv|invoke|mage|mise|pdm|pixi"
+            r"|poe)( run)? (fmt|format|fix|lint[:-]fix|generate|codegen)\b(?![:-])"
         ),
-        None,
+        r" --check\b",
     ),
     (r"^\S*gradlew? (?:\S+ )*\S*(spotlessApply|ktlintFormat)\b", None),
     # what brings files, or writes them for a framework
     (r"^((unzip|ln|install|wget|tar -?\w*x\w*) |curl .*-(o|O|-output)\b)", None),
-    (r"\brails (g|generate)\b|\bmanage\.py makemigrations\b|^alembic revision\b", None),
+    (
+        (
+            r"\brails (g|generate)\b|\bmanage\.py makemigrations\b|^alembic revision\b"
+            r"|^prisma migrate dev\b|^(go|buf|sqlc) generate\b|^protoc .*_out="
+        ),
+        None,
+    ),
+    (r"^(npm|pnpm|yarn|bun) (install|i) (?:-\S+ )*[^-\s]", r" (-g|--global)\b"),
     (
         (
             r"^(npm|pnpm|yarn|cargo|go|composer|bundle|poetry|uv) "
