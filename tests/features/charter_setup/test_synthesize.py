@@ -661,3 +661,10 @@ def test_packages_beyond_those_that_are_looked_at_are_counted(tmp_path: Path) ->
     assert (len(found.packages), found.more_packages) == (20, 3)
     assert "`m19/` (Go): `go test ./...`\n" in guide
     assert "\n  3 more were not looked at: write here what tests them.\n" in guide
+
+
+def test_code_is_not_only_where_it_usually_is_but_where_most_of_it_is(tmp_path: Path) -> None:
+    files = {f"{folder}/{name}.go": "" for folder in ("api", "kyaml") for name in "abcd"}
+
+    assert survey(plant(tmp_path, {**files, "cmd/a.go": ""})).sources == ("cmd", "api", "kyaml")
+    assert survey(plant(tmp_path, {f"cmd/x{name}.go": "" for name in "abcdefgh"})).sources == ("cmd",)

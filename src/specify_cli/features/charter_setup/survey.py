@@ -165,13 +165,10 @@ def _is_aside(path: str) -> bool:
 
 
 def _find_sources(repository: Repository) -> Names:
-    """Return the folders of the project's code: the usual ones, else packages in the root, the
-    largest first; "." is the root where it is no package but holds code."""
-    usual = tuple(
-        folder for folder in ("src", "lib", "app", "cmd", "pkg") if folder in repository.folders
-    )
-    if usual:
-        return usual
+    """Return the folders of the project's code: only the usual ones where they hold most of it,
+    else these, then packages in the root, the largest first; "." is the root where it is no
+    package but holds code."""
+    usual = {"src", "lib", "app", "cmd", "pkg"} & repository.folders
     counts: Counter[str] = Counter()
     for path in repository.files:
         folder = path.partition("/")[0] if "/" in path else "."
@@ -182,10 +179,13 @@ def _find_sources(repository: Repository) -> Names:
         ):
             counts[folder] += 1
     in_root = counts.pop(".", 0)
-    packages = [folder for folder in counts if f"{folder}/__init__.py" in repository.files]
+    is_usual = 2 * sum(counts[folder] for folder in usual) >= counts.total()
+    packages = usual if is_usual else {f for f in counts if f"{f}/__init__.py" in repository.files}
     if not packages and in_root > 2:
         counts["."] = in_root
-    return tuple(sorted(packages or counts, key=lambda folder: (-counts[folder], folder))[:3])
+    return tuple(
+        sorted(packages or counts, key=lambda one: (one not in usual, -counts[one], one))[:3]
+    )
 
 
 def _project_name(manifests: Manifests) -> str:
@@ -452,7 +452,7 @@ def _find_composer_steps(repository: Repository) -> Iterator[tuple[str, str]]:
 def _list_scripts(scripts: Table) -> Iterator[tuple[str, str]]:
     """Yield each purpose with the first script of a package that is for it."""
     for purpose, names in _KNOWN["scripts"].items():
-        name = next((name for name in names.split() if scripts.get(name)), None)
+        name = next(filter(scripts.get, names.split()), None)
         if name is not None:
             yield purpose, name
 
@@ -506,7 +506,7 @@ def _find_data(repository: Repository, needs: set[str]) -> Data | None:
 
 def _read_compose_file(repository: Repository) -> str:
     """Return the database a compose file starts."""
-    paths = [f"{name}.{end}" for name in ("docker-compose", "compose") for end in ("yml", "yaml")]
+    paths = ("docker-compose.yml", "docker-compose.yaml", "compose.yml", "compose.yaml")
     match = re.search(
         r"image:\s*[\"']?(?:[\w./-]*/)?(postg|mysql|mariadb)",
         "\n".join(map(repository.text, paths)),
