@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +97,16 @@ class Wanted(BaseModel):
     count: int
 
 
+class Doubt(BaseModel):
+    raised: str = "CallDeferred"
+
+
+@dataclass
+class Paid:
+    kind: str = "tool-return"
+    return_value: int = 1
+
+
 def fail(error: Exception) -> Any:
     raise error
 
@@ -105,6 +116,9 @@ GIVEN: dict[str, Callable[[], Any]] = {
     "what looks like a picture": lambda: {"kind": "image-url", "url": "https://host.example/a.png"},
     "what looks like a return": lambda: {"kind": "tool-return", "return_value": 1},
     "what looks kept": lambda: {"verbatim": 1},
+    "a model that looks like a deferral": Doubt,
+    "a dataclass that looks like a return": Paid,
+    "a picture in what looks kept": lambda: {"verbatim": ImageUrl("https://host.example/a.png")},
     "pictures": lambda: [ImageUrl("https://host.example/a.png"), BinaryContent(b"\xff", media_type="image/png")],
     "a return": lambda: ToolReturn({"a": None}, content=["see"], metadata={"n": 1}),
     "a model": lambda: Wanted(path="a.py", count=1),

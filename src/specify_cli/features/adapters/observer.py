@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Hashable, Mapping
+from contextlib import suppress
 from typing import NamedTuple
 
 from specify_cli.errors import CallerError
@@ -20,7 +21,7 @@ from specify_cli.features.programs.work.calls import (
     include_if_given,
     measure_since,
 )
-from specify_cli.features.programs.work.refusals import name_error
+from specify_cli.features.programs.work.refusals import LimitExceeded, name_error
 from specify_cli.redaction.json_values import ForeignError, parse_foreign
 
 
@@ -56,9 +57,10 @@ class Observer:
     def settle(self, error: BaseException | None) -> None:
         """End what the framework began and never told the end of: a step fails with the run, or
         waits; how a call ended is unknown, and a model gave no answer."""
-        for key, begun in () if self._run.violated else list(self._begun.items())[::-1]:
+        for key, begun in list(self._begun.items())[::-1]:
             failed = (error or "no answer") if begun.event == "model_call" else None
-            self.end(key, NOTHING, error=failed, status="unknown")
+            with suppress(LimitExceeded):
+                self.end(key, NOTHING, error=failed, status="unknown")
         for key in list(self._steps)[::-1]:
             self.end_step(key, None, error, "PENDING")
 

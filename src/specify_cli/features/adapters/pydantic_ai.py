@@ -145,12 +145,10 @@ class RecordAgent(AbstractCapability[Any]):
             raise cast(ValidationError, error.__cause__) from None
         # What a tool gave is returned as the framework had it, and raised what it left its call by.
         given = as_object(tool_call.result)
-        if "verbatim" in given:
-            return given["verbatim"]
         if given.get("raised") in _DEFERRALS:
             raise _DEFERRALS[given["raised"]](**given["with"])
         adapter = _GIVEN[given.get("kind") == "tool-return"]
-        return adapter.validate_json(json.dumps(tool_call.result))
+        return adapter.validate_json(json.dumps(given.get("verbatim", tool_call.result)))
 
 
 def _dump_given(value: Any) -> Any:
@@ -160,9 +158,9 @@ def _dump_given(value: Any) -> Any:
         dumped = _TO_JSON.dump_python(value, mode="json")
     except ValueError:  # the framework cannot say it either
         return value
-    given = as_object(value)
+    given = as_object(dumped)
     looks = given.keys() & {"raised", "verbatim"} or given.get("kind") == "tool-return"
-    return {"verbatim": dumped} if looks else dumped
+    return {"verbatim": dumped} if looks and not isinstance(value, ToolReturn) else dumped
 
 
 def _count_tokens(answer: Any) -> dict[str, int]:

@@ -204,16 +204,17 @@ class Run(Course):
             self.recorder.close()
             self.release()
             return
-        self.settle(error)
-        if error is None or (isinstance(error, SystemExit) and error.code in (None, 0)):
-            self.close("done" if self.violated is None else "failed")
-            return
+        if isinstance(error, SystemExit) and error.code in (None, 0):
+            error = None
         try:
-            if not isinstance(error, LimitExceeded):
+            self.settle(error)
+            if error is not None and not isinstance(error, LimitExceeded):
                 self.write("error", {**describe_failure(error), "severity": "error"})
         finally:
             # Ctrl-C cancels the task of an async program, and who reads a generator may leave it.
-            self.close("failed" if isinstance(error, Exception) else "abandoned")
+            is_left = error is not None and not isinstance(error, Exception)
+            is_done = error is None and self.violated is None
+            self.close("abandoned" if is_left else "done" if is_done else "failed")
 
     async def __aenter__(self) -> Run:
         self.adopt_lane()
