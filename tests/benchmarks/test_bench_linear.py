@@ -17,6 +17,7 @@ from specify_cli.features.origin.attributing import attribute_lines
 from specify_cli.features.origin.report import ChangedFile
 from specify_cli.features.search.blame import Edit, Names, find_writers
 from specify_cli.libraries.story.telling import tell_story
+from specify_cli.libraries.words.words import match_query, part_signs
 from specify_cli.record.reading.patch_lines import digest_line, lines_of_patch, read_lines_member
 from specify_cli.record.verify import verify_record
 from specify_cli.redaction.json_values import foreign_text
@@ -143,6 +144,15 @@ def test_a_text_made_to_be_slow_costs_what_its_size_costs(say: Say) -> None:
     say(f"masking four times a hostile text: {ratios[worst]:.2f} at most, of {worst!r} (at most 8)")
 
     assert ratios[worst] < 8
+
+
+def test_marks_that_pile_up_on_a_letter_are_indexed_and_sought_for_what_their_number_costs(say: Say) -> None:
+    texts = ["a" + "\u0301\u0327" * number for number in (5_000, 20_000)]
+    for use in (part_signs, match_query):
+        short, long = (best_of(lambda text=text, use=use: use(text), 3) for text in texts)  # type: ignore[misc]
+        say(f"{use.__name__} of four times as many marks: {long / max(short, 0.001):.2f} (at most 8)")
+
+        assert long / max(short, 0.001) < 8
 
 
 def test_a_request_made_to_be_slow_costs_what_its_size_costs(say: Say) -> None:

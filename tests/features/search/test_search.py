@@ -75,12 +75,14 @@ def test_words_of_languages_without_blanks_are_found(cli: Cli, request_text: str
 
 def test_a_word_is_found_however_its_letters_are_composed(cli: Cli) -> None:
     """A name that is pasted from macOS writes é as e and an accent, ガ as カ and a mark, 한 as its three letters."""
-    written = "fix the résumé parser, ガード and 한글"
+    written = f"fix {'what is long, ' * 20}the résumé parser, ガード and 한글"
     composed, apart = (cli("do", normalize(form, written), "--json").json()["invocation_id"] for form in ("NFC", "NFD"))
 
     for word in ("résumé", "résum*", "ガード", "한글"):
         for form in ("NFC", "NFD"):
-            assert {hit for hit, _ in find(cli, normalize(form, word))} == {composed, apart}, (word, form)
+            hits = cli("invocations", "search", normalize(form, word), "--json").json()
+            assert {hit["invocation_id"] for hit in hits} == {composed, apart}, (word, form)
+            assert all(normalize("NFC", word.rstrip("*")) in hit["snippet"] for hit in hits)
 
 
 def test_a_file_is_found_whose_name_has_signs_that_arguments_escape(cli: Cli, project: Path) -> None:

@@ -61,6 +61,7 @@ _QUERY = re.compile(r'"([^"]*)"?|(\S+)')
 _WIDTH = 100
 _WORDS = re.compile(r"\w+")
 _SIGNS = re.compile(EAST_ASIAN)
+_PILES = re.compile(r"([^\w\s]{64,})")
 
 
 def text_of(fields: Fields) -> str:
@@ -128,7 +129,15 @@ def _unescape(text: str) -> str:
 def part_signs(text: str) -> str:
     """Return a text as it is indexed: letters composed, and signs of languages without blanks by
     themselves, so that any two of them are found together."""
-    return text if text.isascii() else _SIGNS.sub(r" \g<0> ", normalize("NFC", text))
+    return text if text.isascii() else _SIGNS.sub(r" \g<0> ", _compose(text))
+
+
+def _compose(text: str) -> str:
+    """Return a text with its letters composed, but where marks are piled up: to order many at one
+    place takes the square of their number."""
+    parts = _PILES.split(text)
+    parts[::2] = (normalize("NFC", part) for part in parts[::2])
+    return "".join(parts)
 
 
 def match_query(text: str) -> str | None:
@@ -146,7 +155,7 @@ def match_query(text: str) -> str | None:
 def _read_query(text: str) -> Iterator[tuple[list[str], bool]]:
     """Yield the words of each part of a query, and whether its last one is only the beginning of
     one."""
-    for phrase, word in _QUERY.findall(normalize("NFC", text)):
+    for phrase, word in _QUERY.findall(_compose(text)):
         words = _WORDS.findall(phrase or word)
         if words:
             yield words, word.endswith("*")
@@ -154,7 +163,7 @@ def _read_query(text: str) -> Iterator[tuple[list[str], bool]]:
 
 def cut_snippet(fields: Fields, text: str) -> str:
     """Return the part of a line in which the words of a query stand."""
-    one_line_text = " ".join(text_of(fields).split())
+    one_line_text = _compose(" ".join(text_of(fields).split()))
     words = [word for part, _ in _read_query(text) for word in part]
     low = one_line_text.lower()
     places = [place for word in words if (place := low.find(word.lower())) >= 0]
