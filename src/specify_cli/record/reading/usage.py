@@ -16,7 +16,7 @@ from decimal import Decimal, InvalidOperation
 
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 from doctrine.text import get_object, say, say_member
-from specify_cli.record.seal import Fields
+from specify_cli.record.seal import MAX_INTEGER, Fields
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -196,7 +196,7 @@ def _sum_row(
     for line in lines:
         counts = line.get("tokens")
         for kind, number in counts.items() if isinstance(counts, dict) else ():
-            if type(number) is int:
+            if type(number) is int and 0 <= number <= MAX_INTEGER:
                 tokens[kind] += number
         number = line.get("requests", 1 if line.get("event") == "model_call" else 0)
         requests += number if type(number) is int else 0

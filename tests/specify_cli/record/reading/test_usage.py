@@ -127,3 +127,11 @@ def test_a_cost_beyond_any_bill_is_none_as_what_is_no_amount_is(cost: str) -> No
     lines = [turn(model="m-1", tokens={"input": 1_000_000}, cost=cost), turn(model="m-2", tokens={}, cost="0.5")]
 
     assert [row.cost for row in sum_usage(lines, PRICES)] == ["2", "0.5"]
+
+
+@pytest.mark.parametrize("number", [10**30, 2**53, -1, -(10**30)])
+def test_a_count_that_no_line_can_hold_is_none(number: int) -> None:
+    """A damaged line is shown all the same, and its number would be a cost that no decimal holds."""
+    lines = [turn(model="m-1", tokens={"input": number}), turn(model="m-1", tokens={"input": 1_000_000})]
+
+    assert [(row.tokens, row.cost) for row in sum_usage(lines, PRICES)] == [({"input": 1_000_000}, "2")]
