@@ -15,10 +15,12 @@ from specify_cli.features.collector.engines.ledger import open_database
 from specify_cli.features.collector.tokens import Tokens
 from specify_cli.features.origin.attributing import attribute_lines
 from specify_cli.features.origin.report import ChangedFile
+from specify_cli.features.report.summing import Run, add_up_runs
 from specify_cli.features.search.blame import Edit, Names, find_writers
 from specify_cli.libraries.story.telling import tell_story
 from specify_cli.libraries.words.words import match_query, part_signs
 from specify_cli.record.reading.patch_lines import digest_line, lines_of_patch, read_lines_member
+from specify_cli.record.reading.usage import UsageRow
 from specify_cli.record.verify import verify_record
 from specify_cli.redaction.json_values import foreign_text
 from specify_cli.redaction.redact import redact, shipped_rule_set
@@ -153,6 +155,17 @@ def test_marks_that_pile_up_on_a_letter_are_indexed_and_sought_for_what_their_nu
         say(f"{use.__name__} of four times as many marks: {long / max(short, 0.001):.2f} (at most 8)")
 
         assert long / max(short, 0.001) < 8
+
+
+def test_a_run_of_many_models_is_added_up_for_what_their_number_costs(say: Say) -> None:
+    def add_up(number: int) -> object:
+        used = tuple(UsageRow(None, f"m-{at}", {"input": 1}, 1, None, None) for at in range(number))
+        return add_up_runs([Run("a", None, "b", "c", None, "done", "", 0, 0, (), (), number, None, False, (), used)])
+
+    short, long = (best_of(lambda number=number: add_up(number), 3) for number in (2_000, 8_000))  # type: ignore[misc]
+    say(f"a report of four times as many models: {long / short:.1f} (at most 8)")
+
+    assert long / short < 8
 
 
 def test_a_request_made_to_be_slow_costs_what_its_size_costs(say: Say) -> None:

@@ -154,8 +154,11 @@ def add_up_runs(runs: Iterable[Run]) -> Report:
 
 def _part_by_model(run: Run) -> Iterator[Run]:
     """Yield a run once for each model, with what that one used of it."""
-    for model in dict.fromkeys(row.model or run.model for row in run.usage) or (run.model,):
-        spent = add_up([row for row in run.usage if (row.model or run.model) == model])
+    rows: dict[str | None, list[UsageRow]] = {}
+    for row in run.usage:
+        rows.setdefault(row.model or run.model, []).append(row)
+    for model, used in (rows or {run.model: []}).items():
+        spent = add_up(used)
         yield run._replace(model=model, tokens=spent and spent.tokens, cost=spent and spent.cost)
 
 
