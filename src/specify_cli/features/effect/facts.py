@@ -6,6 +6,7 @@ report = judge_rules(uses, rules, edges)
 from __future__ import annotations
 
 import statistics
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
@@ -113,12 +114,12 @@ def judge_rules(uses: Sequence[Use], rules: Sequence[Artifact], edges: Iterable[
         for rule in use.rules:
             by_rule.setdefault(rule.uri, []).append((use, rule))
     facts = [_count(uri, known.get(uri), pairs, again) for uri, pairs in by_rule.items()]
-    ids = sorted(use.invocation_id for use in uses)
+    ids = [use.invocation_id for use in uses]
     often = _ALWAYS * sum(bool(use.rules) for use in uses)
     return Effect(
         len(uses),
-        ids[0] if ids else None,
-        ids[-1] if ids else None,
+        min(ids, default=None),
+        max(ids, default=None),
         _judge(uses, again),
         tuple(sorted(facts, key=lambda one: (-one.tokens, one.uri))),
         tuple(uri for uri in known if uri not in by_rule),
@@ -135,20 +136,17 @@ def judge_rules(uses: Sequence[Use], rules: Sequence[Artifact], edges: Iterable[
 def find_edited_again(uses: Sequence[Use]) -> frozenset[str]:
     """Return the invocations with a file that another one changed within a day of their end."""
     changes: dict[str, list[Use]] = {}
-    for use in uses:
+    for use in sorted(uses, key=lambda use: use.began):
         for path in use.changed:
             changes.setdefault(path, []).append(use)
     ids: set[str] = set()
     for several in changes.values():
-        several.sort(key=lambda use: use.began)
-        for at, use in enumerate(several):
-            end = use.ended
-            if end is None:
-                continue
-            for later in several[at + 1 :]:
-                if end <= later.began <= end + _DAY_MILLIS:
+        begins = [use.began for use in several]
+        for at, use in enumerate(several, 1):
+            if use.ended is not None:
+                first = bisect_left(begins, use.ended, at)
+                if first < len(begins) and begins[first] <= use.ended + _DAY_MILLIS:
                     ids.add(use.invocation_id)
-                    break
     return frozenset(ids)
 
 
@@ -182,14 +180,12 @@ def _count(
     )
 
 
-def _judge(uses: Iterable[Use], again: frozenset[str]) -> Fate:
-    listed = list(uses)
-
+def _judge(uses: Sequence[Use], again: frozenset[str]) -> Fate:
     def pick(is_so: Callable[[Use], bool]) -> tuple[str, ...]:
-        return tuple(sorted({use.invocation_id for use in listed if is_so(use)}))
+        return tuple(sorted({use.invocation_id for use in uses if is_so(use)}))
 
     return Fate(
-        len(listed),
+        len(uses),
         pick(lambda use: use.outcome in ("failed", "abandoned")),
         pick(lambda use: use.invocation_id in again),
         pick(lambda use: use.tests in ("not run", "failed")),

@@ -137,14 +137,15 @@ def add_up_runs(runs: Iterable[Run]) -> Report:
             )
         ),
         pick(lambda run: bool(run.unseen)),
-        _share(listed, lambda run: (run.by,)),
-        _share(listed, lambda run: (run.profile,)),
-        _share(
-            [part for run in listed for part in _part_by_model(run)],
-            lambda run: (run.model or "not told",),
-        ),
+        _share((run.by, run) for run in listed),
+        _share((run.profile, run) for run in listed),
+        _share(part for run in listed for part in _part_by_model(run)),
         # What the runs used is not what a rule costs: `charter effect` tells that.
-        tuple(one._replace(tokens=0, cost=None) for one in _share(listed, lambda run: run.rules)),
+        _share(
+            (rule, run._replace(tokens=0, cost=None))
+            for run in listed
+            for rule in dict.fromkeys(run.rules)
+        ),
         _list_files(listed),
         sum(run.tokens or 0 for run in listed),
         _add_costs(listed),
@@ -152,21 +153,21 @@ def add_up_runs(runs: Iterable[Run]) -> Report:
     )
 
 
-def _part_by_model(run: Run) -> Iterator[Run]:
-    """Yield a run once for each model, with what that one used of it."""
-    rows: dict[str | None, list[UsageRow]] = {}
+def _part_by_model(run: Run) -> Iterator[tuple[str, Run]]:
+    """Yield a run once for each model, by its name, with what that one used of it."""
+    known = run.model or "not told"
+    rows: dict[str, list[UsageRow]] = {}
     for row in run.usage:
-        rows.setdefault(row.model or run.model, []).append(row)
-    for model, used in (rows or {run.model: []}).items():
+        rows.setdefault(row.model or known, []).append(row)
+    for model, used in (rows or {known: []}).items():
         spent = add_up(used)
-        yield run._replace(model=model, tokens=spent and spent.tokens, cost=spent and spent.cost)
+        yield model, run._replace(tokens=spent and spent.tokens, cost=spent and spent.cost)
 
 
-def _share(runs: Sequence[Run], list_names: Callable[[Run], Iterable[str]]) -> tuple[Share, ...]:
+def _share(named: Iterable[tuple[str, Run]]) -> tuple[Share, ...]:
     groups: dict[str, list[Run]] = {}
-    for run in runs:
-        for name in dict.fromkeys(list_names(run)):
-            groups.setdefault(name, []).append(run)
+    for name, run in named:
+        groups.setdefault(name, []).append(run)
     shares = [
         Share(
             key,

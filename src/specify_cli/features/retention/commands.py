@@ -108,7 +108,7 @@ def _survey(
 
 def _say_rule(rule: Mapping[str, Any]) -> str:
     about = [f"{key} {rule[key]}" for key in ("outcome", "profile", "proof") if rule[key]]
-    kinds = ", ".join(map(str, rule["keep"])) if isinstance(rule["keep"], tuple) else ""
+    kinds = ", ".join(rule["keep"])
     of = f" ({', '.join(about)})" if about else ""
     if rule["at_most"] is None:
         return one_line(f"{rule['name']}: {kinds} at least {rule['at_least']} days{of}")

@@ -485,18 +485,12 @@ def _extend(
     after: Sequence[LineMark], digests: Sequence[str], start: int, at: int
 ) -> tuple[int, int]:
     """Return the first and last line of the hunk that agree with the file around one that does."""
-    first, last = start, start
-    while (
-        first > 0
-        and at - (start - first) > 0
-        and after[first - 1].digest == digests[at - (start - first) - 1]
-    ):
+    first = last = start
+    shift = at - start
+    while first > max(0, -shift) and after[first - 1].digest == digests[first - 1 + shift]:
         first -= 1
-    while (
-        last + 1 < len(after)
-        and at + (last - start) + 1 < len(digests)
-        and after[last + 1].digest == digests[at + (last - start) + 1]
-    ):
+    end = min(len(after), len(digests) - shift) - 1
+    while last < end and after[last + 1].digest == digests[last + 1 + shift]:
         last += 1
     return first, last
 

@@ -422,7 +422,8 @@ class SearchIndex:
             row = self._read_row(place)
             if row and query.rows.accept(row):
                 rows += make(row, place, lines)
-                unread |= {place} if len(rows) > limit else set()
+                if len(rows) > limit:
+                    unread.add(place)
         return rows, len(unread)
 
     def count_rules(
