@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from doctrine.text import count
-from specify_cli.features.effect.facts import Effect, Fate
+from specify_cli.features.effect.facts import Effect
 from specify_cli.libraries.web.pictures import draw_parts
 
 # So many rules a picture and the table have, and so many records a number names.
@@ -22,7 +22,8 @@ def lay_out_rules(
 ) -> dict[str, object]:
     """Return what `rules.html` shows of rules, the costliest first."""
     drawn = [(rule.uri.partition("://")[2], rule) for rule in effect.rules[:_DRAWN]]
-    ended = [(name, _count_ends(rule.fate)) for name, rule in drawn]
+    fates = ((name, rule.fate.invocations, len(rule.fate.failed)) for name, rule in drawn)
+    ended = [(name, {"failed": bad, "share": every - bad}) for name, every, bad in fates]
     costs = [(name, {"share": rule.tokens}) for name, rule in drawn if rule.tokens]
     return {
         "counted": effect.invocations,
@@ -50,8 +51,3 @@ def lay_out_rules(
 
 # An outcome's colour for what ended badly, failed or abandoned; of the rest some are open.
 _ENDS = {"failed": "ended badly", "share": "others"}
-
-
-def _count_ends(fate: Fate) -> dict[str, int]:
-    bad = len(fate.failed)
-    return {"failed": bad, "share": fate.invocations - bad}

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from typing import NamedTuple
 
 from specify_cli.errors import StoredDataError
@@ -220,15 +220,18 @@ class History(RecordedWork):
         that was not taken at this place. None where there is none."""
         number = self._find_call(call_id) - 1
         if key:
-            number = next(filter(partial(self._is_free, key), self._asking), -1)
+            free = (
+                one
+                for one in self._asking
+                if self._place_of[self._steps[one]] == key[1]
+                and self._name_caller(self._callers[one]) == key[2]
+                and not self._has(one, USED)
+            )
+            number = next(free, -1)
         if number not in self._asking:
             return None
         self._mark(number, USED, True)
         return self._asking[number]
-
-    def _is_free(self, key: Key, number: int) -> bool:
-        where = self._place_of[self._steps[number]], self._name_caller(self._callers[number])
-        return where == key[1:3] and not self._has(number, USED)
 
     def find_passed_over(
         self, asked: Recorded | None, asking: str | None = None

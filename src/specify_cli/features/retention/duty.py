@@ -62,7 +62,16 @@ def judge_duties(facts: ProjectFacts) -> list[Duty]:
             "not ours",
             ("records are logs; the documentation of a system lies elsewhere",),
         ),
-        _judge_minimisation(facts),
+        Duty(
+            f"{_GDPR}, Article 5(1)(c)",
+            "Personal data are limited to what is necessary.",
+            "not known",
+            (
+                "whether less would do is for a person to say",
+                "secrets are masked before anything is recorded",
+                *(f"{side} is kept {mode}" for side, mode in sorted(facts.capture.items())),
+            ),
+        ),
         _judge_storage_limit(facts),
         _judge_erasure(facts),
         _judge_holds(facts),
@@ -112,19 +121,6 @@ def _judge_six_months(facts: ProjectFacts) -> Duty:
         "Providers and deployers of high-risk systems keep the logs at least six months.",
         "not met" if short else "met",
         tuple(short or [*long, *ends] or ["no rule erases anything"]),
-    )
-
-
-def _judge_minimisation(facts: ProjectFacts) -> Duty:
-    return Duty(
-        f"{_GDPR}, Article 5(1)(c)",
-        "Personal data are limited to what is necessary.",
-        "not known",
-        (
-            "whether less would do is for a person to say",
-            "secrets are masked before anything is recorded",
-            *(f"{side} is kept {mode}" for side, mode in sorted(facts.capture.items())),
-        ),
     )
 
 

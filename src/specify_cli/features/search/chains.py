@@ -150,8 +150,8 @@ def find_makers(
 def _drop_made(edits: Sequence[Edit], left: Set[str]) -> Sequence[Edit]:
     """Return the edits behind the last that left the file as it was before a commit: what went
     before is in it."""
-    made = [at for at, edit in enumerate(edits, 1) if edit.after_hash in left]
-    return edits[made[-1] :] if made else edits
+    made = (at for at, edit in enumerate(edits, 1) if edit.after_hash in left)
+    return edits[max(made, default=0) :]
 
 
 def _keeps_words(edit: Edit) -> bool:

@@ -169,7 +169,12 @@ class SearchIndex:
                 os.makedirs(os.path.dirname(self._path), mode=0o700, exist_ok=True)
         try:
             self._connect()
-            whole = self._path == ":memory:" or self._is_whole()
+            # A file is of this version, and as long as it says.
+            whole = self._path == ":memory:" or (
+                self._ask("PRAGMA user_version") == _VERSION
+                and os.path.getsize(self._path)
+                >= self._ask("PRAGMA page_count") * self._ask("PRAGMA page_size")
+            )
         except (sqlite3.DatabaseError, OSError):
             whole = False
         if not whole:
@@ -208,12 +213,6 @@ class SearchIndex:
         """Return the one value that a question has for an answer; None where it has none."""
         row = self._base.execute(question, values).fetchone()
         return None if row is None else row[0]
-
-    def _is_whole(self) -> bool:
-        """Return whether the file is of this version and as long as it says."""
-        size: int = self._ask("PRAGMA page_count") * self._ask("PRAGMA page_size")
-        version: int = self._ask("PRAGMA user_version")
-        return version == _VERSION and os.path.getsize(self._path) >= size
 
     def forget(self) -> None:
         """Delete the index and begin it anew."""
