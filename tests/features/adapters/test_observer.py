@@ -15,10 +15,9 @@ def begin_all(run: Run) -> Observer:
     """Begin an agent, two questions and a tool call, and leave them open."""
     observer = Observer(run)
     observer.begin_step("agent", "agent", None)
-    step = observer.find_step("agent")
-    observer.begin_tool("call", "read", {}, call_id="", step=step)
-    observer.begin_model("question", "m", "first", step)
-    observer.begin_model("other", "m", "second", step)
+    observer.begin_tool("call", "read", {}, call_id="", within="agent")
+    observer.begin_model("question", "m", "first", "agent")
+    observer.begin_model("other", "m", "second", "agent")
     return observer
 
 

@@ -85,7 +85,7 @@ class RecordCallbacks(BaseCallbackHandler):
         )
         model = next((name for name in names if isinstance(name, str) and name), "unknown")
         prompt = prompts[0] if len(prompts) == 1 else prompts
-        self._observer.begin_model(run_id, model, prompt, self._observer.find_step(parent_run_id))
+        self._observer.begin_model(run_id, model, prompt, parent_run_id)
 
     def on_llm_end(self, response: Any, *, run_id: UUID, **_: Any) -> None:
         """Record the model's answer, or all of them where it gave several, and what it used."""
@@ -127,11 +127,7 @@ class RecordCallbacks(BaseCallbackHandler):
         tool = name or (serialized or {}).get("name") or "tool"
         args = input_str if inputs is None else _make_plain(inputs)
         self._observer.begin_tool(
-            run_id,
-            tool,
-            args,
-            call_id=tool_call_id or "",
-            step=self._observer.find_step(parent_run_id),
+            run_id, tool, args, call_id=tool_call_id or "", within=parent_run_id
         )
 
     def on_tool_end(self, output: Any, *, run_id: UUID, **_: Any) -> None:

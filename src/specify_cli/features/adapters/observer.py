@@ -79,11 +79,11 @@ class Observer:
     ) -> None:
         """Record what a unit of work came to."""
         self._within.pop(key, None)
-        step = self._steps.pop(key, None)
-        if step is not None and error is not None:
-            step.fail(error)
-        elif step is not None:
-            step.end(output, decision)
+        if step := self._steps.pop(key, None):
+            if error is None:
+                step.end(output, decision)
+            else:
+                step.fail(error)
 
     def find_step(self, key: Hashable) -> Step | None:
         """Return the open unit of work that a key names, or stands in, however deep."""
@@ -100,12 +100,13 @@ class Observer:
         args: object,
         *,
         call_id: str,
-        step: Step | None,
+        within: Hashable,
     ) -> None:
         """Record a tool call. What it does outside nobody says, so it is external.
 
         A `call_id` that a call of the run has is left out: results are paired by it.
         """
+        step = self.find_step(within)
         payload = {"tool": tool, "side_effect": "external", **include_if_given("args", args)}
         with self._run.lock:
             if self._run.count("call_id", call_id) > 1:
@@ -117,9 +118,9 @@ class Observer:
                 "tool_result", {"tool": tool, "call_id": body["call_id"]}, step, time.monotonic()
             )
 
-    def begin_model(self, key: Hashable, model: str, prompt: object, step: Step | None) -> None:
+    def begin_model(self, key: Hashable, model: str, prompt: object, within: Hashable) -> None:
         """Keep what a model is asked until it answers."""
-        asked = {"model": model, "prompt": prompt}
+        asked, step = {"model": model, "prompt": prompt}, self.find_step(within)
         self._begun[key] = _Begun("model_call", asked, step, time.monotonic())
 
     def end(

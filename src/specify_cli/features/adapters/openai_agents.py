@@ -51,9 +51,7 @@ class RecordHooks(RunHooks[Any]):
         """Keep what a model is asked."""
         key = _name_agent(context, agent)
         prompt = {"system": system_prompt, "input": input_items}
-        self._observer.begin_model(
-            ("model", key), _name_model(agent), prompt, self._observer.find_step(key)
-        )
+        self._observer.begin_model(("model", key), _name_model(agent), prompt, key)
 
     async def on_llm_end(
         self, context: RunContextWrapper[Any], agent: Agent[Any], response: ModelResponse
@@ -75,9 +73,8 @@ class RecordHooks(RunHooks[Any]):
         args, call_id = None, ""  # of a tool of the service they stand in the model's answer
         if isinstance(context, ToolContext):
             args, call_id = parse_text(context.tool_arguments), context.tool_call_id
-        step = self._observer.find_step(_name_agent(context, agent))
-        key = _name_call(context, agent, tool)
-        self._observer.begin_tool(key, tool.name, args, call_id=call_id, step=step)
+        within, key = _name_agent(context, agent), _name_call(context, agent, tool)
+        self._observer.begin_tool(key, tool.name, args, call_id=call_id, within=within)
 
     async def on_tool_end(
         self, context: RunContextWrapper[Any], agent: Any, tool: Tool, result: object

@@ -65,7 +65,7 @@ class RecordSpans(SpanProcessor):
         error = None
         if span.status.status_code is StatusCode.ERROR:
             error = span.status.description or str(attributes.get("error.type") or "error")
-        step, told = self._observer.find_step(key), "output.messages"
+        told = "output.messages"
         if operation == "execute_tool":
             told = "tool.call.result"
             self._observer.begin_tool(
@@ -73,13 +73,13 @@ class RecordSpans(SpanProcessor):
                 str(attributes.get("gen_ai.tool.name") or span.name),
                 parse_text(attributes.get("gen_ai.tool.call.arguments", NOTHING)),
                 call_id=str(attributes.get("gen_ai.tool.call.id") or ""),
-                step=step,
+                within=key,
             )
         elif operation in _ASKS:
             models = (attributes.get(f"gen_ai.{side}.model") for side in ("response", "request"))
             model = next(filter(None, models), "unknown")
             prompt = parse_text(attributes.get("gen_ai.input.messages"))
-            self._observer.begin_model(key, str(model), prompt, step)
+            self._observer.begin_model(key, str(model), prompt, key)
         answer = parse_text(attributes.get(f"gen_ai.{told}", NOTHING))
         self._observer.end(
             key,
