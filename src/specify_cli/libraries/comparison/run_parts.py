@@ -24,6 +24,7 @@ from specify_cli.libraries.comparison.readable_diff import show_difference
 from specify_cli.record.event_table import EVENTS
 from specify_cli.record.reading.views import get_seq
 from specify_cli.record.record import is_stand_in
+from specify_cli.record.seal import erased_members
 
 Fields = Mapping[str, Any]
 # part → its code; docs/replay.md has the same codes.
@@ -342,13 +343,13 @@ def _compare_member(
 ) -> bool | None:
     """Return whether a member is equal in two lines; None where it cannot be compared."""
     about = EVENTS[event].members[member]
-    if any(member in get_object(line, "erased").get("members", ()) for line in (was, now)):
+    if any(member in erased_members(line) for line in (was, now)):
         return None
     digests = was.get(f"{member}_hash"), now.get(f"{member}_hash")
     if None not in digests:
         same_key = was.get("digest_key") == now.get("digest_key")
         return digests[0] == digests[1] if same_key else None
-    kept = [mode.get(about.side, "off") for mode in modes]
+    kept = [say(mode.get(about.side, "off")) for mode in modes]
     if about.kind == "captured":
         sizes = was.get(f"{member}_size"), now.get(f"{member}_size")
         if None not in sizes and sizes[0] != sizes[1]:
