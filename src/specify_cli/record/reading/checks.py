@@ -223,7 +223,7 @@ _CHANGERS = (
     (
         (
             r"^(make|npm run|yarn|pnpm|just|task|bun|composer|hatch|inv|invoke|mage|mise|pdm|pixi"
-            r"|poe)( run)? (fmt|format|fix|lint[:-]fix|generate|codegen)\b(?![:-])"
+            r"|poe)( run)? (fmt|format|fix|lint[:-]fix|generate|codegen)\b(?!\S*check)"
         ),
         r" --check\b",
     ),
@@ -237,7 +237,7 @@ _CHANGERS = (
         ),
         None,
     ),
-    (r"^(npm|pnpm|yarn|bun) (install|i) (?:-\S+ )*[^-\s]", r" (-g|--global)\b"),
+    (r"^(npm|pnpm|bun) (install|i) (?:-[DEOP] |--save\S* )*[^-\s#\\]", r" (-g|--global)\b"),
     (
         (
             r"^(npm|pnpm|yarn|cargo|go|composer|bundle|poetry|uv) "
