@@ -40,8 +40,8 @@ PASSED, FAILED, NONE_RAN, NOT_KNOWN = "passed", "failed", "no tests ran", "not k
 
 # Programs that run tests wherever a command names them.
 _TEST = (
-    r"\b(pytest|py\.test|unittest|doctest|nosetests|tox|nox|jest|vitest|mocha|rspec|phpunit|ctest"
-    r"|minitest|nextest|shellspec|Invoke-Pester)\b"
+    r"(?<![^\s/])(?:pytest|py\.test|unittest|doctest|nosetests|tox|nox|jest|vitest|mocha|rspec"
+    r"|phpunit|ctest|minitest|nextest|shellspec|Invoke-Pester)(?:\.(?:js|exe|phar)|@\S+)?(?!\S)"
 )
 # What tests as the command itself: a program, or a program and its task with options between them.
 _OPTIONS = (
@@ -77,13 +77,17 @@ _TEST_SCRIPT = (
 _TAKE_VALUES = ("-n", "-p", "-c", "-o", "-W", "-j", "--jobs", "--config", "--rootdir", "--reporter")
 # Programs that may name a test without running it.
 _READERS = (
-    r"(cat|echo|printf|ls|find|grep|rg|ag|sed|awk|head|tail|less|more|which|type|man|git|vim|nano|code|open|wc|sort"
+    r"(cat|echo|printf|ls|find|grep|rg|ag|sed|awk|head|tail|less|more|which|curl|type|man|git|vim|nano|code|open|wc|sort"
     r"|diff|pip3?|apt|apt-get|brew|spec-kitty|test|\[|rm|cp|mv|mkdir|touch|cd)"
 )
 _INSTALLS = (
-    r"^\S+ (?:\S+ )?(install|add|remove|uninstall|sync|lock)\b"
-    r"|^(?:conda|mamba|micromamba|pipx) (?!run )"
+    r"^\S+ (?:\S+ )?(install|add|remove|uninstall|sync|lock)\b|^python\S* -(?:c |m pip\b)"
+    r"|^(?:npm|pnpm|yarn|bun|uv|poetry) (?:(?:-\S+|workspace) (?:[^-\s]\S* )?)*(?:install|i|add)\b"
+    r"|^(?:conda|mamba|micromamba|pipx) (?!run )|^docker (?:build|pull|push|tag|logs)\b"
 )
+# Environments of tox and nox that run no tests.
+_ASIDE = r"(?:lint|docs?|style|format|fmt|mypy|typ(?:e|es|ing)|build|pre-commit|pkg)[\w-]*"
+_NO_TESTS = rf"^(?:tox|nox) (?:\S+ )*(?:-[es]|--sessions?)[ =]?{_ASIDE}(?:,{_ASIDE})*(?: |\Z)"
 _WRAPPERS = ("env", "time", "nice", "sudo", "command", "exec", "npx", "bunx")
 _RUNNERS = (
     r"^(uv|poetry|pipenv|pipx|hatch|pdm|rye|bundle|pnpm|yarn|npm|conda|mamba|micromamba)"
@@ -616,6 +620,8 @@ def _is_test(part: _SimpleCommand, commands: Sequence[str]) -> bool:
         if bare == own or bare.startswith(f"{own} "):
             return True
     firsts = (_TEST_SCRIPT, text), *product((_TEST, _TEST_FIRST), (text, bare))
+    if re.match(_NO_TESTS, bare):
+        return False
     if any(re.match(pattern, line) for pattern, line in firsts):
         return True
     first = text.split(" ", 1)[0].rpartition("/")[2]

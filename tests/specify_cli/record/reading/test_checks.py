@@ -71,6 +71,8 @@ def test_what_the_runners_of_many_languages_print_is_read(row: dict[str, Any]) -
         *("cmake --build build --target test", "nx affected --target=test", "python runtests.py", "hardhat test"),
         *("python tests/run.py", "R CMD check .", "molecule test", "./gulp test", "dagger call test", "trial a.b"),
         *("pytest -k add", "cargo test lock", "go test -run sync ./...", "uv run pytest -k install", "npm test remove"),
+        *("tox -e lint,py311", "nox -s tests", "tox", "npx jest@29 -t x", "node node_modules/jest/bin/jest.js"),
+        *("php phpunit.phar", "vendor/bin/phpunit", "python3 -m pytest --pyargs pip", "docker compose exec web pytest"),
         *("rebar3 as test eunit", "rebar3 ct", "julia --project=. -e 'using Pkg; Pkg.test()'", "mise test", "elm-test"),
     ],
 )
@@ -114,6 +116,10 @@ def test_a_command_of_a_runner_tests(command: str) -> None:
             "node tests/serve.js",
         ),
         *("python scripts/test_data.py", "cmake --build build --target tests_lib", "gem install rspec", "rake specs"),
+        *("python3 -m pip install --user pytest", "npm --prefix web install jest", "yarn workspace web add jest"),
+        *("docker build -t pytest-image .", "curl -O https://example.org/pytest", 'python -c "import pytest"'),
+        *("tox -e lint", "tox -e docs,lint", "nox -s mypy", "pnpm --filter web add -D vitest", "kubectl logs pytest-1"),
+        *("ruff check pytest_plugin.py", "npx eslint jest.config.js", 'python3 -c "from unittest import mock"'),
         *("inv build --test", "dune build", "gleam add test", "pixi add test", "mise use test", "moon init test"),
     ],
 )
