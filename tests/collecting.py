@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from http.client import HTTPConnection
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from envelopes import BEGIN, PROJECT, TOKEN, id_of, make_line
@@ -33,11 +34,12 @@ def record_of(
     kind: str = LIVE,
     objects: Iterable[str] = (),
     work: Iterable[dict[str, object]] = (),
+    told: Mapping[str, object] = MappingProxyType({}),
 ) -> tuple[RecordPiece, list[dict[str, Any]]]:
     """A whole record of so many steps as a collector takes it, and its two envelopes."""
     invocation_id, at = id_of(number), rfc3339(BEGIN + 1000 * number)
-    told = {key: value for key, value in make_line(number, {}).items() if key not in ("invocation_id", "seq", "~")}
-    bodies: list[dict[str, object]] = [{"event": "started", **told, **_OF_KIND.get(kind, {})}]
+    first = {key: value for key, value in make_line(number, told).items() if key not in ("invocation_id", "seq", "~")}
+    bodies: list[dict[str, object]] = [{"event": "started", **first, **_OF_KIND.get(kind, {})}]
     bodies += [{"event": "stage_transition", "at": at, "to": f"s{step}", "manual": True} for step in range(steps)]
     bodies += [{"at": at, **body} for body in work]
     if closed:

@@ -59,7 +59,7 @@ from specify_cli.features.collector.storage import (
     compute_edge,
 )
 from specify_cli.libraries.signed_log.notes import encode
-from specify_cli.libraries.wire.contract import canonical
+from specify_cli.libraries.wire.contract import canonical, compose
 from specify_cli.record.seal import erase_members, open_line, seal_line
 from specify_cli.trail.log.leaves import LEAF_BYTES
 from support import draws, run_together
@@ -956,6 +956,70 @@ def test_what_an_order_erased_comes_back_with_nothing_that_is_sent(storage: Stor
     kept = json.dumps([held, storage.rows(ALL, 9), [one.event for one in storage.phases(id_of(1))[PROJECT]]])
     assert request and request not in kept
     assert storage.totals().conflicts == 0
+
+
+def test_no_digest_tells_of_what_was_refused_of_an_erased_record(storage: Storage) -> None:
+    """Also where what is stored never held it: the events here are of a level that has no request."""
+    piece, _ = record_of(1)
+    lines = [json.loads(line) for line in json.loads(piece.body)["lines"].splitlines()]
+    storage.accept([compose(PROJECT, "metadata", lines[0])], NOW, "ada")
+    refused = compose(PROJECT, "full", {**lines[0], "verb": "ask"})
+    verdicts = storage.accept([refused], NOW, "bob")
+    before = [one.sent_sha256 for one in storage.conflicts(9)]
+    storage.keep_order(PROJECT, id_of(1), order_of(lines, 1), NOW, "ada")
+    (after,) = storage.conflicts(9)
+
+    assert (verdicts, before) == ([CONFLICT], [compute_digest(canonical(refused))])
+    assert after.sent_sha256 not in before and after.held_sha256 == ""
+
+
+def files_hold(server: Server, text: str) -> bool:
+    """Whether the bytes of a server's tables hold a text, in rows of now or of before."""
+    with psycopg.connect(server.address(), autocommit=True) as connection:
+        connection.execute("CHECKPOINT")
+    return any(text.encode() in path.read_bytes() for path in (server.data / "base").rglob("*") if path.is_file())
+
+
+def make_words(*said: str) -> list[str]:
+    """Words that stand in no other test, nor a run of them."""
+    return [f"{one}{random.SystemRandom().getrandbits(64):016x}" for one in said]
+
+
+def test_what_a_later_erasure_takes_from_an_earlier_one_leaves_the_servers_files(
+    postgres: Server, tmp_path: Path
+) -> None:
+    """The first brings the line with what the second erases."""
+    request, reason = make_words("asked", "why")
+    piece, events = record_of(1, told={"request_text": request, "match_reason": reason})
+    lines = [json.loads(line) for line in json.loads(piece.body)["lines"].splitlines()]
+    with closing(SqlStorage(PostgresDatabase(postgres.make_schema(tmp_path.name)))) as storage:
+        storage.accept(events, NOW)
+        held, said = files_hold(postgres, reason), []
+        for number, member in enumerate(("request_text", "match_reason")):
+            order = order_of(lines, number, members=(member,))
+            said.append(storage.keep_order(PROJECT, id_of(1), order, NOW, "ada"))
+
+    assert (held, said) == (True, [(STORED, True)] * 2)
+    assert [files_hold(postgres, text) for text in (request, reason)] == [False, False]
+
+
+def test_an_erasure_that_somebody_else_may_still_read_is_not_called_purged(postgres: Server, tmp_path: Path) -> None:
+    """A transaction of before it, whatever it is about, keeps the rows that were; the sender comes again."""
+    (request,) = make_words("asked")
+    piece, events = record_of(1, told={"request_text": request})
+    lines = [json.loads(line) for line in json.loads(piece.body)["lines"].splitlines()]
+    order = order_of(lines, 1)
+    with closing(SqlStorage(PostgresDatabase(postgres.make_schema(tmp_path.name)))) as storage:
+        storage.accept(events, NOW)
+        with psycopg.connect(postgres.address()) as other:
+            other.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+            other.execute("SELECT 1")
+            first = storage.keep_order(PROJECT, id_of(1), order, NOW, "ada")
+            held = files_hold(postgres, request)
+        second = storage.keep_order(PROJECT, id_of(1), order, NOW, "ada")
+
+    assert (first, held) == ((STORED, False), True)
+    assert (second, files_hold(postgres, request)) == ((DUPLICATE, True), False)
 
 
 def test_an_order_that_came_first_counts_for_what_follows(storage: Storage) -> None:

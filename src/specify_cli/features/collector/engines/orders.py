@@ -103,6 +103,7 @@ def apply_order(
     orders = sorted([*older, order], key=lambda one: one.file)
     if order.event == "erased":
         erase_phases(transaction, place, orders)
+        _hide_digests(transaction, place)
     if record:
         report = decode_report(record.report)
         piece = RecordPiece(place.invocation_id, record.body, report, "", named)
@@ -133,7 +134,11 @@ def erase_phases(transaction: Transaction, place: ListPosition, orders: Sequence
         " (SELECT 1 FROM invocation WHERE invocation.actor_id = actor.actor_id)",
         (before.actor_id,),
     )
-    # The digest of what was refused would confirm a guess at it.
+
+
+def _hide_digests(transaction: Transaction, place: ListPosition) -> None:
+    """Take away the digests of what was refused, which would confirm a guess at it."""
+    where = "invocation_id = ? AND project_uuid = ?"
     for phase, sent in transaction.run(
         f"SELECT phase, sent_sha256 FROM conflict WHERE {where} AND phase <> ?", (*place, ERASURE)
     ):

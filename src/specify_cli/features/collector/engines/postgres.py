@@ -43,6 +43,8 @@ _LOST = (psycopg.OperationalError, psycopg.InterfaceError, psycopg.errors.ReadOn
 _MAY_BE_STARTING = (None, "57P03", "57P01", "53300")
 # Beyond the server's limits: of a value, not of the server.
 _OF_WHAT_WAS_SENT = "54"
+# The tables that hold values of records.
+_VALUES = "event", "invocation", "actor", "conflict", "record", "record_order", "object"
 _ESCAPED = re.compile("\uffff(.)")
 
 
@@ -176,24 +178,25 @@ class PostgresDatabase:
 
     def purge(self) -> bool:
         """Rewrite the tables, so that no dead row is left in them, and what the planner noted of
-        their values; the server's log and backups are its own."""
+        their values; the server's log and backups are its own.
+
+        A row that another transaction, begun before, may still read is written again: the oldest
+        row that may be left, `relfrozenxid`, has to be younger than the erasure.
+        """
 
         def vacuum(connection: "psycopg.Connection[Any]") -> bool:
+            [mark] = connection.execute("SELECT pg_current_xact_id()::xid::text").fetchall()
             try:
-                # The last holds values of columns; who does not own the database gets a warning.
-                for table in (
-                    "event",
-                    "invocation",
-                    "actor",
-                    "conflict",
-                    "record",
-                    "object",
-                    "pg_statistic",
-                ):
+                # Who does not own the database gets a warning, and keeps what the planner noted.
+                for table in (*_VALUES, "pg_statistic"):
                     connection.execute(f"VACUUM (FULL, ANALYZE) {table}")
             except psycopg.errors.QueryCanceled:  # larger than the time of a statement
                 return False
-            return True
+            return not connection.execute(
+                "SELECT 1 FROM pg_class WHERE oid = ANY(%s::regclass[])"
+                " AND age(relfrozenxid) > age(%s::xid)",
+                (list(_VALUES), *mark),
+            ).fetchall()
 
         return self._run(vacuum)
 
