@@ -79,6 +79,18 @@ def test_the_evidence_and_the_labels_of_a_record_leave_encrypted(
     assert NAME.encode() not in data and b"for-wombat" not in data
 
 
+def test_the_report_of_a_replay_leaves_encrypted(cli: Cli, sealed: tuple[Path, str], tmp_path: Path) -> None:
+    """It quotes the request and the paths of files."""
+    root, one = sealed
+    cli("replay", one, "--record", cwd=root)
+    held = list((root / layout.ANNEXES / one).glob("*.jsonl"))
+    members = export(cli, root, one, tmp_path / "one.tar")
+
+    assert '"event":"replayed"' in "".join(path.read_text() for path in held)
+    for name, data in members.items():
+        assert NAME.encode() not in data and b"fix the login" not in data, name
+
+
 def test_what_this_version_does_not_know_leaves_encrypted(sealed: tuple[Path, str]) -> None:
     """A later version's event, or another program's member, can hold anything."""
     root, one = sealed

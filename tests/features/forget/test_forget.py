@@ -267,6 +267,27 @@ def test_an_open_record_is_erased_and_goes_on(cli: Cli, tmp_path: Path) -> None:
     assert (codes(report), holding(root)) == (set(), []) and report.erased
 
 
+@pytest.mark.parametrize(
+    "query", [("--invocation-id", "ID"), ("--invocation-id", "ID", "--member", "request_text"), ("--path", "src/q*")]
+)
+def test_the_report_of_a_replay_goes_with_what_it_quotes(cli: Cli, tmp_path: Path, query: tuple[str, ...]) -> None:
+    root = make_repository(tmp_path / "p")
+    one = cli("do", "fix the quokka parser", "--json", cwd=root).json()["invocation_id"]
+    patch = json.dumps({"path": "src/quoll.py", "kind": "modify", "diff": "@@ -1 +1 @@\n-a\n+b\n"})
+    cli("profile-invocation", "record", one, "--event", "patch_apply", "--json-payload", patch, cwd=root)
+    cli("profile-invocation", "complete", one, cwd=root)
+    cli("replay", one, "--record", cwd=root)
+    text = "quoll" if "--path" in query else "quokka"
+    before = holding(root, text)
+    ran = cli("forget", *(one if word == "ID" else word for word in query), "--yes", cwd=root)
+    verified = cli("invocations", "verify", one, cwd=root)
+    again = cli("replay", one, "--record", cwd=root)
+
+    assert any("objects" in path for path in before)
+    assert (ran.code, holding(root, text), verified.code) == (0, [], 0)
+    assert again.code in (0, 1) and "INTERNAL" not in again.err
+
+
 def test_an_object_that_another_record_names_stays(tmp_path: Path) -> None:
     root = tmp_path / "p"
     one, _ = plant(root, every=1)

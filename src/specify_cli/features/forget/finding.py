@@ -19,6 +19,7 @@ from specify_cli.errors import CallerError
 from specify_cli.features.forget.orders import read_away, read_orders
 from specify_cli.features.forget.targets import Query, choose_members, holds_any
 from specify_cli.invocation.bindings import digest_of_names
+from specify_cli.libraries.words.content_members import list_said
 from specify_cli.project.config import Project
 from specify_cli.project.protection import ACCEPTED
 from specify_cli.record import layout
@@ -265,6 +266,8 @@ def _plan_record(
             if line.problems or line.fields is None or line.seal is None:
                 continue
             members = choose(line.fields) if line.fields.get("event") not in ORDERS else set()
+            if lines and line.fields.get("event") == "replayed":  # it quotes the lines above
+                members = members | list_said(line.fields)
             if passed and needles and holds_any(passed, needles):
                 members = members | PASSING
             every += named_objects(line.fields, None, 0) if objects else ()

@@ -27,6 +27,7 @@ _SAID_BY_NAME = {
     "tool_call": frozenset(("cwd",)),
     "checkpoint": frozenset(("label",)),
     "completed": frozenset(("evidence_ref", "evidence_name", "evidence_size")),
+    "replayed": frozenset(("object", "page")),
 }
 _OF_A_PATCH = ("before", "after", "diff", "lines")
 # What follows from a member, so that it would give the member away to whoever tries guesses.
