@@ -15,11 +15,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tenacity import wait_none
 
 import collecting
+from delivering import run
 from forked import forking
 from receiving import Answer, Receiver, Request, stored
 from specify_cli.features.sync.consent import folder_of, read_consent
+from specify_cli.features.sync.sending import push as pushing
 from specify_cli.features.sync.sending.outbox import Outbox
 from specify_cli.libraries.wire.contract import EXTENSION, GAPS, flat
 from specify_cli.libraries.wire.validation import faults
@@ -834,3 +837,38 @@ def test_a_private_record_that_a_branch_ships_is_delivered_as_merged(
     origins = {event["subject"]: flat(event).get(f"{EXTENSION}.origin") for event in receiver.events}
 
     assert (origins[forged["invocation_id"]], origins[own]) == ("merged", None)
+
+
+@pytest.mark.usefixtures("enabled")
+@pytest.mark.parametrize("ending", ["answer", "push"])
+def test_what_an_endpoint_lost_goes_again_although_its_first_answer_does_not_arrive(
+    cli: Cli, receiver: Receiver, monkeypatch: pytest.MonkeyPatch, ending: str
+) -> None:
+    """It was put back to a backup. What it is asked after is stored there again, so the next push is told of a
+    duplicate."""
+    held: set[str] = set()
+    cuts: list[int] = []
+
+    def collect(request: Request) -> Answer:
+        ids = [str(event["id"]) for event in request.events]
+        results = [{"id": one, "status": "duplicate" if one in held else "stored"} for one in ids]
+        held.update(ids)
+        if cuts:
+            cuts.pop()
+            return Answer(raw=b"")
+        return Answer(200, json.dumps({"results": results}).encode(), {"Content-Type": "application/json"})
+
+    receiver.answer = collect
+    monkeypatch.setattr(pushing, "REQUEST_PAUSE", wait_none())
+    for number in range(3):
+        if number:
+            run(cli, f"implement WP0{number}")
+        cli("sync", "push", env=WITH_TOKEN)
+    everything = set(held)
+    held.clear()
+    cuts += [1] * (1 if ending == "answer" else 5)
+    first, second = (cli("sync", "push", "--json", env=WITH_TOKEN).json() for _ in range(2))
+
+    assert len(everything) == 6
+    assert held == everything
+    assert "less than it acknowledged" in str((first if ending == "answer" else second)["why"])

@@ -62,6 +62,10 @@ _STATES = {"delivered": _DELIVERED, "refused": _REFUSED}
 # `imported`, and stays.
 IMPORTED_SESSION = "imported_session"
 _COMMIT_EVERY = 500
+# The invocations of the phases that were acknowledged last, the newest first; after how many of
+# them an endpoint was asked that did not answer.
+_LAST, ASKED = "last", "asked"
+_MOST_LAST = 32
 # Of these kinds no envelope leaves, and at the level `records` they leave whole.
 _WHOLE_ONLY = (REPLAY, REEXECUTION, IMPORTED_SESSION)
 _MOVING = (
@@ -345,19 +349,24 @@ class Outbox:
     def settle(self, outcomes: Iterable[tuple[str, str, str]]) -> None:
         """Remember (invocation id, phase, `delivered` or `refused`) for each, all or none."""
         with self._begin_transaction():
+            last = self.facts().get(_LAST, "").split()
             for invocation_id, phase, state in outcomes:
                 self._db.execute(_SETTLE[phase], (_STATES[state], invocation_id))
                 if state == "delivered":
-                    self._remember("last", invocation_id)
+                    last.insert(0, invocation_id)
+            self._remember(_LAST, " ".join([*dict.fromkeys(last)][:_MOST_LAST]))
 
-    def last(self) -> DuePhase | None:
-        """Return the phase that was acknowledged last."""
-        rows = self._run(
-            f"SELECT invocation_id, profile_id, CASE completed WHEN {_DELIVERED} THEN "
-            f"'{COMPLETED}' ELSE '{STARTED}' END FROM record JOIN fact ON name = 'last' AND value "
-            "= invocation_id"
-        )
-        return DuePhase(*rows[0]) if rows else None
+    def list_last(self) -> Iterator[DuePhase]:
+        """Yield the phases that were acknowledged last, the newest first."""
+        for invocation_id in self.facts().get(_LAST, "").split():
+            yield from (
+                DuePhase(*row)
+                for row in self._run(
+                    f"SELECT invocation_id, profile_id, CASE completed WHEN {_DELIVERED} THEN "
+                    f"'{COMPLETED}' ELSE '{STARTED}' END FROM record WHERE invocation_id = ?",
+                    (invocation_id,),
+                )
+            )
 
     def due_records(self, limit: int, after: str, *, whole: bool) -> list[Key]:
         """Return the closed records whose phases are delivered and which are not, oldest first.

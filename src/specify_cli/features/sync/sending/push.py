@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
@@ -29,7 +30,7 @@ from specify_cli.features.sync import consent as consents
 from specify_cli.features.sync.consent import Consent
 from specify_cli.features.sync.sending.cosigning import REFUSED, ask_cosignature
 from specify_cli.features.sync.sending.orders_due import UNTIL
-from specify_cli.features.sync.sending.outbox import Counts, DuePhase, Members, Outbox
+from specify_cli.features.sync.sending.outbox import ASKED, Counts, DuePhase, Members, Outbox
 from specify_cli.features.sync.sending.transport import (
     Answer,
     Endpoint,
@@ -72,6 +73,8 @@ REQUEST_PAUSE = wait_random_exponential(multiplier=0.25, max=5)
 _PATIENCE = 10.0
 _SHORTEST_PAUSE, _GROWN_PAUSE = 15.0, 3600.0
 _BUSY_SECONDS = BACKGROUND_SECONDS + 15.0
+# What says that a request was not taken, where there was no answer to its events.
+_NOT_TAKEN = re.compile("Connect|status (4|503)")
 _MAX_LOG = 4 * 1024 * 1024
 _LOST = (
     "the endpoint held less than it acknowledged, as after a backup was restored: everything was "
@@ -390,27 +393,62 @@ class _Push:
 
     def _has_lost(self) -> bool:
         """Return whether an endpoint has to store again what it acknowledged last, as after a
-        backup was restored. One that says so of whatever comes is not believed."""
-        last, event = self.outbox.last(), None
-        if last:
+        backup was restored. One that says so of whatever comes is not believed.
+
+        A request without an answer may have stored what it asked after. So the next one asks after
+        the phase that was acknowledged before those as well; with none left, it has lost them.
+        """
+        asked = int(self.outbox.facts().get(ASKED, "0"))
+        while events := self._read_acknowledged(asked + 1):
+            if len(events) <= asked:
+                return True
+            unsure: list[PostVerdict] = []
+            is_sure = False
+            self.outbox.note({ASKED: str(asked + 1)})  # whatever becomes of this process
+            try:
+                verdict = self._post(events, unsure)
+                if "stored" in verdict.results.values():
+                    unsure.append(verdict)  # what is stored again says nothing any more
+                    is_lost = "duplicate" in self._post(events).results.values()
+                    is_sure = True
+                    return is_lost
+                if not unsure:
+                    is_sure = True
+                    return False
+            except _Halt as halt:
+                if halt.state == "unreachable" and not self.total:
+                    return False  # nothing is due, so nobody waits for the endpoint
+                raise
+            finally:
+                asked += bool(unsure)
+                self.outbox.note({ASKED: None if is_sure else str(asked)})
+        return False
+
+    def _read_acknowledged(self, count: int) -> list[Members]:
+        """Return the events of so many phases, those acknowledged last."""
+        events: list[Members] = []
+        for last in self.outbox.list_last():
             with suppress(InvocationError, RedactionError):  # then the scan says what is wrong
                 event = self.outbox.event(last, self.consent.project_uuid, self.consent.level)
-        if event is None:
-            return False
-        try:
-            if "stored" not in self._post([event]).results.values():
-                return False
-            return "duplicate" in self._post([event]).results.values()
-        except _Halt as halt:
-            if halt.state == "unreachable" and not self.total:
-                return False  # nothing is due, so nobody waits for the endpoint
-            raise
+                events += [event] if event else []
+            if len(events) == count:
+                break
+        return events
 
-    def _post(self, events: Sequence[Members]) -> PostVerdict:
-        """Return what an endpoint answered to a request. Raises _Halt where it answered nothing."""
+    def _post(
+        self, events: Sequence[Members], unsure: list[PostVerdict] | None = None
+    ) -> PostVerdict:
+        """Return what an endpoint answered to a request; to `unsure` is added what leaves open
+        whether it took one. Raises _Halt where it answered nothing."""
+
+        def is_later(found: PostVerdict) -> bool:
+            if unsure is not None and found.kind == "later" and not _NOT_TAKEN.match(found.why):
+                unsure.append(found)
+            return found.kind == "later" and (found.retry_after or 0.0) <= _PATIENCE
+
         verdict = self._insist(
             lambda: self.endpoint.post(events),
-            lambda found: found.kind == "later" and (found.retry_after or 0.0) <= _PATIENCE,
+            is_later,
             lambda found: found.retry_after,
         )
         if verdict.kind not in ("answered", "halve"):
