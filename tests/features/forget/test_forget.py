@@ -548,6 +548,25 @@ def test_what_was_erased_while_it_was_held_arrives_elsewhere_with_its_orders(cli
     assert codes(verify(other)) == {"HELD_ERASED"}, "it is named where it arrives"
 
 
+def test_what_was_added_to_a_record_and_erased_arrives_with_the_order_that_names_it(cli: Cli, tmp_path: Path) -> None:
+    root, other = make_repository(tmp_path / "p"), make_repository(tmp_path / "other")
+    one = cli("do", "fix the quokka parser", "--json", cwd=root).json()["invocation_id"]
+    cli("profile-invocation", "complete", one, cwd=root)
+    for name in ("before.tar", "after.tar"):
+        cli("invocations", "export", one, "-o", str(tmp_path / name), cwd=root)
+        assert cli("invocations", "import", str(tmp_path / name), cwd=other).code == 0
+        cli("replay", one, "--record", cwd=root)
+        assert cli("forget", "--invocation-id", one, "--yes", cwd=root).code == 0
+    resumed = cli("forget", "--resume", "--yes", cwd=other)
+    verified = cli("invocations", "verify", one, cwd=other)
+
+    assert (resumed.code, verified.code) == (0, 0), verified.out
+    events = [
+        json.loads(path.read_text())["event"] for path in (other / ".kittify/events/annexes" / one).glob("*.jsonl")
+    ]
+    assert "replayed" in events
+
+
 def test_of_an_archive_of_several_with_erased_values_the_advice_works(cli: Cli, tmp_path: Path) -> None:
     root, other = tmp_path / "p", make_repository(tmp_path / "other")
     ids = plant(root)
