@@ -167,6 +167,19 @@ def test_an_answer_is_masked_like_everything_that_is_printed(cli: Cli, chartered
     assert not any(b"ghp_a1B2" in file.read_bytes() for file in chartered.rglob("*") if file.is_file())
 
 
+def test_a_key_that_an_endpoint_sends_back_stands_nowhere(cli: Cli, chartered: Path, model: Scripted) -> None:
+    endpoint = f"http://127.0.0.1:{model.port}/v1/messages"
+    accept(chartered, cli, endpoint)
+    run = play(chartered)
+    key = "kf-0123456789-abcdef"  # no form that a rule of redaction knows
+    model.turns += [Turn(f"you came with {key}", [])]
+    line = ("replay", run, "--ab", "new-2", "--endpoint", endpoint, "--key-variable", "MODEL_KEY", "--event", "5")
+    ran = cli(*line, env={"MODEL_KEY": key})
+
+    assert ran.code == 1 and "you came with" in ran.out and key not in ran.out
+    assert not any(key.encode() in file.read_bytes() for file in chartered.rglob("*") if file.is_file())
+
+
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/messages"])
 def test_a_difference_reads_as_a_diff_of_calls_and_words(cli: Cli, chartered: Path, model: Scripted, path: str) -> None:
     endpoint = f"http://127.0.0.1:{model.port}{path}"

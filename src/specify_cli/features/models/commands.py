@@ -36,7 +36,7 @@ def ask_other(values: Values) -> int:
         ),
         shell.get_text(values, "key_variable"),
     )
-    headers = {}
+    headers, key = {}, "\0"  # which no answer holds
     if variable is not None:
         if variable not in os.environ:
             raise CallerError(
@@ -51,7 +51,9 @@ def ask_other(values: Values) -> int:
         str(values["invocation_id"]),
         str(values["ab"]),
         endpoint,
-        lambda body: post_json(endpoint, headers, body, seconds=_ANSWER_SECONDS),
+        lambda body: post_json(endpoint, headers, body, seconds=_ANSWER_SECONDS).replace(
+            key.encode(), "⟦key⟧".encode()
+        ),
         events=[*map(int, shell.get_texts(values, "event"))],
         home=shell.home(),
         caller=shell.caller(),
