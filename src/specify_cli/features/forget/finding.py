@@ -265,9 +265,7 @@ def _plan_record(
             line = open_line(raw)
             if line.problems or line.fields is None or line.seal is None:
                 continue
-            members = choose(line.fields) if line.fields.get("event") not in ORDERS else set()
-            if lines and line.fields.get("event") == "replayed":  # it quotes the lines above
-                members = members | list_said(line.fields)
+            members = _choose_members(choose, line.fields, touched=bool(lines))
             if passed and needles and holds_any(passed, needles):
                 members = members | PASSING
             every += named_objects(line.fields, None, 0) if objects else ()
@@ -323,6 +321,15 @@ def pair_passed(data: bytes) -> Iterator[tuple[bytes, bytes]]:
             passed = b""
         else:
             passed += raw + b"\n"
+
+
+def _choose_members(choose: Choose, fields: Fields, *, touched: bool) -> set[str]:
+    """Return what goes of a line. The report of a replay quotes its record, and goes with whatever
+    does of that."""
+    event = fields.get("event")
+    if touched and event == "replayed":
+        return choose(fields) | list_said(fields)
+    return choose(fields) if event not in ORDERS else set()
 
 
 def plan_records(

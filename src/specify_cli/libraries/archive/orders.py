@@ -1,14 +1,18 @@
-"""Where an order hangs on its record (docs/format.md §13). [pure]
+"""Where an order hangs on its record, and what arrives with it (docs/format.md §13). [pure]
 
 fields = place_order(place, data, {"event": "erased", "lines": rows, "objects": []})
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from specify_cli.errors import StoredDataError
 from specify_cli.record.findings import LAST_OPENING_SEQ
 from specify_cli.record.record import Tip, split_lines, tip_of
 from specify_cli.record.seal import Fields, open_line
+from specify_cli.record.verifying.erasures import read_rows
+from specify_cli.record.verifying.named_objects import named_objects
 from specify_cli.storage.store import Place
 
 
@@ -42,3 +46,21 @@ def _find_tip(place: Place, data: bytes) -> Tip:
             f"spec-kitty invocations verify {place.invocation_id}",
         )
     return opening[0]._replace(at=newest)
+
+
+def choose_alone(annexes: Mapping[str, bytes]) -> list[str]:
+    """Return the annexes that lead to no object and are whole, such as an order or a link, or are
+    as an order among them says: that names no line which is not here then."""
+    lines = {name: open_line(data[:-1]) for name, data in annexes.items()}
+    lines = {
+        name: line
+        for name, line in lines.items()
+        if "sealed" not in (fields := line.fields or {}) and not any(named_objects(fields, None, 0))
+    }
+    rows = (row for line in lines.values() for row in read_rows(line.fields or {}) or ())
+    said = {(row.seal, row.digest) for row in rows}
+    return [
+        name
+        for name, line in lines.items()
+        if line.digest is None or (line.seal, line.digest) in said
+    ]

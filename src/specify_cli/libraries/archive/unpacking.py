@@ -30,6 +30,7 @@ from specify_cli.libraries.archive.archive import (
     make_header,
     order,
 )
+from specify_cli.libraries.archive.orders import choose_alone
 from specify_cli.libraries.archive.sealing import Keys, open_copies
 from specify_cli.libraries.archive.withholding import WHYS, Withheld, stand_ins
 from specify_cli.project.config import Project, parse_config
@@ -40,9 +41,7 @@ from specify_cli.record.record import (
     is_stand_in,
     whole_lines,
 )
-from specify_cli.record.seal import open_line, read_fields, seal_at_end
-from specify_cli.record.verifying.erasures import read_rows
-from specify_cli.record.verifying.named_objects import named_objects
+from specify_cli.record.seal import read_fields, seal_at_end
 from specify_cli.storage.checking import annex_files, verify_lines, verify_place
 from specify_cli.storage.index import Index, Key
 from specify_cli.storage.objects import FileObjectStore
@@ -506,7 +505,7 @@ def _write_contents(project: Project, contents: Contents, rows: Rows | None) -> 
                 else f"spec-kitty invocations verify {one}",
             )
         # It is the same record, of which other values were erased: it accepts what was ordered.
-        annexes, objects = _choose_alone({name: member(name) for name in annexes}), []
+        annexes, objects = choose_alone({name: member(name) for name in annexes}), []
     # 2. Objects first, then annexes, then records: a record that is there leads to all it names.
     store = FileRecordStore(project.root, project.config.trail)
     prepare(store)
@@ -532,27 +531,6 @@ def _write_contents(project: Project, contents: Contents, rows: Rows | None) -> 
             rows[key.invocation_id].append(key)
         index.add(key)
     return Imported(tuple(sorted(fresh)), tuple(sorted(present)), len(objects))
-
-
-def _choose_alone(annexes: Mapping[str, bytes]) -> list[str]:
-    """Return the annexes that lead to no object and are whole, such as an order or a link, or are
-    as an order among them says: that names no line which is not here then."""
-    lines = {
-        name: line
-        for name, data in annexes.items()
-        if not any(named_objects((line := open_line(data[:-1])).fields or {}, None, 0))
-        and "sealed" not in (line.fields or {})
-    }
-    said = {
-        (row.seal, row.digest)
-        for line in lines.values()
-        for row in read_rows(line.fields or {}) or ()
-    }
-    return [
-        name
-        for name, line in lines.items()
-        if line.digest is None or (line.seal, line.digest) in said
-    ]
 
 
 def _is_here(root: str, name: str, data: bytes) -> bool:

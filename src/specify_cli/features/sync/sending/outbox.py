@@ -358,15 +358,10 @@ class Outbox:
 
     def list_last(self) -> Iterator[DuePhase]:
         """Yield the phases that were acknowledged last, the newest first."""
+        phase = f"CASE completed WHEN {_DELIVERED} THEN '{COMPLETED}' ELSE '{STARTED}' END"
+        select = f"SELECT invocation_id, profile_id, {phase} FROM record WHERE invocation_id = ?"
         for invocation_id in self.facts().get(_LAST, "").split():
-            yield from (
-                DuePhase(*row)
-                for row in self._run(
-                    f"SELECT invocation_id, profile_id, CASE completed WHEN {_DELIVERED} THEN "
-                    f"'{COMPLETED}' ELSE '{STARTED}' END FROM record WHERE invocation_id = ?",
-                    (invocation_id,),
-                )
-            )
+            yield from (DuePhase(*row) for row in self._run(select, (invocation_id,)))
 
     def due_records(self, limit: int, after: str, *, whole: bool) -> list[Key]:
         """Return the closed records whose phases are delivered and which are not, oldest first.

@@ -402,26 +402,23 @@ class _Push:
         while events := self._read_acknowledged(asked + 1):
             if len(events) <= asked:
                 return True
+            asked += 1
+            self.outbox.note({ASKED: str(asked)})  # whatever becomes of this process
             unsure: list[PostVerdict] = []
-            is_sure = False
-            self.outbox.note({ASKED: str(asked + 1)})  # whatever becomes of this process
             try:
                 verdict = self._post(events, unsure)
-                if "stored" in verdict.results.values():
-                    unsure.append(verdict)  # what is stored again says nothing any more
-                    is_lost = "duplicate" in self._post(events).results.values()
-                    is_sure = True
-                    return is_lost
-                if not unsure:
-                    is_sure = True
-                    return False
+                is_stored = "stored" in verdict.results.values()
+                unsure += [verdict] * is_stored  # what is stored again says nothing any more
+                is_lost = is_stored and "duplicate" in self._post(events).results.values()
             except _Halt as halt:
+                if not unsure:
+                    self.outbox.note({ASKED: str(asked - 1)})
                 if halt.state == "unreachable" and not self.total:
                     return False  # nothing is due, so nobody waits for the endpoint
                 raise
-            finally:
-                asked += bool(unsure)
-                self.outbox.note({ASKED: None if is_sure else str(asked)})
+            if is_stored or not unsure:
+                self.outbox.note({ASKED: None})
+                return is_lost
         return False
 
     def _read_acknowledged(self, count: int) -> list[Members]:
