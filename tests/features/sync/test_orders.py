@@ -204,6 +204,40 @@ def test_a_collector_put_back_to_a_backup_is_given_what_it_lost_of_envelopes_too
     assert (again["delivered"], again["why"]) == (0, None)
 
 
+def test_a_collector_put_back_to_before_an_erasure_is_given_the_order_again(
+    cli: Cli, chartered: Path, tmp_path: Path
+) -> None:
+    """Nothing was acknowledged since, so it is a conflict that tells."""
+    database = tmp_path / "served/events.db"
+    (tmp_path / "served").mkdir()
+    git(chartered, "init", "-q")
+    assert cli("init").code == 0
+    with serving(tmp_path / "served") as before:
+        argv = ("sync", "enable", "--endpoint", endpoint(before), "--level", "full", "--yes")
+        assert cli(*argv, env=ENV).code == 0
+        run(cli, f"review what {NAME} wrote")
+        run(cli)
+        push(cli)
+        with closing(sqlite3.connect(database)) as live, closing(sqlite3.connect(tmp_path / "copy.db")) as copy:
+            live.backup(copy)
+        assert cli("forget", "--subject", NAME, "--yes").code == 0
+        erased = push(cli)
+        left = list_holding(str(database))
+    for path in database.parent.glob("events.db*"):
+        path.unlink()
+    shutil.copy(tmp_path / "copy.db", database)
+    command = serve_command(tmp_path / "served", listen=f"{before.host}:{before.port}")
+    with running(tmp_path / "served", command) as after:
+        held = list_holding(str(database))
+        done, again = push(cli), push(cli)
+        rows = [row["status"] for row in after.get("/v1/invocations").json()["items"]]
+
+    assert (erased["orders"]["delivered"], left, bool(held)) == (1, [], True)
+    assert (done["orders"]["delivered"], list_holding(str(database))) == (1, [])
+    assert "less than it acknowledged" in done["why"] and done["left"]["refused"] == 0
+    assert (again["delivered"], again["why"], rows) == (0, None, ["closed", "closed"])
+
+
 def test_no_planted_value_is_left_on_the_collector(
     cli: Cli, site: Path, home: Path, collector: Collector, database: str
 ) -> None:

@@ -70,7 +70,8 @@ def _deliver(
     if value.get("status") in ("stored", "duplicate") and "purged" in value:
         # Until the endpoint says that nothing is left in its tables, the order is due again.
         purged = bool(value["purged"])
-        to.outbox.note({name_order(invocation_id, file): "delivered" if purged else None})
+        if purged:
+            to.outbox.settle_order(invocation_id, name_order(invocation_id, file))
         delivered, unpurged = done.delivered + 1, done.unpurged + (not purged)
         return done._replace(delivered=delivered, unpurged=unpurged)
     # A token that may not erase, a receiver of before orders, a hold: the rest goes on.

@@ -62,9 +62,9 @@ _STATES = {"delivered": _DELIVERED, "refused": _REFUSED}
 # `imported`, and stays.
 IMPORTED_SESSION = "imported_session"
 _COMMIT_EVERY = 500
-# The invocations of the phases that were acknowledged last, the newest first; after how many of
-# them an endpoint was asked that did not answer.
-_LAST, ASKED = "last", "asked"
+# The invocations of the phases that were acknowledged last, the newest first, and of orders with a
+# mark; after how many of them an endpoint was asked that did not answer.
+LAST, OF_ORDER, ASKED = "last", "*", "asked"
 _MOST_LAST = 32
 # Of these kinds no envelope leaves, and at the level `records` they leave whole.
 _WHOLE_ONLY = (REPLAY, REEXECUTION, IMPORTED_SESSION)
@@ -349,19 +349,34 @@ class Outbox:
     def settle(self, outcomes: Iterable[tuple[str, str, str]]) -> None:
         """Remember (invocation id, phase, `delivered` or `refused`) for each, all or none."""
         with self._begin_transaction():
-            last = self.facts().get(_LAST, "").split()
+            last: list[str] = []
             for invocation_id, phase, state in outcomes:
                 self._db.execute(_SETTLE[phase], (_STATES[state], invocation_id))
                 if state == "delivered":
                     last.insert(0, invocation_id)
-            self._remember(_LAST, " ".join([*dict.fromkeys(last)][:_MOST_LAST]))
+            self._remember_last(last)
+
+    def settle_order(self, invocation_id: str, fact: str) -> None:
+        """Remember that an order of a record was delivered."""
+        with self._begin_transaction():
+            self._remember(fact, "delivered")
+            self._remember_last([invocation_id + OF_ORDER])
+
+    def _remember_last(self, ids: Sequence[str]) -> None:
+        last = dict.fromkeys([*ids, *self.facts().get(LAST, "").split()])
+        self._remember(LAST, " ".join([*last][:_MOST_LAST]))
 
     def list_last(self) -> Iterator[DuePhase]:
-        """Yield the phases that were acknowledged last, the newest first."""
-        phase = f"CASE completed WHEN {_DELIVERED} THEN '{COMPLETED}' ELSE '{STARTED}' END"
-        select = f"SELECT invocation_id, profile_id, {phase} FROM record WHERE invocation_id = ?"
-        for invocation_id in self.facts().get(_LAST, "").split():
-            yield from (DuePhase(*row) for row in self._run(select, (invocation_id,)))
+        """Yield the phases that were acknowledged last, the newest first; of an order the Started
+        of its record."""
+        phase = (
+            f"CASE completed = {_DELIVERED} AND ? WHEN 1 THEN '{COMPLETED}' ELSE '{STARTED}' END"
+        )
+        select = f"SELECT invocation_id, profile_id, {phase} FROM record"
+        select += f" WHERE started = {_DELIVERED} AND invocation_id = ?"
+        for name in self.facts().get(LAST, "").split():
+            values = not name.endswith(OF_ORDER), name.removesuffix(OF_ORDER)
+            yield from (DuePhase(*row) for row in self._run(select, values))
 
     def due_records(self, limit: int, after: str, *, whole: bool) -> list[Key]:
         """Return the closed records whose phases are delivered and which are not, oldest first.

@@ -30,7 +30,15 @@ from specify_cli.features.sync import consent as consents
 from specify_cli.features.sync.consent import Consent
 from specify_cli.features.sync.sending.cosigning import REFUSED, ask_cosignature
 from specify_cli.features.sync.sending.orders_due import UNTIL
-from specify_cli.features.sync.sending.outbox import ASKED, Counts, DuePhase, Members, Outbox
+from specify_cli.features.sync.sending.outbox import (
+    ASKED,
+    LAST,
+    OF_ORDER,
+    Counts,
+    DuePhase,
+    Members,
+    Outbox,
+)
 from specify_cli.features.sync.sending.transport import (
     Answer,
     Endpoint,
@@ -397,6 +405,7 @@ class _Push:
 
         A request without an answer may have stored what it asked after. So the next one asks after
         the phase that was acknowledged before those as well; with none left, it has lost them.
+        After an order it is asked for a conflict with what the order left.
         """
         asked = int(self.outbox.facts().get(ASKED, "0"))
         while events := self._read_acknowledged(asked + 1):
@@ -407,6 +416,8 @@ class _Push:
             unsure: list[PostVerdict] = []
             try:
                 verdict = self._post(events, unsure)
+                if self._is_unerased(events, verdict):
+                    return True
                 is_stored = "stored" in verdict.results.values()
                 unsure += [verdict] * is_stored  # what is stored again says nothing any more
                 is_lost = is_stored and "duplicate" in self._post(events).results.values()
@@ -420,6 +431,18 @@ class _Push:
                 self.outbox.note({ASKED: None})
                 return is_lost
         return False
+
+    def _is_unerased(self, events: Sequence[Members], verdict: PostVerdict) -> bool:
+        """Return whether an endpoint holds something else of a record than it did once it had
+        carried out an order."""
+        ordered = self.outbox.facts().get(LAST, "").split()
+        problems = (
+            (verdict.results.get(str(event["id"])), key_of(event)[0] + OF_ORDER) for event in events
+        )
+        return any(
+            isinstance(problem, Problem) and problem.status == 409 and name in ordered
+            for problem, name in problems
+        )
 
     def _read_acknowledged(self, count: int) -> list[Members]:
         """Return the events of so many phases, those acknowledged last."""
