@@ -180,6 +180,18 @@ def test_a_key_that_an_endpoint_sends_back_stands_nowhere(cli: Cli, chartered: P
     assert not any(key.encode() in file.read_bytes() for file in chartered.rglob("*") if file.is_file())
 
 
+def test_a_word_that_a_local_server_takes_for_a_key_stays_in_its_answers(
+    cli: Cli, chartered: Path, model: Scripted
+) -> None:
+    endpoint = f"http://127.0.0.1:{model.port}/v1/messages"
+    accept(chartered, cli, endpoint)
+    run = play(chartered)
+    model.turns += [Turn("the text is empty", [])]
+    line = ("replay", run, "--ab", "new-2", "--endpoint", endpoint, "--key-variable", "MODEL_KEY", "--event", "5")
+
+    assert "the text is empty" in cli(*line, env={"MODEL_KEY": "text"}).out
+
+
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/messages"])
 def test_a_difference_reads_as_a_diff_of_calls_and_words(cli: Cli, chartered: Path, model: Scripted, path: str) -> None:
     endpoint = f"http://127.0.0.1:{model.port}{path}"
