@@ -872,3 +872,84 @@ def test_what_an_endpoint_lost_goes_again_although_its_first_answer_does_not_arr
     assert len(everything) == 6
     assert held == everything
     assert "less than it acknowledged" in str((first if ending == "answer" else second)["why"])
+
+
+class Forgetful:
+    """An endpoint that knows what it holds, and loses some of its answers."""
+
+    def __init__(self, receiver: Receiver) -> None:
+        self.held: list[str] = []
+        self.cuts = 0
+        receiver.answer = self.answer
+
+    def answer(self, request: Request) -> Answer:
+        results = {}
+        for event in request.events:
+            one = str(event["id"])
+            results[one] = "duplicate" if one in self.held else "stored"
+            self.held += [one] * (one not in self.held)
+        if self.cuts:
+            self.cuts -= 1
+            return Answer(raw=b"")
+        body = json.dumps({"results": [{"id": one, "status": said} for one, said in results.items()]}).encode()
+        return Answer(200, body, {"Content-Type": "application/json"})
+
+
+@pytest.mark.usefixtures("enabled")
+def test_a_record_that_an_endpoint_lost_alone_goes_again_after_an_answer_that_did_not_arrive(
+    cli: Cli, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its Completed is stored again by the request that asks after it; its Started is not."""
+    monkeypatch.setattr(pushing, "REQUEST_PAUSE", wait_none())
+    endpoint = Forgetful(receiver)
+    for number in range(3):
+        run(cli, f"implement WP0{number}")
+        cli("sync", "push", env=WITH_TOKEN)
+    everything = set(endpoint.held)
+    del endpoint.held[-2:]
+    endpoint.cuts = pushing.FOREGROUND_TRIES
+    for _ in range(2):
+        cli("sync", "push", env=WITH_TOKEN)
+
+    assert len(everything) == 8
+    assert set(endpoint.held) == everything
+
+
+def test_answers_that_do_not_arrive_send_nothing_again_to_an_endpoint_that_lost_nothing(
+    enabled: Path, cli: Cli, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What an earlier version noted names one phase, however many were delivered."""
+    monkeypatch.setattr(pushing, "REQUEST_PAUSE", wait_none())
+    endpoint = Forgetful(receiver)
+    for number in range(3):
+        run(cli, f"implement WP0{number}")
+    cli("sync", "push", env=WITH_TOKEN)
+    project, _ = load_project(str(enabled))
+    with closing(Outbox(project, folder_of(project), receiver.url)) as outbox:
+        outbox.note({"last": outbox.facts()["last"].split()[0]})
+    endpoint.cuts = 2 * pushing.FOREGROUND_TRIES
+    pushes = [cli("sync", "push", "--json", env=WITH_TOKEN).json() for _ in range(3)]
+
+    assert [done["why"] for done in pushes] == [None] * 3
+    assert pushes[-1]["delivered"] == 0
+
+
+def test_one_phase_is_asked_after_once_in_a_request(
+    enabled: Path, cli: Cli, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was acknowledged, and so was an order of its record."""
+    monkeypatch.setattr(pushing, "REQUEST_PAUSE", wait_none())
+    endpoint = Forgetful(receiver)
+    cli("sync", "push", env=WITH_TOKEN)
+    opened = cli("do", "implement it", "--json").json()["invocation_id"]
+    cli("sync", "push", env=WITH_TOKEN)
+    project, _ = load_project(str(enabled))
+    with closing(Outbox(project, folder_of(project), receiver.url)) as outbox:
+        outbox.settle_order(opened, f"order {opened}/x")
+    run(cli, "implement more")
+    endpoint.cuts = pushing.FOREGROUND_TRIES
+    for _ in range(2):
+        cli("sync", "push", env=WITH_TOKEN)
+    ids = [[event["id"] for event in request.events] for request in receiver.requests]
+
+    assert all(len(set(each)) == len(each) for each in ids)

@@ -28,6 +28,7 @@ from specify_cli.libraries.wire.contract import (
     GONE,
     IMPORTED,
     LIVE,
+    MAX_EVENTS,
     PHASES,
     RECORDS,
     REEXECUTION,
@@ -368,15 +369,19 @@ class Outbox:
 
     def list_last(self) -> Iterator[DuePhase]:
         """Yield the phases that were acknowledged last, the newest first; of an order the Started
-        of its record."""
-        phase = (
-            f"CASE completed = {_DELIVERED} AND ? WHEN 1 THEN '{COMPLETED}' ELSE '{STARTED}' END"
+        of its record. Those that nothing is remembered of follow by their records' age."""
+        rows = (
+            f"SELECT invocation_id, profile_id, completed FROM record WHERE started = {_DELIVERED}"
         )
-        select = f"SELECT invocation_id, profile_id, {phase} FROM record"
-        select += f" WHERE started = {_DELIVERED} AND invocation_id = ?"
-        for name in self.facts().get(LAST, "").split():
-            values = not name.endswith(OF_ORDER), name.removesuffix(OF_ORDER)
-            yield from (DuePhase(*row) for row in self._run(select, values))
+        for name in (*self.facts().get(LAST, "").split(), ""):
+            one = name.removesuffix(OF_ORDER)
+            which = "AND invocation_id = ?" if one else "AND excluded IS NULL AND ? = ''"
+            for key, profile, state in self._run(
+                f"{rows} {which} ORDER BY invocation_id DESC LIMIT {MAX_EVENTS}", (one,)
+            ):
+                if state == _DELIVERED and one == name:
+                    yield DuePhase(key, profile, COMPLETED)
+                yield DuePhase(key, profile, STARTED)
 
     def due_records(self, limit: int, after: str, *, whole: bool) -> list[Key]:
         """Return the closed records whose phases are delivered and which are not, oldest first.

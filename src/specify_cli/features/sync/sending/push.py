@@ -408,7 +408,7 @@ class _Push:
         After an order it is asked for a conflict with what the order left.
         """
         asked = int(self.outbox.facts().get(ASKED, "0"))
-        while events := self._read_acknowledged(asked + 1):
+        while events := self._read_acknowledged(min(asked + 1, MAX_EVENTS)):
             if len(events) <= asked:
                 return True
             asked += 1
@@ -450,7 +450,7 @@ class _Push:
         for last in self.outbox.list_last():
             with suppress(InvocationError, RedactionError):  # then the scan says what is wrong
                 event = self.outbox.event(last, self.consent.project_uuid, self.consent.level)
-                events += [event] if event else []
+                events += [event] if event and event not in events else []
             if len(events) == count:
                 break
         return events
