@@ -41,7 +41,7 @@ PASSED, FAILED, NONE_RAN, NOT_KNOWN = "passed", "failed", "no tests ran", "not k
 # Programs that run tests wherever a command names them.
 _TEST = (
     r"(?<![^\s/])(?:pytest|py\.test|unittest|doctest|nosetests|tox|nox|jest|vitest|mocha|rspec"
-    r"|phpunit|ctest|minitest|nextest|shellspec|Invoke-Pester)(?:\.(?:js|exe|phar)|@\S+)?(?!\S)"
+    r"|phpunit|ctest|minitest|nextest|shellspec|Invoke-Pester)(?:\.(?:[cm]?js|cmd|exe|phar)|-3|@\S+)?(?!\S)"
 )
 # What tests as the command itself: a program, or a program and its task with options between them.
 _OPTIONS = (
@@ -78,16 +78,25 @@ _TAKE_VALUES = ("-n", "-p", "-c", "-o", "-W", "-j", "--jobs", "--config", "--roo
 # Programs that may name a test without running it.
 _READERS = (
     r"(cat|echo|printf|ls|find|grep|rg|ag|sed|awk|head|tail|less|more|which|curl|type|man|git|vim|nano|code|open|wc|sort"
-    r"|diff|pip3?|apt|apt-get|brew|spec-kitty|test|\[|rm|cp|mv|mkdir|touch|cd)"
+    r"|p?kill|killall|pgrep|ps|whereis|readlink|file|stat|wget|pydoc|diff|pip3?|apt|apt-get|brew|spec-kitty|test|\[|rm|cp|mv|mkdir|touch|cd)"
 )
 _INSTALLS = (
     r"^\S+ (?:\S+ )?(install|add|remove|uninstall|sync|lock)\b|^python\S* -(?:c |m pip\b)"
     r"|^(?:npm|pnpm|yarn|bun|uv|poetry) (?:(?:-\S+|workspace) (?:[^-\s]\S* )?)*(?:install|i|add)\b"
-    r"|^(?:conda|mamba|micromamba|pipx) (?!run )|^docker (?:build|pull|push|tag|logs)\b"
+    r"|^(?:conda|mamba|micromamba|pipx) (?!run )|^(?:uv pip|poetry show|gh|-[vV]) "
+    r"|^(?:npm|pnpm|yarn) (?:ls|list|view|info|why|explain|outdated|update)\b|^(?:docker|kubectl)"
+    r"(?:[ -]compose)? (?:build|pull|push|tag|logs|ps|images|inspect|rm|stop|get|describe)\b"
 )
 # Environments of tox and nox that run no tests.
-_ASIDE = r"(?:lint|docs?|style|format|fmt|mypy|typ(?:e|es|ing)|build|pre-commit|pkg)[\w-]*"
-_NO_TESTS = rf"^(?:tox|nox) (?:\S+ )*(?:-[es]|--sessions?)[ =]?{_ASIDE}(?:,{_ASIDE})*(?: |\Z)"
+_ASIDE = (
+    r"(?![^\s,]*test)(?:lint|docs?|style|format|fmt|mypy|type|types|typing|build|pre-commit|pkg|ruff"
+    r"|flake8|pylint|pyright|fix|clean)(?:-[\w.-]*)?(?![^ ,])"
+)
+_CHOOSES = r"(?:\S+ )*(?:-[es]|--sessions?)[ =]?+"
+_NO_TESTS = (
+    rf"^(?:python\S* -m |uvx )?(?:tox|nox) (?:-l\b|(?:list|config|devenv)\b|(?={_CHOOSES}{_ASIDE})"
+    rf"(?!{_CHOOSES}(?!{_ASIDE}(?:[ ,]{_ASIDE})*(?: -|\Z))))"
+)
 _WRAPPERS = ("env", "time", "nice", "sudo", "command", "exec", "npx", "bunx")
 _RUNNERS = (
     r"^(uv|poetry|pipenv|pipx|hatch|pdm|rye|bundle|pnpm|yarn|npm|conda|mamba|micromamba)"
@@ -624,8 +633,11 @@ def _is_test(part: _SimpleCommand, commands: Sequence[str]) -> bool:
         return False
     if any(re.match(pattern, line) for pattern, line in firsts):
         return True
-    first = text.split(" ", 1)[0].rpartition("/")[2]
-    is_other = re.fullmatch(_READERS, first) or re.match(_INSTALLS, text)
+    is_other = any(
+        re.fullmatch(_READERS, line.split(" ", 1)[0].rpartition("/")[2])
+        or re.match(_INSTALLS, line)
+        for line in (text, bare)
+    )
     return not is_other and re.search(_TEST, text) is not None
 
 
