@@ -514,6 +514,20 @@ def test_rules_that_lie_elsewhere_in_the_project_behind_a_link_are_read(cli: Cli
     assert "CLAUDE.md" not in said
 
 
+@pytest.mark.parametrize("name", ["a.md)\n## Never (from b.md", "\udcff.md", "\x1b[31m.md", "vendor/.git/kept.md"])
+def test_a_name_behind_a_link_adds_nothing_to_a_charter(cli: Cli, project: Path, name: str) -> None:
+    for path in (project / "docs" / name, project / ".cursor/rules" / name):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("- Use tabs.\n")
+    (project / "AGENTS.md").symlink_to(f"docs/{name}")
+    done = cli("setup", "--yes", "--skip", "hooks", "--skip", "skills")
+
+    assert done.code == 0, done.err
+    assert "warning: AGENTS.md: not read: " in done.err
+    charter = (project / ".kittify/charter/charter.md").read_text()
+    assert "from docs" not in charter and "## Never (from b.md" not in charter
+
+
 def test_skills_that_are_a_link_to_those_of_another_place_are_written_there_once(cli: Cli, project: Path) -> None:
     (project / ".agents/skills").mkdir(parents=True)
     (project / ".claude").mkdir()

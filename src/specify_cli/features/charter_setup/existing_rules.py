@@ -66,6 +66,8 @@ _CODE = re.compile(r"`([^`\n]+)`")
 # without another command, which the charter would demand in its own name.
 _RUN_OF_TESTS = re.compile(r"(?:\w+ run )?(pytest|tox|nox)(?![\w-])[^<>{}\n;|&$`]*\Z")
 _OTHER_RUN = re.compile(r"lint|format|fmt|docs?\b|typ|mypy|style|build|check|cov|-l\b|--list")
+# A text that a link may lead to; some file systems take names in any case.
+_TEXT = re.compile(r"(?i)(?!\.\./|\.kittify/|(?:.*/)?\.git/).*\.md\Z")
 _MAX_FILES, _MAX_BYTES, _MAX_LINES = 20, 65_536, 120
 
 
@@ -127,8 +129,8 @@ def _follow_link(root: str, path: str, known: Collection[str]) -> str:
     """Return where the text of a rule file lies: one of the known, or for an agent's another text
     of the project; `path` for anything else."""
     target = os.path.relpath(os.path.realpath(f"{root}/{path}"), os.path.realpath(root))
-    is_text = target.endswith(".md") and not target.startswith(("../", ".git/", ".kittify/"))
-    is_read = target in known or (is_text and path not in _FOR_PEOPLE)
+    is_read = target in known or (path not in _FOR_PEOPLE and bool(_TEXT.match(target)))
+    is_read = is_read and target.isprintable()  # it stands in the charter
     return target if is_read and os.path.isfile(f"{root}/{target}") else path
 
 
@@ -203,9 +205,8 @@ def _list_folders(root: str) -> Iterator[str]:
         for parent, below, names in os.walk(f"{root}/{folder}"):
             below.sort()
             place = os.path.relpath(parent, root)
-            yield from (
-                f"{place}/{name}" for name in sorted(names) if name.endswith((".md", ".mdc"))
-            )
+            paths = (f"{place}/{name}" for name in sorted(names) if name.endswith((".md", ".mdc")))
+            yield from filter(str.isprintable, paths)
 
 
 def _list_imports(text: str) -> list[str]:
