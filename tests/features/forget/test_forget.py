@@ -548,7 +548,11 @@ def test_what_was_erased_while_it_was_held_arrives_elsewhere_with_its_orders(cli
     assert codes(verify(other)) == {"HELD_ERASED"}, "it is named where it arrives"
 
 
-def test_what_was_added_to_a_record_and_erased_arrives_with_the_order_that_names_it(cli: Cli, tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_lost", [False, True])
+def test_what_was_added_to_a_record_and_erased_arrives_with_the_order_that_names_it(
+    cli: Cli, tmp_path: Path, is_lost: bool
+) -> None:
+    """Also where the order alone is there since before, as a version of before took it in."""
     root, other = make_repository(tmp_path / "p"), make_repository(tmp_path / "other")
     one = cli("do", "fix the quokka parser", "--json", cwd=root).json()["invocation_id"]
     cli("profile-invocation", "complete", one, cwd=root)
@@ -557,14 +561,16 @@ def test_what_was_added_to_a_record_and_erased_arrives_with_the_order_that_names
         assert cli("invocations", "import", str(tmp_path / name), cwd=other).code == 0
         cli("replay", one, "--record", cwd=root)
         assert cli("forget", "--invocation-id", one, "--yes", cwd=root).code == 0
+    held = list((other / ".kittify/events/annexes" / one).glob("*.jsonl"))
+    replayed = [path for path in held if json.loads(path.read_text())["event"] == "replayed"]
+    for path in replayed if is_lost else ():
+        path.unlink()
+    again = cli("invocations", "import", str(tmp_path / "after.tar"), cwd=other)
     resumed = cli("forget", "--resume", "--yes", cwd=other)
     verified = cli("invocations", "verify", one, cwd=other)
 
-    assert (resumed.code, verified.code) == (0, 0), verified.out
-    events = [
-        json.loads(path.read_text())["event"] for path in (other / ".kittify/events/annexes" / one).glob("*.jsonl")
-    ]
-    assert "replayed" in events
+    assert (again.code, resumed.code, verified.code) == (0, 0, 0), verified.out
+    assert len(replayed) == 1 and replayed[0].exists()
 
 
 def test_of_an_archive_of_several_with_erased_values_the_advice_works(cli: Cli, tmp_path: Path) -> None:

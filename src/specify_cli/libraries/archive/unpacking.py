@@ -478,9 +478,9 @@ def _write_contents(project: Project, contents: Contents, rows: Rows | None) -> 
 
     index, fresh, present = Index(project.root), list[str](), list[str]()
     find = index.lookup if rows is None else rows.__getitem__
-    annexes = [name for name in contents.names if _ANNEX.fullmatch(name)]
+    sent_annexes = [name for name in contents.names if _ANNEX.fullmatch(name)]
     objects = [name for name in contents.names if _OBJECT.fullmatch(name)]
-    annexes = [name for name in annexes if not _is_here(project.root, name, member(name))]
+    annexes = [one for one in sent_annexes if not _is_here(project.root, one, member(one))]
     for file, row in contents.records.items():
         here = list(filter(None, map(index.place, find(row["invocation_id"]))))
         if not here:
@@ -505,7 +505,8 @@ def _write_contents(project: Project, contents: Contents, rows: Rows | None) -> 
                 else f"spec-kitty invocations verify {one}",
             )
         # It is the same record, of which other values were erased: it accepts what was ordered.
-        annexes, objects = choose_alone({name: member(name) for name in annexes}), []
+        alone = choose_alone({name: member(name) for name in sent_annexes})
+        annexes, objects = [name for name in alone if name in annexes], []
     # 2. Objects first, then annexes, then records: a record that is there leads to all it names.
     store = FileRecordStore(project.root, project.config.trail)
     prepare(store)
