@@ -250,7 +250,10 @@ _CHANGERS = (
         ),
         None,
     ),
-    (r"^(npm|pnpm|bun) (install|i) (?:-[DEOP] |--save\S* )*[^-\s#\\]", r" (-g|--global)\b"),
+    (
+        r"^(npm|pnpm|bun) (install|i) (?:-[DEOPf] |--(?:save|legacy|force|no-)\S* )*[^-\s#\\]",
+        r" (-g|--global)\b",
+    ),
     (
         (
             r"^(npm|pnpm|yarn|cargo|go|composer|bundle|poetry|uv) "
