@@ -478,15 +478,15 @@ def _write_contents(project: Project, contents: Contents, rows: Rows | None) -> 
 
     index, fresh, present = Index(project.root), list[str](), list[str]()
     find = index.lookup if rows is None else rows.__getitem__
-    sent_annexes = [name for name in contents.names if _ANNEX.fullmatch(name)]
+    every = [name for name in contents.names if _ANNEX.fullmatch(name)]
     objects = [name for name in contents.names if _OBJECT.fullmatch(name)]
-    annexes = [one for one in sent_annexes if not _is_here(project.root, one, member(one))]
+    annexes = [one for one in every if not _is_here(project.root, one, member(one))]
     for file, row in contents.records.items():
         here = list(filter(None, map(index.place, find(row["invocation_id"]))))
         if not here:
             fresh.append(file)
             continue
-        present.append(row["invocation_id"])
+        present.append(one := row["invocation_id"])
         sent = list(whole_lines(member(f"{layout.IMPORTED}/{file}")))
         others = [list(whole_lines(FileRecordStore(project.root).read(place))) for place in here]
         if all(lines == sent for lines in others):
@@ -494,7 +494,6 @@ def _write_contents(project: Project, contents: Contents, rows: Rows | None) -> 
         seals = list(map(seal_at_end, sent))
         is_same = all(list(map(seal_at_end, o)) == seals for o in others)
         if len(contents.records) > 1 or not is_same:
-            one = row["invocation_id"]
             raise StoredDataError(
                 "COPIES_DIFFER",
                 f"{here[0].path} is here already and differs from the one in {contents.path}"
@@ -505,8 +504,8 @@ def _write_contents(project: Project, contents: Contents, rows: Rows | None) -> 
                 else f"spec-kitty invocations verify {one}",
             )
         # It is the same record, of which other values were erased: it accepts what was ordered.
-        alone = choose_alone({name: member(name) for name in sent_annexes})
-        annexes, objects = [name for name in alone if name in annexes], []
+        alone, objects = choose_alone({name: member(name) for name in every}), []
+        annexes = [name for name in alone if name in annexes]
     # 2. Objects first, then annexes, then records: a record that is there leads to all it names.
     store = FileRecordStore(project.root, project.config.trail)
     prepare(store)
