@@ -895,11 +895,12 @@ class Forgetful:
         return Answer(200, body, {"Content-Type": "application/json"})
 
 
-@pytest.mark.usefixtures("enabled")
+@pytest.mark.parametrize("is_ordered", [False, True])
 def test_a_record_that_an_endpoint_lost_alone_goes_again_after_an_answer_that_did_not_arrive(
-    cli: Cli, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+    enabled: Path, cli: Cli, receiver: Receiver, monkeypatch: pytest.MonkeyPatch, is_ordered: bool
 ) -> None:
-    """Its Completed is stored again by the request that asks after it; its Started is not."""
+    """Its Completed is stored again by the request that asks after it; its Started is not. An order of another record
+    that is delivered meanwhile changes nothing in that."""
     monkeypatch.setattr(pushing, "REQUEST_PAUSE", wait_none())
     endpoint = Forgetful(receiver)
     for number in range(3):
@@ -908,8 +909,13 @@ def test_a_record_that_an_endpoint_lost_alone_goes_again_after_an_answer_that_di
     everything = set(endpoint.held)
     del endpoint.held[-2:]
     endpoint.cuts = pushing.FOREGROUND_TRIES
-    for _ in range(2):
-        cli("sync", "push", env=WITH_TOKEN)
+    cli("sync", "push", env=WITH_TOKEN)
+    project, _ = load_project(str(enabled))
+    with closing(Outbox(project, folder_of(project), receiver.url)) as outbox:
+        if is_ordered:
+            oldest = outbox.facts()["last"].split()[-1]
+            outbox.settle_order(oldest, f"order {oldest}/x")
+    cli("sync", "push", env=WITH_TOKEN)
 
     assert len(everything) == 8
     assert set(endpoint.held) == everything

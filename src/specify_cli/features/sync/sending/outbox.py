@@ -362,6 +362,8 @@ class Outbox:
         with self._begin_transaction():
             self._remember(fact, "delivered")
             self._remember_last([invocation_id + OF_ORDER])
+            if asked := self.facts().get(ASKED):  # it stands before those
+                self._remember(ASKED, str(int(asked) + 1))
 
     def _remember_last(self, ids: Sequence[str]) -> None:
         last = dict.fromkeys([*ids, *self.facts().get(LAST, "").split()])
