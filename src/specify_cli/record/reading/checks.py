@@ -66,7 +66,8 @@ _TEST_FIRST = (
     r"|php artisan|pixi|pnpm|poe|python3? \S*(?:manage|setup)\.py|rails|rake|richgo|rush|rye|sbt"
     r"|scarb|snforge|stack|sui|swift|task|terraform|tofu|truffle|turbo|v|wasm-pack|xcodebuild|yarn"
     rf"|zig build|zig){_OPTIONS}"
-    r" (?:(?:\S*:)?(?:tests?|test[A-Z]\S*|\w+Test)(?![\w./:-])|(?:\w+[_-])?tests?(?![\w./])))"
+    r" (?:(?:\S*:)?(?:tests?|test[A-Z]\S*|\w+Test)(?![\w./:-])|(?:\w+[_-])?tests?(?![\w./]"
+    r"|-(?:build|clean|data|db|deps|env|fixtures|images?|install|setup)\b)))"
 )
 # Scripts of a project that are named for its tests.
 _TEST_SCRIPT = (
@@ -101,11 +102,14 @@ _WRAPPERS = ("env", "time", "nice", "sudo", "command", "exec", "npx", "bunx")
 _RUNNERS = (
     r"^(uv|poetry|pipenv|pipx|hatch|pdm|rye|bundle|pnpm|yarn|npm|conda|mamba|micromamba)"
     r" (run|exec) (?:-[np] \S+ )?"
+    r"|^docker(?:[ -]compose)? (?:exec|run) (?:-\S+ )*(?!-)\S+ "
 )
 _KEYWORDS = ("if", "while", "until", "!", "for", "case")
 _SHELLS = ("sh", "bash", "zsh", "dash")
 _COLLECTS = (
     r"--(collect-only|co|help|version|fixtures|markers|list|listTests|no-run)\b|\s-(-?h|V)\b"
+    r"|-DskipTests\b(?!=false)|-Dmaven\.test\.skip\b(?!=false)|\s-x test\b"
+    r"|^make (?:\S+ )*(?:-n|--dry-run)\b"
 )
 
 _SHOWS_FAILED = (

@@ -75,6 +75,12 @@ def test_what_the_runners_of_many_languages_print_is_read(row: dict[str, Any]) -
         *("php phpunit.phar", "vendor/bin/phpunit", "python3 -m pytest --pyargs pip", "docker compose exec web pytest"),
         *("tox -e docker", "tox -e doctest", "tox -e lint -e py311", "nox -s lint tests", "tox -e build-test", "nox"),
         *("node ./node_modules/vitest/vitest.mjs run", "pytest-3 -q", "jest.cmd", "kubectl exec pod -- pytest -q"),
+        *(
+            "docker compose exec -T web npm test",
+            "docker-compose run --rm app bin/rails test",
+            "docker exec web go test .",
+        ),
+        *("make test-unit", "mvn test -DskipTests=false"),
         *("rebar3 as test eunit", "rebar3 ct", "julia --project=. -e 'using Pkg; Pkg.test()'", "mise test", "elm-test"),
     ],
 )
@@ -131,6 +137,7 @@ def test_a_command_of_a_runner_tests(command: str) -> None:
         *("poetry run pip install pytest", "uv run python -c 'import pytest'", "docker compose logs pytest", "tox -l"),
         *("python -m tox -e lint", "uvx nox -s lint", "tox -e ruff", "nox -s mypy-3.11 docs -- serve", "tox -q -e fix"),
         *("ruff check pytest_plugin.py", "npx eslint jest.config.js", 'python3 -c "from unittest import mock"'),
+        *("make test-deps", "npm run test-data", "docker compose exec web npm start", "docker run --rm web"),
         *("inv build --test", "dune build", "gleam add test", "pixi add test", "mise use test", "moon init test"),
     ],
 )
@@ -167,6 +174,9 @@ def test_a_command_that_tests_nothing_is_none(command: str) -> None:
         ('{"command":["bash","-lc","pytest -q | tail -2"]}', "ok", "", UNKNOWN),
         ("pytest --collect-only -q", "ok", "a.py::test_a\n42 tests collected in 0.01s", NONE),
         ("pytest --co", "ok", "", NONE),
+        ("mvn -q test -DskipTests", "ok", "", NONE),
+        ("make -n test", "ok", "", NONE),
+        ("./gradlew check -x test", "ok", "", NONE),
         ("pytest -k nothing", "ok", "28 deselected in 0.03s", NONE),
         ("pytest -k nothing", "error", "28 deselected in 0.03s", NONE),
         ("pytest -q", "error", "no tests ran in 0.01s", NONE),
