@@ -10,7 +10,7 @@ import shutil
 import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import AbstractContextManager, closing
 from pathlib import Path
 from typing import Any
 
@@ -91,6 +91,19 @@ def list_holding(database: str, text: str = NAME) -> list[str]:
     return found
 
 
+def back_up(database: Path, copy: Path) -> None:
+    with closing(sqlite3.connect(database)) as live, closing(sqlite3.connect(copy)) as other:
+        live.backup(other)
+
+
+def serving_backup(database: Path, copy: Path, before: Collector) -> AbstractContextManager[Collector]:
+    """Serve what a collector held when it was backed up, where it was served before."""
+    for path in database.parent.glob("events.db*"):
+        path.unlink()
+    shutil.copy(copy, database)
+    return running(database.parent, serve_command(database.parent, listen=f"{before.host}:{before.port}"))
+
+
 def test_what_is_erased_here_is_erased_there_and_never_comes_back(
     cli: Cli, site: Path, collector: Collector, database: str, tmp_path: Path
 ) -> None:
@@ -150,16 +163,11 @@ def test_a_collector_put_back_to_a_backup_is_given_again_what_it_lost(
         enable(cli, before)
         tell(cli, NAME)
         push(cli)
-        with closing(sqlite3.connect(database)) as live, closing(sqlite3.connect(tmp_path / "copy.db")) as copy:
-            live.backup(copy)
+        back_up(database, tmp_path / "copy.db")
         run(cli)
         assert cli("forget", "--subject", NAME, "--reason", "asked for it", "--yes").code == 0
         push(cli)
-    for path in database.parent.glob("events.db*"):
-        path.unlink()
-    shutil.copy(tmp_path / "copy.db", database)
-    command = serve_command(tmp_path / "served", listen=f"{before.host}:{before.port}")
-    with running(tmp_path / "served", command) as after:
+    with serving_backup(database, tmp_path / "copy.db", before) as after:
         held = list_holding(str(database))
         run(cli)
         done, status = push(cli), cli("sync", "status", "--json", env=ENV).json()
@@ -185,15 +193,10 @@ def test_a_collector_put_back_to_a_backup_is_given_what_it_lost_of_envelopes_too
         assert cli(*argv, env=ENV).code == 0
         first = run(cli)
         push(cli)
-        with closing(sqlite3.connect(database)) as live, closing(sqlite3.connect(tmp_path / "copy.db")) as copy:
-            live.backup(copy)
+        back_up(database, tmp_path / "copy.db")
         lost = run(cli, f"review what {NAME} wrote")
         assert (push(cli)["delivered"], push(cli)["why"]) == (2, None)
-    for path in database.parent.glob("events.db*"):
-        path.unlink()
-    shutil.copy(tmp_path / "copy.db", database)
-    command = serve_command(tmp_path / "served", listen=f"{before.host}:{before.port}")
-    with running(tmp_path / "served", command) as after:
+    with serving_backup(database, tmp_path / "copy.db", before) as after:
         newest = run(cli)
         done, again = push(cli), push(cli)
         rows = {row["invocation_id"]: row["status"] for row in after.get("/v1/invocations").json()["items"]}
@@ -218,16 +221,11 @@ def test_a_collector_put_back_to_before_an_erasure_is_given_the_order_again(
         run(cli, f"review what {NAME} wrote")
         run(cli)
         push(cli)
-        with closing(sqlite3.connect(database)) as live, closing(sqlite3.connect(tmp_path / "copy.db")) as copy:
-            live.backup(copy)
+        back_up(database, tmp_path / "copy.db")
         assert cli("forget", "--subject", NAME, "--yes").code == 0
         erased = push(cli)
         left = list_holding(str(database))
-    for path in database.parent.glob("events.db*"):
-        path.unlink()
-    shutil.copy(tmp_path / "copy.db", database)
-    command = serve_command(tmp_path / "served", listen=f"{before.host}:{before.port}")
-    with running(tmp_path / "served", command) as after:
+    with serving_backup(database, tmp_path / "copy.db", before) as after:
         held = list_holding(str(database))
         done, again = push(cli), push(cli)
         rows = [row["status"] for row in after.get("/v1/invocations").json()["items"]]
