@@ -47,6 +47,7 @@ _TEST = (
 _OPTIONS = (
     r"(?: -(?!- )\S+(?: (?!test|check|verify|run|exec|clean|task|affected|workspace)[^-\s]\S*)?"
     r"| run(?:-many|-script)?| exec| clean| task| affected| workspace \S+| xtask| make| move| call"
+    r"| \+\S+"
     r")*"
 )
 _TEST_FIRST = (
@@ -59,7 +60,8 @@ _TEST_FIRST = (
     r"|nx (?:\S+ )*--targets?[= ]test\b|cmake --build (?:\S+ )*--target (?:test|check)\b"
     r"|rake spec\b|tsx (?:\S+ )*--test\b|trial \S|wtr\b|web-test-runner\b"
     r"|ruby (?:\S+ )*\S*_test\.rb\b|R(?:script)? .*\btest(?:\(|_dir|_file|_local|_check)"
-    rf"|(?:make|gradlew?){_OPTIONS} (?:\S*:)?check(?![\w./-])|mvnw?{_OPTIONS} verify|p?npm t\b"
+    rf"|(?:make|gradlew?){_OPTIONS} (?:\S*:)?check(?![\w./-])|p?npm t\b"
+    rf"|mvnw?{_OPTIONS} (?:verify|package|install)\b|gradlew?{_OPTIONS} (?:\S*:)?build(?![\w./-])"
     r"|(?:anchor|ant|aptos|bazel|bazelisk|buck2?|bun|cabal|cargo|composer|cross|dagger|dart|deno"
     r"|dotnet|dune|flutter|forge|gleam|go|gradlew?|grunt|gulp|hardhat|hatch|inv|invoke|just|lein"
     r"|lerna|mage|make|meson|mise|mix|molecule|moon|mvnw?|ng|nimble|ninja|npm|nx|odin|pants|pdm"
@@ -597,7 +599,9 @@ def _strip(words: Sequence[str]) -> tuple[str, ...]:
     while rest and (rest[0] in _WRAPPERS or re.match(r"\w+=", rest[0])):
         rest.pop(0)
     if rest[:1] == ["timeout"]:
-        rest = rest[2:]
+        rest.pop(0)
+        while rest and re.fullmatch(r"-\S+|[\d.]+[smhd]?|[A-Z]+\d*", rest[0]):
+            rest.pop(0)
     return tuple(rest)
 
 
