@@ -19,8 +19,8 @@ def endpoint(collector: Collector) -> str:
     return f"http://{collector.host}:{collector.port}/v1/events"
 
 
-def enable(cli: Cli, collector: Collector) -> None:
-    argv = ("sync", "enable", "--endpoint", endpoint(collector), "--level", "records", "--yes")
+def enable(cli: Cli, collector: Collector, level: str = "records") -> None:
+    argv = ("sync", "enable", "--endpoint", endpoint(collector), "--level", level, "--yes")
     assert cli(*argv, env=ENV).code == 0
 
 

@@ -189,8 +189,7 @@ def test_a_collector_put_back_to_a_backup_is_given_what_it_lost_of_envelopes_too
     git(chartered, "init", "-q")
     assert cli("init").code == 0
     with serving(tmp_path / "served") as before:
-        argv = ("sync", "enable", "--endpoint", endpoint(before), "--level", "metadata", "--yes")
-        assert cli(*argv, env=ENV).code == 0
+        enable(cli, before, "metadata")
         first = run(cli)
         push(cli)
         back_up(database, tmp_path / "copy.db")
@@ -216,8 +215,7 @@ def test_a_collector_put_back_to_before_an_erasure_is_given_the_order_again(
     git(chartered, "init", "-q")
     assert cli("init").code == 0
     with serving(tmp_path / "served") as before:
-        argv = ("sync", "enable", "--endpoint", endpoint(before), "--level", "full", "--yes")
-        assert cli(*argv, env=ENV).code == 0
+        enable(cli, before, "full")
         run(cli, f"review what {NAME} wrote")
         run(cli)
         push(cli)

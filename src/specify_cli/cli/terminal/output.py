@@ -51,6 +51,12 @@ def one_line(value: object, width: int = 0) -> str:
     return f"{line[: width - 1]}…" if 0 < width < len(line) else line
 
 
+def say_request(request: str | None, width: int) -> str:
+    """Return a request on one line, cut to so many characters, or that a record does not have it:
+    it was erased, or left out."""
+    return one_line(request or "its request is not kept", width)
+
+
 def escape_markdown(text: str) -> str:
     """Return a text in which no character means anything to Markdown or HTML.
 

@@ -98,7 +98,8 @@ def read_rule_files(root: str) -> tuple[RuleFile, ...]:
     """
     files, beyond = [], []
     known = (*_FOR_AGENTS, *_list_folders(root), *_FOR_PEOPLE)
-    paths = dict.fromkeys(_follow_link(root, path, known) for path in known)
+    top = os.path.realpath(root)
+    paths = dict.fromkeys(_follow_link(top, path, known) for path in known)
     for path in paths:
         try:
             source = read_source(root, path, max_bytes=_MAX_BYTES)
@@ -125,13 +126,13 @@ def read_rule_files(root: str) -> tuple[RuleFile, ...]:
     return tuple(files)
 
 
-def _follow_link(root: str, path: str, known: Collection[str]) -> str:
+def _follow_link(top: str, path: str, known: Collection[str]) -> str:
     """Return where the text of a rule file lies: one of the known, or for an agent's another text
-    of the project; `path` for anything else."""
-    target = os.path.relpath(os.path.realpath(f"{root}/{path}"), os.path.realpath(root))
+    of the project, whose real folder is `top`; `path` for anything else."""
+    target = os.path.relpath(os.path.realpath(f"{top}/{path}"), top)
     is_read = target in known or (path not in _FOR_PEOPLE and bool(_TEXT.match(target)))
     is_read = is_read and target.isprintable()  # it stands in the charter
-    return target if is_read and os.path.isfile(f"{root}/{target}") else path
+    return target if is_read and os.path.isfile(f"{top}/{target}") else path
 
 
 def collect_sections(files: Iterable[RuleFile], said: str = "") -> tuple[RuleSection, ...]:

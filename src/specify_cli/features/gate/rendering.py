@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from doctrine.text import count
-from specify_cli.cli.terminal.output import escape_markdown, one_line, paint
+from specify_cli.cli.terminal.output import escape_markdown, one_line, paint, say_request
 from specify_cli.features.gate.findings import KINDS, GateFinding
 from specify_cli.features.gate.judging import Judged
 from specify_cli.features.origin.rendering import (
@@ -144,7 +144,7 @@ def _compose_comment(judged: Judged, rows: int, most: int) -> str:
 def _tell_work(writer: Writer) -> str:
     """Return the story of an invocation in a few words, as one entry of a list."""
     summary = writer.summary
-    request = one_line(writer.request or "its request is not kept", 120)
+    request = say_request(writer.request, 120)
     asked = f"{request} (asked by {one_line(writer.asked_by or 'unknown', 60)})"
     parts = [
         ("done", summary.done),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from doctrine.text import count
-from specify_cli.cli.terminal.output import escape_markdown, one_line
+from specify_cli.cli.terminal.output import escape_markdown, one_line, say_request
 from specify_cli.features.report.summing import HotFile, Report, Run, Share
 
 _MOST_ROWS = 10
@@ -107,7 +107,7 @@ def pick_runs(report: Report, ids: Sequence[str]) -> list[Run]:
 
 def _describe_run(run: Run) -> str:
     files = f", {count(len(run.changed), 'file')}" if run.changed else ""
-    asked = one_line(run.request or "its request is not kept", 60)
+    asked = say_request(run.request, 60)
     return f"{run.invocation_id[-6:]}  {asked} ({one_line(run.by, 20)}, {run.outcome}{files})"
 
 

@@ -11,6 +11,7 @@ from specify_cli.cli.filters import read_filters, say_number
 from specify_cli.cli.terminal.output import (
     one_line,
     paint,
+    say_request,
     write_answer,
     write_note,
     write_warnings,
@@ -80,7 +81,7 @@ def _render_hits(hits: list[Hit]) -> Iterator[str]:
                 width - 28,
             )
             room = width - len(head) - len(str(hit.outcome)) - 5
-            request = one_line(hit.request or "its request is not kept", max(10, min(60, room)))
+            request = say_request(hit.request, max(10, min(60, room)))
             used = f" · {one_line(hit.spent.describe())} tokens" if hit.spent else ""
             yield f"{paint(head, 'head')} · {paint(str(hit.outcome), hit.outcome)}{used}  {request}"
         if hit.seq is not None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from doctrine.text import count
 from specify_cli.cli import shell
-from specify_cli.cli.terminal.output import one_line, paint, write_json, write_lines
+from specify_cli.cli.terminal.output import one_line, paint, say_request, write_json, write_lines
 from specify_cli.cli.terminal.render import local_time
 from specify_cli.features.search.commands import open_index
 from specify_cli.features.search.why import (
@@ -49,7 +49,7 @@ def _render(explanation: Explanation, *, whole: bool) -> Iterator[str]:
             f"{origin.invocation_id[-6:]}  {local_time(origin.started_at)}  "
             f"{one_line(origin.profile_id or '')}"
         )
-        yield f"{place:>11}  {head}  {one_line(origin.request or 'its request is not kept', 60)}"
+        yield f"{place:>11}  {head}  {say_request(origin.request, 60)}"
         if not whole:
             yield from _render_origin(origin, part.uri or "")
     if whole:

@@ -639,9 +639,9 @@ def _is_test(part: _SimpleCommand, commands: Sequence[str]) -> bool:
     for own in map(_strip_runner, commands):
         if bare == own or bare.startswith(f"{own} "):
             return True
-    firsts = (_TEST_SCRIPT, text), *product((_TEST, _TEST_FIRST), (text, bare))
     if re.match(_NO_TESTS, bare):
         return False
+    firsts = (_TEST_SCRIPT, text), *product((_TEST, _TEST_FIRST), (text, bare))
     if any(re.match(pattern, line) for pattern, line in firsts):
         return True
     is_other = any(

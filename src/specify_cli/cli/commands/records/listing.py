@@ -17,6 +17,7 @@ from specify_cli.cli.tables.points import list_fills, load
 from specify_cli.cli.terminal.output import (
     one_line,
     paint,
+    say_request,
     terminal_width,
     write_json,
     write_lines,
@@ -186,7 +187,7 @@ def _describe_row(row: invocations.Row, size: int, spent: str) -> list[str]:
         name_kind(row.path, row.mode_of_work, row.run_kind),
         one_line(row.actor_id or "", 30),
         spent,
-        one_line(row.request or "its request is not kept", 300),
+        say_request(row.request, 300),
     ]
 
 

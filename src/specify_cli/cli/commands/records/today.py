@@ -12,7 +12,7 @@ from datetime import datetime
 
 from doctrine.text import count
 from specify_cli.cli import shell
-from specify_cli.cli.terminal.output import one_line, paint, write_lines
+from specify_cli.cli.terminal.output import paint, say_request, write_lines
 from specify_cli.cli.terminal.render import local_time, shown_width
 from specify_cli.project.config import Project
 from specify_cli.room import Values
@@ -71,7 +71,7 @@ def _name(what: str, rows: Sequence[Row], more: str) -> Iterator[str]:
     for row in rows[:_NAMED]:
         head = f"  {row.invocation_id[-6:]}  {local_time(row.started_at)}  {row.outcome or 'open'}"
         room = max(20, shown_width() - len(head) - 2)
-        yield f"{head}  {one_line(row.request or 'its request is not kept', room)}"
+        yield f"{head}  {say_request(row.request, room)}"
 
 
 def _read_end(row: Row) -> float:
