@@ -14,7 +14,7 @@ from doctrine.agent_profiles.profile import AgentProfile, parse_profile
 from doctrine.agent_profiles.repository import AgentProfileRepository
 from doctrine.load import shipped_bundle
 from doctrine.yaml_reader import read_yaml
-from specify_cli.features.charter_setup.survey import Data, Step, Survey
+from specify_cli.features.charter_setup.surveying.survey import Data, Step, Survey
 from specify_cli.features.charter_setup.synthesize import PROFILE, proposals, synthesize
 
 FOLDER = Path(__file__).parent

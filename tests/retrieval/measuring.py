@@ -24,7 +24,7 @@ from charter.tokens import estimate_tokens
 from doctrine.agent_profiles.profile import AgentProfile
 from doctrine.agent_profiles.repository import AgentProfileRepository
 from doctrine.load import shipped_artifacts, shipped_bundle
-from specify_cli.features.charter_setup.survey import Step, Survey
+from specify_cli.features.charter_setup.surveying.survey import Step, Survey
 from specify_cli.features.charter_setup.synthesize import PROFILE, proposals, synthesize
 
 REQUESTS: list[dict[str, Any]] = [

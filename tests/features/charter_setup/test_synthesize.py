@@ -19,7 +19,7 @@ from doctrine.agent_profiles.repository import AgentProfileRepository
 from doctrine.load import SourceFile, shipped_bundle
 from doctrine.yaml_reader import read_yaml
 from specify_cli.features.charter_setup.linting.lint import ProfileFiles, lint
-from specify_cli.features.charter_setup.survey import Data, Package, Step, Survey, survey
+from specify_cli.features.charter_setup.surveying.survey import Data, Package, Step, Survey, survey
 from specify_cli.features.charter_setup.synthesize import (
     BUILD_GUIDE,
     CHARTER,

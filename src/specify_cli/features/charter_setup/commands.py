@@ -20,7 +20,7 @@ from specify_cli.features.charter_setup.existing_rules import (
     read_rule_files,
 )
 from specify_cli.features.charter_setup.first_charter import Draft, plan_drafts, write_drafts
-from specify_cli.features.charter_setup.survey import MAX_PACKAGES, survey
+from specify_cli.features.charter_setup.surveying.survey import MAX_PACKAGES, survey
 from specify_cli.features.charter_setup.synthesize import (
     BUILD_GUIDE,
     NOTHING,

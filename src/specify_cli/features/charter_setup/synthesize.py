@@ -25,7 +25,7 @@ from specify_cli.features.charter_setup.existing_rules import (
     collect_sections,
     render_sections,
 )
-from specify_cli.features.charter_setup.survey import Data, Package, Step, Survey
+from specify_cli.features.charter_setup.surveying.survey import Data, Package, Step, Survey
 
 CHARTER = ".kittify/charter/charter.md"
 POLICY = ".kittify/charter/policy.yaml"

@@ -1,6 +1,6 @@
 """The names of a repository and the text of a few files: bounded, and no link is followed.
 
-    repository = Repository.open(root, ("node_modules",))
+    repository = Repository.open(root)
     repository.has("Makefile"), repository.text("Makefile"), repository.folders
     read_manifests(repository).needs                       # {"django", "pytest"}
 
@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from doctrine import os
@@ -21,10 +21,16 @@ from doctrine.load import SourceError, read_source
 from doctrine.text import as_object, get_object
 
 Table = Mapping[str, Any]
+Names = tuple[str, ...]
+
+with open(os.path.join(os.path.dirname(__file__), "survey.json"), encoding="utf-8") as _stream:
+    KNOWN = json.load(_stream)
+_SKIPPED = KNOWN["skipped"].split()
 
 _REQUIREMENT = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)")
 # A test by its name, as RSpec, Busted and Vitest have it.
 _SPEC = re.compile(r"(?:[._-](?:spec|test)|Spec|Test)\.(?!ya?ml\Z|json\Z|md\Z)\w+\Z")
+PLAIN_PATH = re.compile(r"[A-Za-z0-9_@+-][A-Za-z0-9_@+./-]{0,99}\Z")
 MAX_ENTRIES = 20_000
 MAX_DEPTH = 6
 
@@ -32,16 +38,15 @@ MAX_DEPTH = 6
 class Repository:
     """The names of a repository, nearest first, and the text of the few files asked for."""
 
-    def __init__(self, root: str, skipped: Sequence[str] = ()) -> None:
+    def __init__(self, root: str) -> None:
         self.root = root
-        self._skipped = skipped
         self.files: list[str] = []
         self.folders: set[str] = set()
 
     @classmethod
-    def open(cls, root: str, skipped: Sequence[str]) -> Repository:
-        """Return a repository whose names were read; folders that are `skipped` have none."""
-        repository = cls(root, skipped)
+    def open(cls, root: str) -> Repository:
+        """Return a repository whose names were read, but for those of what is built or vendored."""
+        repository = cls(root)
         repository._walk()
         return repository
 
@@ -66,7 +71,7 @@ class Repository:
                     path = f"{folder}/{name}" if folder else name
                     if not is_folder:
                         self.files.append(path)
-                    elif name.lower() not in self._skipped and not name.endswith(".egg-info"):
+                    elif name.lower() not in _SKIPPED and not name.endswith(".egg-info"):
                         self.folders.add(path)
                         below.append(path)
             level = below
@@ -179,3 +184,9 @@ def _collect_python_needs(repository: Repository, python: Table) -> set[str]:
         names |= get_object(table, "dependencies").keys()
         names |= get_object(table, "dev-dependencies").keys()
     return {name.lower().replace("_", "-") for name in names}
+
+
+def is_aside(path: str) -> bool:
+    """Return whether a path is not the project's own work: it says nothing about its data or its
+    focus."""
+    return not set(KNOWN["aside"].split()).isdisjoint(path.lower().split("/"))
