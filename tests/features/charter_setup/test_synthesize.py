@@ -126,6 +126,15 @@ def read_back(files: Mapping[str, bytes]) -> Made:
         ({"deno.json": "{}", "a.ts": ""}, "deno test"),
         ({"pubspec.yaml": "dependencies:\n  flutter:\n    sdk: flutter\n", "a.dart": ""}, "flutter test"),
         ({"Taskfile.yml": "version: '3'\ntasks:\n  test:\n    cmds: [go test ./...]\n", "go.mod": ""}, "task test"),
+        ({"makefile": "test:\n\tpytest\n"}, "make test"),
+        ({"mise.toml": "[tasks.test]\nrun = 'cargo test'\n", "Cargo.toml": ""}, "mise run test"),
+        ({"pixi.toml": "[tasks]\ntest = 'pytest'\n"}, "pixi run test"),
+        ({"pyproject.toml": "[tool.poe.tasks]\ntest = 'pytest'\n", "uv.lock": ""}, "uv run poe test"),
+        ({"pyproject.toml": "[tool.taskipy.tasks]\ntest = 'pytest'\n"}, "task test"),
+        ({"pyproject.toml": "[tool.pdm.scripts]\ntest = 'pytest'\n", "pdm.lock": ""}, "pdm run test"),
+        ({"pyproject.toml": "[tool.hatch.envs.default.scripts]\ntest = 'pytest'\n"}, "hatch run test"),
+        ({"pyproject.toml": "[tool.poe.tasks]\ntest = 'pytest --watch'\n[tool.pytest]\n"}, "pytest -q"),
+        ({"noxfile.py": "def tests(session):\n    pass\n"}, "nox -s tests"),
         ({"DESCRIPTION": "Package: shop\n"}, "Rscript -e 'devtools::test()'"),
         ({"README.md": "# x\n"}, ""),
     ],
@@ -668,3 +677,12 @@ def test_code_is_not_only_where_it_usually_is_but_where_most_of_it_is(tmp_path: 
 
     assert survey(plant(tmp_path, {**files, "cmd/a.go": ""})).sources == ("cmd", "api", "kyaml")
     assert survey(plant(tmp_path, {f"cmd/x{name}.go": "" for name in "abcdefgh"})).sources == ("cmd",)
+
+
+def test_a_solution_is_one_package_whatever_projects_it_holds(tmp_path: Path) -> None:
+    projects = {f"dotnet/src/{name}/{name}.csproj": "" for name in ("A", "B")}
+    files = {"dotnet/shop.slnx": "", **projects, "python/pyproject.toml": "[tool.poe.tasks]\ntest = 'pytest'\n"}
+
+    found = survey(plant(tmp_path, files))
+
+    assert [("dotnet", "dotnet test"), ("python", "poe test")] == [(each.folder, each.test) for each in found.packages]

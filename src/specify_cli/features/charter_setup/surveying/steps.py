@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import reduce
 from typing import NamedTuple
 
 from doctrine.text import get_object
@@ -27,16 +28,6 @@ from specify_cli.features.charter_setup.surveying.repository import (
 )
 
 _LOCKS = ("pnpm-lock.yaml", "yarn.lock", "bun.lock", "bun.lockb", "package-lock.json")
-_TARGET = re.compile(r"^([A-Za-z0-9][\w.-]*)[^\S\n]*:(?![=:])", re.M)
-_RECIPE = re.compile(r"^@?([A-Za-z0-9][\w-]*)(?:[^\S\n][^\n:]*)?:(?!=)", re.M)
-_TASK = re.compile(r"^  ([A-Za-z0-9][\w-]*):", re.M)
-_RUNNERS = (
-    ("Makefile", "make", _TARGET),
-    ("justfile", "just", _RECIPE),
-    ("Justfile", "just", _RECIPE),
-    ("Taskfile.yml", "task", _TASK),
-    ("Taskfile.yaml", "task", _TASK),
-)
 # The placeholder `npm init` writes fails by design, another runs nothing, what watches never ends.
 _NO_TEST = re.compile(r"no test specified|\A *echo\b[^&|;]*\Z| --watch(?:All)?(?!\S)")
 # Files that build a package of a language whose code may be few files, or lie deep.
@@ -63,11 +54,11 @@ class Step(NamedTuple):
 def find_steps(repository: Repository, manifests: Manifests, languages: Names) -> tuple[Step, ...]:
     """Return the commands of a repository in the order of `PURPOSES`, for each purpose that of any
     language first, then one for each of `languages` in their order."""
-    general = {step.purpose: step for step in _read_targets(repository)}
+    general = list(_read_targets(repository))
     typed = repository.has("tsconfig.json") or "typescript" in languages
     script = "typescript" if typed else "javascript"
     by_language = [
-        *(Step(*(*step, "python")[:3]) for step in _find_python_steps(repository, manifests)),
+        *_find_python_steps(repository, manifests),
         *(Step(*step, script) for step in _find_package_steps(repository, manifests)),
     ]
     if repository.has("Gemfile") and "spec" in repository.folders:
@@ -88,15 +79,20 @@ def find_steps(repository: Repository, manifests: Manifests, languages: Names) -
             if (language, purpose) not in pairs and not tests_alone:
                 pairs.add((language, purpose))
                 by_language.append(Step(purpose, line, language))
-    # A target of the project's own stands for what it calls, and `lint` calls what checks without
-    # running.
-    covered = {*general, *(("format", "types") if "lint" in general else ())}
-    steps = [*general.values(), *(step for step in by_language if step.purpose not in covered)]
+    steps = _put_before(general, by_language)
     order = {name: place for place, name in enumerate(("", *languages))}
     steps.sort(
         key=lambda step: (PURPOSES.index(step.purpose), order.get(step.language, len(order)))
     )
     return tuple(dict.fromkeys(steps))
+
+
+def _put_before(own: list[Step], tools: Iterable[Step]) -> list[Step]:
+    """Return the project's own targets, then the tools they do not stand for: a target stands for
+    what it calls, and `lint` calls what checks without running."""
+    covered = {step.purpose for step in own}
+    covered |= {"format", "types"} if "lint" in covered else set()
+    return [*own, *(step for step in tools if step.purpose not in covered)]
 
 
 def _is_lent(repository: Repository, languages: Names) -> bool:
@@ -110,12 +106,12 @@ def _is_lent(repository: Repository, languages: Names) -> bool:
 
 def _read_targets(repository: Repository) -> Iterator[Step]:
     """Yield what the project's Makefile, justfile, task file or script for its tests offers."""
-    for name, runner, pattern in _RUNNERS:
-        offered = set(pattern.findall(repository.text(name)))
-        for purpose, targets in KNOWN["targets"].items():
-            target = next((target for target in targets.split() if target in offered), None)
-            if target:
-                yield Step(purpose, f"{runner} {target}")
+    for name, runner, pattern in KNOWN["runners"]:
+        if name.endswith(".toml"):
+            offered = set(get_object(read_toml(repository, name), pattern))
+        else:
+            offered = set(re.findall(pattern, repository.text(name), re.M))
+        yield from _choose_targets(runner, offered)
         if offered:
             return
     script = repository.find_first("script/test", "scripts/test", "bin/test")
@@ -123,7 +119,32 @@ def _read_targets(repository: Repository) -> Iterator[Step]:
         yield Step("test", script)
 
 
-def _find_python_steps(repository: Repository, manifests: Manifests) -> Iterator[Sequence[str]]:
+def _choose_targets(runner: str, offered: Collection[str], language: str = "") -> Iterator[Step]:
+    """Yield for each purpose the first usual target that is offered."""
+    for purpose, targets in KNOWN["targets"].items():
+        target = next((target for target in targets.split() if target in offered), None)
+        if target:
+            yield Step(purpose, f"{runner} {target}", language)
+
+
+def _find_python_steps(repository: Repository, manifests: Manifests) -> list[Step]:
+    """Return the tasks that pyproject.toml lists, then the tools they do not stand for."""
+    lock = repository.find_first("uv.lock", "poetry.lock", "pdm.lock")
+    prefix = f"{lock.removesuffix('.lock')} run " if lock else ""
+    tasks: list[Step] = []
+    for runner, *path in KNOWN["python_tasks"]:
+        table = reduce(get_object, path, get_object(manifests.python, "tool"))
+        own = {name for name, task in table.items() if not _NO_TEST.search(str(task))}
+        # What manages the environment itself needs no other program before it.
+        before = "" if " " in runner else prefix
+        tasks += _choose_targets(f"{before}{runner}", own, "python")
+    tools = _find_python_tools(repository, manifests, prefix)
+    return _put_before(tasks, (Step(*(*tool, "python")[:3]) for tool in tools))
+
+
+def _find_python_tools(
+    repository: Repository, manifests: Manifests, prefix: str
+) -> Iterator[Sequence[str]]:
     """Yield each purpose with the line to type; "" behind them where that is for any language."""
     tools = get_object(manifests.python, "tool")
     config = repository.text("setup.cfg")
@@ -132,8 +153,6 @@ def _find_python_steps(repository: Repository, manifests: Manifests) -> Iterator
         for p in repository.files
         if re.search(r"(?:\A|/)(?:test_[^/]*|[^/]*_test|conftest)\.py\Z", p)
     ]
-    lock = repository.find_first("uv.lock", "poetry.lock", "pdm.lock")
-    prefix = f"{lock.removesuffix('.lock')} run " if lock else ""
 
     def uses(tool: str, *files: str) -> bool:
         section = f"[{tool}]" in config or f"[tool:{tool}]" in config

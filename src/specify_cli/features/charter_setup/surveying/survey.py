@@ -202,11 +202,11 @@ def _join_scripts(language: str) -> str:
 def _list_packages(repository: Repository) -> list[str]:
     """Return the folders of the packages of a repository in order; a package within another is
     that one's affair."""
-    manifests = set(KNOWN["manifests"].split())
+    manifests, endings = set(KNOWN["manifests"].split()), tuple(KNOWN["manifest_endings"])
     packages: list[str] = []
     for path in sorted(repository.files, key=lambda path: path.rpartition("/")[0]):
         folder, _, name = path.rpartition("/")
-        own = name in manifests or name.endswith(KNOWN["manifest_ending"])
+        own = name in manifests or name.endswith(endings)
         if not own or not PLAIN_PATH.match(folder) or is_aside(folder):
             continue
         if not any(folder == each or folder.startswith(f"{each}/") for each in packages):
