@@ -5,6 +5,7 @@ set -eu
 project=$(mktemp -d)
 trap 'rm -rf "$project"' EXIT INT TERM
 cd "$project"
+export PYTEST_DISABLE_PLUGIN_AUTOLOAD=1  # the tests of the little project need none, and start faster
 
 # macOS has neither sha256sum nor a `head` that takes away from the end.
 seal() {
@@ -24,7 +25,7 @@ field() {
 git init --quiet .
 git config user.name Demo
 git config user.email demo@example.org
-mkdir -p .kittify/charter src migrations
+mkdir -p .kittify/charter src tests migrations
 cat > .kittify/charter/charter.md <<'CHARTER'
 # Charter
 
@@ -36,7 +37,16 @@ cat > .kittify/charter/charter.md <<'CHARTER'
 Run `pytest -q` before you hand over, and quote its last line.
 CHARTER
 printf 'def login(name):\n    return name.strip()\n' > src/login.py
+cat > tests/test_login.py <<'TEST'
+import sys
+sys.path.insert(0, "src")
+from login import login
+
+def test_case_of_a_name_does_not_matter():
+    assert login(" Ada ") == login("ada")
+TEST
 printf 'ALTER TABLE orders ADD COLUMN note text;\n' > migrations/004_orders.sql
+printf '__pycache__/\n' > .gitignore
 git add . && git commit --quiet -m start
 
 step spec-kitty init
@@ -52,15 +62,25 @@ invocation=$(printf '%s' "$answer" | field invocation_id)
 profile=$(printf '%s' "$answer" | field profile_id)
 
 printf 'def login(name):\n    return name.strip().lower()\n' > src/login.py
-git commit --quiet -am "Fold case at login"
-printf 'pytest -q: 4 passed in 0.12s\n' > proof.md
-token=ghp_$(printf 'a1B2%.0s' 1 2 3 4 5 6 7 8 9)  # made up, to see it masked
-cat > work.jsonl <<WORK
-{"event":"stage_transition","to":"mend"}
-{"event":"tool_call","call_id":"c1","tool":"pytest","args":{"env":"API_TOKEN=$token"},"side_effect":"none"}
-{"event":"tool_result","call_id":"c1","status":"ok","output":"4 passed in 0.12s"}
-{"event":"patch_apply","path":"src/login.py","kind":"modify"}
+command="API_TOKEN=ghp_$(printf 'a1B2%.0s' 1 2 3 4 5 6 7 8 9) pytest -q"  # a made-up token, to see it masked
+sh -c "$command" > proof.md
+python3 - "$command" > work.jsonl <<'WORK'
+import json, subprocess, sys
+
+def git(*words):
+    return subprocess.run(["git", *words], check=True, capture_output=True, text=True).stdout
+
+before, after = git("show", "HEAD:src/login.py"), open("src/login.py").read()
+for event in (
+    {"event": "stage_transition", "to": "mend"},
+    {"event": "patch_apply", "path": "src/login.py", "kind": "modify",
+     "before": before, "after": after, "diff": git("diff", "src/login.py")},
+    {"event": "tool_call", "call_id": "c1", "tool": "shell", "args": {"command": sys.argv[1]}, "side_effect": "none"},
+    {"event": "tool_result", "call_id": "c1", "status": "ok", "output": open("proof.md").read()},
+):
+    print(json.dumps(event))
 WORK
+git commit --quiet -am "Fold case at login"
 printf '\n\033[1m$ spec-kitty profile-invocation record --invocation-id %s < work.jsonl\033[0m\n' "$invocation"
 spec-kitty profile-invocation record --invocation-id "$invocation" < work.jsonl
 rm work.jsonl
