@@ -81,7 +81,8 @@ _TAKE_VALUES = ("-n", "-p", "-c", "-o", "-W", "-j", "--jobs", "--config", "--roo
 # Programs that may name a test without running it.
 _READERS = (
     r"(cat|echo|printf|ls|find|grep|rg|ag|sed|awk|head|tail|less|more|which|curl|type|man|git|vim|nano|code|open|wc|sort"
-    r"|p?kill|killall|pgrep|ps|whereis|readlink|file|stat|wget|pydoc|diff|pip3?|apt|apt-get|brew|spec-kitty|test|\[|rm|cp|mv|mkdir|touch|cd)"
+    r"|p?kill|killall|pgrep|ps|whereis|readlink|file|stat|wget|pydoc|diff|pip3?|apt|apt-get|brew|spec-kitty|test|\[|rm|cp|mv|mkdir|touch|cd"
+    r"|claude|codex|gemini|copilot|opencode|qwen|aider|Get-Command)"
 )
 _INSTALLS = (
     r"^\S+ (?:\S+ )?(install|add|remove|uninstall|sync|lock)\b|^python\S* -(?:c |m pip\b)"

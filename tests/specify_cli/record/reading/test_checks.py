@@ -131,6 +131,8 @@ def test_a_command_of_a_runner_tests(command: str) -> None:
         *(
             "command -v pytest",
             "npm ls jest",
+            "claude -p 'run pytest'",
+            "Get-Command Invoke-Pester",
             "pgrep -f pytest",
             "gh pr create --title 'Run pytest'",
             "uv pip show tox",
