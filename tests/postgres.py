@@ -27,6 +27,9 @@ hot_standby = on
 dynamic_shared_memory_type = mmap
 # A standby that has lost its primary looks for it this long before it lets itself be promoted; 5 s by default.
 wal_retrieve_retry_interval = 200ms
+# What the server analyses by itself, at a moment of its own, may read what is erased just then; then an order is due
+# again, as the test with another transaction shows.
+autovacuum = off
 """
 
 
