@@ -267,6 +267,32 @@ def test_a_turn_whose_transcript_counts_more_tokens_when_its_end_is_told_again_i
     assert cli("invocations", "verify", run).code == 0
 
 
+def test_the_tokens_of_a_turn_are_all_of_it_however_long_its_transcript_is(
+    tell: Tell, cli: Cli, chartered: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("specify_cli.features.hooks.conversation.turn.MAX_TURN", 1000)
+    run = begin(cli, tell)
+    folder = tmp_path / "home/.claude/projects/-shop"
+    folder.mkdir(parents=True)
+    transcript = folder / f"{SESSION}.jsonl"
+    head = {"sessionId": SESSION, "cwd": str(chartered), "timestamp": "2026-11-30T10:00:00.000Z"}
+    asked = {"type": "user", "message": {"role": "user", "content": "fix it"}, **head}
+    said = [
+        {
+            "type": "assistant",
+            "message": {"id": f"m{number}", "content": content, "usage": {"input_tokens": 100}},
+            **head,
+        }
+        for number, content in enumerate(([{"type": "text", "text": "x" * 900}], [{"type": "text", "text": "done"}]))
+    ]
+    transcript.write_text("".join(json.dumps(line) + "\n" for line in (asked, *said)))
+    tell("Stop", last_assistant_message="done", prompt_id="p1", transcript_path=str(transcript))
+    tell("SessionEnd", reason="exit", transcript_path=str(transcript))
+    told = [line["tokens"] for line in events(chartered, run) if line["event"] == "turn" and "tokens" in line]
+
+    assert told == [{"input": 200}]
+
+
 @pytest.mark.parametrize("is_told_before", [False, True])
 def test_a_turn_that_is_told_again_behind_the_close_with_more_tokens_is_a_contradiction_too(
     tell: Tell, cli: Cli, chartered: Path, tmp_path: Path, is_told_before: bool

@@ -234,6 +234,61 @@ def test_what_goes_on_in_the_background_excuses_a_change_and_claims_none(agent: 
     assert (agent.seen(), agent.unseen()) == ([], [])
 
 
+@pytest.mark.parametrize("is_over", [False, True])
+def test_what_changes_in_a_call_beside_what_goes_on_in_the_background_names_no_call(
+    agent: Agent, tmp_path: Path, is_over: bool
+) -> None:
+    transcript = tmp_path / "transcript.jsonl"
+    call = agent.begin("Bash", {"command": "make watch", "run_in_background": True})
+    agent.end(call, {"stdout": "", "interrupted": False, "backgroundTaskId": "b1"})
+    said = f"<task-notification><tool-use-id>{call['tool_use_id']}</tool-use-id></task-notification>"
+    line = {"type": "queue-operation", "timestamp": rfc3339(time.time_ns() // 1_000_000), "content": said}
+    transcript.write_text(json.dumps(line if is_over else {**line, "content": call["tool_use_id"]}) + "\n")
+    aside()
+    other = agent.begin("Bash", {"command": "make"}, transcript_path=str(transcript))
+    (agent.root / "built.txt").write_text("by the watcher, or by the call\n")
+    agent.end(other, transcript_path=str(transcript))
+    (line,) = [line for line in agent.lines() if line.get("witness") == "tree"]
+
+    assert (line["path"], line.get("call_id")) == ("built.txt", other["tool_use_id"] if is_over else None)
+
+
+FAILED = {"type": "item_completed", "item": {"type": "McpToolCall", "id": "exec-1", "status": "failed"}}
+REFUSED = {"type": "custom_tool_call_output", "output": [{"type": "input_text", "text": "Script failed\nOutput:\n"}]}
+
+
+@pytest.mark.parametrize("end", [FAILED, REFUSED])
+def test_a_call_of_codex_whose_end_its_transcript_alone_says_leaves_later_changes_to_their_calls(
+    cli: Cli, agent: Agent, home: Path, tmp_path: Path, end: dict[str, Any]
+) -> None:
+    transcript = tmp_path / "rollout.jsonl"
+    run = str(cli("do", "implement WP04", "--json", env={"CODEX_THREAD_ID": "s1"}).json()["invocation_id"])
+
+    def tell(event: str, name: str, tool: str, **payload: Any) -> None:
+        about = {"session_id": "s1", "cwd": str(agent.root), "transcript_path": str(transcript)}
+        call = {"tool_name": tool, "tool_use_id": name, "tool_input": {"command": "echo own >> a.py"}}
+        run_hook(
+            "codex",
+            json.dumps({"hook_event_name": event, **about, **call, **payload}).encode(),
+            str(agent.root),
+            str(home),
+        )
+        tick()
+
+    tell("PreToolUse", "exec-1", "mcp__spy__fail")
+    line = {"timestamp": rfc3339(time.time_ns() // 1_000_000), "type": "event_msg", "payload": end}
+    transcript.write_text(json.dumps(line, separators=(",", ":")) + "\n")
+    aside()
+    tell("PreToolUse", "exec-2", "Bash")
+    (agent.root / "a.py").write_text("own\n")
+    tick()
+    tell("PostToolUse", "exec-2", "Bash", tool_response="")
+    (path,) = (agent.root / layout.RECORDS).glob(f"*{run}.jsonl")
+    lines = [json.loads(line) for line in path.read_bytes().split(b"\n")[:-1]]
+
+    assert [line.get("call_id") for line in lines if line["event"] == "patch_apply"] == ["exec-2"]
+
+
 def test_a_call_whose_end_nobody_told_claims_nothing_that_it_alone_could_have_done(agent: Agent) -> None:
     agent.begin("Bash", {"command": "true"})
     aside()

@@ -118,6 +118,22 @@ def test_a_line_tells_of_a_patch_that_came_behind_the_close(cli: Cli, project: P
     assert [(hit["uri"], hit["event"]) for hit in hits] == [(part["uri"], "patch_apply")]
 
 
+def test_each_range_names_the_line_of_the_record_that_tells_it_and_a_row_all_of_its_invocation(
+    cli: Cli, project: Path
+) -> None:
+    with open_invocation(project, "fix it") as run:
+        run.patch("a.py", "create", before="", after="first = 1\n")
+        run.patch("a.py", "modify", before="first = 1\n", after="first = 1\nsecond = 2\nthird = 3\n")
+    (project / "a.py").write_text("first = 1\nsecond = 2\nthird = 3\n")
+    ranges = cli("why", "a.py", "--json").json()["ranges"]
+    alone = [cli("why", f"a.py:{line}", "--json").json()["ranges"][0]["uri"] for line in (1, 2, 3)]
+    rows = cli("why", "a.py").out.splitlines()
+
+    assert [(part["first"], part["last"], part["uri"]) for part in ranges] == [(1, 1, alone[0]), (2, 3, alone[1])]
+    assert alone[1] == alone[2] != alone[0]
+    assert [row.split()[0] for row in rows] == ["1-3", "3"]
+
+
 def test_what_no_record_tells_is_unknown(cli: Cli, project: Path, changed: str) -> None:
     value = cli("why", "src/login.py", "--json").json()
 

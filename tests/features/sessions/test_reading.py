@@ -163,12 +163,43 @@ def test_a_session_of_codex_with_twice_as_many_calls_and_items_takes_twice_as_ma
     assert count(60) < 3 * count(30)
 
 
+def test_each_patch_of_a_script_of_codex_is_the_call_that_made_its_changes() -> None:
+    patches = [f"*** Begin Patch\n*** Add File: {name}\n+x\n*** End Patch\n" for name in ("a/x.py", "x.py", "b/x.py")]
+    script = "\n".join(f"text(await tools.apply_patch({json.dumps(patch)}));" for patch in patches)
+    call = {"type": "custom_tool_call", "call_id": "c1", "name": "exec", "input": script}
+    items = [
+        {"type": "FileChange", "id": f"exec-{name}", "changes": {f"/shop/{name}": {"type": "add", "content": "x\n"}}}
+        for name in ("b/x.py", "a/x.py", "x.py")
+    ]
+    meta = {"type": "session_meta", "payload": {"id": "s", "cwd": "/shop"}}
+    ran = [{"type": "item_completed", "item": item} for item in items]
+    data = json.dumps(meta).encode() + b"\n" + codex(call) + codex(*ran, kind="event_msg")
+
+    events = read_session("codex", data, {}).events
+
+    told = {e.payload["tool_use_id"]: e.payload["tool_input"]["command"] for e in events if "tool_input" in e.payload}
+    assert told == {"exec-a/x.py": patches[0], "exec-x.py": patches[1], "exec-b/x.py": patches[2]}
+
+
 def test_a_patch_of_codex_that_did_not_fit_changed_nothing() -> None:
     call = {"type": "custom_tool_call", "name": "apply_patch", "input": "*** Begin Patch", "call_id": "c1"}
     refused = "apply_patch verification failed: Failed to find expected lines in a.py"
     output = {"type": "custom_tool_call_output", "call_id": "c1", "output": refused}
 
     assert told(read_session("codex", codex(call, output), {}))[-1] == ("PostToolUse", "apply_patch", "error")
+
+
+def test_a_command_of_codex_that_was_refused_in_a_script_was_denied() -> None:
+    refused = 'exec_command failed: CreateProcess { message: "Rejected(\\"`rm -rf x` rejected: not permitted\\")" }'
+    for error, expected in ((refused, "denied"), ("exec_command failed: no such shell", "error")):
+        script = 'text(await tools.exec_command({"cmd": "rm -rf x"}));'
+        call = {"type": "custom_tool_call", "call_id": "c1", "name": "exec", "input": script}
+        texts = [
+            {"type": "input_text", "text": text} for text in ("Script failed\nOutput:\n", f"Script error:\n{error}")
+        ]
+        output = {"type": "custom_tool_call_output", "call_id": "c1", "output": texts}
+
+        assert told(read_session("codex", codex(call, output), {}))[-1] == ("PostToolUse", "Bash", expected)
 
 
 def test_a_command_of_codex_that_was_interrupted_is_told_as_its_hook_is() -> None:

@@ -172,12 +172,11 @@ def explain_file(
     pairs = [(at + 1, sure.get(at, found[at])) for at in asked]
     ranges = []
     last_seq: dict[str, int] = {}
-    for ids, group in groupby(pairs, lambda pair: tuple(edit.invocation_id for edit in pair[1])):
+    for (ids, uri), group in groupby(pairs, lambda pair: _name_writers(pair[1])):
         numbers, writers = zip(*group, strict=True)
         for edit in chain.from_iterable(writers):
             last_seq[edit.invocation_id] = max(edit.seq, last_seq.get(edit.invocation_id, 0))
-        one = ids[0] if len(ids) == 1 else None
-        uri = one and f"inv://{one}/event/{writers[0][0].seq}"
+        one = ids[0] if uri else None
         ranges.append(Range(numbers[0], numbers[-1], one, uri, () if one else ids))
     origins = () if brief else tuple(_describe_origin(project, *last) for last in last_seq.items())
     unknown = sum(not writers for _, writers in pairs)
@@ -186,6 +185,13 @@ def explain_file(
         find_worktree(project.root) or "", (told[at][0] for at in asked if at in told)
     )
     return Explanation(name, len(lines), unknown, tuple(ranges), origins, (*gaps, *cut))
+
+
+def _name_writers(edits: Sequence[Edit]) -> tuple[tuple[str, ...], str | None]:
+    """Return the invocations that can have written a line, and the record's line that tells it
+    where one did."""
+    ids = tuple(edit.invocation_id for edit in edits)
+    return ids, f"inv://{ids[0]}/event/{edits[0].seq}" if len(ids) == 1 else None
 
 
 def split_place(text: str, here: str) -> tuple[str, int | None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import groupby
 
 from doctrine.text import count
 from specify_cli.cli import shell
@@ -37,8 +38,11 @@ def why(values: Values) -> int:
 def _render(explanation: Explanation, *, whole: bool) -> Iterator[str]:
     """Yield the ranges with what asked for them; of a single line everything that is known."""
     origins = {origin.invocation_id: origin for origin in explanation.origins}
-    for part in explanation.ranges:
-        place = f"{part.first}" if part.first == part.last else f"{part.first}-{part.last}"
+    # What several lines of one record tell is one row.
+    for _, group in groupby(explanation.ranges, lambda part: (part.invocation_id, part.several)):
+        part, *more = group
+        last = more[-1].last if more else part.last
+        place = f"{part.first}" if part.first == last else f"{part.first}-{last}"
         if part.invocation_id is None:
             names = ", ".join(name[-6:] for name in part.several)
             said = f"one of {names}" if names else "unknown: no record tells who wrote it"

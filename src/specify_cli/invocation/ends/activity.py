@@ -47,7 +47,8 @@ class Span(NamedTuple):
 class Call(NamedTuple):
     """A call of a tool that can change files, by the agent with this id.
 
-    `agent` is None for the main one. `tool` is the harness's name of the tool.
+    `agent` is None for the main one. `tool` is the harness's name of the tool. What goes on behind
+    the end of a call has that call's id behind a `#`.
     """
 
     call_id: str
@@ -104,7 +105,7 @@ def read_activity(lines: Iterable[Fields], now: int, *, with_open: bool = True) 
     """Return the calls of a record that can change files, with their times, and its edits.
 
     `lines` are fields in order, and `now` is in ms. With `with_open`, a call without an end still
-    runs at `now`. What goes on in the background until a later result is a call without an id: it
+    runs at `now`. What goes on in the background until a later result is a call of its own: it
     explains a change, and claims none. A call without an effect on files (`side_effect` none) is
     left out. If a result has no recorded call, a tool whose name says that it reads is left out,
     too; another that states no duration is assumed to have run for five seconds.
@@ -171,7 +172,9 @@ def _make_call(line: Fields, begin: int, end: int) -> Call:
 
 def _run_until(call: Call, end: int) -> Call:
     """Return what goes on behind the reported end of a call, until a moment (ms)."""
-    return call._replace(call_id="", span=Span(call.span.end, max(call.span.end, end)))
+    return call._replace(
+        call_id=f"#{call.call_id}", span=Span(call.span.end, max(call.span.end, end))
+    )
 
 
 def read_others(root: str, invocation_id: str, since: int, now: int) -> Iterator[Activity]:

@@ -349,6 +349,8 @@ def _read_turns(at: Site, moment: SessionMoment) -> list[Turn]:
         time.sleep(wait)
         data = read_end(at.transcript, MAX_TURN)
         turns = read_turns(dialect, data)
+        if len(data) == MAX_TURN:  # what a turn used is told whole, or by the whole transcript
+            turns[0].forget_first(turns[0].requests)
         text = turns[-1].text
         # The last answer's tokens come with its words.
         if moment.kind != "end" or (

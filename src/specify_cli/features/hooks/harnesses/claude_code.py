@@ -66,6 +66,12 @@ class ClaudeCode(Dialect):
     def goes_on(self, output: object) -> bool:
         return bool(as_object(output).get("backgroundTaskId"))
 
+    def read_exit_status(self, transcript: bytes, call_id: str) -> str | None:
+        """Return that a command in the background has ended, as its model is told; a hook or the
+        result says how any other call ended."""
+        is_over = f"<tool-use-id>{call_id}</tool-use-id>".encode() in transcript
+        return "unknown" if is_over else None
+
     def read_change(self, args: Payload, output: object, written: str | None) -> Members:
         # of edits alone
         from specify_cli.features.hooks.payload.patches import compose_change, spell_pieces

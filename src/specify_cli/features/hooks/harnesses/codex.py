@@ -24,6 +24,8 @@ class Codex(Dialect):
     input_holds_cache = True
     hides_exit_status = True
     amid_calls = ("prompt", "end")
+    # a call within a script that did not come to run, or failed there
+    unnamed_calls = ("exec-", b'"text":"Script failed')
 
     def judge_status(self, payload: Payload, tool: str, output: object) -> str:
         if tool.lower() in PATCHING_TOOLS:

@@ -3,7 +3,7 @@ began."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 
 from doctrine import os
 from doctrine.light_imports import NamedTuple
@@ -60,11 +60,13 @@ def fill_exit_status(dialect: Dialect, call: HookInput) -> HookInput:
 
 
 class Ends(NamedTuple):
-    """What a transcript says of calls: which were refused, with what their model received, and
-    when (as it states it) it reported last a call of which it reports more than the begin."""
+    """What a transcript says of calls: which were refused, with what their model received, when
+    (as it states it) it reported last a call of which it reports more than the begin, and which of
+    these are over, for it says how they ended."""
 
     refused: Mapping[str, str]
     reported_at: Mapping[str, object]
+    over: Set[str] = frozenset()
 
 
 def read_ends(dialect: Dialect, path: str | None, begun: Mapping[str, int]) -> Ends:
@@ -74,21 +76,25 @@ def read_ends(dialect: Dialect, path: str | None, begun: Mapping[str, int]) -> E
     """
     mark, follows = dialect.unnamed_calls
     unnamed = {call_id for call_id in begun if mark and mark in call_id}
-    named = {call_id: follows if call_id in unnamed else call_id.encode() for call_id in begun}
-    data = read_end(path, MAX_TURN) if named else b""
-    lines = [line for line in data.split(b"\n") if any(name in line for name in named.values())]
+    needles = [*map(str.encode, begun), *([follows] if unnamed else [])]
+    data = read_end(path, MAX_TURN) if begun else b""
+    lines = [line for line in data.split(b"\n") if any(needle in line for needle in needles)]
+    told = b"\n".join(lines)
+    over = {one for one in begun if dialect.read_exit_status(told, one) is not None}
     reported_at: dict[str, object] = {}
-    for call_id, name in named.items():
+    for call_id, began in begun.items():
+        is_followed = call_id in unnamed - over
+        name = follows if is_followed else call_id.encode()
         entries = (as_object(parse_json(line)) for line in lines if name in line)
         stated = [line["timestamp"] for line in entries if line.get("timestamp") is not None]
-        if call_id in unnamed:
-            stated = [one for one in stated if (read_moment(one) or 0) >= begun[call_id]]
-            ends = stated[:1]
+        if is_followed:
+            ends = [one for one in stated if (read_moment(one) or 0) >= began][:1]
+            over |= {call_id} if ends else set()
         else:
-            ends = stated[1:]
+            ends = stated if call_id in over else stated[1:]
         if ends:
             reported_at[call_id] = ends[-1]
-    return Ends(read_facts(dialect, b"\n".join(lines)).denied, reported_at)
+    return Ends(read_facts(dialect, told).denied, reported_at, over)
 
 
 def read_end(

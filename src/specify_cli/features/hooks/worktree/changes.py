@@ -238,7 +238,8 @@ class Changes:
             lines += more
         self._lines = lines
         own = read_activity(lines, now)
-        running = {call.call_id: call.span.begin for call in own.calls if call.span.end == now}
+        open_calls = [call for call in own.calls if call.span.end == now]
+        running = {call.call_id.removeprefix("#"): call.span.begin for call in open_calls}
         ends = read_ends(find_dialect(self._at.harness), self._at.transcript, running)
         calls = [call for call in own.calls if call.call_id not in ends.refused]
         own = own._replace(calls=[part for call in calls for part in _split(call, ends, now)])
@@ -348,14 +349,15 @@ def _set_waiting_aside(
 
 
 def _split(call: Call, ends: Ends, now: int) -> list[Call]:
-    """Return a call up to when a transcript reports its end, where no hook did, and what comes
-    after as one without a name: it excuses a change and claims none. A program can tell of a call
-    that goes on."""
-    reported = read_moment(ends.reported_at.get(call.call_id)) if call.span.end == now else None
+    """Return a call up to when a transcript reports its end, where no hook did, and what goes on
+    after that, unless it says how that ended: it excuses a change and claims none."""
+    name = call.call_id.removeprefix("#")
+    is_open = call.span.end == now and (name == call.call_id or name in ends.over)
+    reported = read_moment(ends.reported_at.get(name)) if is_open else None
     if reported is None or reported >= now:
         return [call]
     end = max(reported, call.span.begin)
-    return [
-        call._replace(span=call.span._replace(end=end)),
-        call._replace(call_id="", span=call.span._replace(begin=end)),
-    ]
+    parts = [call._replace(span=call.span._replace(end=end))]
+    if name not in ends.over:
+        parts.append(call._replace(call_id=f"#{name}", span=call.span._replace(begin=end)))
+    return parts

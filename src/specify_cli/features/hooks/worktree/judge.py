@@ -118,7 +118,9 @@ def judge_change(
     theirs = [call for other in others for call in _list_running(other)]
     if mine and not any(call.span.holds(moment, _TICK_MILLIS) for call in theirs):
         brings = any(kinds[call.call_id] == BRINGS for call in mine)
-        return ChangeOwner("own", mine, brings, bool(stated))
+        # What goes on in the background can have done it, too, so no call is named.
+        behind = [one for one in running if one.call_id[:1] == "#" and one.span.holds(moment, 0)]
+        return ChangeOwner("own", (*mine, *behind), brings, bool(stated))
     candidates = [*edits, *running, *theirs]
     return ChangeOwner("unsure" if any(item.span.holds(moment) for item in candidates) else "hand")
 

@@ -12,6 +12,7 @@ import re
 import shlex
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Any
 
 from doctrine.text import get_object
@@ -52,6 +53,8 @@ _DID_NOT = re.compile(
     r"|(?P<error>apply_patch verification failed|exec(?:_command failed|ution error)"
     r"|failed in sandbox)"
 )
+# What a script says whose command was refused.
+_REFUSED = '\nScript error:\nexec_command failed: CreateProcess { message: "Rejected('
 # Lines that a copy is written in stand no further apart than this.
 _AT_ONCE_MILLIS = 500
 _BEGINS = {"task_started", "user_message", "turn_context"}
@@ -111,9 +114,9 @@ class CodexReader(SessionReader):
         # A call can be reported both as the model made it and as it ran: the latter is what
         # hooks receive.
         self._has_items = b'"item_completed"' in data
-        self._made: dict[str, tuple[Any, str | None, int, int]] = {}
+        self._made: dict[str, tuple[Any, int, int]] = {}
         # The patches among those, in their order, and how many items were read.
-        self._patches, self._items = OrderedDict[str, str](), 0
+        self._patches, self._items = OrderedDict[str, list[str]](), 0
         # The commands that go on, by their process: the place of the event that told of the call
         # that began it, and what was printed so far.
         self._running: dict[str, tuple[int, list[str]]] = {}
@@ -173,11 +176,10 @@ class CodexReader(SessionReader):
             self.add_event("PreCompact")
         elif kind in ("function_call", "custom_tool_call", "local_shell_call"):
             call, call_id = {**payload, "args": _read_args(payload)}, str(payload["call_id"])
-            patch = _find_patch(call)
-            self._made[call_id] = call, patch, self._items, self.at
+            self._made[call_id] = call, self._items, self.at
             self._patches.pop(call_id, None)
-            if patch:
-                self._patches[call_id] = patch
+            if patches := _find_patches(call):
+                self._patches[call_id] = patches
         elif kind in ("function_call_output", "custom_tool_call_output"):
             self._end_made(str(payload["call_id"]), payload.get("output"))
         elif kind == "web_search_end":  # the service searches, so nothing says what it gave
@@ -197,9 +199,7 @@ class CodexReader(SessionReader):
             tool, args = "Bash", {"command": _join(item.get("command"))}
             output = item.get("aggregated_output")
         elif kind == "FileChange":
-            patch = next(iter(self._patches.values()), "")
-            tool = "apply_patch"
-            args = {"command": patch or _spell_patch(item.get("changes"), self.cwd)}
+            tool, args = "apply_patch", {"command": self._take_patch(get_object(item, "changes"))}
             output = {"stdout": item.get("stdout"), "stderr": item.get("stderr")}
         elif kind == "McpToolCall":
             tool, args = f"mcp__{item.get('server')}__{item.get('tool')}", item.get("arguments")
@@ -211,6 +211,20 @@ class CodexReader(SessionReader):
         ended = parse_time(payload.get("completed_at_ms"))
         self.end_call("PostToolUse", call_id, ended, judge_item(item), tool_response=output)
 
+    def _take_patch(self, changes: Line) -> str:
+        """Return the patch that made changes of these files: the first that names them of those
+        under way, for a script can make several; made of the changes where none is spelled."""
+        names = [(path, path.removeprefix(f"{self.cwd}/")) for path in changes]
+        is_one = sum(map(len, islice(self._patches.values(), 2))) == 1
+        for call_id, patches in self._patches.items():
+            for patch in patches:
+                if is_one or all(any(f": {n}\n" in patch for n in either) for either in names):
+                    patches.remove(patch)
+                    if not patches:
+                        del self._patches[call_id]
+                    return patch
+        return _spell_patch(changes, self.cwd)
+
     def end_last_turn(self) -> None:
         # The session ended within these; an item would tell them by an id of its own.
         for call_id in () if self._has_items else list(self._made):
@@ -220,13 +234,15 @@ class CodexReader(SessionReader):
     def _end_made(self, call_id: str, output: object = None) -> None:
         """Tell a call as the model made it, where no item said how it ran; one without output did
         not end."""
-        begun, patch, items, at = self._made.pop(call_id, (None, None, 0, 0))
-        self._patches.pop(call_id, None)
+        begun, items, at = self._made.pop(call_id, (None, 0, 0))
+        patch = next(iter(self._patches.pop(call_id, ())), None)
         if begun is None or items < self._items:
             return
         args, command = begun["args"], _find_command(begun)
         text = output if isinstance(output, str) else join_texts(output, "text")
         status = "error" if text.startswith("Script failed") else None
+        if status and _REFUSED in text[:500]:
+            status = "denied"
         name = f"{begun.get('namespace') or ''}{begun.get('name') or 'shell'}"
         if command is not None or name == "apply_patch":
             status = _judge_output(text)
@@ -235,7 +251,7 @@ class CodexReader(SessionReader):
             name, args = "apply_patch", {"command": patch}
         elif command is not None:
             name, args = "Bash", {**args, "command": command}
-        elif isinstance(script := _find_argument(begun, _COMMAND), dict):
+        elif isinstance(script := next(_list_arguments(begun, _COMMAND), None), dict):
             if _RUNNING.search(text):
                 return  # an item reports it once it has ended, at the latest with the session
             # no item reports a command that was interrupted
@@ -300,31 +316,30 @@ def _join(words: object) -> str:
     return texts[-1] if _SHELL.fullmatch(before) else shlex.join(texts)
 
 
-def _find_patch(call: Line) -> str | None:
-    """Return the patch in a call as the model made it: its whole input, or the text a script or a
-    command gives to the tool."""
+def _find_patches(call: Line) -> list[str]:
+    """Return the patches in a call as the model made it: its whole input, or the texts a script or
+    a command gives to the tool."""
     if call.get("name") == "apply_patch":
-        return str(call.get("input") or "")
+        return [str(call.get("input") or "")]
     if patching := _PATCHING.match(_find_command(call) or ""):
-        return patching[1]
-    patch = _find_argument(call, _PATCH)
-    return patch if isinstance(patch, str) else None
+        return [patching[1]]
+    return [patch for patch in _list_arguments(call, _PATCH) if isinstance(patch, str)]
 
 
-def _find_argument(call: Line, tool: str) -> object:
-    """Return what the script in a call gives to a tool; None where it names another, or none."""
+def _list_arguments(call: Line, tool: str) -> Iterator[object]:
+    """Yield what the script in a call gives to a tool, as far as it spells it."""
     text = str(call.get("input") or "")
-    at = text.find(tool)
-    try:
-        return json.JSONDecoder().raw_decode(text, at + len(tool))[0] if at >= 0 else None
-    except (ValueError, RecursionError):
-        return None
+    for found in re.finditer(re.escape(tool), text):
+        try:
+            yield json.JSONDecoder().raw_decode(text, found.end())[0]
+        except (ValueError, RecursionError):
+            continue
 
 
-def _spell_patch(changes: object, cwd: str) -> str:
+def _spell_patch(changes: Line, cwd: str) -> str:
     """Return changes by file as the patch that makes them."""
     lines = ["*** Begin Patch"]
-    for path, change in changes.items() if isinstance(changes, dict) else ():
+    for path, change in changes.items():
         kind = str(change.get("type"))
         head = {"add": "Add", "delete": "Delete"}.get(kind, "Update")
         lines.append(f"*** {head} File: {str(path).removeprefix(f'{cwd}/')}")
