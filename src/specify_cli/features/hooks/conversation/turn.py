@@ -93,10 +93,13 @@ def record_moment(at: Site, call: HookInput) -> bool:
         if moment.kind in ("end", "ended"):
             look_after(at, recorder)
             turns = _read_turns(at, moment)
-        if moment.kind in ("prompt", "end", "closing", "interrupted", "ended"):
-            if is_main and moment.kind != "prompt":
+        # What runs a session again began none of the calls that are open.
+        is_again = (moment.kind, moment.reason) == ("started", "resume")
+        if is_again or moment.kind in ("prompt", "end", "closing", "interrupted", "ended"):
+            if is_main and moment.kind not in ("prompt", "started"):
                 _merge_transcript(at, call, tells_turn=moment.kind in ("end", "closing"))
-            _close_unanswered_calls(at, call, recorder, every=moment.kind == "ended")
+            every = is_again or moment.kind == "ended"
+            _close_unanswered_calls(at, call, recorder, every=every)
         if moment.kind == "ended" and turns[-1].error:
             _append_error(recorder, *turns[-1].error)
         if moment.kind == "prompt":
