@@ -134,6 +134,21 @@ def test_each_range_names_the_line_of_the_record_that_tells_it_and_a_row_all_of_
     assert [row.split()[0] for row in rows] == ["1-3", "3"]
 
 
+def test_a_short_line_is_told_by_the_patch_that_added_it_and_not_by_the_last_of_the_invocation(
+    cli: Cli, project: Path
+) -> None:
+    lines = [f"l{number}" for number in range(6)]
+    with open_invocation(project, "fix it") as run:
+        for number in range(len(lines)):
+            before, after = ("".join(f"{line}\n" for line in lines[:end]) for end in (number, number + 1))
+            run.patch("a.txt", "modify" if number else "create", before=before, after=after)
+    (project / "a.txt").write_text(after)
+    uris = [cli("why", f"a.txt:{number}", "--json").json()["ranges"][0]["uri"] for number in range(1, 7)]
+    told = [int(str(uri).rpartition("/")[2]) for uri in uris]
+
+    assert len(set(told)) == 6 and told == sorted(told)
+
+
 def test_what_no_record_tells_is_unknown(cli: Cli, project: Path, changed: str) -> None:
     value = cli("why", "src/login.py", "--json").json()
 

@@ -10,9 +10,9 @@ by one from the version of a commit, give the version before, nobody else change
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from itertools import islice
+from itertools import chain, islice
 
 from specify_cli.features.search.blame import Came, Edit, EditsByLine, list_digests
 from specify_cli.record.reading.patch_lines import ADDED, KEPT, REMOVED, LineMark, digest_line
@@ -70,12 +70,12 @@ def find_in_versions(
         makers = find_makers(split_text(before or b""), version, edits)
         if not makers:
             continue
-        added, left = _count_added(makers, edits), list_digests(version)
+        added, left = _list_added(makers, edits), list_digests(version)
         exact = {edit.invocation_id for edit in makers if edit.after_hash in left}
         for at in lines[name]:
             digest, several = digest_line(rows[at]), {edit.invocation_id for edit in known[at]}
             own = [
-                edit
+                max(added[edit.invocation_id, digest], key=lambda one: one.order, default=edit)
                 for edit in makers
                 if added[edit.invocation_id, digest]
                 or (edit.invocation_id in exact and not edit.hunks)
@@ -86,7 +86,8 @@ def find_in_versions(
                 continue
             keys = [(edit.invocation_id, digest) for edit in own if edit.invocation_id not in exact]
             # An earlier commit has what they added: this is one line more.
-            found[at] = () if any(given[key] >= added[key] for key in keys) else tuple(own)
+            is_more = any(given[key] >= len(added[key]) for key in keys)
+            found[at] = () if is_more else tuple(own)
             given.update(keys)
     return found
 
@@ -97,17 +98,18 @@ def _name_texts(version: VersionName) -> tuple[str, str]:
     return f"{sha}^:{path}" if sha else f"HEAD:{path}", f"{sha}:{path}"
 
 
-def _count_added(makers: Iterable[Edit], edits: Iterable[Edit]) -> Counter[tuple[str, str]]:
-    """Return how often the patches of those who made a version added a line, by its digest."""
+def _list_added(
+    makers: Iterable[Edit], edits: Iterable[Edit]
+) -> Mapping[tuple[str, str], list[Edit]]:
+    """Return the patches of those who made a version that added a line, by its digest, once for
+    each time they did."""
     names = {maker.invocation_id for maker in makers}
-    return Counter(
-        (edit.invocation_id, one.digest)
-        for edit in edits
-        if edit.invocation_id in names
-        for hunk in edit.hunks
-        for one in hunk
-        if one.mark == ADDED
-    )
+    added: dict[tuple[str, str], list[Edit]] = defaultdict(list)
+    for edit in edits:
+        for one in chain.from_iterable(edit.hunks if edit.invocation_id in names else ()):
+            if one.mark == ADDED:
+                added[edit.invocation_id, one.digest].append(edit)
+    return added
 
 
 def split_text(data: bytes) -> tuple[str, ...]:

@@ -153,7 +153,12 @@ def _list_turn_keys(at: Site, call: HookInput, data: bytes) -> list[str]:
         name, _ = read_prompt(at, session) or ("", "")
     counts = [""]
     if call.subagent is None:
-        counts = [f" {number}" for number in range(_count_calls(data) + 1)]
+        # between two turns that end in equal words under one prompt it works, as one does that a
+        # background command begins
+        own = (
+            b'"event":"tool_call"' in raw and b'"agent":' not in raw for raw in data.split(b"\n")
+        )
+        counts = [f" {number}" for number in range(sum(own) + 1)]
     names = (f"{name} {call.subagent}{count}" for count in counts)
     text = call.moment.text or ""
     return [_digest(at.harness, session, "end", name, text) for name in names]
@@ -301,14 +306,6 @@ def _append_error(recorder: Recorder, code: str, message: str) -> None:
         _append(recorder, "error", payload, _digest(code, message, str(len(data))))
 
 
-def _count_calls(data: bytes) -> int:
-    """Return how many calls of the main agent a record holds: work between two turns that end in
-    equal words under one prompt, as one that a background command begins does."""
-    return sum(
-        b'"event":"tool_call"' in raw and b'"agent":' not in raw for raw in data.split(b"\n")
-    )
-
-
 def _list_open_calls(data: bytes) -> list[Fields]:
     """Return the calls of a record that have no result."""
     calls = {}
@@ -363,21 +360,17 @@ def _read_turns(at: Site, moment: SessionMoment) -> list[Turn]:
     return turns
 
 
-def _find_turn(turns: Sequence[Turn], moment: SessionMoment) -> Turn:
-    """Return the turn whose end a hook reports, for a hook can be late: the newest that ends in
-    its words. What the transcript says of it later is filled in then."""
-    if not moment.text:
-        return turns[-1]
-    return next((turn for turn in turns[::-1] if turn.text == moment.text), turns[0].begin_next())
-
-
 def _append_turn(
     at: Site, call: HookInput, recorder: Recorder, turns: Sequence[Turn], key: str | None
 ) -> None:
     """Append the turn whose end a hook reports, unless a transcript reported it before."""
-    # The transcript that a hook names is the session's: of a subagent it says nothing.
-    is_main = call.subagent is None
-    facts = _find_turn(turns, call.moment) if is_main else Turn(find_dialect(at.harness))
+    # The transcript that a hook names is the session's: of a subagent it says nothing. A hook can
+    # be late, so the turn is the newest that ends in its words. What the transcript says of it
+    # later is filled in then.
+    text, facts = call.moment.text, turns[-1]
+    if call.subagent is not None or text:
+        named = [turn for turn in turns if turn.text == text and call.subagent is None]
+        facts = named[-1] if named else turns[0].begin_next()
     for event in tell_moment(at.harness, call, facts):
         if not _is_recorded(at, call, recorder, event.payload, turns, key):
             _append(recorder, event.event, event.payload, key)
