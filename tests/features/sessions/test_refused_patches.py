@@ -4,6 +4,7 @@ transcript names."""
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -102,6 +103,26 @@ def test_what_the_transcript_told_of_it_once_is_not_told_again(codex: Codex, cli
     cli("import", "sessions", "--harness", "codex")
 
     assert [("exec-1", "apply_patch", "error")] == read_calls(cli)
+
+
+def test_a_command_whose_item_is_gone_from_the_transcript_is_there_once(codex: Codex, cli: Cli) -> None:
+    codex.ask()
+    for number in (1, 2):
+        call = {"tool_name": "Bash", "tool_input": {"command": "make"}, "tool_use_id": f"exec-{number}"}
+        script = 'text(await tools.exec_command({"cmd": "make"}));'
+        codex.write("response_item", type="custom_tool_call", call_id=f"call_{number}", name="exec", input=script)
+        codex.tell("PreToolUse", **call)
+        item = {"type": "CommandExecution", "id": f"exec-{number}", "command": ["bash", "-c", "make"]}
+        codex.write("event_msg", type="item_completed", item={**item, "status": "completed", "exit_code": 0})
+        codex.tell("PostToolUse", **call, tool_response="done")
+        output = [{"type": "input_text", "text": "Script completed\nOutput:\n"}]
+        codex.write("response_item", type="custom_tool_call_output", call_id=f"call_{number}", output=output)
+    lines = codex.transcript.read_text().splitlines(keepends=True)
+    codex.transcript.write_text("".join(line for line in lines if '"exec-2"' not in line))
+    os.utime(codex.transcript, (1_600_000_000,) * 2)
+    cli("import", "sessions", "--harness", "codex")
+
+    assert [("exec-1", "Bash", "ok"), ("exec-2", "Bash", "ok")] == read_calls(cli)
 
 
 def test_its_story_says_that_the_edit_failed(codex: Codex, cli: Cli) -> None:  # room: story

@@ -128,8 +128,7 @@ def find_recorder(at: Site, call: HookInput) -> Recorder:
 
     # 1. What the agent just received from a `do` of its own, in this worktree.
     began = call.started_invocation
-    place = None if began is None else open_place(began)
-    if place:
+    if began is not None and (place := open_place(began)):
         above = find_above(at, call, place)
         _take_over(at, session, call.subagent, place)
         if above:
@@ -138,13 +137,14 @@ def find_recorder(at: Site, call: HookInput) -> Recorder:
     if began is None:
         _refuse_earlier(at, call)
     # 2. What is bound: to the subagent, else to its session. 3. The one open record of either.
-    for agent, number, binding in _list_candidates(at, session, call.subagent):
-        place = open_place(binding.invocation_id)
-        if not place:
-            continue
-        if number or binding.profile_id is None:
-            _remember(at, session, agent, place, binding.source)
-        return open_recorder(at, place, session, loaded)
+    # A record that was closed gives the session back: what was bound before counts, too.
+    for find in (list_bindings, _find_by_record):
+        for agent in dict.fromkeys((call.subagent, None)):
+            for number, binding in enumerate(find(root, at.harness, session, agent)):
+                if place := open_place(binding.invocation_id):
+                    if number or binding.profile_id is None:
+                        _remember(at, session, agent, place, binding.source)
+                    return open_recorder(at, place, session, loaded)
     imported = find_imported(at, session) if call.events else ()
     if any(not list_untold(at, one, read(one), call) for one in imported):
         raise Recorded
@@ -284,18 +284,6 @@ def is_first_telling(root: str, key: str) -> bool:
         except FileExistsError:
             return False
     return True
-
-
-def _list_candidates(
-    at: Site, session: str, subagent: str | None
-) -> Iterator[tuple[str | None, int, Binding]]:
-    """Yield the agent, a number from 0 and the binding of each record that may be meant, in order
-    of trust."""
-    # A record that was closed gives the session back: what was bound before counts, too.
-    for find in (list_bindings, _find_by_record):
-        for agent in dict.fromkeys((subagent, None)):
-            for number, binding in enumerate(find(at.root, at.harness, session, agent)):
-                yield agent, number, binding
 
 
 def _find_by_record(root: str, harness: str, session: str, agent: str | None) -> list[Binding]:

@@ -28,7 +28,7 @@ from specify_cli.invocation.events.event_body import PayloadError, compose_event
 from specify_cli.invocation.events.settings import settings_of
 from specify_cli.record import layout
 from specify_cli.record.ids import rfc3339
-from specify_cli.storage.store import FileRecordStore, Place
+from specify_cli.storage.store import FileRecordStore
 
 _REMEMBERED = 16 * 1024
 
@@ -98,8 +98,10 @@ def _measure(stamp: str, line: Fields) -> int:
 def _list_reconciled(at: Site, call: HookInput) -> Iterator[tuple[list[Fields], str]]:
     """Yield the lines of each record of a session, with its annexes, that a transcript was
     compared with, and until when (RFC 3339) that reported everything."""
+    from specify_cli.features.hooks.search import find_imported  # most calls need no name
+
     bound = [one.place for one in list_bound(at, call) if one.place]
-    for place in bound or _find_imported(at, call):
+    for place in bound or find_imported(at, call.session_id):
         try:
             data = FileRecordStore(at.root).read(place)
             data += read_annexes(at.root, place.invocation_id)
@@ -108,12 +110,6 @@ def _list_reconciled(at: Site, call: HookInput) -> Iterator[tuple[list[Fields], 
         if b'"event":"reconciled"' in data or layout.is_imported(place.folder):
             lines = read_lines(data)
             yield lines, max(str(line.get("until", line.get("completed_at", ""))) for line in lines)
-
-
-def _find_imported(at: Site, call: HookInput) -> Iterator[Place]:
-    from specify_cli.features.hooks.search import find_imported  # where nothing is bound
-
-    return find_imported(at, call.session_id)
 
 
 def _sign_calls(at: Site, lines: Sequence[Fields], begin: HookEvent) -> list[str]:

@@ -23,6 +23,8 @@ class Codex(Dialect):
 
     input_holds_cache = True
     hides_exit_status = True
+    # its model's id for a call, where the item is gone that says how it ran
+    has_other_ids_in_transcript = True
     amid_calls = ("prompt", "end")
     # a call within a script that did not come to run, or failed there
     unnamed_calls = ("exec-", b'"text":"Script failed')

@@ -18,7 +18,7 @@ from specify_cli.record import layout
 
 if TYPE_CHECKING:
     from specify_cli.features.hooks.payload.site import Site
-    from specify_cli.features.hooks.payload.values import HookEvent, HookInput
+    from specify_cli.features.hooks.payload.values import HookInput
     from specify_cli.invocation.recorder import Recorder
     from specify_cli.storage.store import Place
 
@@ -43,7 +43,9 @@ def _look_around(at: Site, call: HookInput) -> None:
     if event.event != "tool_call":
         if kind != TELLS:
             # what its payload reports without lines, the tree shows
-            only = find_name(at, find_path(event.payload)) if _lacks_lines(event) else None
+            only, told = None, event.payload.keys() & {"before", "diff"}
+            if event.event == "patch_apply" and event.payload.get("kind") == "modify" and not told:
+                only = find_name(at, find_path(event.payload))
             _look(at, place, call, ended=event.named_id, only=only)
         return
     path = find_path(event.payload.get("args")) if kind == TELLS else None
@@ -64,12 +66,6 @@ def _look_around(at: Site, call: HookInput) -> None:
             return
         only = None if moved else only
     _look(at, place, call, begun=(event.named_id, kind), only=only)
-
-
-def _lacks_lines(event: HookEvent) -> bool:
-    """Return whether a tool changed a file, and its payload does not hold what stood there."""
-    told = event.payload.keys() & {"before", "diff"}
-    return event.event == "patch_apply" and event.payload.get("kind") == "modify" and not told
 
 
 def _look(
