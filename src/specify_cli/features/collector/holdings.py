@@ -68,6 +68,8 @@ LISTED = 200
 _MAX_KEYS = 8
 # An annex becomes a file of this name where a record is laid out again.
 _ANNEX = re.compile(rf"{ULID_PATTERN}\.jsonl")
+# A line that holds its seal alone. What is no line at all stands before a much longer `recovered`.
+_LEAST_LINE = 73
 # What a record says of its objects; senders of before leave all three out.
 _OBJECTS_TOLD = ("kind", "objects", "withheld")
 
@@ -105,6 +107,10 @@ def read_record(body: bytes, invocation_id: str) -> RecordPiece:
     ):
         raise Refused(
             "bad-request", "expected the name of this record, its lines, and annexes by their names"
+        )
+    if lines.count("\n") * _LEAST_LINE > len(lines):
+        raise Refused(
+            "invalid-record", f"expected sealed lines, each of {_LEAST_LINE} bytes or more"
         )
     kind, objects, withheld = (value.get(name) for name in _OBJECTS_TOLD)
     if not all(map(_ANNEX.fullmatch, annexes)):

@@ -19,6 +19,7 @@ from specify_cli.features.collector.engines.ledger import Ledger, open_ledger, r
 from specify_cli.features.collector.engines.sqlite import SqliteDatabase
 from specify_cli.features.collector.reading import explained
 from specify_cli.features.collector.server.app import build_app
+from specify_cli.features.collector.server.handling import return_large_blocks
 from specify_cli.features.collector.server.log import log_to_stderr
 from specify_cli.features.collector.storage import StorageError, StorageUnreachable
 from specify_cli.features.collector.tokens import Tokens
@@ -61,6 +62,7 @@ def serve(values: Values) -> int:
     try:
         bound = _bind(host, port, str(values["listen"]))
         log_to_stderr()
+        return_large_blocks()
         app = build_app(
             storage,
             lambda secret: tokens.find(secret, read_now()),

@@ -32,7 +32,7 @@ from specify_cli.features.collector.witness import Witness
 T = TypeVar("T")
 MAX_BODY = 8 * 1024 * 1024
 BODY_SECONDS = 30.0
-_LARGE = 1024 * 1024
+_MMAP_THRESHOLD, _LARGE = -3, 1024 * 1024
 LOG = logging.getLogger("specify_cli.features.collector.")
 # Besides each invocation's own, what a browser asks for: it is answered in HTML, and asks for a
 # token.
@@ -110,28 +110,25 @@ async def take_body(setting: Setting, request: Request, take: Callable[[bytes], 
     at once and no more."""
     async with setting.bodies:
         body = await read_body(setting, request)
-        is_large = len(body) > _LARGE
         try:
             return await anyio.to_thread.run_sync(take, body, limiter=setting.parsing)
         except Refused as refusal:
-            # The frames of its traceback hold the body until the collector of cycles comes by.
+            # The frames of its traceback, and the error of a parser that it came from, hold the
+            # body until the collector of cycles comes by.
+            refusal.__context__ = None
             raise refusal.with_traceback(None) from None
         finally:
             del body
-            if is_large:
-                _give_back_memory()
 
 
-def _give_back_memory() -> None:
-    """Let the C library give the system what was freed, where it can (malloc_trim(3) of glibc).
+def return_large_blocks() -> None:
+    """Have the C library give a large block to the system as soon as it is freed, where it can
+    (mallopt(3) of glibc).
 
-    By itself it keeps up to the size of the bodies that were in memory at once, or nothing, as
-    chance has it.
+    By itself it soon keeps such blocks, in an arena for each thread, up to many bodies' size.
     """
-    try:
-        ctypes.CDLL(None).malloc_trim(0)
-    except (AttributeError, OSError, TypeError):
-        pass
+    with suppress(AttributeError, OSError, TypeError):
+        ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, _LARGE)
 
 
 async def read_body(setting: Setting, request: Request) -> bytes:
