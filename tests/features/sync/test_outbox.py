@@ -372,3 +372,19 @@ def test_a_request_object_that_is_no_digest_is_an_error_of_its_own(project: Path
         box.event(due, "7f1f3c0e-8a86-4d2c-9a3c-0d5b7f4d2a10", "full")
     assert error.value.code == "RECORD_DAMAGED"
     assert box.event(due, "7f1f3c0e-8a86-4d2c-9a3c-0d5b7f4d2a10", "ids") is not None
+
+
+def test_the_digest_of_evidence_stays_where_what_was_said_leaves_encrypted(project: Path, folder: Path) -> None:
+    """It would confirm a guess at the evidence, which a copy of the record holds as ciphertext."""
+    one = begin(project)
+    (project / "notes.md").write_text("it was Ada\n")
+    ProfileInvocationExecutor(str(project)).complete(one, evidence=str(project / "notes.md"))
+    with (project / ".kittify/config.yaml").open("a") as config:
+        config.write("capture: {sealed: per-record}\n")
+    sealed = again(project, folder)
+    sealed.scan()
+    name = next(due.profile_id for due in sealed.due(1))
+
+    event = sealed.event(DuePhase(one, name, COMPLETED), "7f1f3c0e-8a86-4d2c-9a3c-0d5b7f4d2a10", "full")
+
+    assert event is not None and "evidence_ref" not in str(event) and '"outcome":"done"' in str(event)

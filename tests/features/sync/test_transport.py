@@ -168,6 +168,17 @@ def test_a_redirect_is_not_followed(receiver: Receiver) -> None:
         assert elsewhere.requests == []
 
 
+@pytest.mark.parametrize(
+    ("status", "is_unsure"),
+    [(200, True), (204, True), (500, True), (502, True), (408, False), (429, False), (503, False)],
+)
+def test_what_may_have_been_taken_is_unsure(status: int, is_unsure: bool) -> None:
+    """An endpoint that says it took nothing is believed; whatever its answer's words are."""
+    body = json.dumps({"detail": "Connect: status 503"}).encode()
+
+    assert judge(status, {}, body, ["a"], 0.0).is_unsure == is_unsure
+
+
 def test_nobody_there_and_no_such_name_are_later() -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))

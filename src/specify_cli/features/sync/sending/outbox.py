@@ -37,6 +37,7 @@ from specify_cli.libraries.wire.contract import (
     compose,
     kind_of,
 )
+from specify_cli.libraries.words.content_members import list_said
 from specify_cli.project.config import Project
 from specify_cli.project.tracked import shipped_records
 from specify_cli.record import layout
@@ -217,15 +218,16 @@ def envelope(project: Project, uuid: str, level: str, seen: RecordSummary, phase
     rules = project.config.redaction
     names = ("mission", "work_package", "match_reason")
     texts = {name: _mask_text(seen.started.get(name), rules) for name in names}
+    completed = None if phase == STARTED else seen.completed
     if project.config.is_sealed:
         texts = dict.fromkeys((*names, "request_text"))
+        # The digest of what was said would confirm a guess at it.
+        completed = completed and {**completed, **dict.fromkeys(list_said(completed))}
     elif level in ("full", RECORDS):
         texts["request_text"] = _mask_text(_request_text(project, seen.started), rules)
     gone = erased_members(seen.started)
     started = {**seen.started, **texts, **{name: GONE[name] for name in gone if name in GONE}}
-    return compose(
-        uuid, level, started, None if phase == STARTED else seen.completed, origin=seen.origin
-    )
+    return compose(uuid, level, started, completed, origin=seen.origin)
 
 
 def _mask_text(text: object, rules: RuleSet) -> str | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import random
-import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
@@ -81,8 +80,6 @@ REQUEST_PAUSE = wait_random_exponential(multiplier=0.25, max=5)
 _PATIENCE = 10.0
 _SHORTEST_PAUSE, _GROWN_PAUSE = 15.0, 3600.0
 _BUSY_SECONDS = BACKGROUND_SECONDS + 15.0
-# What says that a request was not taken, where there was no answer to its events.
-_NOT_TAKEN = re.compile("Connect|status (4|503)")
 _MAX_LOG = 4 * 1024 * 1024
 _LOST = (
     "the endpoint held less than it acknowledged, as after a backup was restored: everything was "
@@ -462,7 +459,7 @@ class _Push:
         whether it took one. Raises _Halt where it answered nothing."""
 
         def is_later(found: PostVerdict) -> bool:
-            if unsure is not None and found.kind == "later" and not _NOT_TAKEN.match(found.why):
+            if unsure is not None and found.is_unsure:
                 unsure.append(found)
             return found.kind == "later" and (found.retry_after or 0.0) <= _PATIENCE
 

@@ -61,13 +61,14 @@ class PostVerdict(NamedTuple):
 
     `kind` is `answered` (`results` tells for each id `stored` or `duplicate` where the endpoint has
     it, or why not), `halve` (the batch holds an event at fault), `stop` (the endpoint or the token
-    is at fault) or `later`.
+    is at fault) or `later`; of that `is_unsure` says that the endpoint may have taken events.
     """
 
     kind: str
     results: Mapping[str, Problem | str]
     why: str
     retry_after: float | None = None
+    is_unsure: bool = False
 
 
 def judge(
@@ -92,9 +93,8 @@ def judge(
             return PostVerdict("stop", {}, f"status {barred[0].status}: {barred[0].detail}")
         if results:
             return PostVerdict("answered", results, "")
-        return PostVerdict(
-            "later", {}, f"status {status}, but the answer acknowledges none of the events"
-        )
+        why = f"status {status}, but the answer acknowledges none of the events"
+        return PostVerdict("later", {}, why, is_unsure=True)
     problem = _read_problem(parse_answer(body), status, token)
     if status in _AT_FAULT:
         if len(ids) > 1:
@@ -102,7 +102,8 @@ def judge(
         return PostVerdict("answered", {ids[0]: problem}, "")
     what = f"status {status}" + (f": {problem.detail}" if problem.detail else "")
     if is_passing(status):
-        return PostVerdict("later", {}, what, _retry_after(headers, now))
+        is_unsure = status not in _AGAIN | {503}
+        return PostVerdict("later", {}, what, _retry_after(headers, now), is_unsure)
     if status in _REDIRECTS:
         what = f"status {status}: the endpoint redirects; data goes nowhere but where consent says"
     return PostVerdict("stop", {}, what)
@@ -243,7 +244,9 @@ class Endpoint:
         try:
             response, answer = _request(self._client, "POST", self._url, body, headers, seconds)
         except _NoAnswerError as error:
-            return PostVerdict("later", {}, mask_answer(str(error), self._token))
+            is_unsure = not isinstance(error.__cause__, httpx.ConnectError | httpx.ConnectTimeout)
+            why = mask_answer(str(error), self._token)
+            return PostVerdict("later", {}, why, is_unsure=is_unsure)
         named = {name.lower(): value for name, value in response.headers.items()}
         return judge(response.status_code, named, answer, ids, time.time(), self._token)
 
