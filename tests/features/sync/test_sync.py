@@ -921,6 +921,30 @@ def test_a_record_that_an_endpoint_lost_alone_goes_again_after_an_answer_that_di
     assert set(endpoint.held) == everything
 
 
+@pytest.mark.parametrize("is_open", [True, False])
+def test_what_an_endpoint_lost_goes_again_where_another_clone_delivered_what_was_acknowledged_last(
+    enabled: Path, cli: Cli, receiver: Receiver, is_open: bool
+) -> None:
+    """After a backup was put back that clone is first, and has only what this one has published."""
+    cli("init", "--trail", "committed")
+    endpoint = Forgetful(receiver)
+    own = cli("do", "implement it", "--json").json()["invocation_id"]
+    if not is_open:
+        cli("profile-invocation", "complete", "--invocation-id", own)
+    later = run(cli, "implement more")
+    if not is_open:  # it came with git
+        for record in (enabled / ".kittify/events/profile-invocations").glob(f"*{later}.jsonl"):
+            record.unlink()
+    for _ in range(2):
+        cli("sync", "push", env=WITH_TOKEN)
+    everything = set(endpoint.held)
+    endpoint.held = [event["id"] for event in receiver.events if event["subject"] == later]
+    done = cli("sync", "push", "--json", env=WITH_TOKEN).json()
+
+    assert set(endpoint.held) == everything
+    assert "less than it acknowledged" in str(done["why"])
+
+
 def test_answers_that_do_not_arrive_send_nothing_again_to_an_endpoint_that_lost_nothing(
     enabled: Path, cli: Cli, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:

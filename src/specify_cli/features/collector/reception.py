@@ -236,6 +236,14 @@ def _invalid(faults_found: Sequence[Fault]) -> Problem:
     )
 
 
+_PROBLEMS = {
+    CONFLICT: Problem("conflict", "an event with this key and other content came first, and stays"),
+    OWNED: Problem(
+        "owned", "another client sent this invocation first, and it alone may add to it"
+    ),
+}
+
+
 def results(
     received: Sequence[Received], verdicts: Sequence[str]
 ) -> list[tuple[Json, Problem | None]]:
@@ -247,15 +255,8 @@ def results(
     answers: list[tuple[Json, Problem | None]] = []
     for one in received:
         problem = one.problem
-        verdict = None if problem else next(remaining)
-        if verdict == CONFLICT:
-            problem = Problem(
-                "conflict", "an event with this key and other content came first, and stays"
-            )
-        elif verdict == OWNED:
-            problem = Problem(
-                "owned", "another client sent this invocation first, and it alone may add to it"
-            )
+        verdict = "" if problem else next(remaining)
+        problem = problem or _PROBLEMS.get(verdict)
         value: Json = {"id": one.id, "status": verdict}
         if problem:
             value |= {"status": "refused", "problem": problem.as_value()}

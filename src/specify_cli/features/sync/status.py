@@ -109,7 +109,10 @@ def status(project: Project, environment: consents.Environment) -> SyncStatus:
     with closing(Outbox(project, folder, consent.endpoint)) as outbox:
         outbox.scan()
         counts, facts = outbox.count_left(consent), outbox.facts()
-    until, why = _pause(folder)
+    until, why = paused_until(folder), None
+    if until is not None:
+        with suppress(OSError), open(f"{folder}/{PAUSE}", encoding="utf-8", errors="replace") as at:
+            why = at.read(1000).strip() or None
     errors = f"{folder}/{consents.ERRORS}"
     return none._replace(
         **consent._asdict(),
@@ -124,7 +127,7 @@ def status(project: Project, environment: consents.Environment) -> SyncStatus:
         enabled=consent.project_uuid == uuid,
         token=token_state(folder, environment),
         running=is_running(folder, project.root),
-        paused_until=until,
+        paused_until=None if until is None else rfc3339(int(until * 1000)),
         why=facts.get("why") or why,
         propagation_errors=errors if counts.refused and os.path.exists(errors) else None,
     )
@@ -137,14 +140,6 @@ def token_state(folder: str, environment: consents.Environment) -> TokenState:
     except InvocationError as error:
         return "missing" if error.code == "TOKEN_MISSING" else "unusable"
     return "environment" if consents.TOKEN_VARIABLE in environment else "file"
-
-
-def _pause(folder: str) -> tuple[str | None, str | None]:
-    until = paused_until(folder)
-    if until is not None:
-        with suppress(OSError), open(f"{folder}/{PAUSE}", encoding="utf-8", errors="replace") as at:
-            return rfc3339(int(until * 1000)), at.read(1000).strip() or None
-    return None, None
 
 
 def preview(project: Project, uuid: str, level: str) -> tuple[list[Members], bool]:

@@ -272,11 +272,6 @@ class SqlStorage:
         verdict = self._database.write(store)
         return verdict, order.event != "erased" or self._database.purge()
 
-    def orders(self, project: str, invocation_id: str) -> list[Order]:
-        """Return the orders of a record, the first one first."""
-        place = ListPosition(invocation_id, project)
-        return self._database.read(lambda transaction: read_orders_of(transaction, place))
-
     def keep_objects(self, project: str, objects: Mapping[str, str]) -> int:
         """Store objects that records of the project name and that are missing, durably; how many
         were."""
@@ -388,13 +383,11 @@ class SqlStorage:
         given."""
         named = ", ".join(StoredRecord._fields[: None if bodies else -1])
         rows = self._select(
-            f"SELECT {named}{', digest' if bodies else ''} FROM record"
+            f"SELECT {named}, digest FROM record"
             " WHERE project_uuid = ? AND invocation_id > ? ORDER BY invocation_id LIMIT ?",
             (project, after, limit),
         )
-        if not bodies:
-            return [StoredRecord(*row) for row in rows]
-        for *row, digest in rows:
+        for *row, digest in rows if bodies else ():
             check_text(digest, row[-1], row[0])
         return [StoredRecord(*row[:-1]) for row in rows]
 

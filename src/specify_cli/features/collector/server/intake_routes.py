@@ -48,6 +48,13 @@ from specify_cli.features.collector.storage import (
 )
 from specify_cli.features.collector.tokens import Token
 
+_REFUSALS = {
+    HELD: ("held", "who holds it: spec-kitty hold list"),
+    UNKNOWN: ("unknown-invocation", "send its Started and its Completed first"),
+    OWNED: ("owned", "another client sends these"),
+    CONFLICT: ("conflict", "what came first is another one, and stays"),
+}
+
 
 async def take_events(setting: Setting, request: Request) -> Response:
     """POST /v1/events: every event on its own, all that can be stored in one transaction."""
@@ -130,8 +137,6 @@ async def take_order(setting: Setting, request: Request) -> Response:
 
     (verdict, purged), of = await _take_named(setting, request, keep)
     setting.metrics.count_event(f"order-{verdict}")
-    if verdict == HELD:
-        raise Refused("held", "who holds it: spec-kitty hold list")
     return _answer_verdict(verdict, {"status": verdict, "purged": purged, "of": of})
 
 
@@ -170,10 +175,6 @@ async def _take_named(
 
 def _answer_verdict(verdict: str, value: Mapping[str, object]) -> Response:
     """Return an answer. Raises Refused where nothing was stored."""
-    if verdict == UNKNOWN:
-        raise Refused("unknown-invocation", "send its Started and its Completed first")
-    if verdict == OWNED:
-        raise Refused("owned", "another client sends these")
-    if verdict == CONFLICT:
-        raise Refused("conflict", "what came first is another one, and stays")
+    if verdict in _REFUSALS:
+        raise Refused(*_REFUSALS[verdict])
     return answer_json(value)

@@ -387,6 +387,20 @@ class Outbox:
                     yield DuePhase(key, profile, COMPLETED)
                 yield DuePhase(key, profile, STARTED)
 
+    def list_own(self) -> Iterable[DuePhase]:
+        """Return what other clones can hardly have delivered, of what was acknowledged last: the
+        newest of an open record, and of a closed one that was written here."""
+        newest: dict[bool, DuePhase] = {}
+        for key, profile, state in self._run(
+            "SELECT invocation_id, profile_id, completed FROM json_each(?) JOIN record ON value = "
+            f"invocation_id WHERE started = {_DELIVERED} AND excluded IS NULL ORDER BY key",
+            (json.dumps(self.facts().get(LAST, "").split()),),
+        ):
+            place, closed = self._index.place(Key(key, profile)), state == _DELIVERED
+            if place and place.folder == layout.RECORDS and place.path not in self._shipped:
+                newest.setdefault(closed, DuePhase(key, profile, PHASES[closed]))
+        return newest.values()
+
     def due_records(self, limit: int, after: str, *, whole: bool) -> list[Key]:
         """Return the closed records whose phases are delivered and which are not, oldest first.
 

@@ -231,6 +231,7 @@ class _Push:
     whole: int = 0
     total: int = 0
     answered: int = 0
+    is_unsure: bool = False
 
     def run(self) -> PushResult:
         try:
@@ -402,29 +403,31 @@ class _Push:
 
         A request without an answer may have stored what it asked after. So the next one asks after
         the phase that was acknowledged before those as well; with none left, it has lost them.
-        After an order it is asked for a conflict with what the order left.
+        Others that hold this clone's records may have delivered those again, so it also asks after
+        what they can hardly have. After an order it is asked for a conflict with what the order
+        left.
         """
         asked = int(self.outbox.facts().get(ASKED, "0"))
-        while events := self._read_acknowledged(min(asked + 1, MAX_EVENTS)):
+        while events := self._read_acknowledged(min(asked + 1, MAX_EVENTS - 2)):
             if len(events) <= asked:
                 return True
             asked += 1
             self.outbox.note({ASKED: str(asked)})  # whatever becomes of this process
-            unsure: list[PostVerdict] = []
+            self.is_unsure = False
             try:
-                verdict = self._post(events, unsure)
+                verdict = self._post(events)
                 if self._is_unerased(events, verdict):
                     return True
                 is_stored = "stored" in verdict.results.values()
-                unsure += [verdict] * is_stored  # what is stored again says nothing any more
+                self.is_unsure |= is_stored  # what is stored again says nothing any more
                 is_lost = is_stored and "duplicate" in self._post(events).results.values()
             except _Halt as halt:
-                if not unsure:
+                if not self.is_unsure:
                     self.outbox.note({ASKED: str(asked - 1)})
                 if halt.state == "unreachable" and not self.total:
                     return False  # nothing is due, so nobody waits for the endpoint
                 raise
-            if is_stored or not unsure:
+            if is_stored or not self.is_unsure:
                 self.outbox.note({ASKED: None})
                 return is_lost
         return False
@@ -442,25 +445,24 @@ class _Push:
         )
 
     def _read_acknowledged(self, count: int) -> list[Members]:
-        """Return the events of so many phases, those acknowledged last."""
+        """Return the events of so many phases, those acknowledged last, and of those that this
+        clone alone has."""
         events: list[Members] = []
-        for last in self.outbox.list_last():
-            with suppress(InvocationError, RedactionError):  # then the scan says what is wrong
-                event = self.outbox.event(last, self.consent.project_uuid, self.consent.level)
-                events += [event] if event and event not in events else []
-            if len(events) == count:
-                break
+        for phases, most in ((self.outbox.list_last(), count), (self.outbox.list_own(), count + 2)):
+            for last in phases:
+                with suppress(InvocationError, RedactionError):  # then the scan says what is wrong
+                    event = self.outbox.event(last, self.consent.project_uuid, self.consent.level)
+                    events += [event] if event and event not in events else []
+                if len(events) == most:
+                    break
         return events
 
-    def _post(
-        self, events: Sequence[Members], unsure: list[PostVerdict] | None = None
-    ) -> PostVerdict:
-        """Return what an endpoint answered to a request; to `unsure` is added what leaves open
-        whether it took one. Raises _Halt where it answered nothing."""
+    def _post(self, events: Sequence[Members]) -> PostVerdict:
+        """Return what an endpoint answered to a request; `is_unsure` is set where it may have taken
+        one before. Raises _Halt where it answered nothing."""
 
         def is_later(found: PostVerdict) -> bool:
-            if unsure is not None and found.is_unsure:
-                unsure.append(found)
+            self.is_unsure |= found.is_unsure
             return found.kind == "later" and (found.retry_after or 0.0) <= _PATIENCE
 
         verdict = self._insist(
@@ -574,13 +576,9 @@ def append_line(path: str, value: object) -> None:
         fd = os.open(
             path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600
         )
-        try:
-            os.write(
-                fd,
-                json.dumps(value, ensure_ascii=False).encode("utf-8", "backslashreplace") + b"\n",
-            )
-        finally:
-            os.close(fd)
+        with open(fd, "ab", buffering=0) as file:
+            text = json.dumps(value, ensure_ascii=False)
+            file.write(text.encode("utf-8", "backslashreplace") + b"\n")
     except OSError as error:
         raise consents.unavailable(path, error) from error
 
