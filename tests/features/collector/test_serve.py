@@ -18,6 +18,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import closing, suppress
+from functools import partial
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import Any
@@ -639,17 +640,17 @@ def test_many_hostile_bodies_at_once_take_little_memory_and_give_it_back(tmp_pat
         status = Path(f"/proc/{pid}/status").read_text()
         return int(status.partition(f"{name}:")[2].split()[0]) // 1024
 
-    def send(kind: str) -> int:
+    def send(to: Collector, kind: str) -> int:
         if kind.endswith("record"):
-            return collector.ask("PUT", f"/v1/projects/{PROJECT}/records/{id_of(1)}", HOSTILE_BODIES[kind]).status
-        return collector.post(HOSTILE_BODIES[kind]).status
+            return to.ask("PUT", f"/v1/projects/{PROJECT}/records/{id_of(1)}", HOSTILE_BODIES[kind]).status
+        return to.post(HOSTILE_BODIES[kind]).status
 
     answers = {}
     with serving(tmp_path) as collector:
         collector.post([started(1)])
         before = read_memory(collector.process.pid, "VmRSS")
         for kind in HOSTILE_BODIES:
-            answers[kind] = set(run_together(send, [kind] * 16))
+            answers[kind] = set(run_together(partial(send, collector), [kind] * 16))
             # The last connections may be closed behind their answers.
             wait_until(lambda: read_memory(collector.process.pid, "VmRSS") - before <= 100)
         most = read_memory(collector.process.pid, "VmHWM")
