@@ -175,8 +175,10 @@ def test_each_patch_of_a_script_of_codex_is_the_call_that_made_its_changes() -> 
     ran = [{"type": "item_completed", "item": item} for item in items]
     data = json.dumps(meta).encode() + b"\n" + codex(call) + codex(*ran, kind="event_msg")
 
-    events = read_session("codex", data, {}).events
+    session = read_session("codex", data, {})
 
+    assert session is not None
+    events = session.events
     told = {e.payload["tool_use_id"]: e.payload["tool_input"]["command"] for e in events if "tool_input" in e.payload}
     assert told == {"exec-a/x.py": patches[0], "exec-x.py": patches[1], "exec-b/x.py": patches[2]}
 
