@@ -130,6 +130,15 @@ def test_a_run_that_tells_no_tokens_did_not_use_none() -> None:
     assert "| ada | 1 | 0 |  |  |" in markdown
 
 
+def test_how_many_runs_that_changed_files_ended_with_green_tests_is_said() -> None:
+    changed = (("y.py", 1, 0),)
+    green = make_run("a", tests="passed: pytest -q", changed=changed)
+    found = add_up_runs([green, make_run("b", tests="not run", changed=changed), make_run("c", changed=())])
+
+    assert "green tests after the last change: 1 of 2 runs" in list(render_report(found, "7d"))
+    assert "- green tests after the last change: 1 of 2 runs" in list(render_markdown(found, "7d"))
+
+
 def test_text_markdown_and_json_tell_the_same_of_real_records_and_nothing_in_them_runs(cli: Cli, project: Path) -> None:
     first = cli("do", TRICK, "--json").json()["invocation_id"]
     events = [

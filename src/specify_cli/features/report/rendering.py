@@ -71,6 +71,10 @@ def say_size(file: HotFile) -> str:
 def say_whole(report: Report, since: str) -> Iterator[str]:
     runs, opened = len(report.runs), len(report.open)
     yield f"{count(runs, 'run')} since {since}: {runs - opened} closed, {opened} open"
+    changing = [run for run in report.runs if run.changed]
+    if changing:
+        green = sum(run.tests.startswith("passed") for run in changing)
+        yield f"green tests after the last change: {green} of {count(len(changing), 'run')}"
     if report.tokens:
         part = sum(run.tokens is not None for run in report.runs)
         yield f"{report.tokens:,} tokens, told by {part} of {count(runs, 'run')}"
