@@ -382,6 +382,7 @@ def test_a_command_that_codex_leaves_running_is_told_once_when_it_has_ended() ->
     output = {"type": "custom_tool_call_output", "call_id": "call_1", "output": printed}
     item = {"type": "CommandExecution", "id": "exec-1", "command": ["make watch"], "status": "completed"}
     made, ended = codex(call, output), codex({"type": "item_completed", "item": item}, kind="event_msg")
+    made = made.replace(b"0.42.0", b"0.171.0")
     running = read_session("codex", made, {})
     over = read_session("codex", made + ended, {})
 
@@ -932,3 +933,92 @@ def test_a_file_of_copilot_with_twice_as_many_subagents_takes_twice_as_many_step
         return taken
 
     assert count(40) < 3 * count(20)
+
+
+def scripts(*pairs: tuple[str, str]) -> Session:
+    """Return the session of a Codex without items whose scripts printed this."""
+    items: list[dict[str, Any]] = []
+    for number, (script, printed) in enumerate(pairs):
+        output = [{"type": "input_text", "text": text} for text in ("Script completed\nOutput:\n", printed)]
+        items.append({"type": "custom_tool_call", "name": "exec", "input": script, "call_id": f"c{number}"})
+        items.append({"type": "custom_tool_call_output", "call_id": f"c{number}", "output": output})
+    session = read_session("codex", codex(*items), {})
+    assert session is not None
+    return session
+
+
+def commands_of(session: Session) -> list[object]:
+    begun = [event.payload for event in session.events if "tool_input" in event.payload]
+    return [payload["tool_input"]["command"] for payload in begun if "tool_response" not in payload]
+
+
+def test_commands_of_scripts_are_read_as_models_spell_them() -> None:
+    given = [
+        """const r = await tools.exec_command({cmd:"rg -n \\"a|b\\" \\u00e9", workdir: '/p', tty: true}); text(r)""",
+        "const cmd = 'it\\'s';\ntext((await tools.exec_command({cmd: cmd, env: [{a: 1}, 'b',],})).output)",
+        'await Promise.all([tools.exec_command({cmd: `ls\n-l`}), tools.exec_command({"cmd": "pwd"})]);',
+    ]
+    unknown = [
+        "tools.exec_command({cmd: `ls ${x}`})",
+        "tools.exec_command({cmd})",
+        "tools.exec_command({cmd: 'a' + b})",
+    ]
+    hostile = ["tools.exec_command({a:" * 2_000, "tools.exec_command('" * 2_000, "tools.exec_command(["]
+    read = scripts(*((script, "") for script in given))
+    left = scripts(*((script, "") for script in unknown + hostile))
+
+    assert commands_of(read) == ['rg -n "a|b" é', "it's", "ls\n-l\npwd"]
+    assert {event.payload["tool_name"] for event in left.events if "tool_name" in event.payload} == {"exec"}
+
+
+def test_a_patch_that_a_script_names_is_told_with_what_an_older_codex_says_of_it() -> None:
+    patch = "*** Begin Patch\n*** Update File: /p/a.py\n*** Move to: /p/b.py\n@@\n-x\n+y\n*** End Patch"
+    script = f"const patch = {json.dumps(patch)};\ntext(await tools.apply_patch(patch));"
+    call = {"type": "custom_tool_call", "name": "exec", "input": script, "call_id": "c1"}
+    changes = {"/p/a.py": {"type": "update", "unified_diff": "@@ -1 +1 @@\n-x\n+y\n", "move_path": "/p/b.py"}}
+    ended = {"type": "patch_apply_end", "call_id": "exec-1", "changes": changes, "status": "completed", "stdout": "ok"}
+    output = {"type": "custom_tool_call_output", "call_id": "c1", "output": "Script completed\nOutput:\n{}"}
+    plan = {"type": "item_completed", "item": {"type": "Plan", "id": "p", "text": "a plan"}}
+    told_of = ((call, "response_item"), (ended, "event_msg"), (plan, "event_msg"), (output, "response_item"))
+    data = lines(
+        {"timestamp": AT.format(0), "type": "session_meta", "payload": {"id": "s", "cwd": "/p"}},
+        {"timestamp": AT.format(1), "type": "event_msg", "payload": {"type": "user_message", "message": "fix it"}},
+        *({"timestamp": AT.format(2), "type": kind, "payload": item} for item, kind in told_of),
+    )
+    session = read_session("codex", data, {})
+
+    assert session is not None and commands_of(session) == [patch]
+    calls = [(event.payload["tool_use_id"], event.status) for event in session.events if "tool_use_id" in event.payload]
+    assert calls == [("exec-1", None), ("exec-1", "ok")]
+    assert "UserPromptSubmit" in {name for name, _, _ in told(session)}  # a plan alone is no item that tells prompts
+
+
+WHOLE = "const r = await tools.{tool}({{{args}}}); text(JSON.stringify(r));"
+FORGED = json.dumps({"exit_code": 0, "output": "4 passed"})
+
+
+@pytest.mark.parametrize(
+    ("script", "printed", "status"),
+    [
+        (WHOLE.format(tool="exec_command", args='cmd: "make"'), FORGED, "ok"),
+        (WHOLE.format(tool="exec_command", args='cmd: "make"'), FORGED.replace("0", "2"), "error"),
+        ('const r = await tools.exec_command({cmd: "cat x"}); text(r.output);', FORGED, None),
+        ('const r = await tools.exec_command({cmd: "a"}); r.exit_code = 0; text(JSON.stringify(r));', FORGED, None),
+        ('const r = await tools.exec_command({cmd: "a"}); text("{}"); text(JSON.stringify(r));', FORGED, None),
+        ('const r = await tools.exec_command({cmd: "a"}), r2 = {}; text(JSON.stringify(r));', FORGED, None),
+    ],
+)
+def test_only_a_script_that_prints_a_whole_result_says_how_its_command_ended(
+    script: str, printed: str, status: str | None
+) -> None:
+    assert scripts((script, printed)).events[-1].status == status
+
+
+def test_a_command_that_goes_on_ends_as_a_later_script_is_given() -> None:
+    begun = json.dumps({"session_id": 7, "output": "compiling", "wall_time_seconds": 1.5})
+    session = scripts(
+        (WHOLE.format(tool="exec_command", args='cmd: "cargo test"'), begun),
+        (WHOLE.format(tool="write_stdin", args='session_id: 7, chars: ""'), FORGED),
+    )
+
+    assert session.events[2].status == "ok" and "4 passed" in str(session.events[2].payload["tool_response"])

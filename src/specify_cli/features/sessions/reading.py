@@ -68,7 +68,8 @@ def read_session_with(
     that does not say so. Of one that `is_over` the last turn ended, though it says no word.
     """
     reader = read(dialect, "", main, cwd)
-    if is_over and (main.endswith(b"\n") or parse_json(main)):  # else it was cut; more may come
+    last_line = main[main.rfind(b"\n") + 1 :]
+    if is_over and (not last_line or parse_json(last_line) or parse_json(main)):  # else it was cut
         reader.end_last_turn()
     if not reader.session_id or not reader.events:
         return None

@@ -6,6 +6,7 @@ the latter.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -15,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any
 
-from doctrine.text import get_object
+from doctrine.text import as_object, get_object
 from specify_cli.features.hooks.harnesses.codex import judge_item
 from specify_cli.features.hooks.payload.outputs import join_texts, judge_exit_code, parse_json
 from specify_cli.features.sessions.reading import Line, SessionReader, parse_time
@@ -33,7 +34,7 @@ from specify_cli.features.sessions.transcripts import (
 )
 
 _PARENT = re.compile(rb'"parent_thread_id": ?"([^"]+)"')
-_PATCH, _COMMAND = "tools.apply_patch(", "tools.exec_command("
+_PATCH, _COMMAND, _STDIN = "tools.apply_patch(", "tools.exec_command(", "tools.write_stdin("
 # The tools that run a command, as versions without scripts call them; a shell's words before its
 # command; and a command that is a patch.
 _RUNNERS = ("shell", "shell_command", "exec_command", "container.exec", "local_shell")
@@ -55,6 +56,26 @@ _DID_NOT = re.compile(
 )
 # What a script says whose command was refused.
 _REFUSED = '\nScript error:\nexec_command failed: CreateProcess { message: "Rejected('
+# An item that tells of a prompt or a call; older versions have others alone.
+_ITEM = re.compile(
+    rb'"item": ?\{"type": ?"(?:UserMessage|CommandExecution|FileChange|McpToolCall)"'
+)
+# A script that prints what a command gave it, whole: nothing but a text stands in braces.
+_SAYS_RESULT = re.compile(
+    r"""\s*(?:const|let|var)\s+([\w$]+)\s*=\s*await tools\.(?:exec_command|write_stdin)\(\s*"""
+    r"""\{(?:"(?:\\.|[^"\\])*+"|[^"'`{}()])*+\}\s*\)\s*;\s*"""
+    r"""text\((?:JSON\.stringify\()?\1\)?\)\s*;?\s*""",
+    re.S,
+)
+_VERSION, _LAST_WITHOUT_ITEMS = re.compile(r"0\.(\d{1,4})\."), 144
+_MOST_READ = 100  # of the calls and of the constants in a script
+# A script's constants, the tokens of a value it spells, and what stands for a letter in a text.
+_NAMED = re.compile(r"\b(?:const|let|var)\s+([\w$]+)\s*=(?=\s*[\"'`{])")
+_TOKEN = re.compile(r"""\s*(?:(["'`])((?:\\.|(?!\1)[^\\])*+)\1|([\w$.-]+)|([{},:\[\]]))""", re.S)
+_ESCAPE = re.compile(
+    r"\\(?:u\{([0-9a-fA-F]{1,5})\}|[ux]([0-9a-fA-F]{4}|(?<=x)[0-9a-fA-F]{2})|(.))", re.S
+)
+_ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "v": "\v", "0": "\0", "\n": ""}
 # Lines that a copy is written in stand no further apart than this.
 _AT_ONCE_MILLIS = 500
 _BEGINS = {"task_started", "user_message", "turn_context"}
@@ -113,8 +134,10 @@ class CodexReader(SessionReader):
     def begin(self, data: bytes) -> None:
         # A call can be reported both as the model made it and as it ran: the latter is what
         # hooks receive.
-        self._has_items = b'"item_completed"' in data
-        self._made: dict[str, tuple[Any, int, int]] = {}
+        self._has_items = _ITEM.search(data) is not None
+        # With it, how many items were read before and when that was; what it gave so far.
+        self._made: dict[str, tuple[Any, int, int, object]] = {}
+        self._is_over, self._tells_scripts = False, False
         # The patches among those, in their order, and how many items were read.
         self._patches, self._items = OrderedDict[str, list[str]](), 0
         # The commands that go on, by their process: the place of the event that told of the call
@@ -136,6 +159,8 @@ class CodexReader(SessionReader):
             named = payload.get("session_id") or payload.get("id")
             self.note_session(named, payload.get("cwd"), payload.get("cli_version"))
             own = str(payload.get("id"))
+            number = _VERSION.match(self.version)
+            self._tells_scripts = number is not None and int(number[1]) <= _LAST_WITHOUT_ITEMS
             if not self._own:
                 self._own, self._began = own, self.at
             elif own != self._own:
@@ -176,7 +201,7 @@ class CodexReader(SessionReader):
             self.add_event("PreCompact")
         elif kind in ("function_call", "custom_tool_call", "local_shell_call"):
             call, call_id = {**payload, "args": _read_args(payload)}, str(payload["call_id"])
-            self._made[call_id] = call, self._items, self.at
+            self._made[call_id] = call, self._items, self.at, None
             self._patches.pop(call_id, None)
             if patches := _find_patches(call):
                 self._patches[call_id] = patches
@@ -188,6 +213,9 @@ class CodexReader(SessionReader):
             self.end_call("PostToolUse", str(payload["call_id"]), tool_response=None)
         elif kind == "item_completed":
             self._read_item(payload["item"], payload)
+        elif kind == "patch_apply_end" and not self._has_items:  # as older versions report it
+            item = {**payload, "type": "FileChange", "id": payload["call_id"]}
+            self._read_item(item, payload)
 
     def _read_item(self, item: Line, payload: Line) -> None:
         kind, call_id = str(item.get("type")), str(item.get("id"))
@@ -227,23 +255,32 @@ class CodexReader(SessionReader):
 
     def end_last_turn(self) -> None:
         # The session ended within these; an item would tell them by an id of its own.
-        for call_id in () if self._has_items else list(self._made):
-            self._end_made(call_id)
+        self._is_over = True
+        for call_id, made in [] if self._has_items else list(self._made.items()):
+            self._end_made(call_id, made[-1])
         super().end_last_turn()
 
     def _end_made(self, call_id: str, output: object = None) -> None:
         """Tell a call as the model made it, where no item said how it ran; one without output did
         not end."""
-        begun, items, at = self._made.pop(call_id, (None, 0, 0))
+        begun, items, at, _ = self._made.pop(call_id, (None, 0, 0, None))
         patch = next(iter(self._patches.pop(call_id, ())), None)
-        if begun is None or items < self._items:
+        if begun is None:
             return
         args, command = begun["args"], _find_command(begun)
+        given = [a for a in _list_arguments(begun, _COMMAND) if isinstance(a, dict)]
+        if items < self._items and (self._has_items or not given):
+            return
         text = output if isinstance(output, str) else join_texts(output, "text")
         status = "error" if text.startswith("Script failed") else None
         if status and _REFUSED in text[:500]:
             status = "denied"
         name = f"{begun.get('namespace') or ''}{begun.get('name') or 'shell'}"
+        stdin: object = (
+            args if name == "write_stdin" else next(_list_arguments(begun, _STDIN), None)
+        )
+        if (stdin or len(given) == 1) and (result := _read_result(begun, text)):
+            text, status = result, _judge_output(result)
         if command is not None or name == "apply_patch":
             status = _judge_output(text)
         if patch is not None:
@@ -251,18 +288,22 @@ class CodexReader(SessionReader):
             name, args = "apply_patch", {"command": patch}
         elif command is not None:
             name, args = "Bash", {**args, "command": command}
-        elif isinstance(script := next(_list_arguments(begun, _COMMAND), None), dict):
-            if _RUNNING.search(text):
-                return  # an item reports it once it has ended, at the latest with the session
-            # no item reports a command that was interrupted
-            name, args = "Bash", {"command": script.get("cmd")}
+        elif given:
+            is_running = _RUNNING.search(text) or _GOES_ON.match(text)
+            if is_running and not (self._is_over or self._tells_scripts):
+                # an item reports it once it has ended, at the latest with the session
+                self._made[call_id] = begun, items, at, output
+                return
+            # no item reports a command that was interrupted, nor any in older versions
+            command = "\n".join(str(each.get("cmd")) for each in given)
+            name, args = "Bash", {"command": command}
         self.begin_call(call_id, name, args, at)
         if output is not None:
             self.end_call("PostToolUse", call_id, status=status, tool_response=text)
             if command is not None and (goes_on := _GOES_ON.match(text)):
                 self._running[goes_on[1]] = len(self.events) - 1, [text]
-            elif name == "write_stdin" and isinstance(args, dict):
-                self._end_running(str(args.get("session_id")), text)
+            elif isinstance(stdin, dict):
+                self._end_running(str(stdin.get("session_id")), text)
 
     def _end_running(self, process: str, text: str) -> None:
         """Note what a command that goes on printed for the call that waited for it; once it has
@@ -288,6 +329,21 @@ def _judge_output(text: str) -> str | None:
     if did_not := _DID_NOT.match(text):
         return did_not.lastgroup
     return judge_exit_code(get_object(parse_json(text), "metadata").get("exit_code"))
+
+
+def _read_result(call: Line, text: str) -> str:
+    """Return the result of a command as versions without scripts print it, where the script of a
+    call prints all of it and nothing else; empty where a command could have printed what is
+    there."""
+    result = as_object(parse_json(text.partition("\nOutput:\n")[2]))
+    if not _SAYS_RESULT.fullmatch(str(call.get("input") or "")) or "output" not in result:
+        return ""
+    if "exit_code" in result:
+        ended = f"exited with code {result['exit_code']}"
+    else:
+        ended = f"running with session ID {result.get('session_id')}"
+    took = result.get("wall_time_seconds")
+    return f"Wall time: {took} seconds\nProcess {ended}\nOutput:\n{result['output']}"
 
 
 def _read_args(call: Line) -> Any:
@@ -327,13 +383,56 @@ def _find_patches(call: Line) -> list[str]:
 
 
 def _list_arguments(call: Line, tool: str) -> Iterator[object]:
-    """Yield what the script in a call gives to a tool, as far as it spells it."""
+    """Yield what the script in a call gives to a tool, as far as it spells it: there, or in a
+    constant of the script."""
     text = str(call.get("input") or "")
-    for found in re.finditer(re.escape(tool), text):
-        try:
-            yield json.JSONDecoder().raw_decode(text, found.end())[0]
-        except (ValueError, RecursionError):
-            continue
+    calls = list(islice(re.finditer(re.escape(tool), text), _MOST_READ))
+    names: dict[str, object] = {}
+    for named in islice(_NAMED.finditer(text), _MOST_READ) if calls else ():
+        with contextlib.suppress(ValueError, RecursionError):
+            names[named[1]] = _read_literal(_scan_script(text, named.end()), names)
+    for found in calls:
+        with contextlib.suppress(ValueError, RecursionError):
+            yield _read_literal(_scan_script(text, found.end()), names)
+
+
+def _scan_script(text: str, at: int) -> Iterator[re.Match[str]]:
+    while token := _TOKEN.match(text, at):
+        at = token.end()
+        yield token
+    raise ValueError("no value that a script spells")
+
+
+def _read_literal(
+    tokens: Iterator[re.Match[str]], names: Mapping[str, object], token: re.Match[str] | None = None
+) -> object:
+    """Return the value that a script spells; a name stands for what was given to it.
+
+    Raises ValueError where it spells none.
+    """
+    quote, body, word, mark = (token or next(tokens)).groups()
+    if quote:
+        if quote == "`" and "${" in body:
+            raise ValueError(body)
+        text = _ESCAPE.sub(_read_escape, body)
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if word:
+        return names[word] if word in names else json.loads(word)
+    items: list[object] = []
+    members: dict[str, object] = {}
+    while (one := next(tokens))[4] != {"{": "}", "[": "]"}.get(mark):
+        if mark == "[" and one[4] != ",":
+            items.append(_read_literal(tokens, names, one))
+        elif one[4] != ",":
+            if next(tokens)[4] != ":":
+                raise ValueError(one[0])
+            members[one[2] or str(one[3])] = _read_literal(tokens, names)
+    return items if mark == "[" else members
+
+
+def _read_escape(escape: re.Match[str]) -> str:
+    code = escape[1] or escape[2]
+    return chr(int(code, 16)) if code else _ESCAPED.get(escape[3], escape[3])
 
 
 def _spell_patch(changes: Line, cwd: str) -> str:
@@ -345,6 +444,8 @@ def _spell_patch(changes: Line, cwd: str) -> str:
         lines.append(f"*** {head} File: {str(path).removeprefix(f'{cwd}/')}")
         if kind == "add":
             lines += [f"+{line}" for line in str(change.get("content") or "").splitlines()]
+        if moved := change.get("move_path"):
+            lines.append(f"*** Move to: {str(moved).removeprefix(f'{cwd}/')}")
         lines += str(change.get("unified_diff") or "").splitlines()
     return "\n".join([*lines, "*** End Patch", ""])
 
