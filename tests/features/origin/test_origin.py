@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,7 +24,7 @@ from specify_cli.features.search.blame import Edit, Names
 from specify_cli.features.search.database import SearchIndex
 from specify_cli.project.config import load_project
 from specify_cli.record.reading.patch_lines import ADDED, KEPT, REMOVED, LineMark, digest_line
-from support import FULL, Cli, git, valid
+from support import FULL, Cli, environment, git, valid
 
 # `make stress` plays 400.
 HISTORIES = 400 if FULL else 4
@@ -731,3 +732,17 @@ def test_a_file_of_twice_as_many_lines_from_one_patch_takes_twice_as_many_compar
         return Mark.compared
 
     assert count(400) < 3 * count(200)
+
+
+@pytest.mark.parametrize("written", ["total = price + tax", "total=price+tax"], ids=["equal", "formatted"])
+def test_what_was_patched_after_a_commit_did_not_bring_its_lines(project: Path, home: Path, written: str) -> None:
+    """Who adds a line again that a commit has already, in the same place or another form, did not write it there."""
+    (project / "shop.py").write_text("total = price + tax  # of one order\n")
+    past = dict.fromkeys(("GIT_AUTHOR_DATE", "GIT_COMMITTER_DATE"), "2020-01-01T00:00:00Z")
+    git(project, "add", "-A")
+    subprocess.run(["git", "commit", "-qm", "shop"], cwd=project, env={**environment(home), **past}, check=True)
+    with open_invocation(project, "fix the total") as run:
+        run.patch("shop.py", "modify", before="", after=f"{written}  # of one order\n")
+
+    [file] = trace(project, home, "HEAD").files
+    assert [part.invocation_ids for part in file.stretches] == [()]

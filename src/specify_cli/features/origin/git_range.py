@@ -77,13 +77,12 @@ def read_range(
         base, head, since = _EMPTY_TREE, find_commit(top, range_text), ""
     else:
         base, head, since = _resolve(top, range_text)
-    commits, is_plain, problems = _read_commits(top, since, head)
+    commits, times, is_plain, problems = _read_commits(top, since, head)
     rows = list(_list_files(top, base, head, paths))
     if len(rows) > MAX_FILES:
         problems.append(
             f"{len(rows) - MAX_FILES} of {len(rows)} files were not looked at (at most {MAX_FILES})"
         )
-    times = {one.sha: rfc3339((read_moment(one.at) or 0) + 999) for one in commits}
     result = RangeCommits(top, since, head, times)
     if not whole and not is_plain and len(commits) < MAX_COMMITS:
         result = result.read_changes()
@@ -220,31 +219,36 @@ def _resolve(top: str, range_text: str) -> tuple[str, str, str]:
     return find_base(top, tip, head), head, tip
 
 
-def _read_commits(top: str, since: str, head: str) -> tuple[list[Commit], bool, list[str]]:
-    """Return the commits of a range, whether there is one that is no merge, and what is not known
-    of them."""
-    form = (
-        "%H %P%x00%an <%ae>%x00%cn <%ce>%x00%aI%x00%s%x00%(trailers:key=Co-authored-by,valueonly)"
-    )
+def _read_commits(
+    top: str, since: str, head: str
+) -> tuple[list[Commit], dict[str, Came], bool, list[str]]:
+    """Return the commits of a range, when lines came with each, whether there is one that is no
+    merge, and what is not known of them."""
+    trailers = "%(trailers:key=Co-authored-by,valueonly)"
+    form = f"%H %P%x00%an <%ae>%x00%cn <%ce>%x00%aI%x00%ct%x00%s%x00{trailers}"
     revisions = [head, f"^{since}"] if since else [head]
     output = _ask(
         top, "log", f"--max-count={MAX_COMMITS + 1}", f"--format=format:{form}%x00%x1e%x00",
         *revisions, "--",
     )  # fmt: skip
-    commits, is_plain = [], False
+    commits, times, is_plain = [], dict[str, Came](), False
     for entry in os.fsdecode(output).split("\0\x1e\0"):
         fields = entry.lstrip("\n").split("\0")
-        if len(fields) != 6:
+        if len(fields) != 7:
             continue
-        ids, author, committer, at, subject, trailers = fields
+        ids, author, committer, at, seconds, subject, trailers = fields
         sha, *parents = ids.split()
         named = dict.fromkeys((author, committer, *trailers.split("\n")))
         commits.append(Commit(sha, author, at, subject, tuple(filter(is_agents, named))))
+        # up to the end of these seconds
+        ends = ((read_moment(at) or 0) + 999, int(seconds) * 1000 + 999)
+        times[sha] = Came(*map(rfc3339, ends))
         is_plain = len(parents) < 2
     more = len(commits) > MAX_COMMITS
     is_plain = is_plain and len(commits) == 1
     return (
         commits[:MAX_COMMITS],
+        times,
         is_plain,
         [f"commits before the newest {MAX_COMMITS} were not looked at"] * more,
     )
@@ -401,7 +405,7 @@ def read_version(top: str, changes: ChangeRange, sha: str, path: str) -> Changed
         return None
     lines = split_text(data)
     since = "" if changes.base == _EMPTY_TREE else changes.base
-    commits = RangeCommits(top, since, sha, {one.sha: one.at for one in changes.commits})
+    commits = RangeCommits(top, since, sha, {one.sha: Came(one.at) for one in changes.commits})
     file = ChangedFile(path, None, "modified", "", lines, tuple(range(len(lines))))
     version = commits.blame(file)
     came = {at: Came(one.written, one.written) for at, one in version.came.items()}
@@ -424,15 +428,15 @@ class _Change(NamedTuple):
 
 
 class RangeCommits(NamedTuple):
-    """The commits of a range, `known` by their ids, and when each was written; where it was read,
-    what each path's only commit did: a path that several changed, or one may have moved there, is
-    not among them; and which commits `brought` each blob.
+    """The commits of a range, `known` by their ids, with when lines came with each; where it was
+    read, what each path's only commit did: a path that several changed, or one may have moved
+    there, is not among them; and which commits `brought` each blob.
     """
 
     top: str
     since: str
     head: str
-    known: Mapping[str, str]
+    known: Mapping[str, Came]
     changes: Mapping[str, _Change] = {}
     brought: Mapping[str, Sequence[str]] = {}
 
@@ -455,7 +459,7 @@ class RangeCommits(NamedTuple):
 
     def name_commit(self, file: ChangedFile, sha: str) -> ChangedFile:
         """Return a file all of whose changed lines came in this commit."""
-        came = dict.fromkeys(file.changed, Came(self.known.get(sha, "")))
+        came = dict.fromkeys(file.changed, self.known.get(sha, Came("")))
         brought = tuple(self.brought.get(file.blob, ()))
         return file._replace(commits=dict.fromkeys(file.changed, sha), came=came, brought=brought)
 

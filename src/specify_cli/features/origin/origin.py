@@ -43,7 +43,7 @@ from specify_cli.features.origin.report import (
 )
 from specify_cli.features.origin.session import find_tests
 from specify_cli.features.origin.writers import ApprovedBy, Writer, describe_writer
-from specify_cli.features.search.blame import Edit, EditsByLine, Names, Order, list_digests
+from specify_cli.features.search.blame import Came, Edit, EditsByLine, Names, Order, list_digests
 from specify_cli.features.search.chains import MAX_VERSIONS, find_in_versions, split_text
 from specify_cli.features.search.database import SearchIndex
 from specify_cli.features.search.why import find_edits, list_gaps
@@ -231,6 +231,12 @@ def _trace_file(
     }
     ask = partial(read_blobs, top)
     writers |= find_in_versions(file.lines, came_in, ask, file.came, patches, writers)
+    # However a patch was found, one that came after the commit of a line did not write it.
+    now = Came("~")
+    writers = {
+        at: tuple(edit for edit in by if edit.order[0] <= file.came.get(at, now).committed)
+        for at, by in writers.items()
+    }
     stretches = join_lines(file, writers)
     open_lines = sum(part.size for part in stretches if part.is_unknown)
     if open_lines:
