@@ -18,6 +18,7 @@ from specify_cli.features.collector.storage import (
     OWNED,
     RECORD,
     STORED,
+    UNKNOWN,
     Conflict,
     Filter,
     ListPosition,
@@ -122,13 +123,19 @@ class MemoryStorage:
             conflicts = sum(_has(projects, one.project_uuid) for one in self._conflicts.values())
         return Totals(len(stored), sum(COMPLETED not in phases for phases in stored), sum(map(len, stored)), conflicts)
 
-    def keep_record(self, project: str, piece: RecordPiece, now: str, client: str) -> tuple[str, list[str]]:
+    def keep_record(
+        self, project: str, piece: RecordPiece, now: str, client: str, *, is_merged: bool = False
+    ) -> tuple[str, list[str]]:
         with self._lock:
             place = ListPosition(piece.invocation_id, project)
-            piece = erase_record(piece, self._orders.get(place, ()))
             held = self._records.get(place)
+            piece = erase_record(piece, self._orders.get(place, ()), held)
             report = None if held is None else decode_report(held.report)
-            verdict = judge_record(self._held.get(place, {}), held, report, piece, client)
+            verdict = judge_record(
+                self._held.get(place, {}), held, report, piece, client, lambda: self._read_leaves(project)
+            )
+            if verdict == OWNED and is_merged:
+                return UNKNOWN, []
             if verdict == STORED:
                 first = client if held is None else held.client
                 self._records[place] = StoredRecord(
@@ -142,6 +149,9 @@ class MemoryStorage:
                 return verdict, []
             absent = [one for one in piece.objects if self._objects.setdefault((project, one), None) is None]
             return verdict, sorted(absent)
+
+    def _read_leaves(self, project: str) -> str:
+        return "".join(log.leaves for key, log in self._logs.items() if key[0] == project)
 
     def keep_order(self, project: str, invocation_id: str, order: Order, now: str, client: str) -> tuple[str, bool]:
         with self._lock:
@@ -181,9 +191,6 @@ class MemoryStorage:
         ]
         for digest in set(named) - {name for names in others for name in names}:
             self._objects.pop((place.project_uuid, digest), None)
-
-    def orders(self, project: str, invocation_id: str) -> list[Order]:
-        return list(self._orders.get(ListPosition(invocation_id, project), ()))
 
     def keep_objects(self, project: str, objects: Mapping[str, str]) -> int:
         with self._lock:

@@ -59,7 +59,7 @@ from specify_cli.features.collector.storage import (
     compute_edge,
 )
 from specify_cli.libraries.signed_log.notes import encode
-from specify_cli.libraries.wire.contract import canonical, compose
+from specify_cli.libraries.wire.contract import EXTENSION, canonical, compose
 from specify_cli.record.seal import erase_members, open_line, seal_line
 from specify_cli.trail.log.leaves import LEAF_BYTES
 from support import draws, run_together
@@ -228,6 +228,57 @@ def test_replays_and_imports_have_no_events_and_belong_to_who_sent_them_first(st
     assert said == [STORED, STORED, DUPLICATE, OWNED, STORED]
     assert (row.invocations, row.records, row.whole) == (0, 2, 0)
     assert {one.file.rpartition("/")[0] for one in (replay.report, imported.report)} == {"", ".kittify/events/imported"}
+
+
+def test_what_a_clone_delivers_of_another_ones_record_belongs_to_who_wrote_it(storage: Storage) -> None:
+    """It came to bob with git, and he delivers it first."""
+    events = record_of(1)[1]
+
+    def merge(event: dict[str, Any]) -> dict[str, Any]:
+        return {**event, EXTENSION: canonical({**json.loads(event[EXTENSION]), "origin": "merged"})}
+
+    assert storage.accept([merge(events[0])], NOW, "bob") == [STORED]
+    assert storage.accept(events, NOW, "ada") == [DUPLICATE, STORED]
+    late = record_of(2)[1]
+    assert storage.accept([merge(event) for event in late], NOW, "bob") == [STORED] * 2
+    said = [storage.accept(events, LATER, "bob"), storage.accept(late, LATER, "ada")]
+    records = [
+        storage.keep_record(PROJECT, record_of(number, annexes=annexes)[0], LATER, client)[0]
+        for number, annexes, client in (
+            (1, 0, "bob"), (1, 1, "bob"), (1, 1, "ada"),
+            (2, 0, "bob"), (2, 1, "ada"), (2, 0, "bob"),
+        )
+    ]  # fmt: skip
+
+    assert said == [[DUPLICATE] * 2] * 2
+    assert records == [STORED, OWNED, STORED, STORED, STORED, DUPLICATE]
+    assert [one.client for one in storage.conflicts(9)] == ["bob"]
+
+
+def test_what_clones_said_of_one_record_is_stored_together_where_a_log_names_it(storage: Storage) -> None:
+    """Neither knows what the other said; ada sent the record first, and eve's words are in no log."""
+    piece, events = record_of(1, annexes=3)
+    value = json.loads(piece.body)
+    seals = [json.loads(line)["~"] for line in value["annexes"].values()]
+
+    def send(client: str, *chosen: int, merged: bool = False) -> str:
+        annexes = {file: line for n, (file, line) in enumerate(value["annexes"].items()) if n in chosen}
+        sent = read_record(json.dumps({**value, "annexes": annexes}).encode(), piece.invocation_id)
+        return storage.keep_record(PROJECT, sent, NOW, client, is_merged=merged)[0]
+
+    for name, client, seal in (("1-0e7563e2", "bob", seals[1]), ("1-1e7563e2", "ada", seals[0])):
+        leaves = f"annex {piece.invocation_id} {seal}\n"
+        edge = compute_edge(leaves)
+        note = f"spec-kitty/p/{name}\n1\n{encode(edge.root())}\n\n\u2014 x AAAAAAAA\n"
+        assert storage.keep_leaves(PROJECT, LogPiece(name, 0, leaves, "k", note), NOW, client) == (STORED, 1)
+    storage.accept(events, NOW, "ada")
+    said = [send("ada"), send("bob", 1), send("ada", 0), send("bob", 1), send("eve", 2), send("bob", 0, 1)]
+    said += [send("bob", 2, merged=True)]  # of ada's, whose log is not here yet
+    [held] = storage.bodies([ListPosition(piece.invocation_id, PROJECT)]).values()
+
+    assert said == [STORED, STORED, STORED, DUPLICATE, OWNED, DUPLICATE, UNKNOWN]
+    assert json.loads(held)["annexes"].keys() == {*list(value["annexes"])[:2]}
+    assert [one.client for one in storage.conflicts(9)] == ["eve"]
 
 
 def test_objects_that_records_name_are_held_once_for_each_project_and_no_others(storage: Storage) -> None:

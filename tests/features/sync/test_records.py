@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from collecting import Collector, serving, token_file
+from collecting import Collector, add_token, serving, token_file
 from delivering import ENV, enable, endpoint, project_of, push, run
 from envelopes import id_of, started
 from receiving import Answer, Receiver, Request
@@ -299,6 +299,47 @@ def test_who_renews_a_token_without_a_yes_is_told_the_command_with_the_token(
 
     assert asked["error_code"] == "CONSENT_NEEDED"
     assert asked["suggestion"].endswith(f"--token-file {tmp_path / 'token'} --yes")
+
+
+@pytest.mark.parametrize("first", ["ada", "bob"])
+def test_what_a_team_says_of_one_record_is_held_together_and_nobody_is_refused(
+    cli: Cli, enabled: Path, collector: Collector, database: str, tmp_path: Path, first: str
+) -> None:
+    """bob has ada's record from git, with a link of hers that her clone has not delivered yet."""
+    cli("init", "--trail", "committed")
+    git(enabled, "add", "-A")
+    git(enabled, "commit", "-qm", "base")
+    bob = tmp_path / "bob"
+    git(tmp_path, "clone", "-q", str(enabled), str(bob))
+    add_token(database, "bob", "a-token-of-bob-0123456789")
+
+    def deliver(whose: str) -> Any:
+        if whose == "ada":
+            return push(cli)
+        return cli("sync", "push", "--json", env={TOKEN_VARIABLE: "a-token-of-bob-0123456789"}, cwd=bob).json()
+
+    def link(folder: Path, name: str) -> None:
+        (folder / name).write_text("made")
+        argv = ("profile-invocation", "record", "--invocation-id", one, "--event", "artifact_link")
+        assert cli(*argv, "--json-payload", json.dumps({"path": name}), cwd=folder).code == 0
+
+    agreed = ("sync", "enable", "--endpoint", endpoint(collector), "--level", "records", "--yes")
+    assert cli(*agreed, env={TOKEN_VARIABLE: "a-token-of-bob-0123456789"}, cwd=bob).code == 0
+    one = run(cli)
+    if first == "ada":
+        deliver("ada")
+    link(enabled, "one.txt")
+    git(enabled, "add", "-A")
+    git(enabled, "commit", "-qm", "a record")
+    git(bob, "pull", "-q", str(enabled), "HEAD")
+    done = [deliver("bob")]
+    link(bob, "two.txt")
+    link(enabled, "three.txt")
+    done += [deliver(whose) for whose in ("bob", "ada", "bob", "ada")]
+    held = project_of(collector)
+
+    assert [each["left"]["refused"] for each in done] == [0] * 5
+    assert (done[-1]["left"]["records"], held["conflicts"], held["gaps"], held["level"]) == (0, 0, 0, "witnessed")
 
 
 @pytest.mark.usefixtures("enabled")

@@ -17,7 +17,12 @@ from collections.abc import Mapping, Sequence
 from doctrine.text import get_object
 from specify_cli.features.collector.holdings import check_record, is_digests, is_text_map
 from specify_cli.features.collector.reception import Refused, parse_object
-from specify_cli.features.collector.storage import Event, Order, RecordPiece
+from specify_cli.features.collector.storage import (
+    Event,
+    Order,
+    RecordPiece,
+    StoredRecord,
+)
 from specify_cli.libraries.wire.contract import EXTENSION, GONE, canonical
 from specify_cli.record.event_table import ORDERS
 from specify_cli.record.record import ULID_PATTERN
@@ -132,30 +137,33 @@ def clear_lines(orders: Sequence[Order]) -> list[Order]:
     ]
 
 
-def erase_record(piece: RecordPiece, orders: Sequence[Order]) -> RecordPiece:
-    """Return a record with its lines as orders left them, and with the orders as its annexes. Where
-    nobody sent a line without all that was erased of it, it is withheld whole, and such an annex is
-    left out."""
-    if not orders:
-        return piece
+def erase_record(
+    piece: RecordPiece, orders: Sequence[Order], stored: StoredRecord | None = None
+) -> RecordPiece:
+    """Return a record with its lines as orders left them, and with the orders and what clones said
+    of it before as its annexes. Where nobody sent a line without all that was erased of it, it is
+    withheld whole, and such an annex is left out."""
     value, gone = json.loads(piece.body), list_gone(orders)
+    other = json.loads(stored.body) if stored else value
+    annexes = other["annexes"] | value["annexes"]
+    if not orders and annexes == value["annexes"]:
+        return piece
     left = {seal: text for order in clear_lines(orders) for seal, text in order.lines.items()}
     lines = [
         _choose(line, left, gone) or _withhold(line) for line in value["lines"].split("\n")[:-1]
     ]
     annexes = {
         file: f"{text}\n"
-        for file, whole in value["annexes"].items()
+        for file, whole in annexes.items()
         if (text := _choose(whole.removesuffix("\n"), left, gone))
     }
     annexes |= {order.file: order.annex for order in orders}
     lost = {digest for order in orders for digest in order.gone}
-    objects = [one for one in piece.objects if one not in lost]
     value |= {"lines": "".join(f"{line}\n" for line in lines), "annexes": annexes}
     if "objects" in value:
-        value["objects"] = objects
-    body = canonical(value)
-    return piece._replace(body=body, report=check_record(body), objects=tuple(objects))
+        value["objects"] = sorted({*value["objects"], *other.get("objects", ())} - lost)
+    body, objects = canonical(value), tuple(value.get("objects", ()))
+    return piece._replace(body=body, report=check_record(body), objects=objects)
 
 
 def _choose(line: str, left: Mapping[str, str], gone: Mapping[str, frozenset[str]]) -> str | None:
@@ -165,11 +173,11 @@ def _choose(line: str, left: Mapping[str, str], gone: Mapping[str, frozenset[str
     if seal not in gone:
         return line
     states = line, left.get(seal, line)
-    return max((one for one in states if _is_clear(one, gone)), key=_count_erased, default=None)
-
-
-def _count_erased(text: str) -> int:
-    return len(erased_members(read_fields(text.encode())))
+    return max(
+        (one for one in states if _is_clear(one, gone)),
+        key=lambda text: len(erased_members(read_fields(text.encode()))),
+        default=None,
+    )
 
 
 def _is_clear(text: str, gone: Mapping[str, frozenset[str]]) -> bool:

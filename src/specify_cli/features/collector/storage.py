@@ -7,7 +7,7 @@ once whatever arrives at the same time; what arrived first stays. One contract s
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from doctrine.light_imports import hash_text
@@ -311,8 +311,14 @@ def judge(phases: Mapping[str, StoredEvent], phase: str, event: Event, client: s
     """Return the verdict on an event, given what is stored of its invocation."""
     if phase in phases:
         return DUPLICATE if same_content(phases[phase].event, event) else CONFLICT
-    owner = min(phases.values(), key=lambda stored: stored.received_at).client if phases else client
-    return STORED if client == owner else OWNED
+    return STORED if client == _find_owner(phases, client) else OWNED
+
+
+def _find_owner(phases: Mapping[str, StoredEvent], client: str) -> str:
+    """Return who sent an invocation first as its own; `client` where nobody did: what came to a
+    sender with git belongs to whoever wrote it."""
+    own = [one for one in phases.values() if not _get_extension(one.event).get("origin")]
+    return min(own, key=lambda stored: stored.received_at).client if own else client
 
 
 def judge_record(
@@ -321,34 +327,36 @@ def judge_record(
     known: RecordReport | None,
     piece: RecordPiece,
     client: str,
+    read_leaves: Callable[[], str],
 ) -> str:
     """Return the verdict on a whole record, given its events and the one that is stored, whose
-    report is `known`."""
+    report is `known`; `read_leaves` returns those that name it."""
     closed = piece.report.status == CLOSED
     if piece.kind == LIVE and not phases.keys() >= ({STARTED, COMPLETED} if closed else {STARTED}):
         return UNKNOWN
     owner = current.client if current else client
     newer = read_lines(piece.body)
     if phases:
-        owner = min(phases.values(), key=lambda stored: stored.received_at).client
+        owner = _find_owner(phases, client)
         begun = _get_seal(phases, STARTED)
         if (newer and begun not in (None, json.loads(newer[0])["~"])) or (
             closed and COMPLETED in phases and not is_whole(phases, piece.report)
         ):
             return CONFLICT
-    annexes = set(piece.report.trail.annexes)
+    added = set(piece.report.trail.annexes)
+    if current and known:
+        older, before = read_lines(current.body), set(known.trail.annexes)
+        if added <= before and len(newer) <= len(older) and _continue(newer, older):
+            return DUPLICATE
+        if not _continue(older, newer) or not before <= added:
+            return CONFLICT
+        added -= before
     # The owner's Completed stated the seal of the last line, so whoever brings these bytes brings
-    # the owner's record.
-    pinned = is_whole(phases, piece.report)
-    if not current or not known:
-        return STORED if client == owner or (pinned and not annexes) else OWNED
-    older = read_lines(current.body)
-    before = set(known.trail.annexes)
-    if annexes <= before and len(newer) <= len(older) and _continue(newer, older):
-        return DUPLICATE
-    if not _continue(older, newer) or not before <= annexes:
-        return CONFLICT
-    return STORED if client == owner or (pinned and annexes == before) else OWNED
+    # the owner's record; what clones said of it later they signed in their logs.
+    if client != owner and not is_whole(phases, piece.report):
+        return OWNED
+    is_said = client == owner or not added or all(map(read_leaves().__contains__, added))
+    return STORED if is_said else OWNED
 
 
 def read_lines(body: str) -> list[str]:

@@ -23,7 +23,6 @@ from specify_cli.features.exports.tables import TABLES, TEXT, Row, make_tables
 from specify_cli.libraries.timeline.run import read_run
 from specify_cli.record.ids import millis_of, new_ulid, rfc3339
 from specify_cli.record.record import lines_in_force
-from specify_cli.record.seal import add_seal, open_line
 from specify_cli.room import Values
 from specify_cli.storage.queries import parse_moment
 
@@ -124,14 +123,7 @@ def _write_stored(
 def _read_stored(body: str) -> dict[str, list[Row]]:
     """Return the rows of a record as a collector holds it. Raises CallerError WITHHELD."""
     value = json.loads(body)
-    opened = [open_line(raw) for _, raw in lines_in_force(value["lines"].encode())]
-    annex_lines = [
-        open_line(text.rstrip("\n").encode()) for _, text in sorted(value["annexes"].items())
-    ]
-    lines, annexes = (
-        [add_seal(line.fields, line.seal) for line in part if line.fields is not None]
-        for part in (opened, annex_lines)
-    )
-    return make_tables(
-        read_run(lines, annexes, opened[-1].seal if opened else None), [*lines, *annexes]
-    )
+    lines = [json.loads(raw) for _, raw in lines_in_force(value["lines"].encode())]
+    annexes = [json.loads(text) for _, text in sorted(value["annexes"].items())]
+    run = read_run(lines, annexes, lines[-1]["~"] if lines else None)
+    return make_tables(run, [*lines, *annexes])

@@ -242,11 +242,11 @@ def find_objects(
         )
 
 
-def read_leaves(transaction: Transaction, project: str, name: str) -> str:
-    """Return the leaves of a log."""
+def read_leaves(transaction: Transaction, project: str, text: str, where: str = "name = ?") -> str:
+    """Return the leaves of a log, or of those that meet another condition on a text."""
     rows = transaction.run(
-        "SELECT body FROM leaves WHERE project_uuid = ? AND name = ? ORDER BY start",
-        (project, name),
+        f"SELECT body FROM leaves WHERE project_uuid = ? AND {where} ORDER BY start",
+        (project, text),
     )
     return "".join(body for (body,) in rows)
 

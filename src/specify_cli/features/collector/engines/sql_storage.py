@@ -48,6 +48,7 @@ from specify_cli.features.collector.storage import (
     OWNED,
     RECORD,
     STORED,
+    UNKNOWN,
     Conflict,
     Event,
     Filter,
@@ -209,17 +210,21 @@ class SqlStorage:
         return Totals(*map(int, row))
 
     def keep_record(
-        self, project: str, sent: RecordPiece, now: str, client: str
+        self, project: str, sent: RecordPiece, now: str, client: str, *, is_merged: bool = False
     ) -> tuple[str, list[str]]:
         """Store a whole record with its events, durably; STORED, DUPLICATE, CONFLICT, OWNED or
         UNKNOWN.
 
         A record that came before is replaced where the new one adds lines or annexes to it. The
-        digests are those of the objects it leads to that are not stored yet, sorted.
+        digests are those of the objects it leads to that are not stored yet, sorted. What a client
+        has from git (`is_merged`) of another one's record can come later.
         """
         place = ListPosition(sent.invocation_id, project)
 
         def store(transaction: Transaction) -> tuple[str, list[str]]:
+            def list_leaves() -> str:
+                return read_leaves(transaction, project, sent.invocation_id, "instr(body, ?) > 0")
+
             transaction.run(_LOCK, (project,))
             where = "invocation_id = ? AND project_uuid = ?"
             phases = {
@@ -227,9 +232,11 @@ class SqlStorage:
             }
             stored, digest = read_record(transaction, place)
             # What was erased here stays so, whoever sends the record again.
-            piece = erase_record(sent, read_orders_of(transaction, place))
+            piece = erase_record(sent, read_orders_of(transaction, place), stored)
             known = stored and decode_report(stored.report)
-            verdict = judge_record(phases, stored, known, piece, client)
+            verdict = judge_record(phases, stored, known, piece, client, list_leaves)
+            if verdict == OWNED and is_merged:
+                return UNKNOWN, []
             if verdict == STORED:
                 write_record(transaction, project, piece, now, client)
                 was_whole = known is not None and is_whole(phases, known)

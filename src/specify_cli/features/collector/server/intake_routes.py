@@ -38,7 +38,6 @@ from specify_cli.features.collector.server.handling import (
     verify,
 )
 from specify_cli.features.collector.storage import (
-    APART,
     CONFLICT,
     HELD,
     OWNED,
@@ -99,10 +98,12 @@ async def take_record(setting: Setting, request: Request) -> Response:
     """PUT /v1/projects/{project}/records/{invocation_id}: a whole record, which has to verify."""
     token, project = _require_project(request)
     invocation_id = request.path_params["invocation_id"]
+    is_merged = request.query_params.get("origin") == "merged"
 
     def keep(body: bytes) -> tuple[str, list[str]]:
+        piece = read_record(body, invocation_id)
         return setting.storage.keep_record(
-            project, read_record(body, invocation_id), setting.clock(), token.name
+            project, piece, setting.clock(), token.name, is_merged=is_merged
         )
 
     (verdict, missing), of = await _take_named(setting, request, keep)
@@ -150,8 +151,7 @@ async def take_log(setting: Setting, request: Request) -> Response:
         return setting.storage.keep_leaves(project, piece, setting.clock(), token.name)
 
     (verdict, size), of = await _take_named(setting, request, keep)
-    stored = STORED if verdict == APART else verdict
-    return _answer_verdict(stored, {"status": verdict, "size": size, "of": of})
+    return _answer_verdict(verdict, {"status": verdict, "size": size, "of": of})
 
 
 def _require_project(request: Request) -> tuple[Token, str]:

@@ -436,12 +436,11 @@ class _Push:
         """Return whether an endpoint holds something else of a record than it did once it had
         carried out an order."""
         ordered = self.outbox.facts().get(LAST, "").split()
-        problems = (
-            (verdict.results.get(str(event["id"])), key_of(event)[0] + OF_ORDER) for event in events
-        )
         return any(
-            isinstance(problem, Problem) and problem.status == 409 and name in ordered
-            for problem, name in problems
+            isinstance(problem := verdict.results.get(str(event["id"])), Problem)
+            and problem.status == 409
+            and key_of(event)[0] + OF_ORDER in ordered
+            for event in events
         )
 
     def _read_acknowledged(self, count: int) -> list[Members]:

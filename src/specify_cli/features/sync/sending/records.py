@@ -80,12 +80,14 @@ class RecordsDelivered(NamedTuple):
 
 class Sending(NamedTuple):
     """A record as it would leave: the JSON of its request, its objects by their digests, what each
-    of them is, and whether a copy left before under a key that was destroyed."""
+    of them is, whether a copy left before under a key that was destroyed, and whether the record
+    came with git."""
 
     body: str
     objects: Mapping[str, bytes]
     fields: Mapping[str, str]
-    is_renewed: bool = False
+    is_renewed: bool
+    is_merged: bool
 
 
 def read_parts(
@@ -109,17 +111,15 @@ def read_parts(
             "lines": part.data.read(0, part.data.size).decode(),
             "annexes": annexes,
         }
-        is_renewed = Keys(project.git_dir).was_destroyed(place.invocation_id)
-        if not objects:
-            yield place, Sending(canonical(value), {}, {}, is_renewed)
-            continue
+        seen = look_at(project.root, place)
+        states = Keys(project.git_dir).was_destroyed(place.invocation_id), bool(seen.origin)
         large = {name for name, data in contents.items() if len(data) > _LARGEST_OBJECT}
         contents = {name: data for name, data in contents.items() if name not in large}
-        withheld |= dict.fromkeys(large, _TOO_LARGE)
-        seen = look_at(project.root, place)
-        value |= {"kind": seen.kind, "objects": sorted(contents), "withheld": withheld}
+        if objects:
+            withheld |= dict.fromkeys(large, _TOO_LARGE)
+            value |= {"kind": seen.kind, "objects": sorted(contents), "withheld": withheld}
         fields = {item.digest: item.field for item in leaving.reach.of(part.named)}
-        yield place, Sending(canonical(value), contents, fields, is_renewed)
+        yield place, Sending(canonical(value), contents, fields, *states)
 
 
 def deliver_records(to: Receiver) -> RecordsDelivered:
@@ -152,7 +152,8 @@ def _deliver_record(
     if isinstance(sending, InvocationError):
         status, answer = 422, f"{sending.code}: {sending.message}".encode()
     else:
-        status, answer = to.put(f"records/{name}", sending.body)
+        query = "?origin=merged" * sending.is_merged
+        status, answer = to.put(f"records/{name}{query}", sending.body)
         missing = _read_missing(answer) if status == 200 else None
         if missing is not None:
             status, answer, sent = _deliver_objects(sending.objects, missing, to)
