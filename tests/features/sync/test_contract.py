@@ -242,6 +242,29 @@ def test_any_changed_member_is_other_content_at_the_same_level(level: str) -> No
         assert not same_content(event, changed), path
 
 
+@pytest.mark.parametrize("level", LEVELS[1:])
+def test_a_digest_of_evidence_that_a_sender_keeps_now_is_no_other_content(level: str) -> None:
+    """An older version sent it where texts leave encrypted; what was lost has to be sent again."""
+    told = {
+        name: compose(PROJECT, level, STARTED_LINE, {**COMPLETED_LINE, **changed})
+        for name, changed in {
+            "before": {},
+            "now": {"evidence_ref": None},
+            "other": {"evidence_ref": "e" * 64},
+            "failed": {"evidence_ref": None, "outcome": "abandoned"},
+        }.items()
+    }
+    same = {(one, two) for one in told for two in told if same_content(told[one], told[two])}
+
+    assert same == {
+        *zip(told, told, strict=True),
+        ("before", "now"),
+        ("now", "before"),
+        ("other", "now"),
+        ("now", "other"),
+    }
+
+
 def test_a_changed_action_is_other_content_across_levels_too() -> None:
     changed = compose(PROJECT, "ids", {**STARTED_LINE, "action": "review"})
     assert not same_content(both("full")[STARTED], changed)

@@ -353,10 +353,10 @@ def judge_record(
         added -= before
     # The owner's Completed stated the seal of the last line, so whoever brings these bytes brings
     # the owner's record; what clones said of it later they signed in their logs.
-    if client != owner and not is_whole(phases, piece.report):
-        return OWNED
-    is_said = client == owner or not added or all(map(read_leaves().__contains__, added))
-    return STORED if is_said else OWNED
+    pinned = client == owner or is_whole(phases, piece.report)
+    if client != owner and added:
+        pinned = pinned and all(map(read_leaves().__contains__, added))
+    return STORED if pinned else OWNED
 
 
 def read_lines(body: str) -> list[str]:

@@ -222,9 +222,6 @@ class SqlStorage:
         place = ListPosition(sent.invocation_id, project)
 
         def store(transaction: Transaction) -> tuple[str, list[str]]:
-            def list_leaves() -> str:
-                return read_leaves(transaction, project, sent.invocation_id, "instr(body, ?) > 0")
-
             transaction.run(_LOCK, (project,))
             where = "invocation_id = ? AND project_uuid = ?"
             phases = {
@@ -234,7 +231,10 @@ class SqlStorage:
             # What was erased here stays so, whoever sends the record again.
             piece = erase_record(sent, read_orders_of(transaction, place), stored)
             known = stored and decode_report(stored.report)
-            verdict = judge_record(phases, stored, known, piece, client, list_leaves)
+            named = transaction, project, sent.invocation_id, "instr(body, ?) > 0"
+            verdict = judge_record(
+                phases, stored, known, piece, client, lambda: read_leaves(*named)
+            )
             if verdict == OWNED and is_merged:
                 return UNKNOWN, []
             if verdict == STORED:

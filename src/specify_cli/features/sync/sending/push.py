@@ -258,15 +258,15 @@ class _Push:
         except _Halt as halt:
             self._note_failure(halt)
             return self._sum_up(halt.state, halt.why)
-        accepted = (records.records if records else 0) + (orders.delivered if orders else 0)
         # Also where no event was due: what failed may have been a whole record, or another push
         # delivered it.
         self.outbox.note({"failures": None, "failing_since": None, "why": self.why})
-        if accepted:
+        if (records and records.records) or (orders and orders.delivered):
             self.outbox.note({"last_success": _read_now()})
         unpause(self.folder)
-        done = self._sum_up("delivered", self.why)
-        return done._replace(witness=witness, records=records, orders=orders)
+        return self._sum_up("delivered", self.why)._replace(
+            witness=witness, records=records, orders=orders
+        )
 
     def _note_witness(self, said: str | None) -> None:
         """Keep that a witness has seen another state of the log, which somebody has to look at."""
@@ -487,8 +487,7 @@ class _Push:
         self.outbox.settle((*key_of(event), "delivered") for event in accepted)
         self.delivered += len(accepted)
         if accepted:  # also where the next request is not answered, or this push is ended
-            ended = dict.fromkeys(("failures", "failing_since"))
-            self.outbox.note({**ended, "last_success": _read_now()})
+            self.outbox.note({"failures": None, "failing_since": None, "last_success": _read_now()})
         for event in events:
             problem = verdict.results.get(str(event["id"]))
             if isinstance(problem, Problem):

@@ -152,24 +152,22 @@ def _deliver_record(
     if isinstance(sending, InvocationError):
         status, answer = 422, f"{sending.code}: {sending.message}".encode()
     else:
-        query = "?origin=merged" * sending.is_merged
-        status, answer = to.put(f"records/{name}{query}", sending.body)
+        path = f"records/{name}" + "?origin=merged" * sending.is_merged
+        status, answer = to.put(path, sending.body)
         missing = _read_missing(answer) if status == 200 else None
         if missing is not None:
             status, answer, sent = _deliver_objects(sending.objects, missing, to)
         elif status == 200:
             status = 0  # nobody who understood the request said so
     done = done._replace(objects=done.objects + sent)
-    if status == 200:
-        to.outbox.settle_record(name, "delivered", whole=to.objects)
-        return done._replace(records=done.records + 1)
     if status == 409 and str(parse_answer(answer).get("type")).endswith(":unknown-invocation"):
-        # it was closed since the scan, and its Completed leaves before it with the next push
+        # it was closed since the scan, and its Completed leaves before it with the next push, or
+        # it waits for what its writer says of it
         return done
-    if status == 409 and isinstance(sending, Sending) and sending.is_renewed:
-        # It holds the copy that nobody opens any more, and the order that erased it.
+    # After 409 it holds the copy that nobody opens any more, and the order that erased it.
+    if status == 200 or (status == 409 and isinstance(sending, Sending) and sending.is_renewed):
         to.outbox.settle_record(name, "delivered", whole=to.objects)
-        return done
+        return done._replace(records=done.records + (status == 200))
     if status in (409, 413, 422):
         to.refuse(name, "record", status, describe_answer(answer))
         to.outbox.settle_record(name, "refused", whole=to.objects)
