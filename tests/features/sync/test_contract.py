@@ -245,14 +245,14 @@ def test_any_changed_member_is_other_content_at_the_same_level(level: str) -> No
 @pytest.mark.parametrize("level", LEVELS[1:])
 def test_a_digest_of_evidence_that_a_sender_keeps_now_is_no_other_content(level: str) -> None:
     """An older version sent it where texts leave encrypted; what was lost has to be sent again."""
+    changes: dict[str, dict[str, object]] = {
+        "before": {},
+        "now": {"evidence_ref": None},
+        "other": {"evidence_ref": "e" * 64},
+        "failed": {"evidence_ref": None, "outcome": "abandoned"},
+    }
     told = {
-        name: compose(PROJECT, level, STARTED_LINE, {**COMPLETED_LINE, **changed})
-        for name, changed in {
-            "before": {},
-            "now": {"evidence_ref": None},
-            "other": {"evidence_ref": "e" * 64},
-            "failed": {"evidence_ref": None, "outcome": "abandoned"},
-        }.items()
+        name: compose(PROJECT, level, STARTED_LINE, {**COMPLETED_LINE, **changed}) for name, changed in changes.items()
     }
     same = {(one, two) for one in told for two in told if same_content(told[one], told[two])}
 
