@@ -666,6 +666,36 @@ def test_what_git_brings_is_nobodys(agent: Agent) -> None:
     assert [line for line in agent.lines() if line["event"] == "patch_apply" and "lines" in line] == []
 
 
+@pytest.mark.parametrize(
+    ("script", "expected"),
+    [
+        ("git checkout -q other; echo x > f; git add f; git commit -qm f", {"f"}),
+        ("git switch -qc own; echo x > f; git add f; git commit -qm f; git switch -q -; git merge -q own", {"f"}),
+        ("echo mine > a.py; git commit -qam mine; git rebase -q other || echo x > a.py && git add a.py && "
+         "GIT_EDITOR=true git rebase --continue", {"a.py"}),
+        ("git checkout -q other", set()),
+    ],
+)  # fmt: skip
+def test_what_a_call_commits_is_a_change_of_it_also_where_git_brings_more(
+    agent: Agent, script: str, expected: set[str]
+) -> None:
+    root, home = agent.root, agent.home
+    git(root, "switch", "-qc", "other", home=home)
+    (root / "a.py").write_text("of another\n")
+    (root / "o.py").write_text("of another\n")
+    git(root, "add", "-A", home=home)
+    git(root, "commit", "-qm", "other", home=home)
+    git(root, "switch", "-q", "-", home=home)
+    aside()
+    agent.shell("true")
+    agent.shell(script)
+    agent.stop()
+    lines = [line for line in agent.lines() if line["event"] == "patch_apply"]
+
+    assert ({line["path"] for line in lines}, agent.unseen()) == (expected, [])
+    assert [line for line in lines if "lines" in line or line["call_id"] != "call-1-3"] == []
+
+
 def test_what_a_call_writes_in_the_second_of_a_switch_before_it_is_its_own(agent: Agent) -> None:
     git(agent.root, "branch", "other", home=agent.home)
     agent.shell("git commit -qm more --allow-empty")

@@ -22,8 +22,8 @@ from specify_cli.features.hooks.payload.transcript_end import Ends, read_ends
 from specify_cli.features.hooks.worktree.contents import (
     Content,
     Reader,
-    has_git_brought,
     name_blob,
+    read_moves,
     was_loose_before,
 )
 from specify_cli.features.hooks.worktree.judge import (
@@ -60,6 +60,7 @@ from specify_cli.record.ids import millis_of, rfc3339
 from specify_cli.storage.store import FileRecordStore
 
 _MAX_CHANGED = 200
+_LEFT_OUT = f"of more than {_MAX_CHANGED} files that changed at once these are not told"
 # Of the words of commands so many are looked at, and so many files that they name are read.
 _MAX_WORDS, _MAX_NAMED = 1_000, 16
 # What stands in no name
@@ -132,13 +133,13 @@ class Changes:
         owners, moments = self._judge(moved, known, now, ended)
         moved, waiting = _set_waiting_aside(moved, owners, now, ended)
         began = [call.span.begin for owner in owners.values() for call in owner.calls]
-        brought = bool(began) and has_git_brought(self._index.top, min(began))
+        brought, made = read_moves(self._index.top, min(began, default=now))
         entries = {p: find_entry(self._index, p, s) for p, s in moved.files.items()}
-        # What git put there is in its commits: its text is asked for when it is needed.
+        # The text of what git put there is asked for when it is needed: not what a call committed.
         as_git = {
             path: name_blob(stamp(moved.files[path]), entry.blob)
             for path, entry in entries.items()
-            if entry and entry.is_current and brought
+            if entry and entry.is_current and brought and self._index.prefix + path not in made
         }
         contents = self._read({p: s for p, s in moved.files.items() if p not in as_git})
         stood = {path: known.files.get(path) for path in owners if path not in as_git}
@@ -175,7 +176,8 @@ class Changes:
         for body in describe_unseen(hands):
             items.append((Composed(body), f"{body['what']}\0{body['message']}"))
         if (left_out := len(moved.files) - len(as_git) - len(contents)) > 0:
-            items.append((_count_left_out(left_out), str(now)))
+            more = gap("many_changes", "further files", count=left_out, message=_LEFT_OUT)
+            items.append((Composed(more), str(now)))
         self._append(items)
         known.files.update({p: stamp(s) for p, s in moved.files.items()} | as_git | stands)
         known.files.update({path: before[path]._replace(changed=0) for path in moved.gone})
@@ -324,11 +326,6 @@ class Changes:
         elif items:
             keys = [digest_of_names("tree", item.event, key)[:32] for item, key in items]
             self._recorder.append([item for item, _ in items], dedupe=keys, checkpoints=False)
-
-
-def _count_left_out(number: int) -> Composed:
-    message = f"of more than {_MAX_CHANGED} files that changed at once these are not told"
-    return Composed(gap("many_changes", "further files", count=number, message=message))
 
 
 def _set_waiting_aside(

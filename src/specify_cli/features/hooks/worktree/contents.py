@@ -8,7 +8,7 @@ import stat
 from collections.abc import Mapping, Sequence
 from hashlib import sha1
 
-from doctrine.git import git_directory, own_git_directory, read_contents
+from doctrine.git import git_directory, own_git_directory, read_contents, read_git
 from doctrine.light_imports import NamedTuple, hash_bytes
 from specify_cli import durable
 from specify_cli.errors import InvocationError
@@ -116,27 +116,29 @@ def name_blob(file: File, blob: str) -> File:
     return file._replace(digest=f"{_AS_BLOB}{blob}", lines=None)
 
 
-def has_git_brought(top: str, since: int) -> bool:
+def read_moves(top: str, since: int) -> tuple[bool, set[str]]:
     """Return whether git brought what others wrote since a moment (ms), as its own log of HEAD and
-    its marks say.
+    its marks say, and the files, as paths from `top`, of the commits that were made meanwhile.
 
     A commit brings nothing, and a branch that begins where HEAD is.
     """
     own_dir = own_git_directory(top)
     log = f"{own_dir}/logs/HEAD"
+    brought, made = any(_is_later(f"{own_dir}/{name}", since) for name in _BRINGING), []
     # Its lines have whole seconds: only the file's own time tells a move just before a call.
     for line in read_end(log, 8192).split(b"\n") if _is_later(log, since) else ():
         head, _, message = line.partition(b"\t")
         words = head.split(b" ")
         stamp = words[-2] if len(words) > 3 else b""
-        if (
-            stamp.isdigit()
-            and (int(stamp) + 1) * 1000 > since
-            and words[0] != words[1]
-            and not message.startswith(b"commit")
-        ):
-            return True
-    return any(_is_later(f"{own_dir}/{name}", since) for name in _BRINGING)
+        if stamp.isdigit() and (int(stamp) + 1) * 1000 > since and words[0] != words[1]:
+            is_commit = message.startswith(b"commit")
+            brought = brought or not is_commit
+            if is_commit or message.startswith(b"rebase (continue)"):
+                made.append(os.fsdecode(words[1]))
+    made = [commit for commit in made if was_loose_before(top, commit, since) is False]
+    shown = ("show", "--format=", "--name-only", "-z", "--no-renames")
+    names = read_git(top, *shown, *made, "--") if brought and made else b""
+    return brought, set(map(os.fsdecode, (names or b"").split(b"\0")))
 
 
 def was_loose_before(top: str, blob: str, since: int) -> bool | None:
