@@ -372,6 +372,17 @@ def test_what_is_left_open_and_what_was_judged_cite_their_lines() -> None:
     assert (story.calls, story.failed, story.outcome) == (1, 0, "open")
 
 
+def test_a_change_in_a_call_that_a_transcript_reported_later_is_not_left_open() -> None:
+    times = [f"2026-06-08T08:30:0{second}.000Z" for second in range(3)]
+    gap = line(1, "capture_gap", reason="unseen_change", what="a.py", claimed_at=times[1])
+    begin, end = call(2, "Bash", {"command": "make"})
+    told = {"witness": "transcript"}
+
+    assert (
+        tell_story([gap, {**begin, **told, "claimed_at": times[0]}, {**end, **told, "claimed_at": times[2]}]).left == ()
+    )
+
+
 def test_no_absolute_path_of_a_project_or_home_is_told() -> None:
     lines = [
         *call(1, "Read", {"file_path": "/home/you/.bashrc"}),

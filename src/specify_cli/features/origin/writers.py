@@ -14,17 +14,12 @@ from doctrine.text import get_object, say, say_member
 from specify_cli.libraries.story.summary import Summary
 from specify_cli.libraries.story.words import describe_work
 from specify_cli.record.findings import ERROR, RecordReport
-from specify_cli.record.reading.done_note import CheckState, judge_tests
+from specify_cli.record.reading.done_note import CheckState, judge_tests, list_unseen_changes
 from specify_cli.record.reading.evidence import weigh_evidence
 from specify_cli.record.reading.printed_context import is_in_front
 from specify_cli.record.reading.timeline import Entry, make_timeline
 from specify_cli.record.reading.usage import find_model
-from specify_cli.record.reading.views import (
-    fields_of,
-    list_objects,
-    list_unseen_changes,
-    number_lines,
-)
+from specify_cli.record.reading.views import fields_of, list_objects, number_lines
 from specify_cli.record.record import Record, is_stand_in
 from specify_cli.record.seal import is_imported
 
@@ -117,7 +112,7 @@ def describe_writer(
         tuple(uri for uri in rules if uri in called),
         judge_tests(lines, commands),
         tuple(approvals),
-        tuple(dict.fromkeys(list_unseen_changes(lines))),
+        list_unseen_changes(lines),
         tuple(dict.fromkeys(_list_refused(entries))),
         summary,
         judge_proof(record, report),

@@ -10,8 +10,8 @@ from decimal import Decimal
 from typing import NamedTuple
 
 from specify_cli.libraries.story.story import Story
+from specify_cli.record.reading.done_note import list_unseen_changes
 from specify_cli.record.reading.usage import UsageRow, add_up, find_model
-from specify_cli.record.reading.views import list_unseen_changes
 
 _BAD = ("failed", "abandoned")
 _UNTESTED = ("not run", "failed")
@@ -109,7 +109,7 @@ def make_run(
         story.tests,
         story.calls,
         story.failed,
-        tuple(list_unseen_changes(lines)),
+        list_unseen_changes(lines),
         tuple((one.path, one.added, one.removed) for one in story.changed),
         spent and spent.tokens,
         spent and spent.cost,

@@ -103,6 +103,7 @@ def describe_unseen(changes: dict[str, int]) -> list[dict[str, object]]:
             path,
             message=f"it changed at {rfc3339(changed)}, while no tool of this record ran",
         )
+        | {"claimed_at": rfc3339(changed)}
         for path, changed in list(changes.items())[:MAX_NAMED]
     ]
     if len(changes) > MAX_NAMED:

@@ -87,7 +87,8 @@ def tell_story(lines: Sequence[Line], commands: Sequence[str] = (), root: str = 
     session = started.get("session")
     # In a subagent's own record its lines belong to the top, not to a chapter of a subagent.
     own = say_member(session, "agent_id") if isinstance(session, dict) else None
-    telling, sources = Telling(commands, find_root(lines, root), own), RemarkSources(commands)
+    root = find_root(lines, root)
+    telling, sources = Telling(commands, root, own), RemarkSources(commands)
     closing_line: Line = {}
     response: Line = {}
     # Each look at an entry of a long record reads its lines again, so there is only one walk.
@@ -101,6 +102,7 @@ def tell_story(lines: Sequence[Line], commands: Sequence[str] = (), root: str = 
     start = say_member(started, "started_at")
     end = say_member(closing_line, "completed_at")
     tests = sources.judge_tests()
+    unseen = (Fact(shorten_paths(name_event(gap), root), (gap.seq,)) for gap in sources.gaps)
     notes = [Fact(remark.text, remark.seqs) for remark in sources.note_done()]
     return Story(
         invocation_id=say(started.get("invocation_id") or ""),
@@ -116,7 +118,7 @@ def tell_story(lines: Sequence[Line], commands: Sequence[str] = (), root: str = 
         calls=telling.calls,
         failed=telling.failed,
         tests=f"{tests.state}: {tests.command}" if tests.command else tests.state,
-        left=(*_join_facts(telling.left), *telling.list_open()),
+        left=(*_join_facts(unseen), *telling.list_open()),
         judged=(*notes, *telling.judged),
     )
 
@@ -196,8 +198,8 @@ class Telling:
         telling.finish()
 
     `commands` are the charter's test commands, `root` is the project's folder at the time, and
-    `own` the subagent whose record it is, None for the main agent's. `changed`, `left`, `judged`,
-    `calls` and `failed` grow while entries are taken.
+    `own` the subagent whose record it is, None for the main agent's. `changed`, `judged`, `calls`
+    and `failed` grow while entries are taken.
     """
 
     def __init__(self, commands: Sequence[str], root: str, own: str | None = None) -> None:
@@ -219,7 +221,6 @@ class Telling:
         # The change of each file so far, without the lines that show it, and these.
         self.changed: dict[str, Changed] = {}
         self.changed_at: dict[str, list[int]] = {}
-        self.left: list[Fact] = []
         self.judged: list[Fact] = []
         self.calls = self.failed = 0
 
@@ -387,8 +388,7 @@ class Telling:
         chapter.put(StoryPart(kind, title, text, at=entry.at, limits=limits, seqs=(entry.seq,)))
 
     def _take_note(self, chapter: _Chapter, entry: Entry) -> None:
-        """Add any other event as a note. Judgements and unseen changes are also listed in `judged`
-        and `left`."""
+        """Add any other event as a note. Judgements are also listed in `judged`."""
         fields = entry.fields
         stage = say(fields.get("to") or "")
         if stage.startswith("subagent:") and chapter.kind == "subagent" and not chapter.entry:
@@ -403,8 +403,6 @@ class Telling:
             text = f"{text}: {what}"
         if entry.kind in ("approval", "gate_decision"):
             self.judged.append(Fact(text, (entry.seq,)))
-        if fields.get("reason") == "unseen_change":
-            self.left.append(Fact(text, (entry.seq,)))
         part = StoryPart(
             "note",
             text,

@@ -279,8 +279,19 @@ class RemarkSources:
         if change:
             self._writers[say(entry.fields.get("call_id"))] = at
             self._add_change(entry, _cut(change), at)
-        if entry.fields.get("side_effect") != "none" and entry.about:
+        if entry.fields.get("side_effect") == "none":
+            return
+        if entry.about:
             self.newest[entry.name, entry.about] = run
+        if entry.fields.get("witness") == "transcript" and entry.status != "denied":
+            # Where its hooks were gone, a change in it was seen before the transcript reported it.
+            first = say(entry.fields.get("claimed_at", "~"))
+            last = say(entry.end_fields.get("claimed_at", ""))
+            self.gaps = [
+                gap
+                for gap in self.gaps
+                if not first <= say(gap.fields.get("claimed_at", "")) <= last
+            ]
 
 
 def _show(lines: Sequence[Fields], commands: Sequence[str]) -> RemarkSources:
@@ -289,6 +300,12 @@ def _show(lines: Sequence[Fields], commands: Sequence[str]) -> RemarkSources:
     for at, entry in enumerate(make_timeline(lines)):
         sources.take(at, entry)
     return sources
+
+
+def list_unseen_changes(lines: Sequence[Fields]) -> tuple[str, ...]:
+    """Return what changed while no tool ran, as the gaps of a record name it, but for what changed
+    in a call that a transcript reported later."""
+    return tuple(dict.fromkeys(say(gap.fields.get("what")) for gap in _show(lines, ()).gaps))
 
 
 def _iter_remarks(sources: RemarkSources) -> Iterator[Remark]:

@@ -20,7 +20,6 @@ from collections.abc import Sequence
 from itertools import chain
 
 from doctrine.light_imports import TYPE_CHECKING
-from doctrine.text import say
 from specify_cli.errors import StoredDataError
 from specify_cli.record.record import Entry, fold_ends, lines_in_force
 from specify_cli.record.seal import bulk_codec, open_again, open_line
@@ -144,13 +143,6 @@ def get_seq(fields: Mapping[str, object], default: int = -1) -> int:
 def list_objects(value: object) -> list[dict[str, object]]:
     """Return the JSON objects in a recorded list; other items are left out."""
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
-
-
-def list_unseen_changes(lines: Iterable[Mapping[str, object]]) -> Iterator[str]:
-    """Yield what changed while no recorded tool ran, as the gaps of a record name it."""
-    for line in lines:
-        if line.get("event") == "capture_gap" and line.get("reason") == "unseen_change":
-            yield say(line.get("what"))
 
 
 def find_places(items: Iterable[T], matches: Callable[[T], object]) -> Sequence[int]:

@@ -6,7 +6,13 @@ from typing import Any
 
 import pytest
 
-from specify_cli.record.reading.done_note import judge_end, judge_later_tests, judge_tests, note_done
+from specify_cli.record.reading.done_note import (
+    judge_end,
+    judge_later_tests,
+    judge_tests,
+    list_unseen_changes,
+    note_done,
+)
 
 Line = dict[str, Any]
 
@@ -34,6 +40,39 @@ def note(*groups: list[Line], outcome: str = "done") -> list[tuple[str, tuple[in
 TEST, RED = ran("pytest -q"), ran("pytest -q", "error")
 LINKED = [{"event": "artifact_link", "ref": "a.py", "digest": "0" * 64}]
 GAP = [{"event": "capture_gap", "reason": "unseen_change", "what": "c.py"}]
+
+
+TIMES = [f"2026-01-01T00:00:0{second}.000Z" for second in range(6)]
+
+
+def reported(first: str, last: str, status: str = "ok", **call: object) -> list[Line]:
+    """A call that a transcript alone reports."""
+    begin, end = ran("make it", status, **call)
+    told = {"witness": "transcript"}
+    return [{**begin, **told, "claimed_at": first}, {**end, **told, "claimed_at": last}]
+
+
+@pytest.mark.parametrize(
+    ("at", "group", "unseen"),
+    [
+        (TIMES[2], reported(TIMES[1], TIMES[3]), ()),
+        (TIMES[0], reported(TIMES[1], TIMES[3]), ("c.py",)),
+        (TIMES[4], reported(TIMES[1], TIMES[3]), ("c.py",)),
+        (None, reported(TIMES[1], TIMES[3]), ("c.py",)),
+        (TIMES[2], reported(TIMES[1], TIMES[3])[:1], ("c.py",)),
+        (TIMES[2], reported(TIMES[1], TIMES[3], "denied"), ("c.py",)),
+        (TIMES[2], reported(TIMES[1], TIMES[3], side_effect="none"), ("c.py",)),
+        (TIMES[2], ran("make it"), ("c.py",)),
+    ],
+)
+def test_what_changed_in_a_call_that_a_transcript_reported_later_is_not_unseen(
+    at: str | None, group: list[Line], unseen: tuple[str, ...]
+) -> None:
+    gap = [{**GAP[0], **({} if at is None else {"claimed_at": at})}]
+    lines = closed(gap, group)
+
+    assert list_unseen_changes(lines) == unseen
+    assert ("UNSEEN_CHANGES" in [remark.code for remark in note_done(lines)]) == bool(unseen)
 
 
 @pytest.mark.parametrize(
