@@ -1574,6 +1574,19 @@ def test_a_prompt_that_opencode_is_told_while_a_command_runs_ends_no_call(
     assert told == [("tool_call", None), ("prompt", None), ("session_change", "interrupted")]
 
 
+def test_a_session_that_opencode_runs_again_ends_the_calls_its_program_died_in(
+    hook: Hook, chartered: Path, cli: Cli
+) -> None:
+    env = {"OPENCODE": "1", "SPEC_KITTY_OPENCODE_SESSION": SESSION}
+    run = cli("do", "implement WP03", "--json", env=env).json()["invocation_id"]
+    session = {"session_id": SESSION, "cwd": str(chartered), "source": "resume"}
+    hook({**pre(chartered), "hook_event_name": "tool.execute.before"}, "opencode")
+    hook({**session, "hook_event_name": "chat.message", "prompt": "go on", "prompt_id": "m2"}, "opencode")
+    told = [(line["event"], line.get("status")) for line in events(chartered, run)]
+
+    assert told == [("tool_call", None), ("tool_result", "unknown"), ("prompt", None)]
+
+
 def test_a_do_under_a_session_that_only_copilots_commands_are_told_is_found_by_what_it_printed(
     hook: Hook, chartered: Path, cli: Cli
 ) -> None:

@@ -74,6 +74,7 @@ def record_moment(at: Site, call: HookInput) -> bool:
     Raises InvocationError.
     """
     session, moment, is_main = call.session_id, call.moment, call.subagent is None
+    key = moment.key or ""
     if not session or (moment.kind == "prompt" and not is_main):
         return True  # what a subagent is asked stands in the call that began it
     if moment.kind == "prompt" and not _keep_prompt(at, call):
@@ -94,7 +95,7 @@ def record_moment(at: Site, call: HookInput) -> bool:
             look_after(at, recorder)
             turns = _read_turns(at, moment)
         # What runs a session again began none of the calls that are open.
-        is_again = (moment.kind, moment.reason) == ("started", "resume")
+        is_again = moment.reason == "resume"
         if is_again or moment.kind in ("prompt", "end", "closing", "interrupted", "ended"):
             if is_main and moment.kind not in ("prompt", "started"):
                 _merge_transcript(at, call, tells_turn=moment.kind in ("end", "closing"))
@@ -107,7 +108,11 @@ def record_moment(at: Site, call: HookInput) -> bool:
         elif moment.kind == "end":
             data = FileRecordStore(at.root).read(recorder.place)
             _append_turn(at, call, recorder, turns, _list_turn_keys(at, call, data)[-1])
-        elif not _is_earlier(moment, recorder):
+        elif not (  # a session that began before its record is no change of it, reported late
+            moment.kind == "started"
+            and key[10:11] == "T"
+            and key < str(recorder.started.get("started_at"))
+        ):
             for event in tell_moment(at.harness, call, Turn(find_dialect(at.harness))):
                 _append(recorder, event.event, event.payload, _key(at, call))
     return True
@@ -260,8 +265,10 @@ def _close_unanswered_calls(at: Site, call: HookInput, recorder: Recorder, *, ev
     own = call.events[0].named_id if call.events else None
     data = FileRecordStore(at.root).read(recorder.place)
     dialect = find_dialect(at.harness)
-    can_go_on = call.moment.kind in dialect.amid_calls and (
-        dialect.tells_ends or os.path.isfile(at.transcript or "")
+    can_go_on = (
+        not every
+        and call.moment.kind in dialect.amid_calls
+        and (dialect.tells_ends or os.path.isfile(at.transcript or ""))
     )
     open_calls = _list_open_calls(data)
     ids = [str(fields.get("call_id")) for fields in open_calls]
@@ -497,13 +504,6 @@ def _append_late(at: Site, call: HookInput, invocation_id: str) -> None:
         return  # another hook reports it at this moment
     with closing(open_recorder(at, place, session)) as recorder:
         _append_turn(at, call, recorder, _read_turns(at, call.moment), recorded_key or keys[-1])
-
-
-def _is_earlier(moment: SessionMoment, recorder: Recorder) -> bool:
-    """Return whether a session began before its record: reported late, it is no change of it."""
-    began = str(recorder.started.get("started_at"))
-    key = moment.key or ""
-    return moment.kind == "started" and key[10:11] == "T" and key < began
 
 
 def _append(recorder: Recorder, event: str, payload: Fields, key: str | None) -> None:

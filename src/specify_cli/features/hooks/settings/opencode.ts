@@ -9,6 +9,9 @@ const momentOf = (event) => {
   return moments.of.get(event)
 }
 
+// The sessions that this process runs: it tells of any other that it runs it again.
+const here = (globalThis[Symbol.for("spec-kitty.sessions")] ??= new Set())
+
 export const SpecKitty = async ({ directory }) => {
   const parents = new Map()
   const told = new Set()
@@ -66,8 +69,11 @@ export const SpecKitty = async ({ directory }) => {
     "chat.message": async (input, output) => {
       if (parents.has(input.sessionID)) return
       asked.set(input.sessionID, output.message.id)
+      const source = here.has(input.sessionID) ? undefined : "resume"
+      here.add(input.sessionID)
       await tell(input.sessionID, {
         hook_event_name: "chat.message",
+        source,
         prompt_id: output.message.id,
         prompt: output.parts.map((part) => (part.type === "text" && !part.synthetic ? part.text : "")).join("\n").trim(),
       })
@@ -124,9 +130,10 @@ export const SpecKitty = async ({ directory }) => {
       if (event.type === "session.compacted") {
         await tell(event.properties.sessionID, { hook_event_name: "session.compacted", timestamp: momentOf(event) })
       }
-      if (event.type === "session.created" && event.properties.info.parentID) {
-        const parent = event.properties.info.parentID
-        parents.set(event.properties.info.id, parents.get(parent) ?? parent)
+      if (event.type === "session.created") {
+        const { id, parentID } = event.properties.info
+        here.add(id)
+        if (parentID) parents.set(id, parents.get(parentID) ?? parentID)
       }
       if (event.type === "session.error" && event.properties.sessionID) {
         await tell(event.properties.sessionID, {
