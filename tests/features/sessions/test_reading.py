@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from specify_cli.features.hooks.harnesses import find_dialect
-from specify_cli.features.hooks.payload.turn_from_transcript import read_turns
+from specify_cli.features.hooks.payload.turn_from_transcript import read_facts, read_turns
 from specify_cli.features.sessions.readers import read_session
 from specify_cli.features.sessions.reading import Session, parse_time
 from specify_cli.features.sessions.telling import iter_events
@@ -572,6 +572,20 @@ def test_a_command_of_claude_code_that_a_person_interrupted_was_not_refused() ->
         )
 
         assert [event for event, _, _ in told(read_session("claude-code", data, {}))] == ["PreToolUse", name]
+
+
+@pytest.mark.parametrize("kind", ["interrupted", "cancelled"])
+def test_a_call_of_claude_code_whose_program_ended_first_was_not_refused_and_has_no_known_end(kind: str) -> None:
+    head = {"sessionId": "s", "cwd": "/p", "timestamp": AT.format(0)}
+    used = {"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": "make"}}
+    result = {"type": "tool_result", "tool_use_id": "t1", "is_error": True, "content": "its outcome is unknown"}
+    data = lines(
+        {**head, "type": "assistant", "message": {"id": "m", "content": [used]}},
+        {**head, "type": "user", "toolDenialKind": kind, "message": {"content": [result]}},
+    )
+
+    assert told(read_session("claude-code", data, {}))[-1] == ("PostToolUseFailure", "Bash", "unknown")
+    assert read_facts(find_dialect("claude-code"), data).denied == {}
 
 
 def test_a_command_of_a_persons_own_ends_a_turn_of_claude_code() -> None:

@@ -34,6 +34,8 @@ EVENTS = {
     "ElicitationResult": "question_answered",
 }
 _CREATED = "File created successfully at"
+# What it writes of a call whose turn, or whose program, ended first: whether it ran is not known.
+ABORTS = ("interrupted", "cancelled")
 _PLACES = ("oldStart", "oldLines", "newStart", "newLines")
 
 
@@ -125,7 +127,7 @@ def was_refused(line: Payload) -> bool:
     that a person interrupted is said to be rejected, too."""
     kind = line.get("toolDenialKind")
     asked = get_object(line, "permissionDecision").get("decision") == "reject"
-    return kind is not None and (
+    return kind not in (None, *ABORTS) and (
         kind != "user-rejected" or asked or line.get("toolDenialBeforeRun") is True
     )
 

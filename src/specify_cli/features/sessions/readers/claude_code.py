@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from doctrine.text import get_object
-from specify_cli.features.hooks.harnesses.claude_code import was_refused
+from specify_cli.features.hooks.harnesses.claude_code import ABORTS, was_refused
 from specify_cli.features.hooks.payload.outputs import join_texts
 from specify_cli.features.sessions.reading import Line, SessionReader
 from specify_cli.features.sessions.transcripts import (
@@ -143,7 +143,8 @@ class ClaudeReader(SessionReader):
         if was_refused(line):
             self.end_call("PermissionDenied", call_id, reason=text)
         elif part.get("is_error") is True:
-            self.end_call("PostToolUseFailure", call_id, error=text)
+            status = "unknown" if line.get("toolDenialKind") in ABORTS else None
+            self.end_call("PostToolUseFailure", call_id, status=status, error=text)
         else:
             response = part.get("content") if result is None else result
             self.end_call("PostToolUse", call_id, tool_response=response)
