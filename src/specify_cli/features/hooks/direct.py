@@ -169,6 +169,7 @@ def find_earlier(at: Site, invocation_id: str, call: HookInput) -> str | None:
     needle = f'"call_id":{named}'.encode("utf-8", "replace")
     # an equal call can have its name, but for one that closes a record
     is_distinct = not call.starts_record_command and not call.call_id_is_synthetic
+    turns = f"{at.root}/{layout.LOCAL}/turns/"
     for binding in list_bound(at, call):
         if binding.invocation_id == invocation_id or not binding.place:
             continue
@@ -183,7 +184,11 @@ def find_earlier(at: Site, invocation_id: str, call: HookInput) -> str | None:
             needle in annexes
             or (needle in data and awaits_end(data, call))
             or ((call.closes or is_part) and needle in data)
-            or (is_part and _has_ended(at, call, binding.invocation_id))
+            or (
+                is_part
+                and call.prompt_id is not None
+                and os.path.lexists(turns + name_end(at, call, binding.invocation_id))
+            )
         )
         if (is_named and (is_distinct or call.closes)) or holds_all(data, keys):
             return binding.invocation_id
@@ -232,11 +237,6 @@ def name_end(at: Site, call: HookInput, invocation_id: str) -> str:
     its session, or a part of it, under the prompt of a call."""
     named = (at.harness, call.session_id, call.prompt_id or "", invocation_id)
     return digest_of_names(*named, "ended")[:40]
-
-
-def _has_ended(at: Site, call: HookInput, invocation_id: str) -> bool:
-    path = f"{at.root}/{layout.LOCAL}/turns/{name_end(at, call, invocation_id)}"
-    return call.prompt_id is not None and os.path.lexists(path)
 
 
 def ends_part(data: bytes) -> bool:

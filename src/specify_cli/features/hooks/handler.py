@@ -60,13 +60,6 @@ def run_hook_command(words: str) -> int:
     return 0
 
 
-def _refuse_payload(data: bytes) -> CallerError:
-    """Return what is said of a payload that reports nothing."""
-    size = f"is larger than {MAX_INPUT // 1024**2} MiB"
-    what = size if len(data) > MAX_INPUT else "is no JSON object that names its event"
-    return CallerError("PAYLOAD_INVALID", f"a payload {what}", "spec-kitty hooks test")
-
-
 def run_hook(
     harness: str,
     data: bytes,
@@ -96,7 +89,9 @@ def run_hook(
         if not at:
             return
         if not call.hook_event:
-            raise _refuse_payload(data)
+            size = f"is larger than {MAX_INPUT // 1024**2} MiB"
+            what = size if len(data) > MAX_INPUT else "is no JSON object that names its event"
+            raise CallerError("PAYLOAD_INVALID", f"a payload {what}", "spec-kitty hooks test")
         if not (call.events or call.moment.kind or call.asked or call.is_unknown):
             return
         _keep_from_git(at.root)

@@ -158,7 +158,10 @@ def explain_file(
         if not os.path.lexists(os.path.join(project.root, edit.path))
         or (os.path.isabs(edit.path) and edit.path.endswith(f"/{name}"))
     }
-    blamed = _read_blame(project.root, place) if patches else b""
+    top = find_worktree(project.root) or ""
+    words = (*BLAME, "--", os.path.join(project.root, place))
+    # when each line came, and where it stood
+    blamed = (read_git(top, *words) if top and patches else None) or b""
     came = dict(enumerate(list_times(blamed)))
     found = find_writers(lines, Names({name}, gone), edits, came)
     asked = range(len(lines)) if line is None else (line - 1,)
@@ -167,7 +170,7 @@ def explain_file(
     told = read_blame(blamed)
     places = ((at, *told.get(at, ("", place))[:2]) for at in unsure)
     came_in = {at: (sha.strip("0") and sha, path) for at, sha, path in places}
-    read = partial(_read_versions, find_worktree(project.root) or "", data)
+    read = partial(_read_versions, top, data)
     sure = find_in_versions(lines, came_in, read, came, own, dict(enumerate(found)))
     pairs = [(at + 1, sure.get(at, found[at])) for at in asked]
     ranges = []
@@ -181,9 +184,7 @@ def explain_file(
     origins = () if brief else tuple(_describe_origin(project, *last) for last in last_seq.items())
     unknown = sum(not writers for _, writers in pairs)
     gaps = list_gaps(index) if unknown else ()
-    cut = describe_cut(
-        find_worktree(project.root) or "", (told[at][0] for at in asked if at in told)
-    )
+    cut = describe_cut(top, (told[at][0] for at in asked if at in told))
     return Explanation(name, len(lines), unknown, tuple(ranges), origins, (*gaps, *cut))
 
 
@@ -245,13 +246,6 @@ def _read_text(project: Project, name: str) -> bytes:
             f"spec-kitty invocations search --path {quote(name)}",
         )
     return data
-
-
-def _read_blame(root: str, place: str) -> bytes:
-    """Return what git tells of when each line of a file came, and where it stood."""
-    top = find_worktree(root)
-    words = (*BLAME, "--", os.path.join(root, place))
-    return (read_git(top, *words) if top else None) or b""
 
 
 def _read_versions(top: str, data: bytes, names: list[str]) -> dict[str, bytes | None]:
