@@ -141,14 +141,21 @@ def test_a_call_without_a_result_ends_with_its_turn(tell: Tell, cli: Cli, charte
     assert (turn["event"], turn["text"]["head"]) == ("turn", "done")
 
 
-@pytest.mark.parametrize(("source", "statuses"), [("resume", ["unknown"]), ("compact", [])])
+@pytest.mark.parametrize(
+    ("start", "statuses"),
+    [
+        ({"source": "resume"}, ["unknown"]),
+        ({"source": "compact"}, []),
+        ({"source": "resume", "agent_id": "sub-1"}, []),
+    ],
+)
 def test_a_call_that_its_program_died_in_ends_where_its_session_is_resumed(
-    tell: Tell, cli: Cli, chartered: Path, tmp_path: Path, source: str, statuses: list[str]
+    tell: Tell, cli: Cli, chartered: Path, tmp_path: Path, start: dict[str, str], statuses: list[str]
 ) -> None:
     run, transcript = begin(cli, tell), tmp_path / "t.jsonl"
     transcript.write_text("{}\n")
     tell("PreToolUse", **call("t1"))
-    tell("SessionStart", source=source, transcript_path=str(transcript))
+    tell("SessionStart", transcript_path=str(transcript), **start)
     results = [line for line in events(chartered, run) if line["event"] == "tool_result"]
 
     assert [line["status"] for line in results if line["call_id"] == "t1"] == statuses

@@ -574,6 +574,26 @@ def test_a_command_of_claude_code_that_a_person_interrupted_was_not_refused() ->
         assert [event for event, _, _ in told(read_session("claude-code", data, {}))] == ["PreToolUse", name]
 
 
+def test_a_command_of_claude_code_that_ends_in_the_background_amid_a_turn_ends_when_that_is_queued() -> None:
+    head = {"sessionId": "s", "cwd": "/p"}
+    used = {"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": "make", "run_in_background": True}}
+    begun = {"type": "tool_result", "tool_use_id": "t1", "content": "running"}
+    told = "<task-notification>\n<tool-use-id>t1</tool-use-id>\n<status>completed</status>\n<summary>{}</summary>"
+    queued = {"type": "queue-operation", "operation": "enqueue", "sessionId": "s"}
+    data = lines(
+        {**head, "timestamp": AT.format(0), "type": "assistant", "message": {"id": "m", "content": [used]}},
+        {**head, "timestamp": AT.format(1), "type": "user", "toolUseResult": {"backgroundTaskId": "b1"},
+         "message": {"content": [begun]}},
+        {**queued, "timestamp": AT.format(2), "content": f"and then {told}"},
+        {**queued, "timestamp": AT.format(3), "content": told.format('"make" failed (exit code 2)')},
+        {**queued, "timestamp": AT.format(4), "operation": "remove", "content": told.format("")},
+    )  # fmt: skip
+    session = read_session("claude-code", data, {})
+
+    assert session is not None
+    assert [(item.at, item.status) for item in session.events][2:] == [(parse_time(AT.format(3)), "error")]
+
+
 @pytest.mark.parametrize("kind", ["interrupted", "cancelled"])
 def test_a_call_of_claude_code_whose_program_ended_first_was_not_refused_and_has_no_known_end(kind: str) -> None:
     head = {"sessionId": "s", "cwd": "/p", "timestamp": AT.format(0)}

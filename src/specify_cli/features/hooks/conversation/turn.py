@@ -95,7 +95,7 @@ def record_moment(at: Site, call: HookInput) -> bool:
             look_after(at, recorder)
             turns = _read_turns(at, moment)
         # What runs a session again began none of the calls that are open.
-        is_again = moment.reason == "resume"
+        is_again = is_main and moment.reason == "resume"
         if is_again or moment.kind in ("prompt", "end", "closing", "interrupted", "ended"):
             if is_main and moment.kind not in ("prompt", "started"):
                 _merge_transcript(at, call, tells_turn=moment.kind in ("end", "closing"))

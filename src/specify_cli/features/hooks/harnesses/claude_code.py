@@ -70,9 +70,16 @@ class ClaudeCode(Dialect):
 
     def read_exit_status(self, transcript: bytes, call_id: str) -> str | None:
         """Return that a command in the background has ended, as its model is told; a hook or the
-        result says how any other call ended."""
-        is_over = f"<tool-use-id>{call_id}</tool-use-id>".encode() in transcript
-        return "unknown" if is_over else None
+        result says how any other call ended. What a tool printed, or a model said, tells none."""
+        from specify_cli.features.hooks.payload.outputs import parse_json  # of results alone
+
+        for line in transcript.split(b"\n"):
+            entry = as_object(parse_json(line)) if call_id.encode() in line else {}
+            said = str(entry.get("content") or get_object(entry, "message").get("content"))
+            _, _, named = said.partition("<tool-use-id>")
+            if said.startswith("<task-notification>") and named.startswith(f"{call_id}<"):
+                return "unknown"
+        return None
 
     def read_change(self, args: Payload, output: object, written: str | None) -> Members:
         # of edits alone

@@ -79,22 +79,23 @@ def read_ends(dialect: Dialect, path: str | None, begun: Mapping[str, int]) -> E
     needles = [*map(str.encode, begun), *([follows] if unnamed else [])]
     data = read_end(path, MAX_TURN) if begun else b""
     lines = [line for line in data.split(b"\n") if any(needle in line for needle in needles)]
-    told = b"\n".join(lines)
-    over = {one for one in begun if dialect.read_exit_status(told, one) is not None}
+    over = set()
     reported_at: dict[str, object] = {}
     for call_id, began in begun.items():
-        is_followed = call_id in unnamed - over
-        name = follows if is_followed else call_id.encode()
-        entries = (as_object(parse_json(line)) for line in lines if name in line)
+        own = [line for line in lines if call_id.encode() in line]
+        ends = [line for line in own if dialect.read_exit_status(line, call_id) is not None]
+        is_followed = call_id in unnamed and not ends
+        told = [line for line in lines if follows in line] if is_followed else ends or own[1:]
+        entries = [as_object(parse_json(line)) for line in told]
         stated = [line["timestamp"] for line in entries if line.get("timestamp") is not None]
         if is_followed:
-            ends = [one for one in stated if (read_moment(one) or 0) >= began][:1]
-            over |= {call_id} if ends else set()
-        else:
-            ends = stated if call_id in over else stated[1:]
-        if ends:
-            reported_at[call_id] = ends[-1]
-    return Ends(read_facts(dialect, told).denied, reported_at, over)
+            stated = [one for one in stated if (read_moment(one) or 0) >= began]
+        if ends or (is_followed and stated):
+            over.add(call_id)
+            stated = stated[:1]
+        if stated:
+            reported_at[call_id] = stated[-1]
+    return Ends(read_facts(dialect, b"\n".join(lines)).denied, reported_at, over)
 
 
 def read_end(

@@ -232,12 +232,9 @@ class Changes:
         if self._is_late:
             from specify_cli.storage.queries import annex_events  # rare, and loads what verifies
 
-            more = annex_events(self._root, self._recorder.invocation_id)
-            # The call has ended now, and not when its end was inferred.
-            lines = [
-                one for one in lines if (one.get("inferred"), one.get("call_id")) != (True, ended)
-            ]
-            lines += more
+            lines += annex_events(self._root, self._recorder.invocation_id)
+        # The call has ended now, and not when its end was inferred.
+        lines = [one for one in lines if (one.get("inferred"), one.get("call_id")) != (True, ended)]
         self._lines = lines
         own = read_activity(lines, now)
         open_calls = [call for call in own.calls if call.span.end == now]

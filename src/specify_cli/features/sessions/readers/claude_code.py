@@ -83,6 +83,8 @@ class ClaudeReader(SessionReader):
             return
         if line.get("subtype") == "compact_boundary":
             self.add_event("PreCompact", trigger=(line.get("compactMetadata") or {}).get("trigger"))
+        if line.get("type") == "queue-operation":  # amid a turn
+            self._read_notification(str(line.get("content")))
         if line.get("isSidechain") is True and not self.agent:
             return  # of a subagent, by versions that gave it no file of its own
         content = (line.get("message") or {}).get("content")
@@ -130,6 +132,8 @@ class ClaudeReader(SessionReader):
     def _read_notification(self, text: str) -> None:
         """Read how a command in the background ended; nothing of another agent's, nor of a
         subagent: its call was over when it had begun."""
+        if not text.startswith("<task-notification>"):
+            return
         call_id = _read_tag(text, "tool-use-id")
         code = _EXIT_CODE.search(_read_tag(text, "summary")[-40:])
         is_good = _read_tag(text, "status") == "completed" and (code is None or code[1] == "0")
