@@ -130,7 +130,9 @@ def append_directly(at: Site, call: HookInput) -> bool:
 
     tip = store.append(place, compose, rfc3339(millis), sync=any(item.durable for item in items))
     if before and is_tip_due(place.invocation_id, before, tip, ()):
-        _fix_tip(at, place)
+        from specify_cli.trail.fixing import fix_tip  # once in fifty lines
+
+        fix_tip(at.root, at.git_dir, _find_location(at.root), place)
     return not closed
 
 
@@ -260,13 +262,6 @@ def read_annexes(root: str, invocation_id: str) -> bytes:
     folder = layout.annex_folder(invocation_id)
     names = os.listdir(f"{root}/{folder}") if os.path.isdir(f"{root}/{folder}") else []
     return b"".join(durable.read_below(root, f"{folder}/{name}", _MAX_ANNEX) for name in names)
-
-
-def _fix_tip(at: Site, place: Place) -> None:
-    """Fix the tip of a record outside it, after the hook's answer."""
-    from specify_cli.trail.fixing import fix_tip  # once in fifty lines
-
-    fix_tip(at.root, at.git_dir, _find_location(at.root), place)
 
 
 def _find_location(root: str) -> str:

@@ -115,9 +115,13 @@ class SessionMerger:
             if not records:
                 return Merged(False, 0, session)
             with ExitStack() as stack:
+                writer = name_writer(session.harness, session.session_id)
+                places = [self._index.resolve(record.invocation_id) for record in records]
                 recorders = [
-                    stack.enter_context(closing(self._open_recorder(session, record)))
-                    for record in records
+                    stack.enter_context(
+                        closing(Recorder(self._project, place, cache=self._cache, writer=writer))
+                    )
+                    for place in places
                 ]
                 matched = self._match_unnamed(session, records, events, recorders)
                 owned: dict[int | None, list[ReportedEvent]] = defaultdict(list)
@@ -279,11 +283,6 @@ class SessionMerger:
                 named.get("agent_id"),
                 [*fields_of(record), *annex_events(self._project.root, invocation_id)],
             )
-
-    def _open_recorder(self, session: Session, record: SessionRecord) -> Recorder:
-        writer = name_writer(session.harness, session.session_id)
-        place = self._index.resolve(record.invocation_id)
-        return Recorder(self._project, place, cache=self._cache, writer=writer)
 
     def _match_unnamed(
         self,

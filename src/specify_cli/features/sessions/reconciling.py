@@ -129,7 +129,10 @@ def match_unnamed(
             for of in equal:
                 # Among them are those whose end no hook reported, though a transcript may have
                 # since: a program can name a call it refused otherwise than one that ran.
-                is_known = is_named and _has_ended(of)
+                is_known = is_named and any(
+                    line.get("status") not in _UNSURE and line.get("witness") != "transcript"
+                    for line in _list_of(of, "tool_result")
+                )
                 if not is_known and _is_reported_by_hooks(of) and _read_time(of) >= first:
                     unnamed[place, _sign_lines(call_id, of)].append(Match(place, of))
     near = []
@@ -367,15 +370,15 @@ class Comparison:
                 for denial in events:
                     if denial.kind == "approval":
                         self._add(denial, call_id)
-            elif sure and status not in (*_UNSURE, sure[-1]):
-                self._contradict(f"tool_result {call_id}"[:512], f"{sure[-1]}", f"{status}")
-
-    def _contradict(self, what: str, recorded: str, reported: str) -> None:
-        if what not in self._recorded_gaps:
-            message = f"the record says {recorded}, the transcript {reported}"
-            body = gap("contradiction", what, message=message)
-            self.additions.append(Addition(Composed(body), None))
-            self.counts["contradicted"] += 1
+            elif (
+                sure
+                and status not in (*_UNSURE, sure[-1])
+                and (what := f"tool_result {call_id}"[:512]) not in self._recorded_gaps
+            ):
+                message = f"the record says {sure[-1]}, the transcript {status}"
+                body = gap("contradiction", what, message=message)
+                self.additions.append(Addition(Composed(body), None))
+                self.counts["contradicted"] += 1
 
     def _take_moment(self, item: ReportedEvent) -> None:
         """Compare a prompt, the end of a turn, an error, a change of the session."""
@@ -446,14 +449,6 @@ def _list_of(lines: Iterable[Fields], event: str) -> list[Fields]:
 
 def _find(lines: Iterable[Fields], event: str) -> Fields | None:
     return next(iter(_list_of(lines, event)), None)
-
-
-def _has_ended(lines: Iterable[Fields]) -> bool:
-    """Return whether a hook's line of a call says how it ended."""
-    return any(
-        line.get("status") not in _UNSURE and line.get("witness") != "transcript"
-        for line in _list_of(lines, "tool_result")
-    )
 
 
 def sign_call(line: Fields) -> tuple[object, ...]:

@@ -33,7 +33,11 @@ def follow_request(at: Site, call: HookInput) -> HookInput:
     folder = asked_folder(at.harness, call.session_id)
     name = short_digest(call.subagent or "", compute_fingerprint(call.asked))
     if call.asked and not call.events:
-        _keep(at.root, folder, name)
+        with durable.folder(at.root, folder, create=True) as fd:
+            for number in range(_MAX_EQUAL):
+                with suppress(FileExistsError):
+                    durable.create_exclusive(fd, f"{name}-{number}", b"", durable.PRIVATE)
+                    return call
     elif call.moment.kind in _GOES_ON and call.subagent is None:
         _forget(at.root, folder)
     elif call.asked and _take(at.root, folder, name):
@@ -44,14 +48,6 @@ def follow_request(at: Site, call: HookInput) -> HookInput:
                 )
                 return call._replace(events=(*call.events[:place], allowed, *call.events[place:]))
     return call
-
-
-def _keep(root: str, folder: str, name: str) -> None:
-    with durable.folder(root, folder, create=True) as fd:
-        for number in range(_MAX_EQUAL):
-            with suppress(FileExistsError):
-                durable.create_exclusive(fd, f"{name}-{number}", b"", durable.PRIVATE)
-                return
 
 
 def _take(root: str, folder: str, name: str) -> bool:

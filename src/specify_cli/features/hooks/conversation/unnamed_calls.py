@@ -54,7 +54,10 @@ def name_as_reported(at: Site, call: HookInput) -> HookInput:
             return call._replace(events=left)
         signs = _sign_calls(at, lines, begin)
         near = {
-            str(line["call_id"]): _measure(stamp, line)
+            str(line["call_id"]): abs(
+                (read_moment(stamp) or 0)
+                - (read_moment(line.get("claimed_at", line.get("at"))) or 0)
+            )
             for line in lines
             if line.get("event") == first.event and line.get("call_id") in signs
         }
@@ -87,12 +90,6 @@ def _is_filled_in(lines: Sequence[Fields], event: HookEvent) -> bool:
         )
         for line in lines
     )
-
-
-def _measure(stamp: str, line: Fields) -> int:
-    """Return how far (ms) a line is from a moment."""
-    moments = [read_moment(text) for text in (stamp, line.get("claimed_at", line.get("at")))]
-    return abs((moments[0] or 0) - (moments[1] or 0))
 
 
 def _list_reconciled(at: Site, call: HookInput) -> Iterator[tuple[list[Fields], str]]:

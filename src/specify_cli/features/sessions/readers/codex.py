@@ -200,7 +200,10 @@ class CodexReader(SessionReader):
         elif line.get("type") == "compacted":
             self.add_event("PreCompact")
         elif kind in ("function_call", "custom_tool_call", "local_shell_call"):
-            call, call_id = {**payload, "args": _read_args(payload)}, str(payload["call_id"])
+            args = payload.get("arguments", payload.get("input", payload.get("action")))
+            if "arguments" in payload and isinstance(args, str):
+                args = parse_json(args)
+            call, call_id = {**payload, "args": args}, str(payload["call_id"])
             self._made[call_id] = call, self._items, self.at, None
             self._patches.pop(call_id, None)
             if patches := _find_patches(call):
@@ -344,12 +347,6 @@ def _read_result(call: Line, text: str) -> str:
         ended = f"running with session ID {result.get('session_id')}"
     took = result.get("wall_time_seconds")
     return f"Wall time: {took} seconds\nProcess {ended}\nOutput:\n{result['output']}"
-
-
-def _read_args(call: Line) -> Any:
-    """Return the arguments of a call as the model made it."""
-    args = call.get("arguments", call.get("input", call.get("action")))
-    return parse_json(args) if "arguments" in call and isinstance(args, str) else args
 
 
 def _find_command(call: Line) -> str | None:
