@@ -307,9 +307,12 @@ FAILED = {"type": "item_completed", "item": {"type": "McpToolCall", "id": "exec-
 REFUSED = {"type": "custom_tool_call_output", "output": [{"type": "input_text", "text": "Script failed\nOutput:\n"}]}
 
 
-@pytest.mark.parametrize("end", [FAILED, REFUSED])
+ASKED = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Script failed: why?"}]}
+
+
+@pytest.mark.parametrize(("end", "named"), [(FAILED, "exec-2"), (REFUSED, "exec-2"), (ASKED, None)])
 def test_a_call_of_codex_whose_end_its_transcript_alone_says_leaves_later_changes_to_their_calls(
-    cli: Cli, agent: Agent, home: Path, tmp_path: Path, end: dict[str, Any]
+    cli: Cli, agent: Agent, home: Path, tmp_path: Path, end: dict[str, Any], named: str | None
 ) -> None:
     transcript = tmp_path / "rollout.jsonl"
     run = str(cli("do", "implement WP04", "--json", env={"CODEX_THREAD_ID": "s1"}).json()["invocation_id"])
@@ -336,7 +339,7 @@ def test_a_call_of_codex_whose_end_its_transcript_alone_says_leaves_later_change
     (path,) = (agent.root / layout.RECORDS).glob(f"*{run}.jsonl")
     lines = [json.loads(line) for line in path.read_bytes().split(b"\n")[:-1]]
 
-    assert [line.get("call_id") for line in lines if line["event"] == "patch_apply"] == ["exec-2"]
+    assert [line.get("call_id") for line in lines if line["event"] == "patch_apply"] == [named]
 
 
 def test_a_call_whose_end_nobody_told_claims_nothing_that_it_alone_could_have_done(agent: Agent) -> None:

@@ -204,6 +204,33 @@ def test_a_command_of_codex_that_was_refused_in_a_script_was_denied() -> None:
         assert told(read_session("codex", codex(call, output), {}))[-1] == ("PostToolUse", "Bash", expected)
 
 
+@pytest.mark.parametrize(("began", "expected"), [(1, ["exec-1"]), (5, ["c1", "exec-1"])])
+def test_a_command_of_codex_whose_item_comes_after_the_interruption_is_told_once(
+    began: int, expected: list[str]
+) -> None:
+    """An equal one that began later is another."""
+    script = 'text(await tools.exec_command({"cmd": "make"}));'
+    moments = [parse_time(AT.format(number)) for number in range(7)]
+    item = {"type": "CommandExecution", "id": "exec-1", "command": ["/bin/bash", "-lc", "make"], "exit_code": -1}
+    made = (
+        {"type": "custom_tool_call", "name": "exec", "input": script, "call_id": "c1"},
+        {"type": "custom_tool_call_output", "call_id": "c1", "output": "aborted by user after 1.3s"},
+        {"type": "item_completed", "item": item, "started_at_ms": moments[began], "completed_at_ms": moments[6]},
+    )
+    told = [
+        {"timestamp": AT.format(at), "type": "event_msg", "payload": one}
+        for at, one in zip((1, 3, 6), made, strict=True)
+    ]
+    meta = {"timestamp": AT.format(0), "type": "session_meta", "payload": {"id": "s", "cwd": "/shop"}}
+    session = read_session("codex", lines(meta, *told), {})
+
+    assert session is not None
+    assert (
+        sorted({str(event.payload["tool_use_id"]) for event in session.events if "tool_name" in event.payload})
+        == expected
+    )
+
+
 def test_a_command_of_codex_that_was_interrupted_is_told_as_its_hook_is() -> None:
     script = 'text(await tools.exec_command({"cmd": "make"}));'
     call = {"type": "custom_tool_call", "name": "exec", "input": script, "call_id": "c1"}

@@ -138,7 +138,12 @@ class SessionImporter:
                         for item in session.events
                     )
                 )
-            return self._take_session(session, _digest(main, others))
+            # what tells whether they say more than when they were imported
+            digests = {"transcript": hash_bytes(main)}
+            if others:
+                named = "".join(f"{name} {hash_bytes(others[name])}\n" for name in sorted(others))
+                digests["subagents"] = hash_bytes(named.encode("utf-8", "replace"))
+            return self._take_session(session, digests)
         except (InvocationError, OSError) as error:
             return ImportResult("refused", why=f"{transcript.name}: {error}")
 
@@ -321,13 +326,3 @@ class SessionImporter:
                 bodies.append({**body, "at": rfc3339(at)})
             objects += blobs
         return bodies, objects
-
-
-def _digest(main: bytes, others: Mapping[str, bytes]) -> dict[str, str]:
-    """Return the digests that tell whether a session's transcript, or one of its subagents', says
-    more than when it was imported."""
-    digests = {"transcript": hash_bytes(main)}
-    if others:
-        named = "".join(f"{name} {hash_bytes(others[name])}\n" for name in sorted(others))
-        digests["subagents"] = hash_bytes(named.encode("utf-8", "replace"))
-    return digests

@@ -384,7 +384,11 @@ class Comparison:
         """Compare a prompt, the end of a turn, an error, a change of the session."""
         if item.kind == "stage_transition":
             key, stated = self._key_of(item.event), rfc3339(item.at)
-            if not any(_is_same_stage(line, item.agent, key, stated) for line in self._moments):
+            if not any(  # an annex has no key
+                line.get("dedupe") == key if "dedupe" in line else line.get("claimed_at") == stated
+                for line in _list_of(self._moments, "stage_transition")
+                if line.get("agent") == item.agent
+            ):
                 self._add(item)
             return
         same = self._find_moment(self._bodies[id(item)], item)
@@ -454,13 +458,6 @@ def _find(lines: Iterable[Fields], event: str) -> Fields | None:
 def sign_call(line: Fields) -> tuple[object, ...]:
     """Return what is equal in a call's line and in that of the same call from a transcript."""
     return line.get("tool"), line.get("args_hash"), line.get("args_size")
-
-
-def _is_same_stage(line: Fields, agent: object, key: str | None, stated: str) -> bool:
-    """Return whether a line says that the same subagent began or ended: an annex has no key."""
-    if line.get("event") != "stage_transition" or line.get("agent") != agent:
-        return False
-    return line.get("dedupe") == key if "dedupe" in line else line.get("claimed_at") == stated
 
 
 def _fills(line: Fields, item: ReportedEvent) -> bool:

@@ -39,7 +39,13 @@ def follow_request(at: Site, call: HookInput) -> HookInput:
                     durable.create_exclusive(fd, f"{name}-{number}", b"", durable.PRIVATE)
                     return call
     elif call.moment.kind in _GOES_ON and call.subagent is None:
-        _forget(at.root, folder)
+        # nobody allowed what they were asked
+        with suppress(FileNotFoundError):
+            with durable.folder(at.root, folder) as fd:
+                for waiting in os.listdir(fd):
+                    os.unlink(waiting, dir_fd=fd)
+            with durable.folder(at.root, layout.ASKED) as fd:
+                os.rmdir(folder.rpartition("/")[2], dir_fd=fd)
     elif call.asked and _take(at.root, folder, name):
         for place, event in enumerate(call.events):
             if event.event == "tool_result" and event.status != "denied":
@@ -58,13 +64,3 @@ def _take(root: str, folder: str, name: str) -> bool:
                 os.unlink(f"{name}-{number}", dir_fd=fd)
                 return True
     return False
-
-
-def _forget(root: str, folder: str) -> None:
-    """Drop every request of a session that waits: nobody allowed what they were asked."""
-    with suppress(FileNotFoundError):
-        with durable.folder(root, folder) as fd:
-            for name in os.listdir(fd):
-                os.unlink(name, dir_fd=fd)
-        with durable.folder(root, layout.ASKED) as fd:
-            os.rmdir(folder.rpartition("/")[2], dir_fd=fd)

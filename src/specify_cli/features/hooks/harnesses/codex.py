@@ -27,7 +27,7 @@ class Codex(Dialect):
     has_other_ids_in_transcript = True
     amid_calls = ("prompt", "end")
     # a call within a script that did not come to run, or failed there
-    unnamed_calls = ("exec-", b'"text":"Script failed')
+    unnamed_calls = ("exec-", b'"output":[{"type":"input_text","text":"Script failed')
 
     def judge_status(self, payload: Payload, tool: str, output: object) -> str:
         if tool.lower() in PATCHING_TOOLS:

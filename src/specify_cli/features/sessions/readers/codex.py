@@ -143,6 +143,8 @@ class CodexReader(SessionReader):
         # The commands that go on, by their process: the place of the event that told of the call
         # that began it, and what was printed so far.
         self._running: dict[str, tuple[int, list[str]]] = {}
+        # The commands that were told without an item: their calls, and when they ended.
+        self._aborted: dict[str, tuple[str, int]] = {}
         self._own, self._began, self._copied_at = "", 0, 0
 
     def add_prompt(self, text: str, *, is_within: bool = False) -> None:
@@ -229,6 +231,11 @@ class CodexReader(SessionReader):
         if kind == "CommandExecution" and item.get("source") != "user_shell":  # typed by a person
             tool, args = "Bash", {"command": _join(item.get("command"))}
             output = item.get("aggregated_output")
+            told, at = self._aborted.pop(args["command"], ("", -1))
+            if (
+                parse_time(payload.get("started_at_ms")) <= at
+            ):  # of an interrupted one it comes late
+                self.events = [one for one in self.events if one.payload.get("tool_use_id") != told]
         elif kind == "FileChange":
             tool, args = "apply_patch", {"command": self._take_patch(get_object(item, "changes"))}
             output = {"stdout": item.get("stdout"), "stderr": item.get("stderr")}
@@ -297,9 +304,10 @@ class CodexReader(SessionReader):
                 # an item reports it once it has ended, at the latest with the session
                 self._made[call_id] = begun, items, at, output
                 return
-            # no item reports a command that was interrupted, nor any in older versions
+            # of a command that was interrupted an item comes late, or never, as in older versions
             command = "\n".join(str(each.get("cmd")) for each in given)
             name, args = "Bash", {"command": command}
+            self._aborted[command] = call_id, self.at
         self.begin_call(call_id, name, args, at)
         if output is not None:
             self.end_call("PostToolUse", call_id, status=status, tool_response=text)
