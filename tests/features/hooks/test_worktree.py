@@ -264,7 +264,7 @@ def test_a_command_in_the_background_is_over_when_its_notification_was_first_wri
     told = "<task-notification><tool-use-id>{}</tool-use-id><summary>{}</summary></task-notification>"
     said = told.format(call["tool_use_id"], "")
     printed = {"type": "tool_result", "tool_use_id": "other", "content": said}
-    forged = [
+    forged: list[dict[str, Any]] = [
         {"type": "user", "toolUseResult": {"stdout": said}, "message": {"content": [printed]}},
         {"type": "assistant", "message": {"content": [{"type": "text", "text": said}]}},
         {"type": "queue-operation", "content": told.format("other", said)},

@@ -231,10 +231,9 @@ class CodexReader(SessionReader):
         if kind == "CommandExecution" and item.get("source") != "user_shell":  # typed by a person
             tool, args = "Bash", {"command": _join(item.get("command"))}
             output = item.get("aggregated_output")
+            # the item of a command that was interrupted comes late
             told, at = self._aborted.pop(args["command"], ("", -1))
-            if (
-                parse_time(payload.get("started_at_ms")) <= at
-            ):  # of an interrupted one it comes late
+            if parse_time(payload.get("started_at_ms")) <= at:
                 self.events = [one for one in self.events if one.payload.get("tool_use_id") != told]
         elif kind == "FileChange":
             tool, args = "apply_patch", {"command": self._take_patch(get_object(item, "changes"))}
