@@ -290,6 +290,7 @@ def test_a_turn_whose_transcript_counts_more_tokens_when_its_end_is_told_again_i
 def test_the_tokens_of_a_turn_are_all_of_it_however_long_its_transcript_is(
     tell: Tell, cli: Cli, chartered: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # room: sessions
     monkeypatch.setattr("specify_cli.features.hooks.conversation.turn.MAX_TURN", 1000)
     run = begin(cli, tell)
     folder = tmp_path / "home/.claude/projects/-shop"

@@ -8,6 +8,7 @@ import ctypes
 import json
 import logging
 import math
+import os
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -127,8 +128,9 @@ def return_large_blocks() -> None:
 
     By itself it soon keeps such blocks, in an arena for each thread, up to many bodies' size.
     """
-    with suppress(AttributeError, OSError, TypeError):
-        ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, _LARGE)
+    if os.name == "posix":
+        with suppress(AttributeError, OSError):
+            ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, _LARGE)
 
 
 async def read_body(setting: Setting, request: Request) -> bytes:
