@@ -36,7 +36,6 @@ from specify_cli.features.collector.storage import (
     compute_digest,
     compute_edge,
     encode_edge,
-    get_digest,
     is_whole,
     judge,
     judge_leaves,
@@ -81,7 +80,8 @@ class MemoryStorage:
             self._held.setdefault(place, {})[phase] = StoredEvent(phase, now, json.loads(canonical(event)), client)
         if verdict in (STORED, DUPLICATE):
             return verdict
-        stored, sent = get_digest(phases.get(phase)), compute_digest(canonical(event))
+        one, sent = phases.get(phase), compute_digest(canonical(event))
+        stored = compute_digest(canonical(one.event)) if one else ""
         self._note_conflict(place, phase, stored, sent, now, client)
         return verdict
 
@@ -129,10 +129,11 @@ class MemoryStorage:
         with self._lock:
             place = ListPosition(piece.invocation_id, project)
             held = self._records.get(place)
-            piece = erase_record(piece, self._orders.get(place, ()), held)
+            orders = self._orders.get(place, ())
+            refused, piece = erase_record(piece, orders), erase_record(piece, orders, held)
             report = None if held is None else decode_report(held.report)
             verdict = judge_record(
-                self._held.get(place, {}), held, report, piece, client, lambda: self._read_leaves(project)
+                self._held.get(place, {}), held, report, piece, client, orders, lambda: self._read_leaves(project)
             )
             if verdict == OWNED and is_merged:
                 return UNKNOWN, []
@@ -143,7 +144,7 @@ class MemoryStorage:
                 )
                 self._revisions[project] = self._revisions.get(project, 0) + 1
             elif verdict in (CONFLICT, OWNED):
-                kept, sent = "" if held is None else compute_digest(held.body), compute_digest(piece.body)
+                kept, sent = "" if held is None else compute_digest(held.body), compute_digest(refused.body)
                 self._note_conflict(place, RECORD, kept, sent, now, client)
             if verdict not in (STORED, DUPLICATE):
                 return verdict, []

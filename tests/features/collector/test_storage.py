@@ -281,6 +281,38 @@ def test_what_clones_said_of_one_record_is_stored_together_where_a_log_names_it(
     assert [one.client for one in storage.conflicts(9)] == ["eve"]
 
 
+@pytest.mark.parametrize("first", ["ada", "bob"])
+@pytest.mark.parametrize("older", [True, False])
+def test_who_adds_an_annex_to_another_ones_record_takes_nothing_of_it_away(
+    storage: Storage, older: bool, first: str
+) -> None:
+    """bob's rules withhold more than ada's; an older sender, or one that keeps objects, names none."""
+    piece, events = record_of(1, annexes=2, steps=2, objects=["a" * 64])
+    value = json.loads(piece.body)
+    (one, two), lines = value["annexes"].items(), value["lines"].splitlines()
+    seals = [json.loads(line)["~"] for line in lines]
+    hidden = [canonical({"seq": n, "withheld": "redaction", "~": seal}) for n, seal in enumerate(seals[:-1])]
+    told = {} if older else {"kind": "live", "objects": ["b" * 64], "withheld": {"a" * 64: "binary"}}
+    sent = {"name": value["name"], "lines": "\n".join([*hidden, lines[-1], ""]), "annexes": dict([two]), **told}
+    leaves = f"annex {piece.invocation_id} {json.loads(two[1])['~']}\n"
+    note = f"spec-kitty/p/1-0e7563e2\n1\n{encode(compute_edge(leaves).root())}\n\n\u2014 x AAAAAAAA\n"
+    storage.keep_leaves(PROJECT, LogPiece("1-0e7563e2", 0, leaves, "k", note), NOW, "bob")
+    storage.accept(events, NOW, "ada")
+    copies = [({**value, "annexes": dict([one])}, "ada"), (sent, "bob")]
+    said = [
+        storage.keep_record(PROJECT, read_record(json.dumps(body).encode(), piece.invocation_id), NOW, client)[0]
+        for body, client in [*copies[:: 1 if first == "ada" else -1], (value, "ada"), (sent, "bob")]
+    ]
+    [held] = storage.bodies([ListPosition(piece.invocation_id, PROJECT)]).values()
+
+    assert said == [STORED, STORED, DUPLICATE, DUPLICATE]
+    assert json.loads(held) == {
+        **value,
+        "objects": ["a" * 64, *([] if older else ["b" * 64])],
+        "withheld": {} if older else {"a" * 64: "binary"},
+    }
+
+
 def test_objects_that_records_name_are_held_once_for_each_project_and_no_others(storage: Storage) -> None:
     texts = ["a rule", "\u0000 and \U0001f600", "not named"]
     named = {compute_digest(text): text for text in texts}
@@ -1082,6 +1114,40 @@ def test_an_order_that_came_first_counts_for_what_follows(storage: Storage) -> N
     (held,) = storage.records(PROJECT, 9, bodies=True)
 
     assert lines[0]["request_text"] not in json.dumps([held, storage.rows(ALL, 9)])
+
+
+def test_a_copy_from_git_with_an_order_that_is_stored_here_waits_for_no_log(storage: Storage) -> None:
+    """Who ordered it sends orders and no log; bob brings ada's record with that order, or without."""
+    piece, events = record_of(1, steps=1)
+    lines = [json.loads(line) for line in json.loads(piece.body)["lines"].splitlines()]
+    storage.accept(events, NOW, "ada")
+    storage.keep_order(PROJECT, piece.invocation_id, order_of(lines, 1), NOW, "eve")
+    said = [storage.keep_record(PROJECT, piece, LATER, "bob", is_merged=True)[0] for _ in range(2)]
+    [held] = storage.bodies([ListPosition(piece.invocation_id, PROJECT)]).values()
+
+    assert said == [STORED, DUPLICATE]
+    assert lines[0]["request_text"] not in held
+
+
+@pytest.mark.parametrize("event", ["erased", "held"])
+def test_a_log_of_ones_own_gives_no_order_about_another_ones_record(storage: Storage, event: str) -> None:
+    """bob's token may not erase. His copy comes first, so that ada's would be other content."""
+    piece, events = record_of(1, steps=1)
+    value = json.loads(piece.body)
+    lines = value["lines"].splitlines()
+    order = order_of([json.loads(line) for line in lines], 1, event)
+    lines[0] = "".join(order.lines.values()) or lines[0]
+    forged = {**value, "lines": "\n".join([*lines, ""]), "annexes": {order.file: order.annex}}
+    leaves = f"annex {piece.invocation_id} {order.fields['~']}\n"
+    note = f"spec-kitty/p/1-0e7563e2\n1\n{encode(compute_edge(leaves).root())}\n\n\u2014 x AAAAAAAA\n"
+    storage.keep_leaves(PROJECT, LogPiece("1-0e7563e2", 0, leaves, "k", note), NOW, "bob")
+    storage.accept(events, NOW, "ada")
+    sent = read_record(json.dumps(forged).encode(), piece.invocation_id)
+    said = [storage.keep_record(PROJECT, one, NOW, client)[0] for one, client in ((sent, "bob"), (piece, "ada"))]
+    [held] = storage.records(PROJECT, 9, bodies=True)
+
+    assert said == [OWNED, STORED]
+    assert (held.body, held.report) == (piece.body, encode_report(piece.report))
 
 
 def test_what_is_held_is_not_erased_until_it_is_released(storage: Storage) -> None:

@@ -13,6 +13,7 @@ again.
 import json
 import re
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from doctrine.text import get_object
 from specify_cli.features.collector.holdings import check_record, is_digests, is_text_map
@@ -22,11 +23,12 @@ from specify_cli.features.collector.storage import (
     Order,
     RecordPiece,
     StoredRecord,
+    match_lines,
 )
 from specify_cli.libraries.wire.contract import EXTENSION, GONE, canonical
 from specify_cli.record.event_table import ORDERS
 from specify_cli.record.record import ULID_PATTERN
-from specify_cli.record.seal import Fields, erased_members, open_line, read_fields
+from specify_cli.record.seal import erased_members, open_line, read_fields
 from specify_cli.record.verifying.erasures import read_rows
 
 _FILE = re.compile(rf"{ULID_PATTERN}\.jsonl")
@@ -60,11 +62,10 @@ def decode_order(file: str, text: str) -> Order:
     return _decode(file, value)._replace(gone=tuple(value["gone"]))
 
 
-def _decode(file: str, value: Fields) -> Order:
-    annex, lines = str(value["annex"]), value["lines"]
+def _decode(file: str, value: Mapping[str, Any]) -> Order:
+    annex = str(value["annex"])
     fields = read_fields(annex.removesuffix("\n").encode())
-    by_seal = lines if is_text_map(lines) else {}
-    return Order(file, annex, {**fields, "~": annex[-67:-3]}, by_seal)
+    return Order(file, annex, {**fields, "~": annex[-67:-3]}, value["lines"])
 
 
 def _find_fault(order: Order, invocation_id: str) -> str | None:
@@ -140,30 +141,33 @@ def clear_lines(orders: Sequence[Order]) -> list[Order]:
 def erase_record(
     piece: RecordPiece, orders: Sequence[Order], stored: StoredRecord | None = None
 ) -> RecordPiece:
-    """Return a record with its lines as orders left them, and with the orders and what clones said
-    of it before as its annexes. Where nobody sent a line without all that was erased of it, it is
-    withheld whole, and such an annex is left out."""
-    value, gone = json.loads(piece.body), list_gone(orders)
-    other = json.loads(stored.body) if stored else value
-    annexes = other["annexes"] | value["annexes"]
-    if not orders and annexes == value["annexes"]:
+    """Return a record with its lines as orders left them, and with the orders and all that is
+    stored of it: its lines, which another copy may withhold, annexes and objects. Where nobody sent
+    a line without all that was erased of it, it is withheld whole, and such an annex is left
+    out."""
+    if not orders and (not stored or stored.body == piece.body):
         return piece
+    sent, gone = json.loads(piece.body), list_gone(orders)
+    kept = json.loads(stored.body) if stored else sent
     left = {seal: text for order in clear_lines(orders) for seal, text in order.lines.items()}
-    lines = [
-        _choose(line, left, gone) or _withhold(line) for line in value["lines"].split("\n")[:-1]
-    ]
+    lines, older = (one["lines"].split("\n")[:-1] for one in (sent, kept))
+    lines[: len(older)] = map(match_lines, older, lines)
     annexes = {
         file: f"{text}\n"
-        for file, whole in annexes.items()
+        for file, whole in (sent["annexes"] | kept["annexes"]).items()
         if (text := _choose(whole.removesuffix("\n"), left, gone))
     }
-    annexes |= {order.file: order.annex for order in orders}
-    lost = {digest for order in orders for digest in order.gone}
-    value |= {"lines": "".join(f"{line}\n" for line in lines), "annexes": annexes}
+    value = sent | kept
+    value["lines"] = "".join(f"{_choose(line, left, gone) or _withhold(line)}\n" for line in lines)
+    value["annexes"] = annexes | {order.file: order.annex for order in orders}
     if "objects" in value:
-        value["objects"] = sorted({*value["objects"], *other.get("objects", ())} - lost)
-    body, objects = canonical(value), tuple(value.get("objects", ()))
-    return piece._replace(body=body, report=check_record(body), objects=objects)
+        lost = {digest for order in orders for digest in order.gone}
+        value["objects"] = sorted({*value["objects"], *sent.get("objects", ())} - lost)
+        value["withheld"] |= sent.get("withheld", {})
+    body = canonical(value)
+    return piece._replace(
+        body=body, report=check_record(body), objects=tuple(value.get("objects", ()))
+    )
 
 
 def _choose(line: str, left: Mapping[str, str], gone: Mapping[str, frozenset[str]]) -> str | None:

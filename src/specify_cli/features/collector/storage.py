@@ -23,6 +23,7 @@ from specify_cli.libraries.wire.contract import (
     key_of,
     same_content,
 )
+from specify_cli.record.event_table import ORDERS
 from specify_cli.record.findings import RecordReport
 from specify_cli.record.record import is_stand_in
 from specify_cli.record.seal import Fields, erased_members, open_line
@@ -327,10 +328,11 @@ def judge_record(
     known: RecordReport | None,
     piece: RecordPiece,
     client: str,
+    orders: Sequence[Order],
     read_leaves: Callable[[], str],
 ) -> str:
     """Return the verdict on a whole record, given its events and the one that is stored, whose
-    report is `known`; `read_leaves` returns those that name it."""
+    report is `known`; `orders` are held of it, and `read_leaves` returns those that name it."""
     closed = piece.report.status == CLOSED
     if piece.kind == LIVE and not phases.keys() >= ({STARTED, COMPLETED} if closed else {STARTED}):
         return UNKNOWN
@@ -343,20 +345,25 @@ def judge_record(
             closed and COMPLETED in phases and not is_whole(phases, piece.report)
         ):
             return CONFLICT
-    added = set(piece.report.trail.annexes)
+    added = set(piece.report.trail.annexes) - {one.fields["~"] for one in orders}
     if current and known:
-        older, before = read_lines(current.body), set(known.trail.annexes)
-        if added <= before and len(newer) <= len(older) and _continue(newer, older):
+        older = read_lines(current.body)
+        added -= set(known.trail.annexes)
+        if not added and len(newer) <= len(older) and _continue(newer, older):
             return DUPLICATE
-        if not _continue(older, newer) or not before <= added:
+        if not _continue(older, newer):
             return CONFLICT
-        added -= before
     # The owner's Completed stated the seal of the last line, so whoever brings these bytes brings
-    # the owner's record; what clones said of it later they signed in their logs.
-    pinned = client == owner or is_whole(phases, piece.report)
-    if client != owner and added:
-        pinned = pinned and all(map(read_leaves().__contains__, added))
-    return STORED if pinned else OWNED
+    # the owner's record; what clones said of it later they signed in their logs. An order of
+    # another one counts where its token may give it, and is then among `orders`.
+    said = map(json.loads, json.loads(piece.body)["annexes"].values())
+    if client == owner or (
+        is_whole(phases, piece.report)
+        and not any(line["~"] in added and line["event"] in ORDERS for line in said)
+        and (not added or all(map(read_leaves().__contains__, added)))
+    ):
+        return STORED
+    return OWNED
 
 
 def read_lines(body: str) -> list[str]:
@@ -376,20 +383,21 @@ def _get_seal(phases: Mapping[str, StoredEvent], phase: str) -> object:
 
 
 def _continue(older: Sequence[str], newer: Sequence[str]) -> bool:
-    """Return whether a copy of a record holds the lines of an older one; what is withheld is known
-    by its seal, and so is a line that lost members in both."""
-    return len(older) <= len(newer) and all(
-        one == other or _match_seals(one, other) for one, other in zip(older, newer, strict=False)
-    )
+    """Return whether a copy of a record holds the lines of an older one."""
+    return len(older) <= len(newer) and [*map(match_lines, older, newer)] == [
+        *map(match_lines, newer, older)
+    ]
 
 
-def _match_seals(one: str, other: str) -> bool:
-    first, second = open_line(one.encode()), open_line(other.encode())
+def match_lines(stored: str, sent: str) -> str:
+    """Return the stored one of a line in two copies, or the sent one where that is another line, or
+    was withheld in what is stored; a line that lost members in both is one."""
+    first, second = open_line(stored.encode()), open_line(sent.encode())
     fields = (first.fields or {}, second.fields or {})
     # A copy that leaves encrypted anew, once its key was destroyed, has salts of its own.
-    return first.seal == second.seal and (
-        any(map(is_stand_in, fields)) or all(map(erased_members, fields))
-    )
+    if first.seal == second.seal and (is_stand_in(fields[1]) or all(map(erased_members, fields))):
+        return stored
+    return sent
 
 
 class Grown(NamedTuple):
@@ -457,11 +465,6 @@ def decode_edge(text: str) -> Frontier:
     return Frontier(int(size), map(bytes.fromhex, peaks))
 
 
-def get_digest(stored: StoredEvent | None) -> str:
-    """Return the digest of an event that is stored; empty where none is."""
-    return compute_digest(canonical(stored.event)) if stored else ""
-
-
 class Changes(NamedTuple):
     """What a batch of events does: a verdict for each, what is stored, and each row with the one it
     replaces."""
@@ -493,8 +496,12 @@ def decide(
             changes.stored.append((place, phases[phase]))
             changed[place] = None
         elif verdict != DUPLICATE:
-            digest, sent = get_digest(phases.get(phase)), compute_digest(canonical(event))
-            changes.conflicts.append(make_conflict(place, phase, digest, sent, now, client))
+            one = phases.get(phase)
+            digest = compute_digest(canonical(one.event)) if one else ""
+            refused = make_conflict(
+                place, phase, digest, compute_digest(canonical(event)), now, client
+            )
+            changes.conflicts.append(refused)
     for place in changed:
         before = stored.get(place)
         row = row_of(after[place].get(STARTED), after[place].get(COMPLETED))

@@ -65,17 +65,12 @@ def read_orders(
     return orders
 
 
-def read_orders_of(transaction: Transaction, place: ListPosition) -> list[Order]:
-    """Return the orders of one invocation, the first one first."""
-    return read_orders(transaction, [place]).get(place, [])
-
-
 def apply_order(
     transaction: Transaction, place: ListPosition, order: Order, now: str, client: str
 ) -> str:
     """Keep an order and carry it out: STORED, DUPLICATE, CONFLICT, or HELD where a hold forbids
     it."""
-    known = read_orders_of(transaction, place)
+    known = read_orders(transaction, [place]).get(place, [])
     before = {one.file: one.annex for one in known}
     if order.file in before:
         return DUPLICATE if before[order.file] == order.annex else CONFLICT

@@ -16,7 +16,6 @@ from specify_cli.features.collector.engines.orders import (
     apply_order,
     erase_phases,
     read_orders,
-    read_orders_of,
 )
 from specify_cli.features.collector.engines.rows import (
     OUTCOMES,
@@ -229,28 +228,34 @@ class SqlStorage:
             }
             stored, digest = read_record(transaction, place)
             # What was erased here stays so, whoever sends the record again.
-            piece = erase_record(sent, read_orders_of(transaction, place), stored)
+            orders = read_orders(transaction, [place]).get(place, [])
+            piece = erase_record(sent, orders, stored)
             known = stored and decode_report(stored.report)
-            named = transaction, project, sent.invocation_id, "instr(body, ?) > 0"
             verdict = judge_record(
-                phases, stored, known, piece, client, lambda: read_leaves(*named)
+                phases,
+                stored,
+                known,
+                piece,
+                client,
+                orders,
+                lambda: read_leaves(transaction, project, sent.invocation_id, "instr(body, ?) > 0"),
             )
             if verdict == OWNED and is_merged:
-                return UNKNOWN, []
+                verdict = UNKNOWN
             if verdict == STORED:
                 write_record(transaction, project, piece, now, client)
-                was_whole = known is not None and is_whole(phases, known)
                 transaction.run(
                     "UPDATE totals SET records = records + ?, whole = whole + ?, revision = "
                     "revision + 1 WHERE project_uuid = ?",
                     (
                         int(not stored),
-                        int(is_whole(phases, piece.report)) - int(was_whole),
+                        is_whole(phases, piece.report) - bool(known and is_whole(phases, known)),
                         project,
                     ),
                 )
             elif verdict in (CONFLICT, OWNED):
-                one = make_conflict(place, RECORD, digest, compute_digest(piece.body), now, client)
+                refused = compute_digest(erase_record(sent, orders).body)
+                one = make_conflict(place, RECORD, digest, refused, now, client)
                 count_conflict(transaction, one)
             if verdict not in (STORED, DUPLICATE):
                 return verdict, []

@@ -97,13 +97,14 @@ async def take_events(setting: Setting, request: Request) -> Response:
 async def take_record(setting: Setting, request: Request) -> Response:
     """PUT /v1/projects/{project}/records/{invocation_id}: a whole record, which has to verify."""
     token, project = _require_project(request)
-    invocation_id = request.path_params["invocation_id"]
 
     def keep(body: bytes) -> tuple[str, list[str]]:
-        piece = read_record(body, invocation_id)
-        is_merged = request.query_params.get("origin") == "merged"
         return setting.storage.keep_record(
-            project, piece, setting.clock(), token.name, is_merged=is_merged
+            project,
+            read_record(body, request.path_params["invocation_id"]),
+            setting.clock(),
+            token.name,
+            is_merged=request.query_params.get("origin") == "merged",
         )
 
     (verdict, missing), of = await _take_named(setting, request, keep)

@@ -152,8 +152,8 @@ def _deliver_record(
     if isinstance(sending, InvocationError):
         status, answer = 422, f"{sending.code}: {sending.message}".encode()
     else:
-        path = f"records/{name}" + "?origin=merged" * sending.is_merged
-        status, answer = to.put(path, sending.body)
+        origin = "?origin=merged" * sending.is_merged
+        status, answer = to.put(f"records/{name}{origin}", sending.body)
         missing = _read_missing(answer) if status == 200 else None
         if missing is not None:
             status, answer, sent = _deliver_objects(sending.objects, missing, to)
