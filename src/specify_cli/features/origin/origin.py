@@ -189,6 +189,15 @@ def find_prefix(root: str, top: str) -> str:
     return place and f"{place}/"
 
 
+def _drop_later(file: ChangedFile, writers: EditsByLine) -> Iterator[tuple[int, tuple[Edit, ...]]]:
+    """Yield the writers of each line but for what was patched after the commit it came in: that
+    did not write it, however it was found."""
+    now = Came("~")
+    for at, by in writers.items():
+        committed = file.came.get(at, now).committed
+        yield at, tuple(edit for edit in by if edit.order[0] <= committed)
+
+
 def _trace_file(
     index: SearchIndex, changes: ChangeRange, file: ChangedFile, prefix: str, top: str
 ) -> tuple[tuple[Stretch, ...], str | None]:
@@ -231,13 +240,7 @@ def _trace_file(
     }
     ask = partial(read_blobs, top)
     writers |= find_in_versions(file.lines, came_in, ask, file.came, patches, writers)
-    # However a patch was found, one that came after the commit of a line did not write it.
-    now = Came("~")
-    writers = {
-        at: tuple(edit for edit in by if edit.order[0] <= file.came.get(at, now).committed)
-        for at, by in writers.items()
-    }
-    stretches = join_lines(file, writers)
+    stretches = join_lines(file, dict(_drop_later(file, writers)))
     open_lines = sum(part.size for part in stretches if part.is_unknown)
     if open_lines:
         copies = list(_find_copies(patches, read))
