@@ -1024,6 +1024,7 @@ def test_commands_of_scripts_are_read_as_models_spell_them() -> None:
         "tools.exec_command({cmd})",
         "tools.exec_command({cmd: 'a' + b})",
     ]
+    unknown += ["tools.exec_command({})", "tools.exec_command(] 'ls'", "tools.exec_command({cmd: ['ls']})"]
     hostile = ["tools.exec_command({a:" * 2_000, "tools.exec_command('" * 2_000, "tools.exec_command(["]
     read = scripts(*((script, "") for script in given))
     left = scripts(*((script, "") for script in unknown + hostile))

@@ -277,7 +277,8 @@ class CodexReader(SessionReader):
         if begun is None:
             return
         args, command = begun["args"], _find_command(begun)
-        given = [a for a in _list_arguments(begun, _COMMAND) if isinstance(a, dict)]
+        read = (as_object(each).get("cmd") for each in _list_arguments(begun, _COMMAND))
+        given = [each for each in read if isinstance(each, str)]
         if items < self._items and (self._has_items or not given):
             return
         text = output if isinstance(output, str) else join_texts(output, "text")
@@ -304,7 +305,7 @@ class CodexReader(SessionReader):
                 self._made[call_id] = begun, items, at, output
                 return
             # of a command that was interrupted an item comes late, or never, as in older versions
-            command = "\n".join(str(each.get("cmd")) for each in given)
+            command = "\n".join(given)
             name, args = "Bash", {"command": command}
             self._aborted[command] = call_id, self.at
         self.begin_call(call_id, name, args, at)
