@@ -15,7 +15,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from hashlib import sha256
-from itertools import groupby
+from itertools import accumulate, groupby
 from typing import NamedTuple
 
 from specify_cli.record.ids import rfc3339
@@ -151,6 +151,7 @@ class _Hunk(NamedTuple):
     edit: Edit
     lines: Sequence[LineMark]
     after: Sequence[LineMark]
+    digests: Sequence[str]  # of `after`
     changes: Mapping[int, int]
     anew: Set[int]
 
@@ -170,6 +171,8 @@ class _View:
         self.lines = list(lines)
         self.digests = [digest for digest, _, _ in self.lines]
         self.words = [words for _, words, _ in self.lines]
+        # how many lines before each hold enough words
+        self.told = [0, *accumulate(words >= _ENOUGH for words in self.words)]
         self.at = [at for _, _, at in self.lines]
         self.until = until
         self.places: dict[str, list[int]] = defaultdict(list)
@@ -343,15 +346,17 @@ def _find_hunks(edit: Edit) -> list[_Hunk]:
                 added[-1].append((place, digest, change))
             place += mark != REMOVED
         change += 1
+    left = [[line for line in hunk if line.mark != REMOVED] for hunk in edit.hunks]
     return [
         _Hunk(
             edit,
             hunk,
-            [line for line in hunk if line.mark != REMOVED],
+            after,
+            [line.digest for line in after],
             {place: change for place, digest, change in came if not used[digest] - {change}},
             {place for place, digest, change in came if change in used[digest]},
         )
-        for hunk, came in zip(edit.hunks, added, strict=True)
+        for hunk, after, came in zip(edit.hunks, left, added, strict=True)
     ]
 
 
@@ -383,25 +388,29 @@ def _claim_lines(
     """Claim every line at which this hunk, as it left the file, can be laid; yield the first and
     the last of its lines that are there, and how far away, where enough of them are."""
     after = hunk.after
-    used, marks = set[tuple[int, int]](), set(after)
-    brings = any(line.mark == ADDED for line in after)
-    for start, line in enumerate(after):
-        places = view.places.get(line.digest, [])
-        if line.mark != ADDED and view.is_file and brings:
+    ends: dict[int, int] = {}  # of the last run that lies so far away, its last line
+    told, size = view.told, len(view.digests)
+    brings = view.is_file and any(line.mark == ADDED for line in after)
+    for start, (mark, digest) in enumerate(after):
+        places = view.places.get(digest, [])
+        if mark != ADDED and brings:
             continue  # a line that came leads to the same place
         for at in places if len(places) <= COMMON else []:
-            if (start, at) in used:
+            shift = at - start
+            if ends.get(shift, -1) >= start:
                 continue
-            first, last = _extend(after, view.digests, start, at)
-            run, shift = range(first, last + 1), at - start
-            used.update((place, place + shift) for place in run)
-            score = sum(view.words[place + shift] >= _ENOUGH for place in run)
-            is_all = named and len(run) == len(view.digests)
+            first, last = _extend(hunk.digests, view.digests, start, at)
+            ends[shift] = last
+            score = told[last + shift + 1] - told[first + shift]
+            run = range(first, last + 1)
+            if not score and len(run) < size:
+                continue  # most are such: a blank line or bracket stands in many places
+            is_all = named and len(run) == size
             is_told = score >= _ENOUGH or (is_all and score > 1)
             # A file that is as one patch made it, however short, is from that.
             is_made = is_all and view.is_whole and _makes_all(hunk, len(run))
             if not (is_told or is_made or (score and named and view.is_file)):
-                continue  # most are such: a blank line or bracket stands in many places
+                continue
             for place, sure in _find_new(hunk, run, shift, view):
                 digest = after[place].digest
                 # Where the hunk keeps an equal one, that may be the one which is left.
@@ -409,7 +418,7 @@ def _claim_lines(
                     view.is_file
                     and len(view.places[digest]) == 1
                     and view.words[place + shift] >= _DISTINCT
-                    and LineMark(KEPT, digest) not in marks
+                    and LineMark(KEPT, digest) not in after
                 )
                 edge = (place == first and not _goes_on(after, view, place, shift, -1)) or (
                     place == last and not _goes_on(after, view, place, shift, 1)
@@ -481,16 +490,14 @@ def _goes_on(after: Sequence[LineMark], view: _View, place: int, shift: int, ste
     return view.words[at] >= _ENOUGH and gone is not None and after[place].digest not in gone
 
 
-def _extend(
-    after: Sequence[LineMark], digests: Sequence[str], start: int, at: int
-) -> tuple[int, int]:
+def _extend(after: Sequence[str], digests: Sequence[str], start: int, at: int) -> tuple[int, int]:
     """Return the first and last line of the hunk that agree with the file around one that does."""
     first = last = start
     shift = at - start
-    while first > max(0, -shift) and after[first - 1].digest == digests[first - 1 + shift]:
+    while first and first + shift and after[first - 1] == digests[first - 1 + shift]:
         first -= 1
     end = min(len(after), len(digests) - shift) - 1
-    while last < end and after[last + 1].digest == digests[last + 1 + shift]:
+    while last < end and after[last + 1] == digests[last + 1 + shift]:
         last += 1
     return first, last
 
