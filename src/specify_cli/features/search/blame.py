@@ -152,6 +152,7 @@ class _Hunk(NamedTuple):
     lines: Sequence[LineMark]
     after: Sequence[LineMark]
     digests: Sequence[str]  # of `after`
+    kept: Set[str]  # those of lines that the edit kept
     changes: Mapping[int, int]
     anew: Set[int]
 
@@ -353,6 +354,7 @@ def _find_hunks(edit: Edit) -> list[_Hunk]:
             hunk,
             after,
             [line.digest for line in after],
+            {line.digest for line in after if line.mark == KEPT},
             {place: change for place, digest, change in came if not used[digest] - {change}},
             {place for place, digest, change in came if change in used[digest]},
         )
@@ -418,7 +420,7 @@ def _claim_lines(
                     view.is_file
                     and len(view.places[digest]) == 1
                     and view.words[place + shift] >= _DISTINCT
-                    and LineMark(KEPT, digest) not in after
+                    and digest not in hunk.kept
                 )
                 edge = (place == first and not _goes_on(after, view, place, shift, -1)) or (
                     place == last and not _goes_on(after, view, place, shift, 1)
