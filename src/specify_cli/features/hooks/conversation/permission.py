@@ -33,19 +33,9 @@ def follow_request(at: Site, call: HookInput) -> HookInput:
     folder = asked_folder(at.harness, call.session_id)
     name = short_digest(call.subagent or "", compute_fingerprint(call.asked))
     if call.asked and not call.events:
-        with durable.folder(at.root, folder, create=True) as fd:
-            for number in range(_MAX_EQUAL):
-                with suppress(FileExistsError):
-                    durable.create_exclusive(fd, f"{name}-{number}", b"", durable.PRIVATE)
-                    return call
+        _keep(at.root, folder, name)
     elif call.moment.kind in _GOES_ON and call.subagent is None:
-        # nobody allowed what they were asked
-        with suppress(FileNotFoundError):
-            with durable.folder(at.root, folder) as fd:
-                for waiting in os.listdir(fd):
-                    os.unlink(waiting, dir_fd=fd)
-            with durable.folder(at.root, layout.ASKED) as fd:
-                os.rmdir(folder.rpartition("/")[2], dir_fd=fd)
+        _forget(at.root, folder)
     elif call.asked and _take(at.root, folder, name):
         for place, event in enumerate(call.events):
             if event.event == "tool_result" and event.status != "denied":
@@ -56,6 +46,14 @@ def follow_request(at: Site, call: HookInput) -> HookInput:
     return call
 
 
+def _keep(root: str, folder: str, name: str) -> None:
+    with durable.folder(root, folder, create=True) as fd:
+        for number in range(_MAX_EQUAL):
+            with suppress(FileExistsError):
+                durable.create_exclusive(fd, f"{name}-{number}", b"", durable.PRIVATE)
+                return
+
+
 def _take(root: str, folder: str, name: str) -> bool:
     """Take a request that waits; False where none does."""
     with suppress(FileNotFoundError), durable.folder(root, folder) as fd:
@@ -64,3 +62,13 @@ def _take(root: str, folder: str, name: str) -> bool:
                 os.unlink(f"{name}-{number}", dir_fd=fd)
                 return True
     return False
+
+
+def _forget(root: str, folder: str) -> None:
+    """Drop every request of a session that waits: nobody allowed what they were asked."""
+    with suppress(FileNotFoundError):
+        with durable.folder(root, folder) as fd:
+            for name in os.listdir(fd):
+                os.unlink(name, dir_fd=fd)
+        with durable.folder(root, layout.ASKED) as fd:
+            os.rmdir(folder.rpartition("/")[2], dir_fd=fd)

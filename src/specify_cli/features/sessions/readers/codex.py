@@ -274,12 +274,12 @@ class CodexReader(SessionReader):
         not end."""
         begun, items, at, _ = self._made.pop(call_id, (None, 0, 0, None))
         patch = next(iter(self._patches.pop(call_id, ())), None)
-        if begun is None:
+        if begun is None or (self._has_items and items < self._items):
             return
         args, command = begun["args"], _find_command(begun)
         read = (as_object(each).get("cmd") for each in _list_arguments(begun, _COMMAND))
         given = [each for each in read if isinstance(each, str)]
-        if items < self._items and (self._has_items or not given):
+        if items < self._items and not given:
             return
         text = output if isinstance(output, str) else join_texts(output, "text")
         status = "error" if text.startswith("Script failed") else None

@@ -118,7 +118,8 @@ def read_parts(
         if objects:
             withheld |= dict.fromkeys(large, _TOO_LARGE)
             value |= {"kind": seen.kind, "objects": sorted(contents), "withheld": withheld}
-        fields = {item.digest: item.field for item in leaving.reach.of(part.named)}
+        reached = leaving.reach.of(part.named) if objects else ()
+        fields = {item.digest: item.field for item in reached}
         yield place, Sending(canonical(value), contents, fields, *states)
 
 
