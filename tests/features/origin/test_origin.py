@@ -20,8 +20,9 @@ from specify_cli.features.origin.origin import trace_range
 from specify_cli.features.origin.rendering import render_origin
 from specify_cli.features.origin.report import ChangedFile, Origin
 from specify_cli.features.programs.run import open_invocation
-from specify_cli.features.search.blame import Edit, Names
 from specify_cli.features.search.database import SearchIndex
+from specify_cli.features.search.edits import Edit, Names
+from specify_cli.features.search.patches import Patches
 from specify_cli.project.config import load_project
 from specify_cli.record.reading.patch_lines import ADDED, KEPT, REMOVED, LineMark, digest_line
 from support import FULL, Cli, environment, git, valid
@@ -173,7 +174,9 @@ def test_a_line_that_only_its_text_tells_is_in_another_form_only_where_it_is() -
     edit = Edit("I", 1, ("2026", 1), "a.py", [[LineMark(ADDED, digest_line(text)) for text in texts]])
     lines = (*texts, "x = 1")
     file = ChangedFile("a.py", None, "created", "", lines, (0, 1, 2))
-    found = join_lines(file, attribute_lines(file, Names({"a.py"}), [edit], [KeptText(edit, "\n".join(texts))]))
+    found = join_lines(
+        file, attribute_lines(file, Names({"a.py"}), Patches([edit]), [KeptText(edit, "\n".join(texts))])
+    )
 
     told = [(part.first, part.last, part.invocation_ids, part.reformatted) for part in found]
     assert told == [(1, 2, ("I",), False), (3, 3, (), False)]
@@ -185,7 +188,7 @@ def test_a_line_that_an_edit_took_is_not_that_edit_in_another_form() -> None:
     hunk = [LineMark(REMOVED, digest_line(old)), LineMark(ADDED, digest_line(new))]
     edit = Edit("I", 1, ("2026", 1), "a.py", [hunk])
     file = ChangedFile("a.py", None, "modified", "", (old, "x = 1", new), (0, 2))
-    found = join_lines(file, attribute_lines(file, Names({"a.py"}), [edit], [KeptText(edit, new)]))
+    found = join_lines(file, attribute_lines(file, Names({"a.py"}), Patches([edit]), [KeptText(edit, new)]))
 
     assert [(part.first, part.invocation_ids) for part in found] == [(1, ()), (3, ("I",))]
 
@@ -203,7 +206,7 @@ def tell(text: str, changed: tuple[int, ...], edits: list[Edit], *texts: str, go
     file = ChangedFile("a.js", None, "modified", "", tuple(lines), changed, commits=commits)
     file = file._replace(gone=tuple(filter(None, gone.split("\n"))))
     kept = [KeptText(edit, text) for edit, text in zip(edits, texts, strict=False)]
-    parts = join_lines(file, attribute_lines(file, Names({"a.js"}), edits, kept))
+    parts = join_lines(file, attribute_lines(file, Names({"a.js"}), Patches(edits), kept))
     return ["".join(part.invocation_ids) for part in parts for _ in range(part.size)]
 
 
@@ -288,7 +291,7 @@ def test_a_row_of_lines_in_another_form_is_as_long_as_it_goes(
     edit = Edit("I", 1, ("", 1), name, ())
     lines = tuple(formatted.splitlines())
     file = ChangedFile(name, None, "create", "", lines, tuple(range(len(lines))))
-    found = join_lines(file, attribute_lines(file, Names(set()), (), [KeptText(edit, WRITTEN)]))
+    found = join_lines(file, attribute_lines(file, Names(set()), Patches(()), [KeptText(edit, WRITTEN)]))
 
     assert [(part.first, part.last, part.reformatted) for part in found] == told
 
@@ -300,7 +303,7 @@ def test_lines_that_many_have_go_by_what_stands_around_them_and_blank_ones_by_th
     lines = ("def a():", "    return None", "b = 1", "def c():", "    pass", "", "", "d = 1", "", "    return None", "")
     changed = (1, 3, 4, 5, 6, 8, 9)
     file = ChangedFile("a.py", None, "modified", "", lines, changed, dict.fromkeys(changed, "sha"))
-    found = join_lines(file, attribute_lines(file, Names({"a.py"}), [edit], []))
+    found = join_lines(file, attribute_lines(file, Names({"a.py"}), Patches([edit]), []))
 
     told = [(part.first, part.last, part.invocation_ids, part.blank) for part in found]
     assert told == [(2, 2, ("I",), False), (4, 7, ("I",), False), (9, 10, (), False)]
@@ -726,7 +729,7 @@ def test_a_file_of_twice_as_many_lines_from_one_patch_takes_twice_as_many_compar
         edit = Edit("run-1", 5, ("2026-01-01T00:00:01", 5), "a.py", [hunk])
         file = ChangedFile("a.py", None, "created", "", texts, tuple(range(number)))
 
-        parts = join_lines(file, attribute_lines(file, Names({"a.py"}), [edit], []))
+        parts = join_lines(file, attribute_lines(file, Names({"a.py"}), Patches([edit]), []))
 
         assert [part.invocation_ids for part in parts] == [("run-1",)]
         return Mark.compared

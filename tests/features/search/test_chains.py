@@ -10,8 +10,8 @@ from unittest.mock import Mock
 import pytest
 
 from specify_cli.features.search import chains
-from specify_cli.features.search.blame import Edit
 from specify_cli.features.search.chains import find_in_versions, find_makers
+from specify_cli.features.search.edits import Edit
 from specify_cli.record.reading.patch_lines import LineMark, digest_line, lines_of_patch, read_lines_member
 
 

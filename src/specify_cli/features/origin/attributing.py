@@ -15,7 +15,10 @@ from itertools import groupby, pairwise
 from typing import NamedTuple
 
 from specify_cli.features.origin.report import ChangedFile, Stretch
-from specify_cli.features.search.blame import COMMON, Edit, EditsByLine, Names, find_writers
+from specify_cli.features.search.blame import find_writers
+from specify_cli.features.search.edits import Edit, EditsByLine, Names
+from specify_cli.features.search.laying import COMMON
+from specify_cli.features.search.patches import AddedLine, Patches
 from specify_cli.record.reading.patch_lines import ADDED, KEPT, REMOVED, LineMark, digest_line
 
 # What formatters change: a mark of byte order, blanks, quotes, commas and semicolons.
@@ -39,15 +42,16 @@ class KeptText(NamedTuple):
 
 
 def attribute_lines(
-    file: ChangedFile, named: Names, edits: Sequence[Edit], texts: Sequence[KeptText]
+    file: ChangedFile, named: Names, patches: Patches, texts: Sequence[KeptText]
 ) -> EditsByLine:
     """Return for each line of a file, by its number, the edits that may have written it; `texts`
     are the texts of edits."""
     if not file.changed:
         return {}
-    writers = find_writers(file.lines, named, edits, file.came, file.changed)
+    edits = patches.edits
+    writers = find_writers(file.lines, named, patches, file.came, file.changed)
     digests = list(map(digest_line, file.lines))
-    _follow_commits(file, digests, writers, edits)
+    _follow_commits(file, digests, writers, patches)
     left = [at for at in file.changed if not writers[at]]
     for at, by in _match_moved(file, named, edits, left).items():
         writers[at] = by
@@ -60,7 +64,7 @@ def attribute_lines(
         if not _has(REMOVED, digests[at], by, known_lines)
     }
     known = dict(enumerate(writers))
-    return {**known, **drop_given(file, known, by_text, edits)}
+    return {**known, **drop_given(file, known, by_text, patches)}
 
 
 def join_lines(file: ChangedFile, writers: EditsByLine) -> tuple[Stretch, ...]:
@@ -75,34 +79,23 @@ def join_lines(file: ChangedFile, writers: EditsByLine) -> tuple[Stretch, ...]:
     return tuple(_join(file, writers, reformatted))
 
 
-def list_unknown(file: ChangedFile, writers: EditsByLine, edits: Sequence[Edit]) -> list[int]:
+def list_unknown(file: ChangedFile, writers: EditsByLine, patches: Patches) -> list[int]:
     """Return the changed lines without a writer that stood elsewhere when they came, and that an
     edit added somewhere."""
-    lines = {line for edit in edits for hunk in edit.hunks for line in hunk}
     return [
         at
         for at in file.stood
         if not writers[at]
         and file.lines[at].strip()
-        and LineMark(ADDED, digest_line(file.lines[at])) in lines
+        and digest_line(file.lines[at]) in patches.added
     ]
 
 
 def drop_given(
-    file: ChangedFile,
-    writers: EditsByLine,
-    found: EditsByLine,
-    edits: Sequence[Edit],
+    file: ChangedFile, writers: EditsByLine, found: EditsByLine, patches: Patches
 ) -> EditsByLine:
     """Return which of some more writers `found` can be told: a line that an invocation added is
     given once, so another one of the same content is somebody else's."""
-    spare = Counter(
-        (edit.invocation_id, line.digest)
-        for edit in edits
-        for hunk in edit.hunks
-        for line in hunk
-        if line.mark == ADDED
-    )
 
     lines: _LinesOf = {}
 
@@ -110,16 +103,19 @@ def drop_given(
         digest = digest_line(file.lines[at])
         return [(edit.invocation_id, digest) for edit in by if _has(ADDED, digest, [edit], lines)]
 
-    for at, by in {**writers, **found}.items():
-        spare.subtract(name(at, by))
-    return {at: by for at, by in found.items() if all(spare[key] >= 0 for key in name(at, by))}
+    given = Counter(key for at, by in {**writers, **found}.items() for key in name(at, by))
+    return {
+        at: by
+        for at, by in found.items()
+        if all(given[key] <= patches.times_added[key] for key in name(at, by))
+    }
 
 
 def _follow_commits(
     file: ChangedFile,
     digests: Sequence[str],
     writers: list[tuple[Edit, ...]],
-    edits: Sequence[Edit],
+    patches: Patches,
 ) -> None:
     """Give a line to the writer of the line beside it where both came in one commit, and one patch
     of that writer added both beside each other.
@@ -128,20 +124,19 @@ def _follow_commits(
     A line that a patch added is given once: another line of the same content is somebody else's.
     """
     changed = set(file.changed)
-    pairs = _find_pairs(edits)
 
-    def find_places(at: int, beside: int) -> set[_Added]:
+    def find_places(at: int, beside: int) -> set[AddedLine]:
         """Return the lines of patches that this one can be, by the one beside it."""
         if not 0 <= beside < len(digests) or len(writers[beside]) != 1:
             return set()
         one, two = sorted((at, beside))
         key = (writers[beside][0].invocation_id, digests[one], digests[two])
-        places = pairs.get(key, ())
+        places = patches.pairs.get(key, ())
         if len(places) > COMMON:
             return set()
         return {place._replace(line=place.line + (at > beside)) for place in places}
 
-    def find_candidates(at: int) -> tuple[set[_Added], tuple[Edit, ...]]:
+    def find_candidates(at: int) -> tuple[set[AddedLine], tuple[Edit, ...]]:
         """Return the lines of patches that a line without a writer can be, and that writer."""
         beside = [
             other
@@ -193,7 +188,7 @@ def _match_moved(
             moves.append(edit._replace(hunks=hunks))
     if not moves:
         return {}
-    found = find_writers(file.lines, named, moves, file.came)
+    found = find_writers(file.lines, named, Patches(moves), file.came)
     around = [*pairwise(["", *map(digest_line, file.lines), ""])]
     # Where a line stands beside what it was taken from, the move was taken back.
     return {at: found[at] for at in left if found[at] and taken.isdisjoint(around[at : at + 2])}
@@ -215,27 +210,6 @@ def _fill_blanks(file: ChangedFile, writers: EditsByLine) -> None:
         names = {tuple(edit.invocation_id for edit in edits) for edits in beside}
         if len(names) == 1 and len(beside[0]) == 1:
             writers.update(dict.fromkeys(row, beside[0]))
-
-
-class _Added(NamedTuple):
-    """A line that a patch added: the number of the edit, of the hunk, and of the line in it."""
-
-    edit: int
-    hunk: int
-    line: int
-
-
-def _find_pairs(edits: Sequence[Edit]) -> dict[tuple[str, str, str], list[_Added]]:
-    """Return where each invocation added two lines beside each other, by the first of both."""
-    pairs: dict[tuple[str, str, str], list[_Added]] = {}
-    for number, edit in enumerate(edits):
-        for place, hunk in enumerate(edit.hunks):
-            after = [line for line in hunk if line.mark != REMOVED]
-            for at, (one, two) in enumerate(pairwise(after)):
-                if one.mark == two.mark == ADDED:
-                    key = (edit.invocation_id, one.digest, two.digest)
-                    pairs.setdefault(key, []).append(_Added(number, place, at))
-    return pairs
 
 
 def _join(

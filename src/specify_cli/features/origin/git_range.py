@@ -20,8 +20,9 @@ from doctrine import git
 from doctrine.git import ask_git, list_cut, list_refs, read_git
 from specify_cli.errors import CallerError
 from specify_cli.features.origin.report import ChangedFile, ChangeRange, Commit, is_agents
-from specify_cli.features.search.blame import BLAME, Came, list_times, read_blame
+from specify_cli.features.search.blame import BLAME, list_times, read_blame
 from specify_cli.features.search.chains import split_text
+from specify_cli.features.search.edits import Came
 from specify_cli.features.search.why import describe_cut
 from specify_cli.invocation.ends.activity import read_moment
 from specify_cli.record.ids import rfc3339

@@ -43,9 +43,10 @@ from specify_cli.features.origin.report import (
 )
 from specify_cli.features.origin.session import find_tests
 from specify_cli.features.origin.writers import ApprovedBy, Writer, describe_writer
-from specify_cli.features.search.blame import Came, Edit, EditsByLine, Names, Order, list_digests
 from specify_cli.features.search.chains import MAX_VERSIONS, find_in_versions, split_text
 from specify_cli.features.search.database import SearchIndex
+from specify_cli.features.search.edits import Came, Edit, EditsByLine, Names, Order, list_digests
+from specify_cli.features.search.patches import Patches
 from specify_cli.features.search.why import find_edits, list_gaps
 from specify_cli.libraries.ssh.signatures import Signers
 from specify_cli.libraries.story.naming import name_event
@@ -212,18 +213,19 @@ def _trace_file(
         texts = [lines for _, lines in read()]
         patches = [edit.restore(texts) for edit in patches]
     edits = [edit for edit in patches if edit.hunks]
+    ready = Patches(edits)
     patches = [edit for edit in patches if edit.path in own]
 
     def attribute(version: ChangedFile, paths: Collection[str]) -> EditsByLine:
         gone = {edit.path for edit in edits if f"{prefix}{edit.path}" not in changes.paths}
         texts = list(_list_texts(edit for edit in edits if edit.path in paths))
-        return attribute_lines(version, Names({*paths}, gone), edits, texts)
+        return attribute_lines(version, Names({*paths}, gone), ready, texts)
 
     writers = attribute(file, own)
     # What stood around a line can have changed since it came.
     found: EditsByLine = {}
     known: dict[tuple[str, str], EditsByLine] = {}
-    for at in list_unknown(file, writers, edits):
+    for at in list_unknown(file, writers, ready):
         path, number = file.stood[at]
         key = file.commits[at], path
         if path.startswith(prefix) and key not in known and len(known) < MAX_VERSIONS:
@@ -232,7 +234,7 @@ def _trace_file(
             same = None if version is None else version._replace(gone=file.gone)
             known[key] = {} if same is None else attribute(same, paths)
         found[at] = known.get(key, {}).get(number, ())
-    writers |= drop_given(file, writers, found, edits)
+    writers |= drop_given(file, writers, found, ready)
     came_in = {
         at: (file.commits[at], file.stood.get(at, (file.path, at))[0])
         for at in (file.changed if patches else ())

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from specify_cli.features.origin.writers import Writer
-from specify_cli.features.search.blame import Came
+from specify_cli.features.search.edits import Came
 
 # How agents sign commits: in trailers, and as authors.
 _AGENTS = re.compile(

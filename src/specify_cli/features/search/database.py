@@ -68,7 +68,7 @@ _NO_WRITE = (
 # A larger record is not searched: a branch can bring a file of any size.
 MAX_RECORD = 256 * 1024 * 1024
 # In how many patches a line may stand to say something of one.
-_MANY = 200
+MANY = 200
 # How many records a sentence names.
 _NAMED = 3
 _TABLES = """
@@ -459,9 +459,9 @@ class SearchIndex:
             of_file = key.startswith("path:")
             rows = self._base.execute(
                 "SELECT record, start FROM patched WHERE digest = ? LIMIT ?",
-                (key, -1 if of_file else _MANY + 1),
+                (key, -1 if of_file else MANY + 1),
             ).fetchall()
-            if len(rows) > _MANY and not of_file:
+            if len(rows) > MANY and not of_file:
                 continue
             new = set(rows) - places
             places |= new

@@ -10,8 +10,9 @@ Told by content alone (`blame`). What no record tells is unknown, never a guess.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence, Set
+from functools import lru_cache, partial
 from itertools import chain, groupby
 from shlex import quote
 from typing import NamedTuple
@@ -22,18 +23,24 @@ from specify_cli import durable
 from specify_cli.errors import CallerError
 from specify_cli.features.search.blame import (
     BLAME,
-    Edit,
-    Names,
     find_writers,
     list_times,
     read_blame,
 )
 from specify_cli.features.search.chains import find_in_versions, split_text
-from specify_cli.features.search.database import SearchIndex
+from specify_cli.features.search.database import MANY, SearchIndex
+from specify_cli.features.search.edits import Edit, Names
+from specify_cli.features.search.patches import BARE, Patches
 from specify_cli.libraries.story.words import describe_work
 from specify_cli.project.config import Project
 from specify_cli.record.reading.done_note import RemarkSources
-from specify_cli.record.reading.patch_lines import MAX_LINES, digest_line, read_lines_member
+from specify_cli.record.reading.patch_lines import (
+    KEPT,
+    MAX_LINES,
+    LineMark,
+    digest_line,
+    read_lines_member,
+)
 from specify_cli.record.reading.printed_context import describe_printed, is_in_front
 from specify_cli.record.reading.timeline import Entry, make_timeline
 from specify_cli.record.reading.views import get_seq, list_objects, number_lines
@@ -163,7 +170,7 @@ def explain_file(
     # when each line came, and where it stood
     blamed = (read_git(top, *words) if top and patches else None) or b""
     came = dict(enumerate(list_times(blamed)))
-    found = find_writers(lines, Names({name}, gone), edits, came)
+    found = find_writers(lines, Names({name}, gone), Patches(edits), came)
     asked = range(len(lines)) if line is None else (line - 1,)
     unsure = {at for at in asked if len(found[at]) != 1} if own else set[int]()
     # A file that git does not know stands in the work tree alone.
@@ -257,20 +264,34 @@ def _read_versions(top: str, data: bytes, names: list[str]) -> dict[str, bytes |
 
 
 def find_edits(index: SearchIndex, lines: Sequence[str], paths: Sequence[str]) -> Iterator[Edit]:
-    """Yield the edits of files of these paths, and of any file to which one of these lines came,
-    also those that tell no line.
+    """Yield the edits of files of these paths, also those that tell no line, and the edits of other
+    files that brought or took one of these lines which few others did.
 
     One that a record keeps in part is whole where it left these lines.
     """
-    for place, fields in index.find_patches({digest_line(line) for line in lines}, paths):
+    digests = {digest_line(line) for line in lines}
+    edits: list[tuple[Edit, Set[str]]] = []
+    for place, fields in index.find_patches(digests, paths):
         if fields.get("ok") is not False:
             # The id tells when the invocation began; the line when the patch was made, or seen.
             moment = str(fields.get("claimed_at") or fields.get("at") or "")
-            number, hunks = get_seq(fields, 0), read_lines_member(fields.get("lines"))
+            number, lines_of = get_seq(fields, 0), fields.get("lines")
+            hunks, touched = _read_hunks(lines_of if isinstance(lines_of, str) else None)
             is_cut, path = sum(map(len, hunks)) >= MAX_LINES, str(fields.get("path"))
             order = moment, number
             edit = Edit(place.invocation_id, number, order, path, hunks, fields, is_cut)
-            yield edit.restore([lines])
+            edits.append((edit.restore([lines]), digests if is_cut else touched & digests))
+    often = Counter(digest for _, touched in edits for digest in touched)
+    few = {digest for digest, times in often.items() if times <= MANY} - BARE
+    return (edit for edit, touched in edits if edit.path in paths or not few.isdisjoint(touched))
+
+
+@lru_cache(maxsize=10_000)
+def _read_hunks(member: str | None) -> tuple[Sequence[Sequence[LineMark]], Set[str]]:
+    """Return the hunks of a member `lines`, and the digests of the lines that came or went: the
+    same patch is read for each file that is like it."""
+    hunks = read_lines_member(member)
+    return hunks, {line.digest for hunk in hunks for line in hunk if line.mark != KEPT}
 
 
 def _describe_origin(project: Project, invocation_id: str, seq: int) -> Origin:

@@ -1,0 +1,87 @@
+"""What records keep of the patches of a file, as `blame` compares it with the file. [pure]
+
+edit.order <= other.order                    # which of two patches was made first
+Names({path}).allow(edit, came)              # whether the line can be from it
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence, Set
+from hashlib import sha256
+from typing import NamedTuple
+
+from specify_cli.record.reading.patch_lines import ADDED, LineMark, digest_line
+
+# When a patch was made: the invocation's time, and the line's number in it.
+Order = tuple[str, int]
+# When each line was taken away, and from which file.
+Removals = Mapping[str, list[tuple[Order, str]]]
+
+
+def list_digests(lines: Iterable[str]) -> Set[str]:
+    """Return what `after_hash` of a patch is where it left these lines, with a line end behind the
+    last one or without."""
+    text = "\n".join(lines).encode("utf-8", "surrogateescape")
+    return {sha256(data).hexdigest() for data in (text + b"\n", text)}
+
+
+class Edit(NamedTuple):
+    """One patch of a record. `order` is when it was made: the invocation's time and the line's
+    number in it. `fields` are the whole line of the record, where it is read for more. `is_cut`:
+    the record may not keep all lines of the patch."""
+
+    invocation_id: str
+    seq: int
+    order: Order
+    path: str
+    hunks: Sequence[Sequence[LineMark]]
+    fields: Mapping[str, object] = {}
+    is_cut: bool = False
+
+    @property
+    def after_hash(self) -> str:
+        """The digest of the text that it left, as `list_digests` returns them; the empty text where
+        the record keeps none."""
+        return str(self.fields.get("after_hash") or "")
+
+    def restore(self, versions: Iterable[Sequence[str]]) -> Edit:
+        """Return the edit with all its lines, where it was cut, made a file, and left one of these
+        versions of it: the digest of the text it left is kept."""
+        if self.is_cut and self.fields.get("kind") == "create":
+            for lines in versions:
+                if self.after_hash in list_digests(lines):
+                    hunks = [[LineMark(ADDED, digest_line(line)) for line in lines]]
+                    return self._replace(hunks=hunks, is_cut=False)
+        return self
+
+
+# Who wrote lines, by their numbers.
+EditsByLine = dict[int, tuple[Edit, ...]]
+
+
+class Came(NamedTuple):
+    """When a line came to a file, in RFC 3339: its author's time, which a rebase keeps, and that
+    of the commit."""
+
+    written: str
+    committed: str = "~"  # after every time
+
+
+class Names(NamedTuple):
+    """The paths of a file: its own, and those of files that are gone, which it may have been."""
+
+    own: Set[str]
+    earlier: Set[str] = frozenset()
+
+    @property
+    def every(self) -> Set[str]:
+        return self.own | self.earlier
+
+    def allow(self, edit: Edit, came: Came | None) -> bool:
+        """Return whether an edit can have written a line that came to the file at this time.
+
+        An amended commit keeps the time of its author, and holds later edits of the file.
+        """
+        if not came:
+            return True
+        return edit.order[0] <= (came.committed if edit.path in self.own else came.written)

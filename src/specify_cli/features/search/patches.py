@@ -1,0 +1,162 @@
+"""The patches of records, ready to be compared with many versions of a file. [pure]
+
+patches = Patches(edits)
+patches.rows[digests]             # where three lines with words stand in a row
+patches.pairs[name, one, two]     # where an invocation added two lines beside each other
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from functools import cached_property
+from itertools import groupby, pairwise
+from typing import NamedTuple
+
+from specify_cli.features.search.edits import Edit, Removals
+from specify_cli.record.reading.patch_lines import ADDED, KEPT, REMOVED, LineMark, digest_line
+
+# Lines without a word, whose text is not known any more.
+BARE = frozenset(
+    digest_line(blank * depth + sign)
+    for sign in ("", "}", ")", "]", "{", "};", "});")
+    for blank in (" ", "\t")
+    for depth in range(25)
+)
+# So many lines with words in a row are looked up; two where there are no three.
+ROW_SIZES = (2, 3)
+# A line of a patch: the number of its hunk, and its number there.
+_Place = tuple[int, int]
+
+
+class Hunk(NamedTuple):
+    """A hunk of an edit: its lines, and as it left the file.
+
+    `changes` names of each line that came, and was moved from nowhere, the change it came in. Where
+    that change took an equal line it was written anew: what a change keeps, a patch tells as kept;
+    a digest sees no blanks behind it. `added` are the lines that the edit brought.
+    """
+
+    edit: Edit
+    lines: Sequence[LineMark]
+    after: Sequence[LineMark]
+    digests: Sequence[str]  # of `after`
+    kept: Set[str]  # those of lines that the edit kept
+    added: Set[int]
+    changes: Mapping[int, int]
+    anew: Set[int]
+
+
+class AddedLine(NamedTuple):
+    """A line that a patch added: the number of the hunk, and of the line in it."""
+
+    hunk: int
+    line: int
+
+
+class Patches:
+    """The edits of a file, in the order in which they were made, ready to be laid at any version of
+    it: their hunks, the newest first, and where in these lines stand."""
+
+    def __init__(self, edits: Iterable[Edit]) -> None:
+        self.edits = sorted(edits, key=lambda edit: edit.order)
+        self.hunks = [hunk for edit in reversed(self.edits) for hunk in _find_hunks(edit)]
+        self.orders = [hunk.edit.order for hunk in reversed(self.hunks)]
+        self.rows: dict[tuple[str, ...], list[_Place]] = defaultdict(list)
+        self.whole: dict[tuple[str, ...], list[_Place]] = defaultdict(list)
+        self.added: dict[str, list[_Place]] = defaultdict(list)
+        self.removed: Removals = defaultdict(list)
+        for number, hunk in enumerate(self.hunks):
+            for size in ROW_SIZES:
+                for row, place in list_rows(hunk.digests, size):
+                    self.rows[row].append((number, place))
+            if len(hunk.edit.hunks) == 1 and hunk.digests:
+                self.whole[tuple(hunk.digests)].append((number, 0))
+            for place in hunk.added:
+                self.added[hunk.digests[place]].append((number, place))
+            for mark, digest in hunk.lines:
+                if mark == REMOVED:
+                    self.removed[digest].append((hunk.edit.order, hunk.edit.path))
+
+    @cached_property
+    def times_added(self) -> Counter[tuple[str, str]]:
+        """How often each invocation added a line, by its name and the line's digest."""
+        return Counter(
+            (hunk.edit.invocation_id, digest)
+            for hunk in self.hunks
+            for mark, digest in hunk.lines
+            if mark == ADDED
+        )
+
+    @cached_property
+    def pairs(self) -> Mapping[tuple[str, str, str], Sequence[AddedLine]]:
+        """Where each invocation added two lines beside each other, by the first of both."""
+        pairs: dict[tuple[str, str, str], list[AddedLine]] = defaultdict(list)
+        for number, hunk in enumerate(self.hunks):
+            for at, (one, two) in enumerate(pairwise(hunk.after)):
+                if one.mark == two.mark == ADDED:
+                    key = (hunk.edit.invocation_id, one.digest, two.digest)
+                    pairs[key].append(AddedLine(number, at))
+        return pairs
+
+    @cached_property
+    def between(self) -> Mapping[tuple[str, ...], Sequence[tuple[Edit, int]]]:
+        """The edits that added lines between two others, and how many, by `list_between`."""
+        between: dict[tuple[str, ...], list[tuple[Edit, int]]] = defaultdict(list)
+        for hunk in reversed(self.hunks):
+            for key, row in list_between(hunk.digests):
+                if new := sum(at in hunk.added for at in row):
+                    between[key].append((hunk.edit, new))
+        return between
+
+
+def list_rows(digests: Sequence[str], size: int) -> Iterator[tuple[tuple[str, ...], int]]:
+    """Yield each row of so many lines that may hold words, leaving out those between them that hold
+    none, with the number of its first line."""
+    worded = [(at, digest) for at, digest in enumerate(digests) if digest not in BARE]
+    for row in zip(*(worded[start:] for start in range(size)), strict=False):
+        yield tuple(digest for _, digest in row), row[0][0]
+
+
+def list_between(digests: Sequence[str]) -> list[tuple[tuple[str, ...], list[int]]]:
+    """Return the rows of equal lines with those around them: the three digests, empty beyond the
+    end, and where the row stands."""
+    rows = [[*group] for _, group in groupby(range(len(digests)), key=digests.__getitem__)]
+    rows.append([])
+    return [
+        (tuple(digests[row[0]] if row else "" for row in three), three[1])
+        for three in zip(rows, rows[1:], rows[2:], strict=False)
+    ]
+
+
+def _find_hunks(edit: Edit) -> list[Hunk]:
+    """Return the hunks of an edit. A line it took in one change and gave in another was moved: it
+    is no new one."""
+    used: dict[str, set[int]] = defaultdict(set)
+    added: list[list[tuple[int, str, int]]] = []
+    change = 0
+    for hunk in edit.hunks:
+        added.append([])
+        place = 0
+        for mark, digest in hunk:
+            change += mark == KEPT
+            if mark == REMOVED:
+                used[digest].add(change)
+            elif mark == ADDED:
+                added[-1].append((place, digest, change))
+            place += mark != REMOVED
+        change += 1
+    left = [[line for line in hunk if line.mark != REMOVED] for hunk in edit.hunks]
+    return [
+        Hunk(
+            edit,
+            hunk,
+            after,
+            [line.digest for line in after],
+            {line.digest for line in after if line.mark == KEPT},
+            {place for place, _, _ in came},
+            {place: change for place, digest, change in came if not used[digest] - {change}},
+            {place for place, digest, change in came if change in used[digest]},
+        )
+        for hunk, after, came in zip(edit.hunks, left, added, strict=True)
+    ]
