@@ -130,8 +130,8 @@ def _follow_commits(
         if not 0 <= beside < len(digests) or len(writers[beside]) != 1:
             return set()
         one, two = sorted((at, beside))
-        key = (writers[beside][0].invocation_id, digests[one], digests[two])
-        places = patches.pairs.get(key, ())
+        name = writers[beside][0].invocation_id
+        places = patches.find_pairs(name, digests[one], digests[two])
         if len(places) > COMMON:
             return set()
         return {place._replace(line=place.line + (at > beside)) for place in places}

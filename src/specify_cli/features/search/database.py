@@ -19,6 +19,8 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
+from itertools import groupby
+from operator import itemgetter
 from types import TracebackType
 from typing import Any, NamedTuple, TypeVar
 
@@ -473,16 +475,17 @@ class SearchIndex:
                 )
                 if other is not None and other not in seen:
                     waiting.append(other)
-        for record, start in sorted(places):
+        for record, group in groupby(sorted(places), key=itemgetter(0)):
             row = self._base.execute(
                 "SELECT folder, name, invocation_id FROM record WHERE id = ?", (record,)
             ).fetchone()
             if row is None:
                 continue
             place = self._locate(*row)
-            fields = self.read_line(place, start)
-            if fields is not None and fields.get("event") == "patch_apply":
-                yield place, fields
+            for _, start in group:
+                fields = self.read_line(place, start)
+                if fields is not None and fields.get("event") == "patch_apply":
+                    yield place, fields
 
     def describe_limits(self) -> list[str]:
         """Return what no search finds, as sentences."""

@@ -19,7 +19,7 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from specify_cli.features.search.edits import Edit, Order
-from specify_cli.features.search.patches import BARE, ROW_SIZES, Hunk, Patches, list_rows
+from specify_cli.features.search.patches import BARE, Hunk, Patches, list_rows
 from specify_cli.record.reading.patch_lines import ADDED, KEPT, REMOVED, digest_line
 
 # How many lines with words must agree in a row, and how much text one line alone must have.
@@ -139,11 +139,12 @@ def _find_places(patches: Patches, view: _View, names: Set[str]) -> Iterator[tup
     # The hunks of the edits that came before, in `hunks`.
     first = (len(patches.hunks) - bisect_left(patches.orders, view.until),)
     at_rows: dict[tuple[str, ...], list[int]] = defaultdict(list)
-    worded = sum(digest not in BARE for digest in view.digests)
-    for row, at in list_rows(view.digests, min(worded, max(ROW_SIZES))):
+    size = min(_ENOUGH, sum(digest not in BARE for digest in view.digests))
+    for row, at in list_rows(view.digests, size) if size > 1 else ():
         at_rows[row].append(at)
-    for row in patches.rows.keys() & at_rows.keys():
-        places = patches.rows[row]
+    rows = patches.list_rows(size) if at_rows else {}
+    for row in rows.keys() & at_rows.keys():
+        places = rows[row]
         if len(at_rows[row]) <= COMMON:
             for number, place in places[bisect_left(places, first) :]:
                 yield from ((number, place, at) for at in at_rows[row])

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from functools import cached_property
-from itertools import groupby, pairwise
+from itertools import groupby
 from typing import NamedTuple
 
 from specify_cli.features.search.edits import Edit, Removals
@@ -23,8 +23,6 @@ BARE = frozenset(
     for blank in (" ", "\t")
     for depth in range(25)
 )
-# So many lines with words in a row are looked up; two where there are no three.
-ROW_SIZES = (2, 3)
 # A line of a patch: the number of its hunk, and its number there.
 _Place = tuple[int, int]
 
@@ -62,17 +60,15 @@ class Patches:
         self.edits = sorted(edits, key=lambda edit: edit.order)
         self.hunks = [hunk for edit in reversed(self.edits) for hunk in _find_hunks(edit)]
         self.orders = [hunk.edit.order for hunk in reversed(self.hunks)]
-        self.rows: dict[tuple[str, ...], list[_Place]] = defaultdict(list)
+        self._rows: dict[int, dict[tuple[str, ...], list[_Place]]] = {}
+        self._pairs: dict[tuple[str, str], dict[str, list[AddedLine]]] = {}
         self.whole: dict[tuple[str, ...], list[_Place]] = defaultdict(list)
         self.added: dict[str, list[_Place]] = defaultdict(list)
         self.removed: Removals = defaultdict(list)
         for number, hunk in enumerate(self.hunks):
-            for size in ROW_SIZES:
-                for row, place in list_rows(hunk.digests, size):
-                    self.rows[row].append((number, place))
             if len(hunk.edit.hunks) == 1 and hunk.digests:
                 self.whole[tuple(hunk.digests)].append((number, 0))
-            for place in hunk.added:
+            for place in sorted(hunk.added):
                 self.added[hunk.digests[place]].append((number, place))
             for mark, digest in hunk.lines:
                 if mark == REMOVED:
@@ -88,26 +84,45 @@ class Patches:
             if mark == ADDED
         )
 
-    @cached_property
-    def pairs(self) -> Mapping[tuple[str, str, str], Sequence[AddedLine]]:
-        """Where each invocation added two lines beside each other, by the first of both."""
-        pairs: dict[tuple[str, str, str], list[AddedLine]] = defaultdict(list)
-        for number, hunk in enumerate(self.hunks):
-            for at, (one, two) in enumerate(pairwise(hunk.after)):
-                if one.mark == two.mark == ADDED:
-                    key = (hunk.edit.invocation_id, one.digest, two.digest)
-                    pairs[key].append(AddedLine(number, at))
-        return pairs
+    def list_rows(self, size: int) -> Mapping[tuple[str, ...], Sequence[_Place]]:
+        """Return where rows of so many lines with words stand (`list_rows`)."""
+        if size not in self._rows:
+            rows = self._rows[size] = defaultdict(list)
+            for number, hunk in enumerate(self.hunks):
+                for row, place in list_rows(hunk.digests, size):
+                    rows[row].append((number, place))
+        return self._rows[size]
 
-    @cached_property
-    def between(self) -> Mapping[tuple[str, ...], Sequence[tuple[Edit, int]]]:
-        """The edits that added lines between two others, and how many, by `list_between`."""
-        between: dict[tuple[str, ...], list[tuple[Edit, int]]] = defaultdict(list)
-        for hunk in reversed(self.hunks):
-            for key, row in list_between(hunk.digests):
-                if new := sum(at in hunk.added for at in row):
-                    between[key].append((hunk.edit, new))
-        return between
+    def find_pairs(self, invocation_id: str, one: str, two: str) -> Sequence[AddedLine]:
+        """Return where an invocation added two lines beside each other, by the first of both."""
+        if (one, two) not in self._pairs:
+            pairs = self._pairs[one, two] = defaultdict(list)
+            rare, step = min((one, 0), (two, 1), key=lambda line: len(self.added.get(line[0], ())))
+            for number, place in self.added.get(rare, ()):
+                hunk, at = self.hunks[number], place - step
+                if {at, at + 1} <= hunk.added and hunk.digests[at : at + 2] == [one, two]:
+                    pairs[hunk.edit.invocation_id].append(AddedLine(number, at))
+        return self._pairs[one, two].get(invocation_id, ())
+
+    def find_between(self, before: str, line: str, after: str) -> list[tuple[Edit, int]]:
+        """Return the edits that added a line, or a row of equal ones, between two others, and how
+        many, the oldest first; an empty digest behind it stands for the end."""
+        found: list[tuple[Edit, int]] = []
+        seen = (-1, -1)  # up to here the places are of the row before
+        for number, place in self.added.get(line, ()):
+            if (number, place) <= seen:
+                continue
+            hunk = self.hunks[number]
+            start, end = place, place + 1
+            while start and hunk.digests[start - 1] == line:
+                start -= 1
+            while end < len(hunk.digests) and hunk.digests[end] == line:
+                end += 1
+            seen = number, end
+            beyond = hunk.digests[end] if end < len(hunk.digests) else ""
+            if start and hunk.digests[start - 1] == before and beyond == after:
+                found.append((hunk.edit, sum(at in hunk.added for at in range(start, end))))
+        return found[::-1]
 
 
 def list_rows(digests: Sequence[str], size: int) -> Iterator[tuple[tuple[str, ...], int]]:
@@ -118,15 +133,12 @@ def list_rows(digests: Sequence[str], size: int) -> Iterator[tuple[tuple[str, ..
         yield tuple(digest for _, digest in row), row[0][0]
 
 
-def list_between(digests: Sequence[str]) -> list[tuple[tuple[str, ...], list[int]]]:
-    """Return the rows of equal lines with those around them: the three digests, empty beyond the
-    end, and where the row stands."""
+def list_between(digests: Sequence[str]) -> list[tuple[tuple[str, str, str], list[int]]]:
+    """Return the rows of equal lines behind another line, with those around them: the three
+    digests, empty beyond the end, and where the row stands."""
     rows = [[*group] for _, group in groupby(range(len(digests)), key=digests.__getitem__)]
-    rows.append([])
-    return [
-        (tuple(digests[row[0]] if row else "" for row in three), three[1])
-        for three in zip(rows, rows[1:], rows[2:], strict=False)
-    ]
+    kinds = [*(digests[row[0]] for row in rows), ""]
+    return [*zip(zip(kinds, kinds[1:], kinds[2:], strict=False), rows[1:], strict=True)]
 
 
 def _find_hunks(edit: Edit) -> list[Hunk]:
