@@ -30,7 +30,7 @@ from specify_cli import durable
 from specify_cli.cli.terminal import person
 from specify_cli.errors import InvocationError
 from specify_cli.record import layout
-from support import EVENT, LINES, Ran, environment, git, run_process
+from support import EVENT, LINES, Ran, environment, git, run_main, run_process
 
 SOURCES = Path(__file__).parents[2] / "src"
 # Runs commands in a process that takes itself for one on macOS, without what only Linux has; prints what each did, and
@@ -340,7 +340,7 @@ def test_a_change_is_recorded_found_by_any_spelling_and_verified_where_case_is_f
     home.mkdir()
 
     def run(*argv: str, stdin: str = "", cwd: Path = folding) -> Ran:
-        ran = run_process(argv, cwd=cwd, home=home, stdin=stdin.encode())
+        ran = run_main(argv, cwd=cwd, home=home, stdin=stdin.encode())
         assert ran.code == 0, (argv, ran.err)
         return ran
 
@@ -349,7 +349,7 @@ def test_a_change_is_recorded_found_by_any_spelling_and_verified_where_case_is_f
     run("init")
     session = {"session_id": "s1", "cwd": f"{folding.parent}/CAFÉ"}
     agent = {"CLAUDECODE": "1", "CLAUDE_CODE_SESSION_ID": "s1"}
-    run_process(["do", "fix the login test"], cwd=folding, home=home, env=agent)
+    run_main(["do", "fix the login test"], cwd=folding, home=home, env=agent)
     (folding / "src/Übung.py").write_text("one\ntwo\n")
     told = {"file_path": f"{folding.parent}/café/SRC/übung.py", "old_string": "one\n", "new_string": "one\ntwo\n"}
     piece = {"oldStart": 1, "oldLines": 1, "newStart": 1, "newLines": 2, "lines": [" one", "+two"]}

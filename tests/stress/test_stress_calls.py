@@ -36,7 +36,7 @@ from specify_cli.storage.checking import verify_all
 from support import FULL, REPORT, Cli
 
 # `make stress` kills 500 times each; KILLS asks for another number.
-KILLS = int(os.environ.get("KILLS", 500 if FULL else 2))
+KILLS = int(os.environ.get("KILLS", 500 if FULL else 1))
 WHOLE = {"llm": "full", "tool": "full"}
 AMOUNTS = (1, 2)
 FORMS = ("decorated", "with", "async decorated", "async with")

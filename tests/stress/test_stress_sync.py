@@ -174,7 +174,7 @@ def test_every_phase_arrives_once_and_in_order(level: str, project: Path, home: 
         written: list[tuple[set[str], set[str]]] = []
         writer = threading.Thread(target=lambda: written.append(write(project, INVOCATIONS[level])))
         writer.start()
-        pusher = Victim(["spec-kitty", "sync", "push", "--json"], project, env)
+        pusher = Victim(["spec-kitty", "sync", "push", "--json"], project, env, preloaded=not FULL)
         rounds = 0
         # Until enough has gone wrong, whatever the dice say.
         while (

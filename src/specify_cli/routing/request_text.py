@@ -79,10 +79,13 @@ class RequestText:
     nothing, so questions can be asked in any order.
     """
 
-    __slots__ = ("described", "negated", "table", "tokens")
+    __slots__ = ("_forms", "_words", "described", "negated", "table", "tokens")
 
     def __init__(self, tokens: list[Token], table: RouterTable) -> None:
         self.tokens, self.table = tokens, table
+        # Asked for at each position by every cell of phrases.
+        self._words = [token.word if token.kind == "w" else "" for token in tokens]
+        self._forms: dict[str, tuple[str, ...]] = {}
         # What something does not do is a description: negated too, but no order to leave it undone.
         self.described: set[int] = set()
         self.negated = self._find_negated()
@@ -91,9 +94,7 @@ class RequestText:
 
     def word(self, i: int) -> str:
         """Return the folded word at `i`, or the empty text where there is none."""
-        return (
-            self.tokens[i].word if 0 <= i < len(self.tokens) and self.tokens[i].kind == "w" else ""
-        )
+        return self._words[i] if 0 <= i < len(self._words) else ""
 
     def is_in(self, i: int, *cells: str) -> bool:
         """Return whether the word at `i` stands in one of these cells of the table."""
@@ -121,9 +122,10 @@ class RequestText:
         `key` names the cell. The first word may be inflected, the others stand as they are.
         """
         index, word = self.table.phrases(key), self.word(i)
-        for first in dict.fromkeys(
-            (word, self.table.irregular.get(word, word), *list_lemmas(word))
-        ):
+        if word not in self._forms:
+            forms = (word, self.table.irregular.get(word, word), *list_lemmas(word))
+            self._forms[word] = tuple(dict.fromkeys(forms))
+        for first in self._forms[word]:
             for phrase in index.get(first):
                 at = self._match(phrase.words, i + 1, end)
                 if at:

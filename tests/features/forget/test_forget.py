@@ -681,7 +681,7 @@ def test_killed_at_every_call_it_is_not_begun_or_done_by_the_next_run(cli: Cli, 
     plant(template, records=8 if FULL else 2, trail="committed")
     calls = _count_and_die(Path(shutil.copytree(template, tmp_path / "whole")), 0)
     assert calls > 50
-    for at in range(1, calls + 1, 1 if FULL else 3):
+    for at in range(1, calls + 1, 1 if FULL else 7):
         _judge_kill(cli, template, tmp_path / f"killed{at}", at)
 
 

@@ -18,7 +18,7 @@ from support import FULL, Cli, git
 
 SESSION = "5f1d2c3b-0000-4000-8000-000000000001"
 ENV = {"CLAUDE_CODE_SESSION_ID": SESSION}
-SESSIONS = 1000 if FULL else 10
+SESSIONS = 1000 if FULL else 5
 
 
 class Agent:

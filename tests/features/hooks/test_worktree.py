@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import time
 from collections.abc import Callable
@@ -21,7 +22,7 @@ from specify_cli.invocation.ends.activity import Activity, Call, Span
 from specify_cli.record import layout
 from specify_cli.record.ids import rfc3339
 from specify_cli.record.reading.patch_lines import digest_line, read_lines_member
-from support import Cli, git
+from support import CHARTER, Cli, git
 
 SESSION = "5f1d2c3b-0000-4000-8000-000000000001"
 
@@ -104,15 +105,26 @@ def aside() -> None:
     time.sleep(0.15)
 
 
-@pytest.fixture
-def agent(cli: Cli, chartered: Path, home: Path) -> Agent:
+@pytest.fixture(scope="module")
+def begun(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project with a charter, some files and a commit, to copy from."""
+    root = Path(shutil.copytree(repository, tmp_path_factory.mktemp("begun") / "project"))
     for name in ("a.py", "b.py", "sub/c.py"):
-        (chartered / name).parent.mkdir(exist_ok=True)
-        (chartered / name).write_text("".join(f"{name} line {number}\n" for number in range(6)))
-    (chartered / ".gitignore").write_text("*.pyc\nbuild/\n")
-    git(chartered, "add", "-A", home=home)
-    git(chartered, "commit", "-qm", "start", home=home)
-    agent = Agent(cli, chartered, home)
+        (root / name).parent.mkdir(exist_ok=True)
+        (root / name).write_text("".join(f"{name} line {number}\n" for number in range(6)))
+    (root / ".kittify/charter").mkdir(parents=True)
+    (root / ".kittify/charter/charter.md").write_text(CHARTER, encoding="utf-8")
+    (root / ".gitignore").write_text("*.pyc\nbuild/\n")
+    git(root, "add", "-A")
+    git(root, "commit", "-qm", "start")
+    return root
+
+
+@pytest.fixture
+def agent(cli: Cli, begun: Path, project: Path, home: Path) -> Agent:
+    shutil.rmtree(project)
+    shutil.copytree(begun, project)
+    agent = Agent(cli, project, home)
     agent.shell("true")
     return agent
 
@@ -551,15 +563,15 @@ def test_what_a_shell_took_away_is_its_own_though_an_edit_moved_the_folder_after
 
 
 def test_a_file_that_calls_took_away_was_not_taken_by_who_changed_its_folder_later(
-    agent: Agent, chartered: Path, home: Path
+    agent: Agent, project: Path, home: Path
 ) -> None:
     """A folder's time says at most when a file went; a second record looks at the tree that the first one left."""
-    other = Agent(agent.cli, chartered, home, f"{SESSION[:-1]}2")
+    other = Agent(agent.cli, project, home, f"{SESSION[:-1]}2")
     other.shell("true")
     agent.shell("rm b.py")
     agent.shell("git mv a.py c.py")
     time.sleep(0.15)
-    (chartered / "by-hand").mkdir()
+    (project / "by-hand").mkdir()
     time.sleep(0.15)
     other.shell("true")
     agent.shell("true")
@@ -570,10 +582,10 @@ def test_a_file_that_calls_took_away_was_not_taken_by_who_changed_its_folder_lat
     assert (agent.unseen(), other.unseen(), other.seen()) == ([], [], [])
 
 
-def test_what_a_person_took_away_is_named(agent: Agent, chartered: Path) -> None:
+def test_what_a_person_took_away_is_named(agent: Agent, project: Path) -> None:
     agent.shell("true")
     time.sleep(0.15)
-    (chartered / "b.py").unlink()
+    (project / "b.py").unlink()
     time.sleep(0.15)
     agent.shell("true")
     agent.stop()

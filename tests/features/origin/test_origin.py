@@ -28,7 +28,7 @@ from specify_cli.record.reading.patch_lines import ADDED, KEPT, REMOVED, LineMar
 from support import FULL, Cli, environment, git, valid
 
 # `make stress` plays 400.
-HISTORIES = 400 if FULL else 4
+HISTORIES = 400 if FULL else 2
 
 
 def trace(root: Path, home: Path, given: str) -> Origin:

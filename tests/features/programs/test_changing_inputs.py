@@ -28,6 +28,7 @@ from specify_cli.features.adapters.pydantic_ai import RecordAgent
 from specify_cli.features.programs.resume import plan_resume, reexecute, resume, run_program
 from specify_cli.features.programs.run import Run
 from specify_cli.invocation.executor import ProfileInvocationExecutor
+from support import FULL as STRESS
 
 FULL = {"llm": "full", "tool": "full"}
 Program = Callable[[Run], Any]
@@ -455,11 +456,12 @@ def agent_of_pydantic_ai(run: Run) -> None:
     asyncio.run(work())
 
 
+@pytest.mark.stress
 @pytest.mark.parametrize("program", [loop_over_its_context, agent_of_pydantic_ai])
 def test_an_agent_goes_on_wherever_it_was_killed_and_pays_once(chartered: Path, program: Program) -> None:
     whole = lines_of(chartered, begin(chartered, program))
     payments = sum(line["event"] == "tool_call" for line in whole)
-    for point in range(5, len(whole)):
+    for point in range(5, len(whole), 1 if STRESS else 3):
         PAID.clear()
         invocation_id = begin(chartered, program)
         cut(chartered, invocation_id, point)

@@ -24,6 +24,7 @@ from specify_cli.features.programs.run import Run, open_invocation
 from specify_cli.features.replay.replay import replay
 from specify_cli.libraries.comparison.chains import run_chain
 from specify_cli.libraries.comparison.compare import verify_replay
+from support import FULL as STRESS
 
 FULL = {"llm": "full", "tool": "full"}
 Program = Callable[[Run], Any]
@@ -427,6 +428,7 @@ def test_parallel_work_is_executed_again_by_its_place(chartered: Path, program: 
     assert all(reexecute(chartered, invocation_id, program).comparison.match for _ in range(5))
 
 
+@pytest.mark.stress
 @pytest.mark.parametrize("program", PARALLEL)
 def test_parallel_work_is_resumed_wherever_it_was_cut_and_then_executed_again(
     chartered: Path, program: Program
@@ -434,7 +436,7 @@ def test_parallel_work_is_resumed_wherever_it_was_cut_and_then_executed_again(
     whole = lines_of(chartered, begun(chartered, program))
     kinds = ("step_completed", "tool_result", "model_call")
     wanted = Counter((line["event"], line.get("step")) for line in whole if line["event"] in kinds)
-    for point in range(5, len(whole), 4):
+    for point in range(5, len(whole), 1 if STRESS else 9):
         invocation_id = begun(chartered, program)
         cut(chartered, invocation_id, point)
         resume(chartered, invocation_id, program)

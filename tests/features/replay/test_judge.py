@@ -53,7 +53,7 @@ from specify_cli.record.reading.views import as_lists
 from specify_cli.record.seal import digest_of
 from specify_cli.storage.checking import verify_all
 from specify_cli.storage.objects import FileObjectStore
-from support import valid
+from support import FULL, valid
 
 CONTEXT = 3  # the seq of the response that gave the governance context
 
@@ -1217,6 +1217,7 @@ def _members(value: Any, way: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]
         yield from _members(value[key], (*way, key))
 
 
+@pytest.mark.stress
 def test_a_sealed_line_with_anything_in_any_member_is_refused_or_replayed_and_never_a_crash(chartered: Path) -> None:
     """Whoever has our tools can seal nonsense; it is data like any other."""
 
@@ -1233,6 +1234,9 @@ def test_a_sealed_line_with_anything_in_any_member_is_refused_or_replayed_and_ne
     asked = 0
     for number, line in enumerate(lines_of(chartered, invocation_id)):
         for place, way in enumerate(_members({key: line[key] for key in line if key not in envelope})):
+            asked += 1
+            if not FULL and asked % 3:
+                continue
             odd = ([None, 7], {"a": 1}, None, "x")[place % 4]
 
             def put(lines: Lines, number: int = number, way: tuple[Any, ...] = way, odd: object = odd) -> None:
@@ -1248,7 +1252,6 @@ def test_a_sealed_line_with_anything_in_any_member_is_refused_or_replayed_and_ne
             except InvocationError as error:
                 assert error.code.startswith("unreplayable.")
             record_path(chartered, invocation_id).write_bytes(whole)
-            asked += 1
     assert asked > 100
 
 

@@ -21,7 +21,7 @@ from specify_cli.storage.index import Index
 from support import FULL, Cli, git, valid
 
 # `make stress` plays 1,000.
-HISTORIES = 1000 if FULL else 5
+HISTORIES = 1000 if FULL else 3
 
 
 def judge(history: History, home: Path) -> Iterator[tuple[bool, str | None, str | None]]:

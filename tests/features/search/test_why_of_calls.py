@@ -24,7 +24,7 @@ from specify_cli.project.config import load_project
 from specify_cli.record import layout
 from support import FULL, git, run_main
 
-HISTORIES, GROUPS = (500, 10) if FULL else (8, 2)
+HISTORIES, GROUPS = (500, 10) if FULL else (4, 2)
 HARNESSES = ("claude-code", "codex", "copilot")
 WORDS = ("alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta")
 

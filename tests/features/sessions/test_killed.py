@@ -112,7 +112,7 @@ def test_the_end_of_a_turn_that_was_killed_and_told_again(
 
     stop()
     whole = read()
-    for step in itertools.count(1, 1 if FULL else 2):
+    for step in itertools.count(1, 1 if FULL else 4):
         places.restore()
         was_killed = _kill_at(step, stop)
         stop()

@@ -36,11 +36,11 @@ RESULTS = (b'"PostToolUse', b"tool.execute.after", b"AfterTool")
 
 
 def spread(*values: Any) -> list[Any]:
-    """Each of these with every second harness, in turn, so that each harness has some; with all under make stress."""
+    """Each of these with every second or third harness, in turn, so that each harness has some; with all under make
+    stress."""
     pairs = [(name, value) for name in list_names() for value in values]
-    chosen = (
-        pairs if FULL else [pair for at, pair in enumerate(pairs) if (at // len(values) + at % len(values)) % 2 == 0]
-    )
+    turns = 1 if FULL else min(3, len(values))
+    chosen = [pair for at, pair in enumerate(pairs) if (at // len(values) + at % len(values)) % turns == 0]
     return [pytest.param(name, *(value if isinstance(value, tuple) else (value,))) for name, value in chosen]
 
 

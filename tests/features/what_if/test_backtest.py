@@ -431,7 +431,7 @@ def plant_history(root: Path, dice: random.Random) -> tuple[str, str | None]:
 @pytest.mark.stress
 def test_the_first_commit_that_changes_a_decision_is_found(tmp_path: Path) -> None:
     wrong = []
-    for seed in range(100 if FULL else 4):
+    for seed in range(100 if FULL else 2):
         root = tmp_path / str(seed)
         root.mkdir()
         invocation_id, culprit = plant_history(root, random.Random(seed))

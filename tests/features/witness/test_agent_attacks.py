@@ -23,7 +23,7 @@ from specify_cli.trail.log.entries import open_log
 from support import FULL
 from trails import RECORDS, codes, load, make_repository, sign, verify
 
-SESSIONS = 1000 if FULL else 4
+SESSIONS = 1000 if FULL else 2
 Bodies = list[dict[str, Any]]
 # What is said where lines lie behind the last fixed tip, of an open record and of a closed one.
 NOT_PROVEN = re.compile(

@@ -16,8 +16,8 @@ from specify_cli.record.findings import SetReport
 from support import FULL
 from trails import ATTACKS, Clock, closed_records, grow, make_repository, rewrite, sign, verify
 
-TRAILS = 1000 if FULL else 3
-CLEAN = 10_000 if FULL else 10
+TRAILS = 1000 if FULL else 1
+CLEAN = 10_000 if FULL else 4
 
 
 def _make_trail(folder: Path, seed: int) -> tuple[Path, random.Random, Checkpoint]:

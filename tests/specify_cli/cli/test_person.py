@@ -41,8 +41,7 @@ def test_a_harness_that_says_so_is_refused(cli: Cli, weaker: Path, name: str) ->
     assert "claude-code" in refused.error()["message"]
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-@pytest.mark.parametrize("program", ["claude", "codex"])
+@pytest.mark.parametrize(("program", "name"), list(zip(("claude", "codex") * 2, COMMANDS, strict=True)))
 def test_a_harness_above_is_known_however_the_environment_looks(
     weaker: Path, home: Path, tmp_path: Path, program: str, name: str
 ) -> None:

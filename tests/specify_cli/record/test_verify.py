@@ -14,7 +14,7 @@ from specify_cli.record.record import chain, genesis_tip, recovered_line, tip_of
 from specify_cli.record.seal import SealError, open_line, seal_line
 from specify_cli.record.verify import _Walk, verify_record
 from specify_cli.record.verifying.annexes import add_annexes, verify_annex
-from support import count_calls
+from support import FULL, count_calls
 
 ID = "01JD4Q3S0000000000000000A1"
 TIP = "a" * 64
@@ -323,9 +323,10 @@ def draw_record(rng: random.Random) -> list[bytes]:
     return lines
 
 
+@pytest.mark.stress
 def test_a_line_that_is_seen_to_be_in_order_at_once_is_judged_as_by_every_step(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = random.Random(42)
-    drawn = [(draw_record(rng), rng.random() < 0.1) for _ in range(1_500)]
+    drawn = [(draw_record(rng), rng.random() < 0.1) for _ in range(1_500 if FULL else 400)]
     at_once = [report_of(lines, withheld=withheld) for lines, withheld in drawn]
     monkeypatch.setattr(_Walk, "_continue_with", lambda *_: False)
 

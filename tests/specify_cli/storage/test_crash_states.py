@@ -258,9 +258,9 @@ def _synced(last: store.Body) -> tuple[bytes, Tip]:
 def _left_of(written: bytes, offset: int, seed: int) -> Iterator[bytes]:
     """Every beginning of what was written, and what is there of it where any of its blocks is missing."""
     dice = random.Random(seed)
-    yield from (written[:size] for size in range(0, len(written) + 1, 7))
+    yield from (written[:size] for size in range(0, len(written) + 1, 7 if FULL else 23))
     for block in (64, 512):
-        for _ in range(60 if FULL else 20):
+        for _ in range(60 if FULL else 7):
             found = bytearray(len(written))
             for start in range(-(offset % block), len(written), block):
                 if dice.random() < 0.6:

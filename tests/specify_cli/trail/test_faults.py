@@ -132,7 +132,7 @@ def test_no_fault_loses_what_was_answered(tmp_path: Path, act: Callable[[Path], 
     dice = random.Random(trail)
     tried = answered = 0
     # The more calls write, the longer the steps from one that fails to the next.
-    stride = (3, 10) if trail == "private" else (12, 40) if act is _complete else (6, 20)
+    stride = (6, 18) if trail == "private" else (20, 60) if act is _complete else (6, 20)
     for kind in FAULTS:
         at = 1 if FULL else dice.randrange(1, 5)
         while True:

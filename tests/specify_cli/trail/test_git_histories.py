@@ -14,7 +14,7 @@ from specify_cli.record import layout
 from support import FULL, accept, git
 from trails import RECORDS, Clock, codes, make_repository, sign, verify
 
-HISTORIES = 1000 if FULL else 4
+HISTORIES = 1000 if FULL else 2
 
 
 DONE = Counter[str]()
