@@ -45,7 +45,7 @@ def _checked(root: Path) -> dict[str, str]:
 
 
 def test_many_writers_through_the_api_lose_nothing(chartered: Path) -> None:
-    writers, each = (64, 50) if FULL else (8, 2)
+    writers, each = (64, 50) if FULL else (4, 2)
 
     def work(pipe: int) -> None:
         opened = ProfileInvocationExecutor(chartered)
@@ -66,7 +66,7 @@ def test_many_writers_through_the_api_lose_nothing(chartered: Path) -> None:
 
 
 def test_many_writers_through_the_command_line_lose_nothing(chartered: Path, home: Path) -> None:
-    writers, each = (16, 10) if FULL else (8, 1)
+    writers, each = (16, 10) if FULL else (4, 1)
     command = [SPEC_KITTY, "do", "implement WP03", "--json"]
     began = time.perf_counter()
     for _ in range(each):
@@ -81,7 +81,7 @@ def test_many_writers_through_the_command_line_lose_nothing(chartered: Path, hom
 
 
 def test_of_racing_completes_exactly_one_wins(chartered: Path) -> None:
-    racers, rounds = (32, 50) if FULL else (12, 1)
+    racers, rounds = (32, 50) if FULL else (6, 1)
     opened = ProfileInvocationExecutor(chartered)
     began = time.perf_counter()
     for _ in range(rounds):
@@ -169,7 +169,7 @@ def test_concurrent_invocations_leave_the_context_state_alone(chartered: Path) -
         payload = ProfileInvocationExecutor(chartered).invoke("implement WP03")
         os.write(pipe, f"{payload.governance_context_hash}\n".encode())
 
-    writers = 64 if FULL else 8
+    writers = 64 if FULL else 4
     children = [fork(work) for _ in range(writers)]
     hashes = [line for _, reading in children for line in drain(reading)]
 

@@ -64,7 +64,7 @@ def write(root: Path, count: int) -> None:
 @pytest.mark.parametrize("what", ["verify", "rehydrate"])
 def test_a_line_of_a_long_record_costs_what_a_line_of_a_short_one_does(project: Path, home: Path, what: str) -> None:
     found = []
-    for count in (10_000, 1_000_000) if FULL else (2_000, 20_000):
+    for count in (10_000, 1_000_000) if FULL else (1_000, 8_000):
         write(project, count)
         done = subprocess.run(
             [sys.executable, "-c", MEASURED, ID, what],

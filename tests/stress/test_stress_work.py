@@ -17,7 +17,7 @@ from specify_cli.record.ids import new_ulid, rfc3339
 from specify_cli.record.record import chain, genesis_tip
 from support import FULL, REPORT, SPEC_KITTY, environment
 
-RECORDS = 100_000 if FULL else 600
+RECORDS = 100_000 if FULL else 200
 CALLS, EVERY = 6, 1_000 if FULL else 100
 START = 1_700_000_000_000
 
