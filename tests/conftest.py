@@ -90,10 +90,12 @@ def pytest_sessionfinish() -> None:
     gc.freeze()
 
 
-@pytest.fixture(autouse=True)
-def _no_harness_above(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(scope="session", autouse=True)
+def _no_harness_above() -> Iterator[None]:
     """Let the tests run below an agent's harness: what asks for a person in this process finds none above it."""
-    monkeypatch.setattr(person, "read_ancestors", lambda: iter(()))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(person, "read_ancestors", lambda: iter(()))
+        yield
 
 
 @pytest.fixture

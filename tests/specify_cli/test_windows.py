@@ -332,13 +332,22 @@ def test_the_first_hour_is_the_same_as_on_windows(project: Path, home: Path) -> 
         (["doctor"], b""),
     ]
     said = {}
-    for words, stdin in steps:
-        if words[-1] == "claude-code" and b"PostToolUse" in stdin:
+    # A hook is a process of its own; what is typed before and behind a session is played in one.
+    for played in (steps[:2], *([step] for step in steps[2:6]), steps[6:]):
+        if b"PostToolUse" in played[0][1]:
             (project / "a.py").write_text(content)
-        ran = run_child(MAIN, project, home, *words, stdin=stdin)
-        assert ran.code == 0 and "Traceback" not in ran.err, (words, ran.out, ran.err)
-        assert words[0] != "hook" or (ran.out, ran.err) == ("", ""), words
-        said[" ".join(words[:2])] = ran.out + ran.err
+        if len(played) == 1:
+            answers = [list(run_child(MAIN, project, home, *played[0][0], stdin=played[0][1]))]
+        else:
+            (project / ".kittify/events/profile-invocations").mkdir(parents=True, exist_ok=True)
+            given = json.dumps([[words, ""] for words, _ in played])
+            ran = run_child(PLAY, project, home, given)
+            assert ran.code == 0, ran.err
+            answers = json.loads(ran.out)
+        for (words, _), (code, out, err) in zip(played, answers, strict=True):
+            assert code == 0 and "Traceback" not in err, (words, out, err)
+            assert words[0] != "hook" or (out, err) == ("", ""), words
+            said[" ".join(words[:2])] = out + err
 
     assert "fix the login test" in said["why a.py:1"] and "intact: 1 record" in said["invocations verify"]
     assert "CHECK_FAILED" not in said["doctor"] and "0 of" in said["doctor"]

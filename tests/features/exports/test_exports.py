@@ -38,7 +38,7 @@ from specify_cli.libraries.timeline.run import encode_document, read_run
 from specify_cli.record.record import fold
 from support import FULL, Cli, git, record_run_held_later, valid
 
-RUNS = 500 if FULL else 40
+RUNS = 500 if FULL else 20
 KNOWN = {value for name, value in vars(gen_ai_attributes).items() if name.startswith("GEN_AI_")}
 BEFORE = "def greet(name):\n    return name\n"
 AFTER = 'def greet(name):\n    """Greet somebody by name."""\n    return name\n'

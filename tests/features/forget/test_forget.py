@@ -688,7 +688,7 @@ def test_killed_at_every_call_it_is_not_begun_or_done_by_the_next_run(cli: Cli, 
 @pytest.mark.stress
 def test_of_thousands_of_records_a_third_is_erased_and_the_rest_verifies(tmp_path: Path) -> None:
     root = tmp_path / "p"
-    plant(root, records=10_000 if FULL else 60, every=3)
+    plant(root, records=10_000 if FULL else 30, every=3)
     sign(root)
     forget(root)
     sign(root)

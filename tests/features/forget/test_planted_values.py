@@ -19,7 +19,7 @@ from support import FULL, Cli, accept, git
 from trails import codes, load, make_repository, verify
 
 # `make stress` plants 2,000.
-VALUES = 2_000 if FULL else 80
+VALUES = 2_000 if FULL else 40
 # In the middle of September 2026, in nanoseconds; the month is over.
 SEPTEMBER = 1_789_430_400_000_000_000
 

@@ -15,7 +15,7 @@ from specify_cli.features.forget import erasing
 from support import FULL
 from trails import RECORDS, codes, load, verify
 
-CUTS = 120 if FULL else 5
+CUTS = 120 if FULL else 3
 pytestmark = [
     pytest.mark.stress,
     pytest.mark.skipif(bool(MISSING), reason=f"power cannot be cut here without {', '.join(MISSING)}"),

@@ -322,7 +322,7 @@ def test_a_planted_binding_names_nothing_outside(hook: Hook, chartered: Path, ru
 
 @pytest.mark.stress
 def test_many_hooks_at_once_lose_nothing(chartered: Path, run: str, home: Path, tmp_path: Path) -> None:
-    hooks, children = 40 if FULL else 20, []
+    hooks, children = 40 if FULL else 10, []
     for number in range(hooks):
         payload = tmp_path / f"p{number}.json"
         payload.write_text(json.dumps(pre(chartered, call=f"c{number}")))

@@ -447,7 +447,7 @@ while True:
 
 @pytest.mark.stress
 def test_kill_9_leaves_the_old_or_the_new_file_whole(tmp_path: Path) -> None:
-    rounds = 60 if FULL else 8
+    rounds = 60 if FULL else 4
     path = given_settings(tmp_path, SETTINGS)
     new = with_hooks(SETTINGS.decode(), CLAUDE).encode()
     seen: set[bytes] = set()

@@ -68,7 +68,7 @@ def test_replay_backtest_and_archives_say_over_the_store_what_they_say_over_the_
         cli("invocations", "export", "--archives", str(into), "--safe", "--json", "--source", source)
         for into, source in zip(archives, (str(twin.parent), database), strict=True)
     ]
-    with dask_cluster(2) as cluster:
+    with dask_cluster(1) as cluster:
         far = cli(*replay, "--source", database, "--engine", cluster.url)
 
     assert replayed[0].out == replayed[1].out == far.out and replayed[0].code == replayed[1].code == 0

@@ -21,7 +21,7 @@ from specify_cli.trail.log.entries import open_log
 from support import FULL
 from trails import RECORDS, codes, grow, load, make_repository, verify
 
-CUTS = 200 if FULL else 6
+CUTS = 200 if FULL else 4
 RUNS = 9
 pytestmark = [
     pytest.mark.stress,

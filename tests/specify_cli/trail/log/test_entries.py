@@ -168,7 +168,7 @@ def test_a_torn_leaf_is_taken_away(root: Path) -> None:
 
 @pytest.mark.stress
 def test_many_at_once_are_all_logged_and_linked(root: Path, home: Path) -> None:
-    many = 20 if FULL else 8
+    many = 20 if FULL else 5
     ran = run_together(lambda _: run_process(["do", "fix it"], cwd=root, home=home).code, range(many))
     sign(root)
     found = verify(root)
