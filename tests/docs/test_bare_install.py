@@ -132,7 +132,7 @@ def test_every_schema_is_shown(prefix: Path, work: Path) -> None:
     names = sorted(path.stem for path in (ROOT / "docs/schemas").iterdir())
     failed = "[name for name in sys.argv[1:] if main(['schema', name])]"
     show = f"import sys; from specify_cli.cli.main import main; sys.exit(str({failed}))"
-    argv = [prefix / "bin/python", "-c", show, *names, "tool_call"]
+    argv = [str(prefix / "bin/python"), "-c", show, *names, "tool_call"]
     done = subprocess.run(argv, cwd=work, env=environment(work), capture_output=True, text=True, check=False)
 
     assert done.stderr == "[]\n"

@@ -337,13 +337,13 @@ def test_the_first_hour_is_the_same_as_on_windows(project: Path, home: Path) -> 
         if b"PostToolUse" in played[0][1]:
             (project / "a.py").write_text(content)
         if len(played) == 1:
-            answers = [list(run_child(MAIN, project, home, *played[0][0], stdin=played[0][1]))]
+            answers = [run_child(MAIN, project, home, *played[0][0], stdin=played[0][1])]
         else:
             (project / ".kittify/events/profile-invocations").mkdir(parents=True, exist_ok=True)
             given = json.dumps([[words, ""] for words, _ in played])
             ran = run_child(PLAY, project, home, given)
             assert ran.code == 0, ran.err
-            answers = json.loads(ran.out)
+            answers = [Ran(*answer) for answer in json.loads(ran.out)]
         for (words, _), (code, out, err) in zip(played, answers, strict=True):
             assert code == 0 and "Traceback" not in err, (words, out, err)
             assert words[0] != "hook" or (out, err) == ("", ""), words

@@ -8,8 +8,6 @@ import os
 import random
 import sqlite3
 import stat
-import subprocess
-import sys
 import tempfile
 import tracemalloc
 from collections.abc import Callable, Iterator
@@ -29,7 +27,7 @@ from memory_storage import MemoryStorage
 from postgres import Server, free_port
 from specify_cli.features.collector.engines import orders
 from specify_cli.features.collector.engines.database import read_steps
-from specify_cli.features.collector.engines.ledger import open_ledger
+from specify_cli.features.collector.engines.ledger import open_database, open_ledger
 from specify_cli.features.collector.engines.postgres import PostgresDatabase
 from specify_cli.features.collector.engines.sql_storage import SqlStorage
 from specify_cli.features.collector.engines.sqlite import SqliteDatabase
@@ -63,6 +61,7 @@ from specify_cli.libraries.wire.contract import EXTENSION, canonical, compose
 from specify_cli.record.seal import erase_members, open_line, seal_line
 from specify_cli.trail.log.leaves import LEAF_BYTES
 from support import draws, run_together
+from victims import drain, fork
 
 # Every engine is held to these claims, in `make stress` as well.
 pytestmark = pytest.mark.stress
@@ -734,19 +733,6 @@ def test_a_disk_that_refuses_is_a_storage_error(tmp_path: Path) -> None:
     storage.close()
 
 
-WRITER = """
-import json, sys
-from specify_cli.features.collector.engines.ledger import open_database
-from specify_cli.features.collector.engines.sql_storage import SqlStorage
-storage = SqlStorage(open_database(sys.argv[1]))
-said = []
-for line in sys.stdin:
-    said += storage.accept(json.loads(line), "2026-11-21T12:00:00.000Z")
-storage.close()
-print(said.count("stored"))
-"""
-
-
 @pytest.mark.parametrize("engine", ["sqlite", "postgres"])
 def test_two_processes_on_one_database_store_each_key_once(
     engine: str, tmp_path: Path, request: pytest.FixtureRequest
@@ -754,15 +740,22 @@ def test_two_processes_on_one_database_store_each_key_once(
     path = str(tmp_path / "events.db")
     if engine == "postgres":
         path = request.getfixturevalue("postgres").make_schema(tmp_path.name)
-    lines = "".join(json.dumps([started(n) for n in range(at, at + 5)]) + "\n" for at in range(0, 100, 5))
-    command = [sys.executable, "-c", WRITER, path]
-    both = [
-        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        for _ in range(2)
-    ]
-    outputs = run_together(lambda process: process.communicate(lines), both)
 
-    assert 100 == sum(int(out or err) for out, err in outputs)
+    def write(pipe: int) -> None:
+        storage = SqlStorage(open_database(path))
+        said = [
+            one
+            for at in range(0, 100, 5)
+            for one in storage.accept([started(number) for number in range(at, at + 5)], "2026-11-21T12:00:00.000Z")
+        ]
+        storage.close()
+        os.write(pipe, f"{said.count(STORED)}\n".encode())
+
+    both = [fork(write) for _ in range(2)]
+    stored = [int(line) for _, reading in both for line in drain(reading)]
+
+    assert [os.waitpid(pid, 0)[1] for pid, _ in both] == [0, 0]
+    assert 100 == sum(stored)
 
 
 @pytest.mark.parametrize("version", [1, 2])

@@ -397,12 +397,12 @@ def test_nothing_that_a_branch_made_up_passes_as_proven(
         street = begun.copy(tmp_path / str(number))
         attack(street)
         said = tmp_path / f"{number}.md"
-        ran = street.mallory.gate("--format", "markdown", "--output", str(said))
-        value, comment = street.judge(), said.read_text(encoding="utf-8")
+        ran = street.mallory.gate("--json", "--format", "markdown", "--output", str(said))
+        value, comment = ran.json(), said.read_text(encoding="utf-8")
 
         honest = {"add a step"}
-        made_up = [one for one in value["origin"]["writers"] if one["request"] not in honest]  # type: ignore[index]
-        proven = [value["proven"][one["invocation_id"]] for one in made_up]  # type: ignore[index]
+        made_up = [one for one in value["origin"]["writers"] if one["request"] not in honest]
+        proven = [value["proven"][one["invocation_id"]] for one in made_up]
         assert ran.code in (1, 3) and value["verdict"] in ("fail", "damaged"), ran.out
         assert not {"logged", "witnessed"} & set(proven)
         assert not any(sign in ran.out + comment for sign in ("\x1b", "\x9b", "\u202e", "\x07"))

@@ -174,12 +174,24 @@ def intact(cli: Cli, root: Path) -> bool:
 
 @pytest.mark.parametrize("name", SESSIONS)
 def test_a_session_leaves_the_story_beside_it(name: str, cli: Cli, chartered: Path, in_process: Deliver) -> None:
-    story = Session(name, chartered, cli, in_process).play()
+    session = Session(name, chartered, cli, in_process)
+    story = session.play()
 
     if os.environ.get("SPEC_KITTY_WRITE_EXPECTED"):
         (FIXTURES / f"{name}.expected").write_text("\n".join(story) + "\n", encoding="utf-8")
     assert story == expected(name)
     assert intact(cli, chartered)
+    if name in WHOLE and not name.endswith("documented"):
+        see_the_closing_call_ended(session, cli)
+
+
+def see_the_closing_call_ended(session: Session, cli: Cli) -> None:
+    """The call that closed its record is shown as ended."""
+    for run in session.ids.values():
+        shown = cli("invocations", "show", run, cwd=session.root).out
+        closing = [line for line in shown.splitlines() if "profile-invocation complete" in line]
+        assert closing and not [line for line in closing if " open " in f"{line} "], closing
+        assert "in doubt" not in cli("replay", run, cwd=session.root).out
 
 
 @pytest.mark.parametrize("name", ["claude-code/job", "copilot/job"])
@@ -233,17 +245,3 @@ def test_a_session_told_through_two_harness_files_leaves_the_same(
 
     assert session.story() == expected(name)
     assert intact(cli, chartered)
-
-
-@pytest.mark.parametrize("name", [name for name in WHOLE if not name.endswith("documented")])
-def test_the_call_that_closed_its_record_is_shown_as_ended(
-    name: str, cli: Cli, chartered: Path, in_process: Deliver
-) -> None:
-    session = Session(name, chartered, cli, in_process)
-    session.play()
-
-    for run in session.ids.values():
-        shown = cli("invocations", "show", run, cwd=chartered).out
-        closing = [line for line in shown.splitlines() if "profile-invocation complete" in line]
-        assert closing and not [line for line in closing if " open " in f"{line} "], closing
-        assert "in doubt" not in cli("replay", run, cwd=chartered).out

@@ -26,9 +26,8 @@ from specify_cli.project.config import load_project
 from specify_cli.record.ids import millis_of
 from support import FULL, Cli, valid
 
-# Each kind of change has five records of its own, whose request names what nothing else does.
-RECORDS = 2000 if FULL else 48
-EACH = 5
+# Each kind of change has a few records of its own, whose request names what nothing else does.
+RECORDS, EACH = (2000, 5) if FULL else (20, 2)
 DIRECTIVE = """kind: directive
 id: {word}
 title: "{word}"
