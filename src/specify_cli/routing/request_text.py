@@ -98,8 +98,7 @@ class RequestText:
 
     def is_in(self, i: int, *cells: str) -> bool:
         """Return whether the word at `i` stands in one of these cells of the table."""
-        word = self.word(i)
-        return any(word in self.table.words(cell) for cell in cells)
+        return self.word(i) in self.table.join_words(cells)
 
     def find_verb(self, i: int) -> Verb | None:
         """Return the verb the word at `i` is a form of, of English first and then of another
@@ -149,17 +148,13 @@ class RequestText:
             if word == "*":
                 reach = _GAP
                 continue
-            matched = next(
-                (
-                    j
-                    for j in range(at, min(end, at + reach, len(self.tokens)))
-                    if self.word(j) == word or self.tokens[j].kind in ",."
-                ),
-                end,
-            )
-            if self.word(matched) != word or matched >= end:
+            if reach > 1:
+                spanned = range(at, min(end, at + reach, len(self.tokens)))
+                found = (j for j in spanned if self.word(j) == word or self.tokens[j].kind in ",.")
+                at = next(found, end)
+            if at >= end or self.word(at) != word:
                 return 0
-            at, reach = matched + 1, 1
+            at, reach = at + 1, 1
         return at
 
     def is_name(self, i: int, end: int) -> bool:

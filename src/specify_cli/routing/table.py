@@ -226,6 +226,16 @@ class RouterTable:
         return frozenset(word for _, text in self.rows(cell) for word in split_cell(text))
 
     @_remember
+    def join_words(self, cells: tuple[str, ...]) -> frozenset[str]:
+        """Return the words of several cells together."""
+        return frozenset().union(*map(self.words, cells))
+
+    @_remember
+    def list_verbs(self, letters: str) -> tuple[str, ...]:
+        """Return the verbs that begin with one of these letters, in the order of the table."""
+        return tuple(verb for verb in self.verbs if verb[0] in letters)
+
+    @_remember
     def texts(self, cell: str) -> frozenset[str]:
         """Return the phrases of a cell as they are written.
 

@@ -158,7 +158,7 @@ def _read_word(raw: str, at: int, table: RouterTable) -> Iterator[Token]:
         and word not in table.irregular
     ):
         yield Token("n", word, raw, at)
-    elif "_" in raw or not raw or raw.endswith(")") or re.search(_CAMEL, raw):
+    elif "_" in raw or not raw or raw.endswith(")") or (raw != word and re.search(_CAMEL, raw)):
         yield Token("o", "", raw, at)
     else:
         # To re-run is to run; "dont" is "don't".
@@ -202,7 +202,7 @@ def _find_verb_meant(word: str, table: RouterTable) -> str:
     if any(form in table.verbs for form in list_lemmas(word)):
         return word  # "executign"
     lengths = range(max(_SHORTEST, len(word) - 4), len(word) + 2)
-    near = [verb for verb in table.verbs if verb[0] in word[:2] and len(verb) in lengths]
+    near = [verb for verb in table.list_verbs(word[:2]) if len(verb) in lengths]
     meant: dict[str, str] = {}
     for ending in ("", "s", "ed", "ing"):
         stem = word.removesuffix(ending)
