@@ -7,6 +7,7 @@ import gc
 import hashlib
 import os
 import shutil
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -126,9 +127,14 @@ def _equal_objects_are_judged_once() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def _packages_are_looked_through_once() -> Iterator[None]:
-    """Remember whether a package brings rooms, as the cache in a user's home does: each test has a new home."""
-    look_through = package_rules._is_brought
+    """Remember whether a package brings rooms, as the cache in a user's home does: each test has a new home. When the
+    folders that modules are imported from were changed is read once: a test that installs something adds one."""
+    look_through, read_stamp = package_rules._is_brought, package_rules.read_stamp
     known: dict[str, bool] = {}
+    path, stamp = list(sys.path), read_stamp()
+
+    def read_stamp_once() -> list[list[object]]:
+        return list(stamp) if sys.path == path else read_stamp()
 
     def look_through_once(stamp: list[list[object]]) -> bool:
         if [] in stamp:  # the current folder is among them
@@ -140,6 +146,7 @@ def _packages_are_looked_through_once() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(package_rules, "_is_brought", look_through_once)
+        patch.setattr(package_rules, "read_stamp", read_stamp_once)
         yield
 
 

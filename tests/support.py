@@ -246,7 +246,8 @@ def run_main(
     assert not {name for name in env or {} if name.startswith(("PYTHON", "LC_", "TZ"))}, "read when a process starts"
     words = [os.fsdecode(word) for word in argv]
     with ExitStack() as stack:
-        files = [stack.enter_context(tempfile.TemporaryFile()) for _ in range(3)]
+        # In memory: no folder is asked for them.
+        files = [stack.enter_context(open(os.memfd_create(name), "w+b")) for name in ("in", "out", "err")]
         files[0].write(stdin)
         files[0].seek(0)
         screen = None if columns is None else stack.enter_context(Screen(columns))
