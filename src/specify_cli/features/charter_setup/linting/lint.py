@@ -274,7 +274,8 @@ def _check_prose(text: str) -> Findings:
     seen: dict[str, int] = {}
     for place, (line, title) in enumerate(sections):
         end = sections[place + 1][0] if place + 1 < len(sections) else len(lines)
-        body = _strip_comments("\n".join(lines[line + 1 : end]))
+        body, mark, rest = "\n".join(lines[line + 1 : end]).rpartition("-->")
+        body = re.sub(r"(?s)<!--.*?-->", "", body + mark) + rest  # one without an end stays
         if not any(part.strip() and not part.lstrip().startswith("#") for part in body.split("\n")):
             repair = "write what the heading promises, or remove it"
             problem = f"nothing under {title or 'this'!r}"
@@ -285,16 +286,6 @@ def _check_prose(text: str) -> Findings:
             yield finding(
                 "SECTION_TWICE", CHARTER_MARKDOWN, line + 1, problem, "join the two, or rename one"
             )
-
-
-def _strip_comments(text: str) -> str:
-    """Return the text without its HTML comments; one without an end stays."""
-    parts = []
-    at = 0
-    while (start := text.find("<!--", at)) >= 0 and (end := text.find("-->", start + 4)) >= 0:
-        parts.append(text[at:start])
-        at = end + 3
-    return "".join((*parts, text[at:]))
 
 
 def _check_hidden(files: Mapping[str, bytes]) -> Findings:
