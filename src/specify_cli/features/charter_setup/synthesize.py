@@ -38,22 +38,6 @@ MAX_ANSWER = 600
 # Some of them, variation selectors, count as printable.
 _UNSEEN = re.compile(UNSEEN)
 NOTHING = "-"
-_SHOWN = {
-    "cpp": "C++",
-    "csharp": "C#",
-    "javascript": "JavaScript",
-    "typescript": "TypeScript",
-    "php": "PHP",
-    "sql": "SQL",
-}
-_SPELT = {
-    "c++": "cpp",
-    "c#": "csharp",
-    "js": "javascript",
-    "ts": "typescript",
-    "py": "python",
-    "golang": "go",
-}
 _LANGUAGE = re.compile(r"[a-z][a-z0-9+#. -]{0,29}\Z")
 
 
@@ -140,7 +124,7 @@ def take_answer(answers: Answers, question: Question, text: str) -> Answers:
         return _with(answers, question, text)
     items = [item.strip() for item in text.split(question.separator)]
     if question.field == "languages":
-        items = [_SPELT.get(item.lower(), item.lower()) for item in items]
+        items = [_TEXTS["spelt"].get(item.lower(), item.lower()) for item in items]
         items = [item for item in items if _LANGUAGE.match(item)]
     return _with(answers, question, tuple(dict.fromkeys(item for item in items if item)))
 
@@ -248,7 +232,7 @@ def synthesize(
 
 def show_language(name: str) -> str:
     """Return the name of a language as people write it."""
-    return _SHOWN.get(name, name.capitalize())
+    return str(_TEXTS["shown"].get(name, name.capitalize()))
 
 
 def list_tests(answers: Answers, packages: Sequence[Package]) -> tuple[str, ...]:
@@ -415,17 +399,7 @@ def _render_schema_guide(survey: Survey, data: Data) -> str:
         _render_list(rules),
         _read_template("migration-review.md").rstrip("\n").format(code=code),
     ]
-    keywords = [
-        "sql",
-        "migration",
-        "schema",
-        "table",
-        "column",
-        "index",
-        "database",
-        "rollback",
-        "backfill",
-    ]
+    keywords = _TEXTS["schema_keywords"].split()
     keywords += [word.lower() for word in (data.tool, data.dialect) if word]
     title = "Schema and migrations of this project"
     return _render_artifact(
