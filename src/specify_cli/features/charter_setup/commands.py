@@ -50,13 +50,7 @@ def synthesize(values: Values) -> int:
     said so."""
     # What is only shown needs nobody's answer.
     asks = not values["defaults"] and (not values["dry_run"] or is_at_terminal())
-    person = Person() if asks else None
-    if person and not is_at_terminal():
-        raise CallerError(
-            "INVALID_VALUE",
-            "stdin is not a terminal, so there is nobody to ask",
-            "spec-kitty charter synthesize --defaults",
-        )
+    person = Person("spec-kitty charter synthesize --defaults") if asks else None
     root, _ = find_root(shell.here(), shell.home())
     answers, _, drafts, notes, _ = plan_charter(root, person)
     if not values["json"] or person:
@@ -153,9 +147,16 @@ def write_defaults(root: str) -> tuple[set[str], list[str]]:
 
 
 class Person:
-    """Whoever sits at the terminal; once the input has ended, every answer is the proposal."""
+    """Whoever sits at the terminal; once the input has ended, every answer is the proposal.
 
-    def __init__(self) -> None:
+    Raises CallerError INVALID_VALUE where nobody does; `instead` is the command that asks nobody.
+    """
+
+    def __init__(self, instead: str) -> None:
+        if not is_at_terminal():
+            raise CallerError(
+                "INVALID_VALUE", "stdin is not a terminal, so there is nobody to ask", instead
+            )
         self._gone = False
 
     def line(self) -> str | None:

@@ -15,8 +15,8 @@ from specify_cli.cli.terminal.output import (
     write_lines,
     write_note,
 )
-from specify_cli.errors import CallerError, InvocationError
-from specify_cli.features.charter_setup.commands import Person, is_at_terminal, write_defaults
+from specify_cli.errors import InvocationError
+from specify_cli.features.charter_setup.commands import Person, write_defaults
 from specify_cli.features.charter_setup.first_charter import has_charter
 from specify_cli.features.charter_setup.undo import (
     SetupState,
@@ -76,13 +76,7 @@ def setup(values: Values) -> int:
     if values["dry_run"]:
         write_answer(values, foreseen, render_foreseen(foreseen))
         return 0
-    person = None if values["yes"] else Person()
-    if person and not is_at_terminal():
-        raise CallerError(
-            "INVALID_VALUE",
-            "stdin is not a terminal, so there is nobody to ask",
-            "spec-kitty setup --yes",
-        )
+    person = None if values["yes"] else Person("spec-kitty setup --yes")
 
     def agrees(part: str, question: str, *, default: bool = True) -> bool:
         return part not in skip and (
