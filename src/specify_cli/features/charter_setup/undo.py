@@ -11,10 +11,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
+from pydantic import TypeAdapter
+
 from doctrine import os
 from doctrine.light_imports import hash_bytes
 from doctrine.load import cache_path
-from doctrine.text import as_object, count
+from doctrine.text import count
 from specify_cli import durable
 from specify_cli.cli import shell
 from specify_cli.cli.terminal.output import one_line
@@ -245,25 +247,16 @@ def render_undone(done: Undone, *, dry_run: bool) -> Iterator[str]:
 
 def _read_note(root: str) -> SetupState:
     try:
-        value = json.loads(durable.read_below(root, f"{layout.LOCAL}/{_NOTE}", 1_048_576))
+        data = durable.read_below(root, f"{layout.LOCAL}/{_NOTE}", 1_048_576)
+        known = TypeAdapter(SetupState).validate_json(data)
     except (OSError, ValueError, InvocationError):
-        value = {}
-    known = as_object(value)
-    hooks, skills = (
-        list(map(str, names)) if isinstance(names := known.get(key), list) else []
-        for key in ("hooks", "skills")
-    )
+        return SetupState({}, [], [], {})
     inside = {
-        path: str(name)
-        for path, name in as_object(known.get("files")).items()
+        path: name
+        for path, name in known.files.items()
         if path.startswith(f"{layout.KITTIFY}/") and ".." not in path.split("/")
     }
-    texts = {
-        path: (str(pair[0]), str(pair[1]))
-        for path, pair in as_object(known.get("before")).items()
-        if isinstance(pair, list) and len(pair) == 2
-    }
-    return SetupState(inside, hooks, skills, texts)
+    return known._replace(files=inside)
 
 
 def _encode(text: str) -> bytes:
