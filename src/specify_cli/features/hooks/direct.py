@@ -15,7 +15,7 @@ from doctrine.light_imports import TYPE_CHECKING, sha256
 from specify_cli import durable
 from specify_cli.errors import InvocationError
 from specify_cli.features.hooks.payload.values import Fields, HookEvent, HookInput
-from specify_cli.invocation.bindings import Binding, digest_of_names, list_bindings
+from specify_cli.invocation.bindings import Binding, digest_of_names
 from specify_cli.invocation.events.event_body import (
     Composed,
     Settings,
@@ -101,7 +101,7 @@ def append_directly(at: Site, call: HookInput) -> bool:
     keys = list_keys(at, call)
     if find_earlier(at, place.invocation_id, call) is not None:
         return False
-    other = other_writer(fields, name_writer(at.harness, call.session_id), settings.rules)
+    other = other_writer(fields, name_writer(at.harness, at.session), settings.rules)
     by = {} if other is None else {"by": other}
     change = change_gap(fields, settings)
     closed, before = False, None
@@ -140,7 +140,7 @@ def find_bound(at: Site, call: HookInput) -> Place | None:
     """Return the record that a session is bound to; None where more than an append is to be done,
     or none is bound."""
     is_new = call.started_invocation is not None
-    if not call.session_id or is_new or call.deadline is not None:
+    if not at.session or is_new or call.deadline is not None:
         return None
     if any(
         event.event not in ("tool_call", "tool_result", "patch_apply", "error")
@@ -154,7 +154,7 @@ def find_bound(at: Site, call: HookInput) -> Place | None:
 def list_bound(at: Site, call: HookInput) -> Iterator[Binding]:
     """Yield the bindings of a call's subagent, and then those of its session, the newest first."""
     for agent in dict.fromkeys((call.subagent, None)):
-        yield from list_bindings(at.root, at.harness, call.session_id, agent)
+        yield from at.list_bindings(agent)
 
 
 def find_earlier(at: Site, invocation_id: str, call: HookInput) -> str | None:
@@ -237,7 +237,7 @@ def is_same_event(line: Fields, event: HookEvent) -> bool:
 def name_end(at: Site, call: HookInput, invocation_id: str) -> str:
     """Return the name of the file in `.kittify/local/turns/` that is there once a record ended with
     its session, or a part of it, under the prompt of a call."""
-    named = (at.harness, call.session_id, call.prompt_id or "", invocation_id)
+    named = (at.harness, at.session, call.prompt_id or "", invocation_id)
     return digest_of_names(*named, "ended")[:40]
 
 
@@ -285,16 +285,16 @@ def name_writer(harness: str, session: str) -> dict[str, str]:
 
 
 def open_recorder(
-    at: Site, place: Place, session: str, loaded: tuple[Project, ParseCache] | None = None
+    at: Site, place: Place, loaded: tuple[Project, ParseCache] | None = None
 ) -> Recorder:
-    """Return the recorder of a record, which writes for a session; the project is read, unless it
+    """Return the recorder of a record, which writes for the session; the project is read, unless it
     was `loaded` before. Raises InvocationError."""
     # for what takes more than an append
     from specify_cli.invocation.recorder import Recorder
     from specify_cli.project.config import load_project
 
     project, cache = loaded or load_project(at.root, at.home)
-    return Recorder(project, place, cache=cache, writer=name_writer(at.harness, session))
+    return Recorder(project, place, cache=cache, writer=name_writer(at.harness, at.session))
 
 
 def read_limits(at: Site) -> tuple[Mapping[str, str], RuleSet]:
@@ -350,7 +350,7 @@ def _read_plain_modes(root: str) -> dict[str, str] | None:
 def list_keys(at: Site, call: HookInput) -> list[str | None]:
     """Return the digests of a call's events, each None where nothing distinguishes it from
     others."""
-    return [dedupe_key(at.harness, call.session_id, event) for event in call.events]
+    return [dedupe_key(at.harness, at.session, event) for event in call.events]
 
 
 def dedupe_key(harness: str, session: str, event: HookEvent) -> str | None:

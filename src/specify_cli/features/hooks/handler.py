@@ -159,7 +159,7 @@ def _is_ordinary(at: Site, call: HookInput) -> bool:
     begins = first.event == "tool_call" and begins_subagent(first.tool)
     if begins or first.event == "stage_transition" or call.starts_record_command:
         return False
-    return not os.path.lexists(f"{at.root}/{asked_folder(at.harness, call.session_id)}")
+    return not os.path.lexists(f"{at.root}/{asked_folder(at.harness, at.session)}")
 
 
 def _tell_apart(at: Site, source: str, call: HookInput) -> HookInput:
@@ -171,7 +171,7 @@ def _tell_apart(at: Site, source: str, call: HookInput) -> HookInput:
         from specify_cli.features.hooks.payload.transcript_end import fill_exit_status
 
         call = fill_exit_status(dialect, call)
-    call = _key_stand_ins(call, at.git_dir)
+    call = _key_stand_ins(at, call)
     if not call.call_id_is_synthetic:
         return call
     # for harnesses that name no call
@@ -228,7 +228,7 @@ def _read_double(digits: str) -> float:
     return value
 
 
-def _key_stand_ins(call: HookInput, git_dir: str | None) -> HookInput:
+def _key_stand_ins(at: Site, call: HookInput) -> HookInput:
     """Put what stands in for an id that a payload lacks under this clone's key.
 
     A bare digest would show whoever reads the record whether a guess at the arguments is right.
@@ -238,6 +238,6 @@ def _key_stand_ins(call: HookInput, git_dir: str | None) -> HookInput:
     if not named or (named[1] or "") != first.tool[:64] or named[0] == call.subagent:
         return call
     bare = named[2]
-    keyed = key_stand_in(bare, call.session_id, git_dir)
+    keyed = key_stand_in(bare, at.session, at.git_dir)
     events = tuple(event.rename(lambda name: name.replace(bare, keyed)) for event in call.events)
     return call._replace(events=events, call_id_is_synthetic=True)

@@ -74,7 +74,7 @@ def _keep_orphan(at: Site, call: HookInput, why: str, *, closed: str | None = No
     line: LogLine = {
         "at": rfc3339(time.time_ns() // 1_000_000),
         "harness": at.harness[:64],
-        "session": redact(call.session_id, rules).text[:200],
+        "session": redact(at.session, rules).text[:200],
         "hook_event": redact(call.hook_event, rules).text[:200],
         "why": why[:200],
     }

@@ -40,7 +40,6 @@ from specify_cli.invocation.bindings import (
     calls_folder,
     give_back,
     is_record_open,
-    list_bindings,
     owned_path,
     read_small,
     short_digest,
@@ -93,8 +92,8 @@ _TRAIL_OFF = "the invocation {} was begun with the trail off and takes over no s
 
 def find_recorder(at: Site, call: HookInput) -> Recorder:
     """Return the recorder of the record a payload belongs to. Raises Orphan, Recorded."""
-    root, session = at.root, call.session_id
-    if not session:
+    root = at.root
+    if not at.session:
         raise Orphan("the payload names no session")
     # What cannot be used is said even where no record is found.
     loaded, index, read = load_project(root, at.home), Index(root), FileRecordStore(root).read
@@ -120,7 +119,7 @@ def find_recorder(at: Site, call: HookInput) -> Recorder:
             return None
         data = read(place)
         if not list_untold(at, place, data, call):
-            _refuse_recorded(open_recorder(at, place, session, loaded), data, at, call)
+            _refuse_recorded(open_recorder(at, place, loaded), data, at, call)
             why = f"it contradicts what the closed invocation {invocation_id} holds"
         elif not call.closes and _began_it(data, invocation_id, call):
             begun_in = begun_in or invocation_id
@@ -130,22 +129,22 @@ def find_recorder(at: Site, call: HookInput) -> Recorder:
     began = call.started_invocation
     if began is not None and (place := open_place(began)):
         above = find_above(at, call, place)
-        _take_over(at, session, call.subagent, place)
+        _take_over(at, call.subagent, place)
         if above:
-            _finish(at, open_recorder(at, above, session, loaded), call)
-        return open_recorder(at, place, session, loaded)
+            _finish(at, open_recorder(at, above, loaded), call)
+        return open_recorder(at, place, loaded)
     if began is None:
         _refuse_earlier(at, call)
     # 2. What is bound: to the subagent, else to its session. 3. The one open record of either.
     # A record that was closed gives the session back: what was bound before counts, too.
-    for find in (list_bindings, _find_by_record):
+    for find in (Site.list_bindings, _find_by_record):
         for agent in dict.fromkeys((call.subagent, None)):
-            for number, binding in enumerate(find(root, at.harness, session, agent)):
+            for number, binding in enumerate(find(at, agent)):
                 if place := open_place(binding.invocation_id):
                     if number or binding.profile_id is None:
-                        _remember(at, session, agent, place, binding.source)
-                    return open_recorder(at, place, session, loaded)
-    imported = find_imported(at, session) if call.events else ()
+                        _remember(at, agent, place, binding.source)
+                    return open_recorder(at, place, loaded)
+    imported = find_imported(at) if call.events else ()
     if any(not list_untold(at, one, read(one), call) for one in imported):
         raise Recorded
     if begun_in:
@@ -176,18 +175,18 @@ def _refuse_earlier(at: Site, call: HookInput) -> None:
     data = FileRecordStore(at.root).read(place)
     if not list_untold(at, place, data, call):
         if call.closes:
-            _annex_result(open_recorder(at, place, call.session_id), call)
+            _annex_result(open_recorder(at, place), call)
         raise Recorded
     if ends_part(data) or (not call.closes and awaits_end(data, call)):
         raise Late(f"it is of {earlier}, which has ended", earlier)
 
 
-def find_imported(at: Site, session: str) -> Iterator[Place]:
-    """Yield the records among the newest that an import made of a session: what its hooks report
+def find_imported(at: Site) -> Iterator[Place]:
+    """Yield the records among the newest that an import made of the session: what its hooks report
     after that they can hold already."""
     for place, started, owner in _list_newest(at.root, layout.is_imported):
         named = owner.get("harness"), owner.get("session_id")
-        if "imported" in started and named == (at.harness, session):
+        if "imported" in started and named == (at.harness, at.session):
             yield place
 
 
@@ -212,7 +211,7 @@ def find_elsewhere(at: Site, call: HookInput) -> tuple[Site, str | None] | None:
     A harness stays in the worktree it was started in, while its agent may begin its record in
     another.
     """
-    for other in find_worktrees(at.root) if call.session_id else ():
+    for other in find_worktrees(at.root) if at.session else ():
         there = at._replace(root=other)
         begun = find_begun(there, call, None) if call.printed else None
         bound = list_bound(there, call)
@@ -286,15 +285,17 @@ def is_first_telling(root: str, key: str) -> bool:
     return True
 
 
-def _find_by_record(root: str, harness: str, session: str, agent: str | None) -> list[Binding]:
+def _find_by_record(at: Site, agent: str | None) -> list[Binding]:
     """Return the one open record among the newest that this agent of the session began; none where
     there are two."""
-    ids = []
+    root, ids = at.root, []
     for place, started, owner in _list_newest(root, lambda folder: folder == layout.RECORDS):
         named = tuple(owner.get(name) for name in ("harness", "session_id", "agent_id"))
-        if started.get("tombstone") or named != (harness, session, agent):
+        if started.get("tombstone") or named != (at.harness, at.session, agent):
             continue
-        if agent is None and read_small(root, *owned_path(harness, session, place.invocation_id)):
+        if agent is None and read_small(
+            root, *owned_path(at.harness, at.session, place.invocation_id)
+        ):
             continue  # a subagent's `do` began it, which its first line did not know
         row = read_row(root, place)
         if row and row.status == "open":
@@ -322,30 +323,30 @@ def _finish(at: Site, recorder: Recorder, call: HookInput) -> None:
         recorder.close()
 
 
-def _take_over(at: Site, session: str, subagent: str | None, place: Place) -> None:
+def _take_over(at: Site, subagent: str | None, place: Place) -> None:
     """Bind who began a record to it; what its `do` took the whole session's binding from gets that
     back."""
     if subagent is not None:
-        give_back(at.root, at.harness, session, place.invocation_id)
-        note = owned_path(at.harness, session, place.invocation_id)
+        give_back(at.root, at.harness, at.session, place.invocation_id)
+        note = owned_path(at.harness, at.session, place.invocation_id)
         owned = {"invocation_id": place.invocation_id, "source": "subagent"}
         with suppress(OSError, InvocationError):
             write_small(at.root, *note, owned)
-    _remember(at, session, subagent, place, "tool")
+    _remember(at, subagent, place, "tool")
 
 
-def _remember(at: Site, session: str, agent: str | None, place: Place, source: str) -> None:
+def _remember(at: Site, agent: str | None, place: Place, source: str) -> None:
     to = place.invocation_id, source, place.profile_id
     with suppress(OSError, InvocationError):  # the record is found without it, only later
-        bind(at.root, at.harness, session, agent, *to)
+        bind(at.root, at.harness, at.session, agent, *to)
 
 
 def mark_call(at: Site, call: HookInput) -> int | None:
     """Note that a call which begins an invocation is under way, or that it is over; since when (ms)
     it was."""
-    if not call.session_id or not call.events:
+    if not at.session or not call.events:
         return None
-    folder = calls_folder(at.harness, call.session_id)
+    folder = calls_folder(at.harness, at.session)
     name = short_digest(call.events[0].named_id) + ".json"
     now = time.time_ns() // 1_000_000
     since = read_small(at.root, folder, name).get("at")
@@ -366,8 +367,7 @@ def find_begun(at: Site, call: HookInput, since: int | None) -> str | None:
     Anything may stand in an output. A record of another session is not meant, nor one that was
     there before the call.
     """
-    session = call.session_id
-    if not session:
+    if not at.session:
         return None
     index = Index(at.root)
     ids = []
@@ -380,12 +380,12 @@ def find_begun(at: Site, call: HookInput, since: int | None) -> str | None:
             named = owner.get("session_id")
             masked = isinstance(named, str) and "\u27e6" in named
             hidden = since is not None and find_dialect(at.harness).hides_sessions_of_commands
-            own = named is None or masked or named == session[:200] or hidden
+            own = named is None or masked or named == at.session[:200] or hidden
             if owner.get("harness") != at.harness or not own:
                 continue
         if since is None or millis_of(printed) >= since:
             ids.append(printed)
     if len(ids) == 1:
         return ids[0]
-    bound = binding_of(at.root, at.harness, session, None)
+    bound = binding_of(at.root, at.harness, at.session, None)
     return bound.invocation_id if bound and bound.invocation_id in ids else None

@@ -28,9 +28,9 @@ _GOES_ON = ("prompt", "started", "ended")
 def follow_request(at: Site, call: HookInput) -> HookInput:
     """Keep a request for permission; return the result of a permitted call with the approval before
     it."""
-    if not call.session_id:
+    if not at.session:
         return call
-    folder = asked_folder(at.harness, call.session_id)
+    folder = asked_folder(at.harness, at.session)
     name = short_digest(call.subagent or "", compute_fingerprint(call.asked))
     if call.asked and not call.events:
         _keep(at.root, folder, name)

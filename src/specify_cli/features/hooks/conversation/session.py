@@ -50,7 +50,7 @@ def record_session(at: Site, call: HookInput, failed: Exception | None, *, large
     call = follow_request(at, call)
     if call.moment.kind and not is_reported_again(at, call):
         if call.moment.kind in ("started", "compacted") and call.subagent is None:
-            forget_printed(at.root, at.harness, call.session_id)
+            forget_printed(at.root, at.harness, at.session)
         has_record = record_moment(at, call)
         begins = call.moment.kind == "prompt" and not has_record
         if (begins or call.moment.kind == "ended") and opens_by_itself(at.root, at.harness):
@@ -96,14 +96,13 @@ def _append(at: Site, call: HookInput, *, asked: Site | None = None) -> None:
     if append_directly(at, call):
         return
     # The id that the agent just received outranks what was known before.
-    session = call.session_id
     with closing(find_recorder(at, call)) as recorder:
         begun = call.started_invocation == recorder.invocation_id
         if begun and call.subagent is None:
-            give_prompt(asked or at, recorder, session)
+            give_prompt(asked or at, recorder)
         append_call(at, recorder, call)
         if begun and since is not None:
-            take_in(recorder, at.harness, session, call.subagent, since)
+            take_in(recorder, at.harness, at.session, call.subagent, since)
         if begun:
             look_after(at, recorder)
 

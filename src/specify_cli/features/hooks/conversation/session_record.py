@@ -28,7 +28,7 @@ from specify_cli.features.hooks.search import (
     list_untold,
 )
 from specify_cli.features.hooks.worktree.gate import look_after
-from specify_cli.invocation.bindings import list_bindings, opens_by_itself, remember_left_open
+from specify_cli.invocation.bindings import opens_by_itself, remember_left_open
 from specify_cli.invocation.caller import Actor, Caller
 from specify_cli.invocation.ends.opening import Terms
 from specify_cli.invocation.executor import ProfileInvocationExecutor
@@ -73,8 +73,7 @@ def begin_record(at: Site, call: HookInput) -> bool:
         and not call.starts_record_command
         and not call.closes
     )
-    session = call.session_id
-    if not session or not (works or is_asked) or not opens_by_itself(at.root, at.harness):
+    if not at.session or not (works or is_asked) or not opens_by_itself(at.root, at.harness):
         return False
     call = call._replace(events=call.events if works else ())
     # Calls made together ask for a record at the same moment: the first begins it.
@@ -83,11 +82,11 @@ def begin_record(at: Site, call: HookInput) -> bool:
             find_recorder(at, call).close()
             return True
         except Orphan:
-            if is_asked and _is_prompt_recorded(at, session):
+            if is_asked and _is_prompt_recorded(at):
                 return False
-            _open(at, session)
+            _open(at)
     with closing(find_recorder(at, call)) as recorder:
-        give_prompt(at, recorder, session)
+        give_prompt(at, recorder)
         if is_asked:  # nothing runs yet: what changes before the first call is not the agent's
             look_after(at, recorder)
     return True
@@ -101,17 +100,16 @@ def say_late(at: Site, call: HookInput, closed: str, *, is_of_it: bool) -> bool:
     and then it does not matter who closed it.
     Raises OSError, InvocationError.
     """
-    session = call.session_id
     place = Index(at.root).resolve(closed)
     data = FileRecordStore(at.root).read(place)
     if call.starts_record_command or call.closes or not (is_of_it or ends_part(data)):
         return False
-    if not is_of_it and not _is_prompt_recorded(at, session):
+    if not is_of_it and not _is_prompt_recorded(at):
         return False
     # Where transcripts are compared with records, they report the call too.
     with (
         durable.folder(at.root, layout.TRANSCRIPTS, create=True, wait=durable.LOCK_WAIT_SECONDS),
-        closing(open_recorder(at, place, session)) as recorder,
+        closing(open_recorder(at, place)) as recorder,
     ):
         items = compose_events(recorder, call)
         untold = [items[number] for number in list_untold(at, place, data, call)]
@@ -121,18 +119,18 @@ def say_late(at: Site, call: HookInput, closed: str, *, is_of_it: bool) -> bool:
     return True
 
 
-def _is_prompt_recorded(at: Site, session: str) -> bool:
-    """Return whether a closed record of a session holds its newest prompt: then a hook reports that
-    one again, or after the transcript, which gives it no key. Calls that are new begin a record
-    anyway."""
-    prompt = read_prompt(at, session)
+def _is_prompt_recorded(at: Site) -> bool:
+    """Return whether a closed record of the session holds its newest prompt: then a hook reports
+    that one again, or after the transcript, which gives it no key. Calls that are new begin a
+    record anyway."""
+    prompt = read_prompt(at)
     if not prompt:
         return False
     key, text = name_prompt(prompt[0]), prompt[1]
     digest = hash_text(text) if text else None
     store, index = FileRecordStore(at.root), Index(at.root)
-    ids = [one.invocation_id for one in list_bindings(at.root, at.harness, session, None)]
-    imported = [place.invocation_id for place in find_imported(at, session)]
+    ids = [one.invocation_id for one in at.list_bindings()]
+    imported = [place.invocation_id for place in find_imported(at)]
     for invocation_id in (*ids, *imported):
         try:
             record = read_file(store.hold(index.resolve(invocation_id)))
@@ -148,15 +146,15 @@ def _is_prompt_recorded(at: Site, session: str) -> bool:
     return False
 
 
-def _name_caller(at: Site, session: str) -> Caller:
-    """Return the agent of a session as who asks."""
-    return Caller(Actor(at.harness, "llm", tool=at.harness), name_writer(at.harness, session))
+def _name_caller(at: Site) -> Caller:
+    """Return the agent of the session as who asks."""
+    return Caller(Actor(at.harness, "llm", tool=at.harness), name_writer(at.harness, at.session))
 
 
-def _open(at: Site, session: str) -> None:
+def _open(at: Site) -> None:
     executor = ProfileInvocationExecutor(at.root, home=at.home)
-    caller, terms = _name_caller(at, session), Terms(opened_by="hook")
-    _, text = read_prompt(at, session) or ("", "")
+    caller, terms = _name_caller(at), Terms(opened_by="hook")
+    _, text = read_prompt(at) or ("", "")
     begin = partial(executor.invoke, verb="advise", caller=caller, terms=terms)
     try:
         begin(text or _NO_PROMPT)
@@ -167,10 +165,9 @@ def _open(at: Site, session: str) -> None:
 def end_records(at: Site, call: HookInput) -> None:
     """Close what hooks began for a session that is over; what its agent began stays open, and the
     next `do` says so."""
-    session = call.session_id
     index, store = Index(at.root), FileRecordStore(at.root)
     left: list[Mapping[str, object]] = []
-    for binding in list_bindings(at.root, at.harness, session, None):
+    for binding in at.list_bindings():
         try:
             record = read_file(store.hold(index.resolve(binding.invocation_id)))
         except (InvocationError, OSError):
@@ -178,7 +175,7 @@ def end_records(at: Site, call: HookInput) -> None:
         if not record or record.completed is not None:
             continue
         if record.started.get("opened_by") != "hook":
-            remember_left_open(at.root, binding, at.harness, session)
+            remember_left_open(at.root, binding, at.harness, at.session)
             left = [*fields_of(record), *left]
             continue
         ProfileInvocationExecutor(at.root, home=at.home).complete(
@@ -186,7 +183,7 @@ def end_records(at: Site, call: HookInput) -> None:
             # What the session reported last may stand on what it began in this one and left open.
             outcome=judge_end([*fields_of(record), *left]),
             closed_by="hook",
-            caller=_name_caller(at, session),
+            caller=_name_caller(at),
         )
         if call.prompt_id is not None:
             is_first_telling(at.root, name_end(at, call, binding.invocation_id))

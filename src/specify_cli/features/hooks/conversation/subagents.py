@@ -30,27 +30,27 @@ from specify_cli.record import layout
 def note_beginning(at: Site, call: HookInput) -> None:
     """Note who has called a tool that begins a subagent; that it has begun takes the mark away."""
     event = call.events[0]
-    if event.event == "tool_call" and call.session_id:
+    if event.event == "tool_call" and at.session:
         name = short_digest(event.named_id) + ".json"
         mark = {"agent_id": call.subagent, "at": time.time_ns() // 1_000_000}
         # without it, it is not known who began the subagent
         with suppress(OSError, InvocationError):
-            write_small(at.root, _find_folder(at.harness, call.session_id), name, mark)
+            write_small(at.root, _find_folder(at), name, mark)
 
 
 def follow_subagent(at: Site, call: HookInput) -> HookInput:
     """Bind a subagent that begins to the record of the one that began it; return its begin with the
     stage that it goes out from, its end with the one that it leads back to."""
-    root, harness = at.root, at.harness
-    session, agent, event = call.session_id, call.subagent, call.events[0]
+    root, harness, session = at.root, at.harness, at.session
+    agent, event = call.subagent, call.events[0]
     if not session or agent is None:
         return call
-    note_path = _note_path(harness, session, agent)
+    note_path = _note_path(at, agent)
     try:
         unmark(root, harness, session, agent)
         if event.phase == "pre":
             named = call.parent_agent != session and call.parent_agent
-            above = named or _take_mark(root, _find_folder(harness, session))
+            above = named or _take_mark(root, _find_folder(at))
             note = {"above": above, "stage": event.payload.get("to")}
             write_small(root, *note_path, note)
             bound = binding_of(root, harness, session, above) if above else None
@@ -62,7 +62,7 @@ def follow_subagent(at: Site, call: HookInput) -> HookInput:
             unlink_below(root, *note_path)
         before = note.get("above")
         # of the one that began it, while that goes on
-        stage = before and read_small(root, *_note_path(harness, session, before)).get("stage")
+        stage = before and read_small(root, *_note_path(at, before)).get("stage")
     except (OSError, InvocationError):
         return call
     if not isinstance(stage, str):
@@ -71,12 +71,12 @@ def follow_subagent(at: Site, call: HookInput) -> HookInput:
     return call._replace(events=(event._replace(payload=payload), *call.events[1:]))
 
 
-def _find_folder(harness: str, session: str) -> str:
-    return f"{layout.LOCAL}/begins/{short_digest(harness, session)}"
+def _find_folder(at: Site) -> str:
+    return f"{layout.LOCAL}/begins/{short_digest(at.harness, at.session)}"
 
 
-def _note_path(harness: str, session: str, agent: object) -> tuple[str, str]:
-    name = short_digest(harness, session, "subagent", str(agent))
+def _note_path(at: Site, agent: object) -> tuple[str, str]:
+    name = short_digest(at.harness, at.session, "subagent", str(agent))
     return f"{layout.LOCAL}/bindings", f"{name}.json"
 
 

@@ -51,7 +51,7 @@ from specify_cli.features.hooks.search import (
 )
 from specify_cli.features.hooks.strangers import call_waited
 from specify_cli.features.hooks.worktree.gate import look_after
-from specify_cli.invocation.bindings import digest_of_names, list_bindings, short_digest
+from specify_cli.invocation.bindings import digest_of_names, short_digest
 from specify_cli.invocation.ends.activity import read_moment
 from specify_cli.invocation.events.event_body import Composed, gap
 from specify_cli.invocation.recorder import Recorder
@@ -73,9 +73,9 @@ def record_moment(at: Site, call: HookInput) -> bool:
 
     Raises InvocationError.
     """
-    session, moment, is_main = call.session_id, call.moment, call.subagent is None
+    moment, is_main = call.moment, call.subagent is None
     key = moment.key or ""
-    if not session or (moment.kind == "prompt" and not is_main):
+    if not at.session or (moment.kind == "prompt" and not is_main):
         return True  # what a subagent is asked stands in the call that began it
     if moment.kind == "prompt" and not _keep_prompt(at, call):
         return True
@@ -104,7 +104,7 @@ def record_moment(at: Site, call: HookInput) -> bool:
         if moment.kind == "ended" and turns[-1].error:
             _append_error(recorder, *turns[-1].error)
         if moment.kind == "prompt":
-            give_prompt(at, recorder, session)
+            give_prompt(at, recorder)
         elif moment.kind == "end":
             data = FileRecordStore(at.root).read(recorder.place)
             _append_turn(at, call, recorder, turns, _list_turn_keys(at, call, data)[-1])
@@ -121,8 +121,8 @@ def record_moment(at: Site, call: HookInput) -> bool:
 def is_reported_again(at: Site, call: HookInput) -> bool:
     """Return whether a record of the session holds a moment that is not of what is under way: a
     prompt that any of them holds, else one that a part of the session reported which has ended."""
-    session, moment, key = call.session_id, call.moment, _key(at, call)
-    for binding in list_bindings(at.root, at.harness, session, None) if moment.key else ():
+    moment, key = call.moment, _key(at, call)
+    for binding in at.list_bindings() if moment.key else ():
         try:
             place = Index(at.root).resolve(binding.invocation_id)
             record_file = FileRecordStore(at.root).hold(place)
@@ -153,9 +153,9 @@ def _list_turn_keys(at: Site, call: HookInput, data: bytes) -> list[str]:
     Two turns can end in equal words. Where the program gives nothing that distinguishes them, that
     is the prompt that began the turn, and how many calls came before.
     """
-    session, name = call.session_id, call.moment.key
+    name = call.moment.key
     if not name:
-        name, _ = read_prompt(at, session) or ("", "")
+        name, _ = read_prompt(at) or ("", "")
     counts = [""]
     if call.subagent is None:
         # between two turns that end in equal words under one prompt it works, as one does that a
@@ -166,7 +166,7 @@ def _list_turn_keys(at: Site, call: HookInput, data: bytes) -> list[str]:
         counts = [f" {number}" for number in range(sum(own) + 1)]
     names = (f"{name} {call.subagent}{count}" for count in counts)
     text = call.moment.text or ""
-    return [_digest(at.harness, session, "end", name, text) for name in names]
+    return [_digest(at.harness, at.session, "end", name, text) for name in names]
 
 
 def _merge_transcript(at: Site, call: HookInput, *, tells_turn: bool) -> None:
@@ -174,7 +174,7 @@ def _merge_transcript(at: Site, call: HookInput, *, tells_turn: bool) -> None:
     reports. A failure is left where doctor shows it: what hooks reported is recorded anyway."""
     over = TurnOver(
         at.harness,
-        call.session_id,
+        at.session,
         at.transcript,
         call.cwd or at.root,
         at.home,
@@ -215,28 +215,28 @@ def record_unknown(at: Site, call: HookInput) -> None:
             event,
             message="this version does not know what the harness tells by it",
         )
-        key = _digest(at.harness, call.session_id, "unknown", event)
+        key = _digest(at.harness, at.session, "unknown", event)
         recorder.append([Composed(body)], dedupe=[key], checkpoints=False)
 
 
-def read_prompt(at: Site, session: str) -> tuple[str, str] | None:
-    """Return the key of a session's newest prompt and its text as it was stored, masked, empty
+def read_prompt(at: Site) -> tuple[str, str] | None:
+    """Return the key of the session's newest prompt and its text as it was stored, masked, empty
     where it was not; None where there is none."""
     try:
-        path = f"{layout.PROMPTS}/{short_digest(at.harness, session)}"
+        path = f"{layout.PROMPTS}/{short_digest(at.harness, at.session)}"
         key, _, text = durable.read_below(at.root, path, 2 * _MAX_PROMPT).decode().partition("\n")
     except (OSError, InvocationError, ValueError):
         return None
     return key, text
 
 
-def give_prompt(at: Site, recorder: Recorder, session: str) -> None:
-    """Append the newest prompt of a session to a record of it that lacks it.
+def give_prompt(at: Site, recorder: Recorder) -> None:
+    """Append the newest prompt of the session to a record of it that lacks it.
 
     Where the transcript reported one with its words, a hook reports that one late. An equal one
     that is new is reported by the transcript, too, at the end of its turn.
     """
-    prompt = read_prompt(at, session)
+    prompt = read_prompt(at)
     if not prompt:
         return
     key, text = prompt
@@ -261,7 +261,6 @@ def name_prompt(key: str) -> str:
 def _close_unanswered_calls(at: Site, call: HookInput, recorder: Recorder, *, every: bool) -> None:
     """Write an inferred result for each other call of an agent that has none, with `every` for
     those of its whole session."""
-    session = call.session_id
     own = call.events[0].named_id if call.events else None
     data = FileRecordStore(at.root).read(recorder.place)
     dialect = find_dialect(at.harness)
@@ -278,7 +277,7 @@ def _close_unanswered_calls(at: Site, call: HookInput, recorder: Recorder, *, ev
         if (not every and fields.get("agent") != call.subagent) or call_id == own:
             continue
         writer = get_object(fields, "by") or get_object(recorder.started, "session")
-        if writer.get("session_id") not in (None, session[:200]):
+        if writer.get("session_id") not in (None, at.session[:200]):
             continue
         refusal, moment = ends.refused.get(call_id), read_moment(ends.reported_at.get(call_id))
         # Its hook or its transcript says when it is over.
@@ -294,13 +293,13 @@ def _close_unanswered_calls(at: Site, call: HookInput, recorder: Recorder, *, ev
             payload["output"] = refusal
         if fields.get("agent") is not None:
             payload["agent"] = fields["agent"]
-        key = _digest(at.harness, session, call_id, "inferred")
+        key = _digest(at.harness, at.session, call_id, "inferred")
         item = recorder.compose("tool_result", payload)
         if moment is not None:
             item = item._replace(body={**item.body, "claimed_at": rfc3339(moment)})
         recorder.append([item], dedupe=[key], checkpoints=False)
         if refusal is not None:
-            key = _digest(at.harness, session, call_id, "denied")
+            key = _digest(at.harness, at.session, call_id, "denied")
             _append(recorder, "approval", compose_approval(payload), key)
 
 
@@ -334,7 +333,7 @@ def _keep_prompt(at: Site, call: HookInput) -> bool:
     text = make_encodable(call.moment.text or "")
     text = redact(text, config.redaction).text if plain else ""
     key = _key(at, call) or short_digest(str(time.time_ns()))
-    name = short_digest(at.harness, call.session_id)
+    name = short_digest(at.harness, at.session)
     with durable.folder(at.root, layout.PROMPTS, create=True) as fd:
         if (small_file(fd, name) or b"").startswith(key.encode("ascii") + b"\n"):
             return False
@@ -402,8 +401,7 @@ def _is_recorded(
         there = 0 if is_cut else sum(turn.text == payload.get("text") for turn in turns)
     if text_hash is None or not there:
         return False
-    root, session = at.root, call.session_id
-    bound = [one.invocation_id for one in list_bindings(root, at.harness, session, None)]
+    root, bound = at.root, [one.invocation_id for one in at.list_bindings()]
     needles = (f'"text_hash":"{text_hash}"'.encode(), b'"event":"prompt"')
     lines = []
     for invocation_id in dict.fromkeys((recorder.invocation_id, *bound)):
@@ -487,11 +485,10 @@ def _describe_turn(moment: SessionMoment, facts: Turn, agent: str | None, harnes
 def _append_late(at: Site, call: HookInput, invocation_id: str) -> None:
     """Say the turn in which a record was closed as an annex of it: its agent's last words come
     after the close."""
-    session = call.session_id
     place = Index(at.root).resolve(invocation_id)
     data = FileRecordStore(at.root).read(place)
     last = read_last(data)
-    asked = read_prompt_time(at.root, at.harness, session)
+    asked = read_prompt_time(at.root, at.harness, at.session)
     if last.get("event") != "completed" or (
         asked is not None and str(last.get("completed_at")) < rfc3339(asked)
     ):
@@ -502,7 +499,7 @@ def _append_late(at: Site, call: HookInput, invocation_id: str) -> None:
     recorded_key = next((key for key in keys if dedupe_bytes(key) in data), None)
     if recorded_key is None and not is_first_telling(at.root, keys[0]):
         return  # another hook reports it at this moment
-    with closing(open_recorder(at, place, session)) as recorder:
+    with closing(open_recorder(at, place)) as recorder:
         _append_turn(at, call, recorder, _read_turns(at, call.moment), recorded_key or keys[-1])
 
 
@@ -516,7 +513,7 @@ def _key(at: Site, call: HookInput) -> str | None:
     moment = call.moment
     if moment.key is None:
         return None
-    return _digest(at.harness, call.session_id, moment.kind, moment.key, moment.text or "")
+    return _digest(at.harness, at.session, moment.kind, moment.key, moment.text or "")
 
 
 def _digest(*names: str) -> str:

@@ -22,7 +22,7 @@ from specify_cli.features.hooks.direct import (
 )
 from specify_cli.features.hooks.payload.site import Site, place_events
 from specify_cli.features.hooks.payload.values import Fields, HookEvent, HookInput
-from specify_cli.invocation.bindings import is_record_open, list_bindings, short_digest
+from specify_cli.invocation.bindings import is_record_open, short_digest
 from specify_cli.invocation.ends.activity import read_moment
 from specify_cli.invocation.events.event_body import PayloadError, compose_event, find_line
 from specify_cli.invocation.events.settings import settings_of
@@ -98,7 +98,7 @@ def _list_reconciled(at: Site, call: HookInput) -> Iterator[tuple[list[Fields], 
     from specify_cli.features.hooks.search import find_imported  # most calls need no name
 
     bound = [one.place for one in list_bound(at, call) if one.place]
-    for place in bound or find_imported(at, call.session_id):
+    for place in bound or find_imported(at):
         try:
             data = FileRecordStore(at.root).read(place)
             data += read_annexes(at.root, place.invocation_id)
@@ -132,7 +132,7 @@ def number_twin(at: Site, source: str, call: HookInput) -> HookInput:
     """Return a call with a key of its own where this source reported an equal one before it."""
     first = call.events[0]
     key = short_digest(first.phase, first.call_id)[:32].encode("ascii") + b"\n"
-    name = short_digest(at.harness, call.session_id, source) + ".log"
+    name = short_digest(at.harness, at.session, source) + ".log"
     try:
         with (
             durable.folder(at.root, f"{layout.LOCAL}/twins", create=True) as folder_fd,
@@ -154,7 +154,7 @@ def number_twin(at: Site, source: str, call: HookInput) -> HookInput:
 def _is_in_closed(at: Site, call: HookInput) -> bool:
     """Return whether a record of a session that is closed holds the first event of a call."""
     key = str(list_keys(at, call)[0])  # that of a stand-in, which is never empty
-    for binding in list_bindings(at.root, at.harness, call.session_id, None):
+    for binding in at.list_bindings():
         if not binding.place or is_record_open(at.root, binding):
             continue
         try:

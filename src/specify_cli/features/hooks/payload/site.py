@@ -9,14 +9,19 @@ from doctrine.light_imports import NamedTuple
 from specify_cli import durable
 from specify_cli.errors import InvocationError
 from specify_cli.features.hooks.payload.values import MAX_PATH, HookEvent, HookInput
-from specify_cli.invocation.bindings import binding_of, is_record_open
+from specify_cli.invocation.bindings import (
+    Binding,
+    binding_of,
+    is_record_open,
+    list_bindings,
+)
 from specify_cli.project.root import find_root
 from specify_cli.record import layout
 
 
 class Site(NamedTuple):
-    """Where a payload belongs: a project, its git directory, and the folder and the session's
-    transcript that the harness named."""
+    """Where a payload belongs: a project, its git directory, the session ("" where none is named),
+    and the folder and the session's transcript that the harness named."""
 
     root: str
     git_dir: str | None
@@ -24,6 +29,11 @@ class Site(NamedTuple):
     home: str | None
     folder: str
     transcript: str | None = None
+    session: str = ""
+
+    def list_bindings(self, agent: str | None = None) -> list[Binding]:
+        """Return what the session, or a subagent of it, is bound to, the newest first."""
+        return list_bindings(self.root, self.harness, self.session, agent)
 
 
 def find_site(
@@ -41,7 +51,7 @@ def find_site(
     a session that is bound to no open record goes by its folder. A hook begins no project.
     """
     folder = call.cwd or others[0]
-    named = (harness, home, folder, call.session_transcript)
+    at = Site("", None, harness, home, folder, call.session_transcript, call.session_id)
     folders = (folder, *others)
     around = [
         [] if name is None or name in folders[:place] else _find_projects(name, home)
@@ -54,8 +64,8 @@ def find_site(
                 for agent in dict.fromkeys((call.subagent, None)):
                     binding = binding_of(root, harness, call.session_id, agent)
                     if binding and is_record_open(root, binding):
-                        return Site(root, git_dir, *named)
-    return Site(*projects[0], *named) if projects else None
+                        return at._replace(root=root, git_dir=git_dir)
+    return at._replace(root=projects[0][0], git_dir=projects[0][1]) if projects else None
 
 
 def _find_projects(folder: str, home: str | None) -> list[tuple[str, str | None]]:

@@ -82,9 +82,8 @@ def _look(
     # most calls that edit a file need none of this
     from specify_cli.features.hooks.worktree.look import look
 
-    session = call.session_id
     try:
-        if look(at, place, session, call=begun, only=only, ended=ended):
+        if look(at, place, call=begun, only=only, ended=ended):
             return
     except InvocationError as error:
         if error.code != "ALREADY_COMPLETED":
@@ -93,10 +92,10 @@ def _look(
 
     above = find_above(at, call, place)
     if above:
-        look(at, above, session, call=begun, ended=ended)
+        look(at, above, call=begun, ended=ended)
     elif ended is not None or call.subagent is not None:
         # its record was closed while it, or its subagent, was at work
-        look(at, place, session, call=begun, ended=ended, is_late=True)
+        look(at, place, call=begun, ended=ended, is_late=True)
 
 
 def look_after(at: Site, recorder: Recorder) -> None:
@@ -105,6 +104,6 @@ def look_after(at: Site, recorder: Recorder) -> None:
     from specify_cli.features.hooks.worktree.look import look  # as above
 
     try:
-        look(at, recorder.place, "", recorder=recorder)
+        look(at, recorder.place, recorder=recorder)
     except (InvocationError, OSError, ValueError) as error:
         note_failure(at, error)

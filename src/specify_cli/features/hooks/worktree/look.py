@@ -46,7 +46,6 @@ _LAST = 16 * 1024
 def look(
     at: Site,
     place: Place,
-    session: str,
     *,
     call: tuple[str, str] | None = None,
     only: str | None = None,
@@ -86,7 +85,7 @@ def look(
         if not known or (moved and (moved.files or moved.gone)):
             from specify_cli.features.hooks.worktree.changes import Changes  # as said above
 
-            own = recorder or open_recorder(at, place, session)
+            own = recorder or open_recorder(at, place)
             try:
                 changes = Changes(at, index, own, is_small=is_small, is_late=is_late)
                 if not known or not moved:
