@@ -410,19 +410,6 @@ def test_an_interrupt_writes_nothing(project: Path, home: Path) -> None:
     assert not (project / ".kittify").exists()
 
 
-def test_an_interrupted_interview_goes_on_from_its_answers(project: Path, home: Path) -> None:
-    plant(project, {"app.py": ""})
-    first = at_a_terminal(project, home, "charter", "synthesize", typed=b"python\nmake tests -s\n", interrupt=True)
-    before = tree(project)
-    second = at_a_terminal(project, home, "charter", "synthesize", typed=b"\n" * 7)
-
-    assert first.code == 130
-    assert [path for path in before if "charter" in path] == []
-    assert "interrupted are proposed" in second.err
-    assert "`make tests -s`" in (project / CHARTER).read_text()
-    assert not (project / ".kittify/local/interview.json").exists()
-
-
 def test_a_program_or_language_nobody_knows_is_taken_only_when_it_is_given_again(project: Path, home: Path) -> None:
     plant(project, {"app.py": ""})
     typed = b"pyhton\npython\nnosuchtool -q\nnosuchtool -q\n" + b"\n" * 5

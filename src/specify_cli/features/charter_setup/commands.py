@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from doctrine import os
-from specify_cli import durable
 from specify_cli.cli import shell
 from specify_cli.cli.terminal.output import escape, write_json, write_note, write_text
-from specify_cli.errors import CallerError, InvocationError
+from specify_cli.errors import CallerError
 from specify_cli.features.charter_setup.existing_rules import (
     RuleFile,
     find_refusal,
@@ -36,13 +34,10 @@ from specify_cli.features.charter_setup.synthesize import (
 from specify_cli.features.charter_setup.synthesize import synthesize as plan
 from specify_cli.project.languages import detect_facts
 from specify_cli.project.root import find_root
-from specify_cli.record import layout
 from specify_cli.room import Values
 from specify_cli.routing.registry import ProfileRegistry
-from specify_cli.storage.store import FileRecordStore
 
 _ANSWER_BYTES = 65_536
-_INTERVIEW = f"{layout.LOCAL}/interview.json"
 
 
 def synthesize(values: Values) -> int:
@@ -197,8 +192,7 @@ def _write_to_person(text: str) -> None:
 
 
 def _run_interview(person: Person, answers: Answers, root: str) -> Answers:
-    """Ask each question; an interview that is interrupted goes on from its answers the next
-    time."""
+    """Ask each question, and return the answers."""
 
     def has_program(name: str) -> bool:
         return (
@@ -206,74 +200,33 @@ def _run_interview(person: Person, answers: Answers, root: str) -> Answers:
             is not None
         )
 
-    saved = _load_answers(root)
-    for question in QUESTIONS:
-        if question.field in saved and not problem_of_answer(question, saved[question.field]):
-            answers = take_answer(answers, question, saved[question.field])
     _write_to_person(
         f"Enter takes what is proposed, {NOTHING} alone leaves it out, ? explains the question, < "
         "goes back; end of input takes the rest as proposed.\n"
     )
-    if saved:
-        _write_to_person("The answers of the interview that was interrupted are proposed.\n")
     place, doubted = 0, ""
-    try:
-        while place < len(QUESTIONS):
-            question = QUESTIONS[place]
-            proposed = shown_answer(answers, question) or NOTHING
-            _write_to_person(f"\n{place + 1}/{len(QUESTIONS)} {question.text}\n  [{proposed}]\n> ")
-            line = person.line()
-            if line is None:
-                break
-            word = line.strip()
-            if word == "<":
-                place = max(0, place - 1)
-                continue
-            reply = question.about if word == "?" else problem_of_answer(question, line)
-            doubt = "" if reply or word == doubted else doubt_of_answer(question, line, has_program)
-            if reply:
-                _write_to_person(f"  {reply}\n")
-            elif doubt:
-                doubted = word
-                _write_to_person(f"  {doubt} If you mean it, give it again.\n")
-            else:
-                saved[question.field] = line
-                answers = take_answer(answers, question, line)
-                place += 1
-    except KeyboardInterrupt:
-        _save_answers(root, saved)
-        raise
-    _save_answers(root, {})
-    return answers
-
-
-def _load_answers(root: str) -> dict[str, str]:
-    """Return the answers of an interview that was interrupted in this checkout, by the question's
-    field."""
-    try:
-        value = json.loads(durable.read_below(root, _INTERVIEW, _ANSWER_BYTES))
-    except (OSError, InvocationError, ValueError, RecursionError):
-        return {}
-    return (
-        {str(field): str(text) for field, text in value.items()} if isinstance(value, dict) else {}
-    )
-
-
-def _save_answers(root: str, answers: Mapping[str, str]) -> None:
-    """Keep these answers for the next interview, or forget what was kept; without a place for them
-    they are lost."""
-    try:
-        if answers:
-            FileRecordStore(root).hide_folder(layout.LOCAL)
-            with durable.folder(root, layout.LOCAL) as fd:
-                durable.replace(
-                    fd, _INTERVIEW.rpartition("/")[2], json.dumps(answers).encode(), durable.PRIVATE
-                )
+    while place < len(QUESTIONS):
+        question = QUESTIONS[place]
+        proposed = shown_answer(answers, question) or NOTHING
+        _write_to_person(f"\n{place + 1}/{len(QUESTIONS)} {question.text}\n  [{proposed}]\n> ")
+        line = person.line()
+        if line is None:
+            break
+        word = line.strip()
+        if word == "<":
+            place = max(0, place - 1)
+            continue
+        reply = question.about if word == "?" else problem_of_answer(question, line)
+        doubt = "" if reply or word == doubted else doubt_of_answer(question, line, has_program)
+        if reply:
+            _write_to_person(f"  {reply}\n")
+        elif doubt:
+            doubted = word
+            _write_to_person(f"  {doubt} If you mean it, give it again.\n")
         else:
-            with durable.folder(root, layout.LOCAL) as fd:
-                os.unlink(_INTERVIEW.rpartition("/")[2], dir_fd=fd)
-    except (OSError, InvocationError):
-        return
+            answers = take_answer(answers, question, line)
+            place += 1
+    return answers
 
 
 def _show_preview(drafts: Sequence[Draft], *, to_people: bool) -> None:
