@@ -35,7 +35,7 @@ from specify_cli.features.hooks.commands import (
     list_switched_off,
 )
 from specify_cli.features.hooks.conversation.session_record import set_mark
-from specify_cli.features.hooks.settings.detection import find_program, is_detected, list_harnesses
+from specify_cli.features.hooks.settings.detection import find_program, list_detected
 from specify_cli.features.hooks.settings.harnesses import Harness
 from specify_cli.features.hooks.settings.install import Change
 from specify_cli.features.skills.skills import (
@@ -131,12 +131,12 @@ def _set_up(
     if not has_charter(root) and agrees("charter", question):
         written, notes = write_defaults(root)
     # 3. Hooks of the harnesses in use here.
-    used = [harness for harness in list_harnesses() if is_detected(harness, root, shell.home())]
+    used = list_detected(root, shell.home())
     question = (
         f"Let {', '.join(harness.title for harness in used)} record their tool calls by themselves?"
     )
     chosen = used if used and agrees("hooks", question) else []
-    done, refused = change_hooks(chosen, "project", root, shell.home(), installing=True)
+    done, refused = change_hooks(chosen, root, installing=True)
     new = [change for change in done if change.state == "installed"]
     noted.hooks.extend(change.place.harness.name for change in new)
     question = "Let the first prompt of each session begin a record by itself?"

@@ -27,7 +27,7 @@ from specify_cli.features.charter_setup.first_charter import has_charter
 from specify_cli.features.charter_setup.synthesize import Answers, show_language
 from specify_cli.features.hooks.commands import change_hooks
 from specify_cli.features.hooks.conversation.session_record import set_mark
-from specify_cli.features.hooks.settings.detection import is_detected, list_harnesses
+from specify_cli.features.hooks.settings.detection import list_detected, list_harnesses
 from specify_cli.features.hooks.settings.install import Change, write_file
 from specify_cli.features.skills.skills import (
     SkillFile,
@@ -82,13 +82,13 @@ class SetupState(NamedTuple):
 def foresee(root: str, skip: Sequence[object], blocks: Sequence[str]) -> Foreseen:
     """Return what a setup without the parts to skip, with the blocks, would find and write; write
     nothing."""
-    used = [harness for harness in list_harnesses() if is_detected(harness, root, shell.home())]
+    used = list_detected(root, shell.home())
     files = [] if os.path.lexists(f"{root}/{layout.CONFIG}") else [layout.CONFIG]
     is_new = not has_charter(root) and "charter" not in skip
     plan = plan_charter(root) if is_new else Plan(Answers(), (), [], [])
     files += [draft.path for draft in plan.drafts if draft.state == "new"]
     hooked = [] if "hooks" in skip else used
-    changes, _ = change_hooks(hooked, "project", root, shell.home(), installing=True, dry_run=True)
+    changes, _ = change_hooks(hooked, root, installing=True, dry_run=True)
     files += [change.place.path for change in changes if change.state != "unchanged"]
     if "skills" not in skip:
         skills = install_skills(root, [harness.name for harness in used], blocks, dry_run=True)
@@ -145,9 +145,7 @@ def note_before(
     contents = {change.place.relative: change.before for change in changes}
     contents |= {file.path: file.there for file in skills}
     harnesses = [change.place.harness for change in changes]
-    hooks, _ = change_hooks(
-        harnesses, "project", root, shell.home(), installing=False, dry_run=True
-    )
+    hooks, _ = change_hooks(harnesses, root, installing=False, dry_run=True)
     rests = {change.place.relative: (change.before, change.after) for change in hooks}
     ours = uninstall_skills(root, noted.skills, dry_run=True)
     rests |= {file.path: (file.there, file.content) for file in ours}
@@ -182,9 +180,7 @@ def undo(root: str, *, dry_run: bool) -> Undone:
     EnvironmentFault WRITE_FAILED."""
     known = _read_note(root)
     hooks = [one for one in list_harnesses() if one.name in known.hooks]
-    changes, refused = change_hooks(
-        hooks, "project", root, shell.home(), installing=False, dry_run=True
-    )
+    changes, refused = change_hooks(hooks, root, installing=False, dry_run=True)
     skills = uninstall_skills(root, known.skills, dry_run=True)
     if not dry_run:
         there = {change.place.relative: change.before for change in changes}
@@ -192,7 +188,7 @@ def undo(root: str, *, dry_run: bool) -> Undone:
             before, after = known.before.get(path, ("", ""))
             if text is not None and _digest(text) == after:
                 write_file(root, path, _encode(text), _encode(before))
-        change_hooks(hooks, "project", root, shell.home(), installing=False)
+        change_hooks(hooks, root, installing=False)
         uninstall_skills(root, known.skills)
     project, _ = load_project(root, shell.home(), lenient=True)
     for change in () if dry_run else changes:

@@ -141,7 +141,7 @@ def _change_settings(values: Values, *, installing: bool) -> int:
     chosen = [find_harness(name) for name in selected] or list_in_use(
         root, home, scope, installing=installing
     )
-    done, refused = change_hooks(chosen, scope, root, home, installing=installing, dry_run=dry)
+    done, refused = change_hooks(chosen, root, scope=scope, installing=installing, dry_run=dry)
     if not dry:
         project, _ = load_project(root, home)
         for change in done:
@@ -193,10 +193,9 @@ def describe_opening(root: str, changes: Iterable[Change]) -> str:
 
 def change_hooks(
     chosen: Iterable[Harness],
-    scope: Scope,
     root: str,
-    home: str | None,
     *,
+    scope: Scope = "project",
     installing: bool,
     dry_run: bool = False,
 ) -> tuple[list[Change], list[tuple[Harness, InvocationError]]]:
@@ -207,7 +206,7 @@ def change_hooks(
     refused = []
     for harness in chosen:
         fitted = fit_to_program(harness) if installing else harness
-        place = settings_place(fitted, scope, root, home)
+        place = settings_place(fitted, scope, root, shell.home())
         try:
             if not place:
                 raise CallerError(

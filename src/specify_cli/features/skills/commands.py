@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from specify_cli.cli import shell
 from specify_cli.cli.terminal.output import write_answer
-from specify_cli.features.hooks.settings.detection import is_detected, list_harnesses
+from specify_cli.features.hooks.settings.detection import list_detected
 from specify_cli.features.skills.skills import (
     SkillFile,
     describe_installed,
@@ -23,7 +23,7 @@ def install(values: Values) -> int:
     """Write agent skills and the replay command, and the blocks asked for; what was edited is
     kept."""
     root, home = find_root(shell.here(), shell.home())[0], shell.home()
-    used = [harness.name for harness in list_harnesses() if is_detected(harness, root, home)]
+    used = [harness.name for harness in list_detected(root, home)]
     blocks = shell.get_texts(values, "block")
     force, dry = bool(values["force"]), bool(values["dry_run"])
     return _tell(install_skills(root, used, blocks, force=force, dry_run=dry), values)

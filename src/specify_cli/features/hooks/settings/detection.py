@@ -117,14 +117,7 @@ def describe_hooks(program: Program, root: str, home: str | None) -> HooksStatus
         detected = is_detected(harness, root, home)
         about = (harness.name, harness.title, detected, installed, harness.command, harness.source)
         rows.append(HarnessStatus(*about, states))
-    return HooksStatus(
-        program.path,
-        program.path is not None,
-        program.resolved,
-        program.ours,
-        program.below_project,
-        rows,
-    )
+    return HooksStatus(program.path, program.path is not None, *program[1:], rows)
 
 
 def describe_off(name: str, root: str, home: str | None) -> str | None:
@@ -261,6 +254,11 @@ def is_detected(harness: Harness, root: str, home: str | None) -> bool:
     return any(os.path.exists(folder) and not _holds_ours_alone(folder) for folder in folders)
 
 
+def list_detected(root: str, home: str | None) -> list[Harness]:
+    """Return the harnesses in use here."""
+    return [harness for harness in list_harnesses() if is_detected(harness, root, home)]
+
+
 def _holds_ours_alone(folder: str) -> bool:
     """Return whether all that lies in a folder are the skills and commands that we write: they
     are there for whichever harness comes."""
@@ -281,7 +279,7 @@ def list_in_use(root: str, home: str | None, scope: Scope, *, installing: bool) 
     if not installing:
         places = [settings_place(harness, scope, root, home) for harness in list_harnesses()]
         return [place.harness for place in places if place and standing(place).state != "absent"]
-    harnesses = [harness for harness in list_harnesses() if is_detected(harness, root, home)]
+    harnesses = list_detected(root, home)
     if not harnesses:
         raise CallerError(
             "HARNESS_NOT_FOUND",
