@@ -214,7 +214,7 @@ def synthesize(
     charter = _render_charter(answers, steps, survey.packages)
     sections = collect_sections(existing, charter)
     if sections:
-        charter = charter.replace(_NONE_KNOWN, _PERHAPS_BELOW)
+        charter = charter.replace(_TEXTS["none_known"], _TEXTS["perhaps_below"])
     charter += render_sections(sections)
     texts = [
         (POLICY, _read_template("policy.yaml")),
@@ -277,7 +277,7 @@ def _render_charter(answers: Answers, steps: Sequence[Step], packages: Sequence[
         "hidden one is a defect."
     )
 
-    testing = [f"All tests: {command}." if command else _NO_TEST_COMMAND]
+    testing = [f"All tests: {command}." if command else _TEXTS["no_test_command"]]
     if tested:
         lines = _join_words(map(_mark_code, list_tests(answers, packages)))
         testing = [f"Each package has tests of its own: {lines}."]
@@ -300,21 +300,10 @@ def _render_charter(answers: Answers, steps: Sequence[Step], packages: Sequence[
 
     sections = [("Policy Summary", "", summary), ("Testing", "", testing), ("Review", "", review)]
     if answers.forbidden:
-        sections.append(("Forbidden", f"{_ASK_FIRST}\n", list(answers.forbidden)))
+        sections.append(("Forbidden", _TEXTS["ask_first"] + "\n", list(answers.forbidden)))
     return "# Charter\n" + "".join(
         f"\n## {title}\n{lead}{_render_list(items)}\n" for title, lead, items in sections
     )
-
-
-_ASK_FIRST = "Stop and ask before any of these; only a person's yes to that exact step lifts it:"
-_NONE_KNOWN = "No command that runs the tests is known yet."
-_PERHAPS_BELOW = (
-    "No build file here says how the tests are run; what the rule files below say of it holds."
-)
-_NO_TEST_COMMAND = (
-    f"{_NONE_KNOWN} The report says how the change was checked, so that someone else"
-    " can do it again; whoever adds the first test writes its command here."
-)
 
 
 # --- doctrine: what holds for some work; long enough to be of use, because only a request that
@@ -331,9 +320,9 @@ def _render_build_guide(survey: Survey, answers: Answers, steps: Sequence[Step])
     if answers.test_command:
         commands.append(f"All tests: {_mark_code(answers.test_command)}")
     if commands:
-        parts += [_render_list(commands), _IN_ORDER, _RED_BEFORE]
+        parts += [_render_list(commands), _TEXTS["in_order"], _TEXTS["red_before"]]
     elif not any(package.test for package in survey.packages):
-        parts.append(_LOOK_FOR_COMMANDS)
+        parts.append(_TEXTS["look_for_commands"])
     if survey.ci:
         named = _join_words(f"`{path}`" for path in survey.ci)
         parts.append(
@@ -368,21 +357,6 @@ def _render_packages(packages: Sequence[Package]) -> str:
         folder = "the top" if one.folder == "." else f"`{one.folder}/`"
         listed.append(f"{folder}{f' ({language})' if language else ''}: {tests}")
     return f"Packages, and what runs their tests in their folder:\n\n{_render_list(listed)}"
-
-
-_IN_ORDER = (
-    "Run them in this order, the cheap ones first, and all of them after the last edit. A command "
-    "that is missing on this machine is reported as not run; another one does not stand in for it."
-)
-_RED_BEFORE = (
-    "Run them once before the first edit: what is red already is named in the report, "
-    "and not yours."
-)
-_LOOK_FOR_COMMANDS = (
-    "No build or test command was found here. Before the first change look for one (README, "
-    "scripts, CI), run it"
-    " once on the untouched checkout, and write it into this file with what it printed."
-)
 
 
 def _render_schema_guide(survey: Survey, data: Data) -> str:

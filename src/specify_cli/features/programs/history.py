@@ -15,8 +15,8 @@ from functools import cached_property
 from typing import NamedTuple
 
 from specify_cli.errors import StoredDataError
-from specify_cli.features.programs.event_places import ASKS, TOLD, ByHash, Fields, Key, shape_of
 from specify_cli.features.programs.recorded import (
+    ASKS,
     MODEL_CALL,
     NAMES,
     ORDERED,
@@ -24,16 +24,21 @@ from specify_cli.features.programs.recorded import (
     REMOVED,
     STAGE,
     STEP,
+    TOLD,
     TOOL_CALL,
     UNANSWERED,
     USED,
     WORK,
+    ByHash,
+    Key,
     Recorded,
     RecordedWork,
+    shape_of,
 )
 from specify_cli.features.programs.values import read_value
 from specify_cli.libraries.comparison.expected import Place, place_of
 from specify_cli.record.reading.views import get_seq
+from specify_cli.record.seal import Fields
 
 # What a program that goes on has to come to again; the rest a person may have added from a shell.
 DUE = (*WORK, STAGE, NAMES.index("retrieval_request"))

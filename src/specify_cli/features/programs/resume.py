@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 from charter.inputs import load_inputs
 from doctrine.load import ParseCache
 from specify_cli.errors import CallerError, InvocationError, StoredDataError
-from specify_cli.features.programs.event_places import Fields
 from specify_cli.features.programs.history import History, UnstoredResult
 from specify_cli.features.programs.identity import Program, program_digest
 from specify_cli.features.programs.recorded import Recorded
@@ -39,7 +38,7 @@ from specify_cli.project.config import Project, load_project
 from specify_cli.record.findings import OF_THE_LINES, RecordReport
 from specify_cli.record.reading.views import fields_of
 from specify_cli.record.record import Record, fold, lines_in_force
-from specify_cli.record.seal import GENESIS, bulk_codec, open_line
+from specify_cli.record.seal import GENESIS, Fields, bulk_codec, open_line
 from specify_cli.record.snapshot import policy_digests
 from specify_cli.record.state import ExecutionState, StateFold
 from specify_cli.routing.registry import ProfileRegistry

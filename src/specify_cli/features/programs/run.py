@@ -15,8 +15,8 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 from doctrine import os
 from specify_cli.errors import CallerError
-from specify_cli.features.programs.event_places import ASKS, Fields
 from specify_cli.features.programs.history import History
+from specify_cli.features.programs.recorded import ASKS
 from specify_cli.features.programs.retrieval import Retrieved, recall, search
 from specify_cli.features.programs.values import Default, make_plain
 from specify_cli.features.programs.work.calls import (
@@ -42,6 +42,7 @@ from specify_cli.invocation.recorder import Batch, Recorder
 from specify_cli.libraries.comparison.expected import Place, place_of
 from specify_cli.project.config import load_project
 from specify_cli.project.protection import CAPTURE_SIDES
+from specify_cli.record.seal import Fields
 from specify_cli.record.state import ExecutionState
 from specify_cli.redaction.json_values import ForeignError, foreign_text, parse_foreign
 from specify_cli.storage import store

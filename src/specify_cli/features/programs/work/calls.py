@@ -14,7 +14,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
 from specify_cli.errors import CallerError, InvocationError
-from specify_cli.features.programs.event_places import Fields
 from specify_cli.features.programs.recorded import Recorded
 from specify_cli.features.programs.values import make_plain
 from specify_cli.features.programs.work.course import OTHERS_COME_WITHIN, Course, Scope
@@ -32,6 +31,7 @@ from specify_cli.features.programs.work.refusals import (
 )
 from specify_cli.libraries.comparison.expected import TOP, place_of
 from specify_cli.libraries.comparison.receipts import pick_shared
+from specify_cli.record.seal import Fields
 
 T = TypeVar("T")
 DECISIONS = ("PASS", "FAIL", "WARN", "SKIP", "PENDING")

@@ -25,9 +25,8 @@ from typing import Any, NoReturn, Self, cast
 
 from doctrine import os
 from specify_cli.errors import CallerError, EnvironmentFault, InvocationError, StoredDataError
-from specify_cli.features.programs.event_places import AGREED, ASKS, TOLD, Fields, Key
 from specify_cli.features.programs.history import History
-from specify_cli.features.programs.recorded import Recorded
+from specify_cli.features.programs.recorded import AGREED, ASKS, TOLD, Key, Recorded
 from specify_cli.features.programs.values import Default, make_plain
 from specify_cli.features.programs.work.earlier import EarlierRun, take_claim
 from specify_cli.features.programs.work.refusals import LimitExceeded
@@ -46,6 +45,7 @@ from specify_cli.libraries.comparison.expected import (
     place_of,
 )
 from specify_cli.record import layout
+from specify_cli.record.seal import Fields
 from specify_cli.storage.store import Body
 
 # Seconds that a thread of a resumed run waits for the others to come to their recorded work, before

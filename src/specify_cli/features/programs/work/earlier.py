@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 from doctrine import os
 from specify_cli import durable
 from specify_cli.errors import CallerError, EnvironmentFault, InvocationError
-from specify_cli.features.programs.event_places import Fields
 from specify_cli.features.programs.history import History
 from specify_cli.features.programs.recorded import Recorded
 from specify_cli.libraries.comparison.expected import ExpectedEvents
 from specify_cli.record import layout
+from specify_cli.record.seal import Fields
 from specify_cli.storage.store import Body
 
 
