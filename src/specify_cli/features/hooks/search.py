@@ -87,9 +87,6 @@ def append_call(at: Site, recorder: Recorder, call: HookInput) -> None:
         )
 
 
-_TRAIL_OFF = "the invocation {} was begun with the trail off and takes over no session"
-
-
 def find_recorder(at: Site, call: HookInput) -> Recorder:
     """Return the recorder of the record a payload belongs to. Raises Orphan, Recorded."""
     root = at.root
@@ -111,7 +108,8 @@ def find_recorder(at: Site, call: HookInput) -> Recorder:
         if row and row.status == "open" and place.folder == layout.RECORDS:
             if not read_started(root, place).get("tombstone"):
                 return place
-            why = _TRAIL_OFF.format(invocation_id)
+            why = f"the invocation {invocation_id} was begun with the trail off"
+            why += " and takes over no session"
             return None
         why = f"the bound invocation {invocation_id} is closed or read-only"
         closed = max(closed, ((row and row.completed_at) or "", invocation_id))
@@ -248,19 +246,14 @@ def _refuse_recorded(recorder: Recorder, data: bytes, at: Site, call: HookInput)
     one has another body there. The end of the call that closed it becomes an annex."""
     if call.closes:
         _annex_result(recorder, call)
-    elif _is_contradicted(recorder, data, at, call):
-        return
-    raise Recorded
-
-
-def _is_contradicted(recorder: Recorder, data: bytes, at: Site, call: HookInput) -> bool:
-    """Return whether a record with this data holds one of these events with another body."""
-    return any(
+    elif any(
         key is not None
         and find_line(data, key) is not None
         and conflict_gap(data, key, item.body) is not None
         for key, item in zip(list_keys(at, call), compose_events(recorder, call), strict=True)
-    )
+    ):
+        return
+    raise Recorded
 
 
 def _annex_result(recorder: Recorder, call: HookInput) -> None:

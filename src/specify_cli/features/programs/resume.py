@@ -15,7 +15,6 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from charter.inputs import load_inputs
-from doctrine.load import ParseCache
 from specify_cli.errors import CallerError, InvocationError, StoredDataError
 from specify_cli.features.programs.history import History, UnstoredResult
 from specify_cli.features.programs.identity import Program, program_digest
@@ -315,10 +314,12 @@ def _open(
     recorder = Recorder(project, place, cache=cache, follow=True, writer=writer)
     recorded = _collect_members(project, record)
     profiles = {item.profile_id: item.digest for item in ProfileRegistry(project.root, cache).all()}
+    inputs = load_inputs(project.root, cache, settings=project.config.document)
+    digests = policy_digests(inputs.policy_bytes, inputs.policy_state, inputs.policy_document)
     now = {
         "request": request,
         "profile": profiles.get(str(record.started.get("profile_id")), "absent"),
-        "policy": _read_policy_now(project, cache),
+        "policy": digests.policy_hash or inputs.policy_state,
         "tools": None if tools is None else dict(tools),
         "program": None if program is None else program_digest(program),
         "limits": None if limits is None else dict(limits),
@@ -414,12 +415,6 @@ def _collect_members(project: Project, record: Record) -> dict[str, object]:
 
 def _list_policies(record: Record) -> list[Fields]:
     return [item.fields for item in record.entries if item.event == "policy_snapshot_ref"]
-
-
-def _read_policy_now(project: Project, cache: ParseCache) -> str:
-    inputs = load_inputs(project.root, cache, settings=project.config.document)
-    digests = policy_digests(inputs.policy_bytes, inputs.policy_state, inputs.policy_document)
-    return digests.policy_hash or inputs.policy_state
 
 
 def _read_profile_then(project: Project, record: Record) -> object:

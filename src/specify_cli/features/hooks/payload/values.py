@@ -4,14 +4,12 @@
     call = translate("codex", payload)  # a HookInput; `harnesses` says which program sends what
     for event in call.events: print(event.event, event.payload)
 
-Every tool call of an agent loads this module, so it imports nothing else.
+Every tool call of an agent loads this module, so it imports nothing.
 """
 
 from __future__ import annotations
 
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple, hash_bytes
-from doctrine.text import as_object
-from doctrine.text import get_object as get_object  # what harnesses read with
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -149,6 +147,19 @@ def match_whole(source: object, *names: str) -> str | None:
         if isinstance(value, str):
             return value
     return None
+
+
+# As in doctrine.text, which the reading of a payload does not load.
+
+
+def as_object(value: object) -> dict[str, Any]:
+    """Return a value that is an object; an empty one in the place of any other."""
+    return value if isinstance(value, dict) else {}
+
+
+def get_object(source: object, name: str) -> dict[str, Any]:
+    """Return a member that is an object; an empty one where it is none, or is not there."""
+    return as_object(as_object(source).get(name))
 
 
 def find_cwd(payload: Payload) -> str | None:

@@ -122,7 +122,9 @@ def _change(
     is_plugin = place.harness.form == "plugin" and place.scope == "project"
     if is_plugin and change.after is None:
         _unspare_packages(place)
-    _write(place, data, change.after)
+    mode = durable.SHARED if place.scope == "project" else durable.PRIVATE
+    after = None if change.after is None else change.after.encode()
+    write_file(place.root, place.relative, data, after, mode=mode, label=place.path)
     if is_plugin and change.after is not None:
         _spare_packages(place)
     return change
@@ -280,12 +282,6 @@ def _decode_text(place: SettingsPlace, data: bytes) -> str:
             f"{place.path}:{line}: expected UTF-8",
             f"save {place.path} as UTF-8, then run the same command again",
         ) from error
-
-
-def _write(place: SettingsPlace, seen: bytes | None, text: str | None) -> None:
-    mode = durable.SHARED if place.scope == "project" else durable.PRIVATE
-    data = None if text is None else text.encode()
-    write_file(place.root, place.relative, seen, data, mode=mode, label=place.path)
 
 
 def write_file(

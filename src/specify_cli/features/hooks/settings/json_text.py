@@ -224,7 +224,7 @@ def remove(text: str, container: Node, child: Node, *, comments: bool) -> str:
     if comments and "//" in text[line:begin] and "\n" in text[begin : child.begin]:
         # The remark before it needs its line end, so the one behind it goes.
         begin = text.index("\n", begin) + 1
-        end = _find_line_end(text, end)
+        end += 2 if text.startswith("\r\n", end) else text.startswith("\n", end)
     if place + 1 < len(children):
         comma = reader.skip(child.end)
         return _splice(text, (begin, min(end, comma), ""), (comma, comma + 1, ""))
@@ -239,8 +239,3 @@ def _find_indent(text: str, at: int) -> str | None:
     line = text.rfind("\n", 0, at) + 1
     before = text[line:at]
     return before if line > 0 and not before.strip(_SPACE) else None
-
-
-def _find_line_end(text: str, at: int) -> int:
-    """Return the place behind a line end that follows at once; else the same place."""
-    return at + 2 if text.startswith("\r\n", at) else at + 1 if text.startswith("\n", at) else at

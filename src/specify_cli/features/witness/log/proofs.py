@@ -18,7 +18,6 @@ from specify_cli.features.witness.findings import finding
 from specify_cli.libraries.archive.unpacking import Contents
 from specify_cli.libraries.signed_log.merkle import hash_leaf, verify_inclusion
 from specify_cli.libraries.signed_log.notes import (
-    Checkpoint,
     NoteError,
     Policy,
     Proof,
@@ -94,6 +93,7 @@ def check_proofs(
     pairs = set()
     trusted = set()
     unchecked: tuple[str, ...] = ()
+    known = {(key.name, key.key_id) for key in policy.logs} if policy else set()
     for path, invocation_id, kind in contents.proofs:
         data = durable.read_below(contents.project.root, path, _MAX_PROOF)
         try:
@@ -105,7 +105,11 @@ def check_proofs(
                 )
             if _is_trusted(proof, policy):
                 trusted.add((invocation_id, kind))
-                if _has_other_signature(proof.checkpoint, policy):
+                checkpoint = proof.checkpoint
+                if any(
+                    item.name == checkpoint.origin and (item.name, item.key_id) not in known
+                    for item in checkpoint.signatures
+                ):
                     unchecked = (_UNCHECKED,)
             pairs.add((invocation_id, kind))
         except NoteError as error:
@@ -139,16 +143,6 @@ def _is_trusted(proof: Proof, policy: Policy | None) -> bool:
         if signed_at(key, proof.checkpoint) is not None
     }
     return bool(signed) and policy.is_reached(seen)
-
-
-def _has_other_signature(checkpoint: Checkpoint, policy: Policy | None) -> bool:
-    """Return whether a log's state carries a signature in the log's name by a key that the policy
-    does not hold."""
-    known = {(key.name, key.key_id) for key in policy.logs} if policy else set()
-    return any(
-        item.name == checkpoint.origin and (item.name, item.key_id) not in known
-        for item in checkpoint.signatures
-    )
 
 
 def _list_seals(contents: Contents, report: RecordReport, kind: str) -> list[str]:
