@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from specify_cli.cli import shell
 from specify_cli.cli.terminal.output import (
     one_line,
+    write_answer,
     write_error,
     write_json,
     write_lines,
@@ -65,9 +66,6 @@ def status(values: Values) -> int:
     root, home = _find_folders()
     program = find_program(root)
     standings = describe_hooks(program, root, home)
-    if values["json"]:
-        write_json(standings)
-        return 0
     lines = []
     if program.path is not None:
         names = dict.fromkeys(map(one_line, (program.path, program.resolved)))
@@ -81,8 +79,9 @@ def status(values: Values) -> int:
             lines.append(f"  {place.scope:<8} {place.state:<9} {one_line(place.path)}")
             if place.problem:
                 lines.append(f"           {one_line(place.problem)}")
-    write_lines(lines)
-    _warn(program)
+    write_answer(values, standings, lines)
+    if not values["json"]:
+        _warn(program)
     return 0
 
 

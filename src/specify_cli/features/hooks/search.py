@@ -87,6 +87,9 @@ def append_call(at: Site, recorder: Recorder, call: HookInput) -> None:
         )
 
 
+_TRAIL_OFF = "the invocation {} was begun with the trail off and takes over no session"
+
+
 def find_recorder(at: Site, call: HookInput) -> Recorder:
     """Return the recorder of the record a payload belongs to. Raises Orphan, Recorded."""
     root = at.root
@@ -108,8 +111,7 @@ def find_recorder(at: Site, call: HookInput) -> Recorder:
         if row and row.status == "open" and place.folder == layout.RECORDS:
             if not read_started(root, place).get("tombstone"):
                 return place
-            why = f"the invocation {invocation_id} was begun with the trail off"
-            why += " and takes over no session"
+            why = _TRAIL_OFF.format(invocation_id)
             return None
         why = f"the bound invocation {invocation_id} is closed or read-only"
         closed = max(closed, ((row and row.completed_at) or "", invocation_id))

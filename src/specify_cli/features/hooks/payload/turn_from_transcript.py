@@ -22,27 +22,15 @@ if TYPE_CHECKING:
 MAX_TEXT = 256 * 1024
 # The kind that a program's name for a count is of (docs/hooks.md, "Tokens").
 _KINDS = {
-    "input": ("input", "input_tokens", "inputTokens", "promptTokenCount"),
-    "cache_read": (
-        "cache_read_input_tokens",
-        "cached_input_tokens",
-        "cacheReadTokens",
-        "cached",
-        "cachedContentTokenCount",
-        "read",
-    ),
-    "cache_write": ("cache_creation_input_tokens", "cacheWriteTokens", "write"),
-    "output": ("output", "output_tokens", "outputTokens", "candidatesTokenCount"),
-    "thinking": (
-        "reasoning",
-        "reasoning_output_tokens",
-        "reasoningTokens",
-        "thoughts",
-        "thoughtsTokenCount",
-    ),
-    "total": ("total", "total_tokens", "totalTokenCount"),
+    "input": "input input_tokens inputTokens promptTokenCount",
+    "cache_read": "cache_read_input_tokens cached_input_tokens cacheReadTokens cached "
+    "cachedContentTokenCount read",
+    "cache_write": "cache_creation_input_tokens cacheWriteTokens write",
+    "output": "output output_tokens outputTokens candidatesTokenCount",
+    "thinking": "reasoning reasoning_output_tokens reasoningTokens thoughts thoughtsTokenCount",
+    "total": "total total_tokens totalTokenCount",
 }
-_COUNTS = {name: kind for kind, names in _KINDS.items() for name in (kind, *names)}
+_COUNTS = {name: kind for kind, names in _KINDS.items() for name in (kind, *names.split())}
 _MAX_COUNT = 2**53 - 1
 
 
