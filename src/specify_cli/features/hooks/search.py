@@ -25,6 +25,7 @@ from specify_cli.features.hooks.direct import (
     list_bound,
     list_keys,
     open_recorder,
+    read_annexes,
     read_lines,
 )
 from specify_cli.features.hooks.harnesses import find_dialect
@@ -202,6 +203,16 @@ def _list_newest(
             started = read_started(root, place)
             if owner := get_object(started, "session"):
                 yield place, started, owner
+
+
+def read_bound(at: Site, *more: str) -> Iterator[tuple[str, bytes, bytes]]:
+    """Yield the records that the session is bound to, and more of it, as far as they can be read:
+    the id of each, its bytes, and those of what was said of it after its end."""
+    bound = (one.invocation_id for one in at.list_bindings())
+    for invocation_id in dict.fromkeys((*bound, *more)):
+        with suppress(OSError, InvocationError):
+            data = FileRecordStore(at.root).read(Index(at.root).resolve(invocation_id))
+            yield invocation_id, data, read_annexes(at.root, invocation_id)
 
 
 def find_elsewhere(at: Site, call: HookInput) -> tuple[Site, str | None] | None:

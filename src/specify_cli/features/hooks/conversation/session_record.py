@@ -16,7 +16,13 @@ from doctrine.light_imports import hash_text
 from specify_cli import durable
 from specify_cli.errors import CallerError, InvocationError
 from specify_cli.features.hooks.conversation.turn import give_prompt, name_prompt, read_prompt
-from specify_cli.features.hooks.direct import ends_part, name_end, name_writer, open_recorder
+from specify_cli.features.hooks.direct import (
+    ends_part,
+    name_end,
+    name_writer,
+    open_recorder,
+    read_lines,
+)
 from specify_cli.features.hooks.payload.compose import compose_events
 from specify_cli.features.hooks.payload.site import Site
 from specify_cli.features.hooks.payload.values import HookInput
@@ -26,6 +32,7 @@ from specify_cli.features.hooks.search import (
     find_recorder,
     is_first_telling,
     list_untold,
+    read_bound,
 )
 from specify_cli.features.hooks.worktree.gate import look_after
 from specify_cli.invocation.bindings import opens_by_itself, remember_left_open
@@ -39,7 +46,6 @@ from specify_cli.record.reading.done_note import judge_end
 from specify_cli.record.reading.views import fields_of, read_file
 from specify_cli.storage.index import Index
 from specify_cli.storage.publishing import prepare
-from specify_cli.storage.queries import annex_events
 from specify_cli.storage.store import FileRecordStore
 
 _NO_PROMPT = "work of a session whose prompts are not kept"
@@ -128,16 +134,9 @@ def _is_prompt_recorded(at: Site) -> bool:
         return False
     key, text = name_prompt(prompt[0]), prompt[1]
     digest = hash_text(text) if text else None
-    store, index = FileRecordStore(at.root), Index(at.root)
-    ids = [one.invocation_id for one in at.list_bindings()]
     imported = [place.invocation_id for place in find_imported(at)]
-    for invocation_id in (*ids, *imported):
-        try:
-            record = read_file(store.hold(index.resolve(invocation_id)))
-        except (InvocationError, OSError):
-            continue
-        lines = fields_of(record) if record else []
-        for line in (*lines, *annex_events(at.root, invocation_id)):
+    for invocation_id, data, annexes in read_bound(at, *imported):
+        for line in read_lines(data + annexes):
             is_without_key = line.get("witness") == "transcript" or invocation_id in imported
             is_equal = digest is not None and line.get("text_hash") == digest
             is_prompt = line.get("event") == "prompt"

@@ -48,6 +48,7 @@ from specify_cli.features.hooks.search import (
     Orphan,
     find_recorder,
     is_first_telling,
+    read_bound,
 )
 from specify_cli.features.hooks.strangers import call_waited
 from specify_cli.features.hooks.worktree.gate import look_after
@@ -401,16 +402,12 @@ def _is_recorded(
         there = 0 if is_cut else sum(turn.text == payload.get("text") for turn in turns)
     if text_hash is None or not there:
         return False
-    root, bound = at.root, [one.invocation_id for one in at.list_bindings()]
     needles = (f'"text_hash":"{text_hash}"'.encode(), b'"event":"prompt"')
-    lines = []
-    for invocation_id in dict.fromkeys((recorder.invocation_id, *bound)):
-        try:
-            data = FileRecordStore(root).read(Index(root).resolve(invocation_id))
-            data += read_annexes(root, invocation_id)
-        except (OSError, InvocationError):
-            continue
-        lines += read_lines(data, *needles)
+    lines = [
+        line
+        for _, data, annexes in read_bound(at, recorder.invocation_id)
+        for line in read_lines(data + annexes, *needles)
+    ]
     expected = ("turn", agent, text_hash)
     before = [
         line

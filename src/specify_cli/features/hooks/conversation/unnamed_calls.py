@@ -22,12 +22,13 @@ from specify_cli.features.hooks.direct import (
 )
 from specify_cli.features.hooks.payload.site import Site, place_events
 from specify_cli.features.hooks.payload.values import Fields, HookEvent, HookInput
-from specify_cli.invocation.bindings import is_record_open, short_digest
+from specify_cli.invocation.bindings import short_digest
 from specify_cli.invocation.ends.activity import read_moment
 from specify_cli.invocation.events.event_body import PayloadError, compose_event, find_line
 from specify_cli.invocation.events.settings import settings_of
 from specify_cli.record import layout
 from specify_cli.record.ids import rfc3339
+from specify_cli.record.seal import read_last
 from specify_cli.storage.store import FileRecordStore
 
 _REMEMBERED = 16 * 1024
@@ -153,13 +154,10 @@ def number_twin(at: Site, source: str, call: HookInput) -> HookInput:
 
 def _is_in_closed(at: Site, call: HookInput) -> bool:
     """Return whether a record of a session that is closed holds the first event of a call."""
+    from specify_cli.features.hooks.search import read_bound  # Copilot's equal calls alone
+
     key = str(list_keys(at, call)[0])  # that of a stand-in, which is never empty
-    for binding in at.list_bindings():
-        if not binding.place or is_record_open(at.root, binding):
-            continue
-        try:
-            if find_line(FileRecordStore(at.root).read(binding.place), key) is not None:
-                return True
-        except (OSError, InvocationError):
-            continue
-    return False
+    return any(
+        read_last(data).get("event") == "completed" and find_line(data, key) is not None
+        for _, data, _ in read_bound(at)
+    )
