@@ -51,21 +51,21 @@ class Foreseen(NamedTuple):
     project that has a charter, languages and tests are not looked for."""
 
     root: str
-    harnesses: tuple[str, ...]
+    harnesses: list[str]
     languages: tuple[str, ...]
     tests: tuple[str, ...]
-    rule_files: tuple[str, ...]
-    files: tuple[str, ...]
-    notes: tuple[str, ...]
+    rule_files: list[str]
+    files: list[str]
+    notes: list[str]
 
 
 class Undone(NamedTuple):
     """What was taken back, what stays because somebody edited it, and how many records stay."""
 
     root: str
-    removed: tuple[str, ...]
-    kept: tuple[str, ...]
-    hooks: tuple[str, ...]
+    removed: list[str]
+    kept: list[str]
+    hooks: list[str]
     records: int
 
 
@@ -94,15 +94,15 @@ def foresee(root: str, skip: Sequence[object], blocks: Sequence[str]) -> Foresee
         skills = install_skills(root, [harness.name for harness in used], blocks, dry_run=True)
         files += [file.path for file in skills if file.state == "new"]
     # Of these files something stands in the first charter.
-    rules = dict.fromkeys(one.source for one in collect_sections(plan.rule_files))
+    rules = [*dict.fromkeys(one.source for one in collect_sections(plan.rule_files))]
     return Foreseen(
         root,
-        tuple(harness.title for harness in used),
+        [harness.title for harness in used],
         plan.answers.languages,
         plan.tests,
-        tuple(rules),
-        tuple(files),
-        tuple(plan.notes),
+        rules,
+        files,
+        plan.notes,
     )
 
 
@@ -225,8 +225,8 @@ def undo(root: str, *, dry_run: bool) -> Undone:
                     os.unlink(cache_path(project.git_dir))
                 with suppress(OSError):
                     os.rmdir(f"{project.git_dir}/kittify")
-    taken_out = tuple(change.place.harness.title for change in changes if change.state != "absent")
-    return Undone(root, tuple(removed), tuple(edited), taken_out, records)
+    taken_out = [change.place.harness.title for change in changes if change.state != "absent"]
+    return Undone(root, removed, edited, taken_out, records)
 
 
 def render_undone(done: Undone, *, dry_run: bool) -> Iterator[str]:

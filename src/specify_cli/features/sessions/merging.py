@@ -75,14 +75,6 @@ class _Beginning(NamedTuple):
     subagent: str | None
 
 
-class _Sessions(NamedTuple):
-    """The sessions that records' first lines name: those that were `begun` here, each with its
-    records, and those that were imported."""
-
-    begun: dict[str, list[str]]
-    imported: set[str]
-
-
 class SessionMerger:
     """Merges sessions into the records of one project.
 
@@ -191,7 +183,8 @@ class SessionMerger:
     def _find_records(self, session: Session, printed: Iterable[str]) -> list[str]:
         """Return the ids of the records that hooks or a `do` began for a session, the oldest
         first."""
-        ids = {*self._sessions.begun.get(session.session_id, ()), *printed}
+        begun, _ = self._sessions
+        ids = {*begun.get(session.session_id, ()), *printed}
         agents = {item.payload.get("agent_id") for item in session.events}
         for agent in (None, *(agent for agent in agents if isinstance(agent, str))):
             bound = list_bindings(self._project.root, session.harness, session.session_id, agent)
@@ -202,17 +195,20 @@ class SessionMerger:
         """Return whether a session was bound to a record, also in another worktree, or the first
         line of one names it."""
         bound = list_bindings(self._project.root, harness, session_id, None)
-        known = self._sessions
+        begun, imported = self._sessions
         return (
             bool(bound)
-            or session_id in known.begun
-            or session_id in known.imported
+            or session_id in begun
+            or session_id in imported
             or any(self._find_elsewhere(harness, session_id))
         )
 
     @cached_property
-    def _sessions(self) -> _Sessions:
-        sessions = _Sessions({}, set())
+    def _sessions(self) -> tuple[dict[str, list[str]], set[str]]:
+        """The sessions that records' first lines name: those that were begun here, each with its
+        records, and those that were imported."""
+        begun: dict[str, list[str]] = {}
+        imported: set[str] = set()
         for number, key in enumerate(self._index.newest()):
             if self._newest is not None and number >= self._newest:
                 break
@@ -220,10 +216,10 @@ class SessionMerger:
             fields = read_fields(self._store.head(place)) if place else {}
             named = get_object(fields, "session").get("session_id")
             if "imported" in fields:
-                sessions.imported.add(str(named))
+                imported.add(str(named))
             elif named is not None:
-                sessions.begun.setdefault(str(named), []).append(key.invocation_id)
-        return sessions
+                begun.setdefault(str(named), []).append(key.invocation_id)
+        return begun, imported
 
     def _list_begun(self, session: Session) -> Iterator[tuple[str, _Beginning]]:
         """Yield the records that a call of the session printed and that were begun while it ran,

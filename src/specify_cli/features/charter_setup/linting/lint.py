@@ -169,18 +169,22 @@ def _report_broken(problem: Problem, rules: _Rules) -> Finding:
     return finding(_find_code(path), path, line, problem.reason, repair)
 
 
+# What is broken by where the file lies, the first that fits.
+_BROKEN = {
+    POLICY_PATH: "POLICY_BROKEN",
+    CONFIG_PATH: "CONFIG_BROKEN",
+    ".kittify/profiles": "PROFILE_INVALID",
+    f"{DOCTRINE_FOLDER}/agent_profiles": "PROFILE_INVALID",
+    LOCK_PATH: "PACK_BROKEN",
+    PACKS_FOLDER: "PACK_BROKEN",
+    DOCTRINE_FOLDER: "DOCTRINE_BROKEN",
+}
+
+
 def _find_code(path: str) -> str:
-    if path == POLICY_PATH:
-        return "POLICY_BROKEN"
-    if path == CONFIG_PATH:
-        return "CONFIG_BROKEN"
-    if path.endswith(SUFFIXES) or path.startswith(
-        (".kittify/profiles", f"{DOCTRINE_FOLDER}/agent_profiles")
-    ):
+    if path.endswith(SUFFIXES):
         return "PROFILE_INVALID"
-    if path.startswith((LOCK_PATH, PACKS_FOLDER)):
-        return "PACK_BROKEN"
-    return "DOCTRINE_BROKEN" if path.startswith(DOCTRINE_FOLDER) else "CHARTER_BROKEN"
+    return next((_BROKEN[start] for start in _BROKEN if path.startswith(start)), "CHARTER_BROKEN")
 
 
 def _find_line(problem: Problem, rules: _Rules) -> int | None:

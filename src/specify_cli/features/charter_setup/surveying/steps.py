@@ -66,7 +66,8 @@ def find_steps(repository: Repository, manifests: Manifests, languages: Names) -
             Step("one test", "bundle exec rspec PATH:LINE", "ruby"),
             Step("test", "bundle exec rspec", "ruby"),
         ]
-    by_language += (Step(*step, "php") for step in _find_composer_steps(repository))
+    composer = get_object(read_json(repository, "composer.json"), "scripts")
+    by_language += (Step(kind, f"composer {name}", "php") for kind, name in _list_scripts(composer))
     pairs = {(step.language, step.purpose) for step in by_language}
     for pattern, language, lines, *when in KNOWN["files"]:
         names = fnmatch.filter(repository.names(""), pattern)
@@ -243,13 +244,6 @@ def _find_package_steps(repository: Repository, manifests: Manifests) -> Iterato
             if "test" not in kinds:
                 yield "test", line
             break
-
-
-def _find_composer_steps(repository: Repository) -> Iterator[tuple[str, str]]:
-    """Yield each purpose with the line to type."""
-    scripts = get_object(read_json(repository, "composer.json"), "scripts")
-    for purpose, name in _list_scripts(scripts):
-        yield purpose, f"composer {name}"
 
 
 def _list_scripts(scripts: Table) -> Iterator[tuple[str, str]]:
