@@ -414,8 +414,8 @@ def _check_references(rules: _Rules) -> Findings:
         # Charters in the field list other kinds too (tools, paradigms); they are not for us to
         # judge.
         for kind in sorted(of_ours.intersection(lists)):
-            listed = (f"{prefix}-{kind}s", kind, lists[kind])
-            yield from _check_list(rules, CHARTER_YAML, *listed)
+            key = f"{prefix}-{kind}s"
+            yield from _check_list(rules, CHARTER_YAML, key, kind, lists[kind])
     used = {profile.digest: profile for profile in profiles.profiles if profile.origin != "shipped"}
     reported = {problem.path for problem in profiles.problems}
     for file in profiles.files:
@@ -425,8 +425,8 @@ def _check_references(rules: _Rules) -> Findings:
                 ("directive", profile.directive_references),
                 ("tactic", profile.tactic_references),
             ):
-                listed = (f"{kind}-references", kind, references)
-                yield from _check_list(rules, file.path, *listed)
+                key = f"{kind}-references"
+                yield from _check_list(rules, file.path, key, kind, references)
             for role in profile.roles:
                 if role not in DEFAULT_ROLE_CAPABILITIES:
                     lines = rules.read_lines(file.path)

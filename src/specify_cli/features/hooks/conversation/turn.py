@@ -59,7 +59,6 @@ from specify_cli.invocation.recorder import Recorder
 from specify_cli.project.config import load_project
 from specify_cli.record import layout
 from specify_cli.record.ids import rfc3339
-from specify_cli.record.reading.views import fields_of, read_file
 from specify_cli.record.record import dedupe_bytes
 from specify_cli.record.seal import MAX_LINE, read_last
 from specify_cli.redaction.redact import redact
@@ -243,13 +242,11 @@ def give_prompt(at: Site, recorder: Recorder) -> None:
     key, text = prompt
     payload = {"text": text} if text else {}
     text_hash = recorder.compose("prompt", payload).body.get("text_hash")
-    record = read_file(FileRecordStore(recorder.project.root).hold(recorder.place))
-    lines = [] if not record or text_hash is None else fields_of(record)
+    told = FileRecordStore(recorder.project.root).read(recorder.place)
     if not any(
-        line.get("event") == "prompt"
-        and line.get("witness") == "transcript"
-        and line.get("text_hash") == text_hash
-        for line in lines
+        line.get("witness") == "transcript" and line.get("text_hash") == text_hash
+        for line in read_lines(told, b'"event":"prompt"')
+        if text_hash is not None
     ):
         _append(recorder, "prompt", payload, name_prompt(key))
 
