@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -13,7 +12,7 @@ if TYPE_CHECKING:
     from specify_cli.record.findings import Finding, FindingKind
 
 # code → (severity, what it means, what to do)
-with open(os.path.join(os.path.dirname(__file__), "findings.json"), encoding="utf-8") as _file:
+with open(__file__.removesuffix("py") + "json", encoding="utf-8") as _file:
     FINDINGS: Mapping[str, FindingKind] = {
         code: tuple(row) for code, row in json.load(_file).items()
     }

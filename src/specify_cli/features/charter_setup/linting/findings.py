@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import json
-import os
 from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
@@ -15,7 +14,7 @@ ERROR: Literal["error"] = "error"
 ADVICE: Literal["advice"] = "advice"
 # What each code says, by how bad it is: of a file that cannot be used or shared, and of one that is
 # used.
-with open(os.path.join(os.path.dirname(__file__), "findings.json"), encoding="utf-8") as _file:
+with open(__file__.removesuffix("py") + "json", encoding="utf-8") as _file:
     _TEXTS = json.load(_file)
 # Every code: how bad, and what it says.
 CODES: Mapping[str, tuple[Literal["error", "advice"], str]] = {
