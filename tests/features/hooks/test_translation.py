@@ -184,6 +184,13 @@ def test_a_command_that_failed_is_never_recorded_as_ok(name: str, status: str) -
         ("gemini", "Output: x\nExit Code: 0\nExit Code: 3\nProcess Group PGID: 7", "error"),
         ("gemini", "Output: x\nSignal: 9\nProcess Group PGID: 7", "error"),
         ("gemini", "Output: x\nSignal: (none)\nProcess Group PGID: 7", "ok"),
+        # as versions of January 2026 wrote it after each command
+        (
+            "gemini",
+            "Output: x\nError: (none)\nExit Code: 0\nSignal: 0\nBackground PIDs: (none)\nProcess Group PGID: 7",
+            "ok",
+        ),
+        ("gemini", "Output: x\nExit Code: 2\nSignal: 0\nBackground PIDs: (none)\nProcess Group PGID: 7", "error"),
         ("gemini", "Output: Exit Code: 3\nand more\nProcess Group PGID: 7", "ok"),
         ("gemini", "Command was automatically cancelled because it exceeded the timeout", "error"),
         ("gemini", "words of another release", "unknown"),

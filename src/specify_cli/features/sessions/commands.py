@@ -32,7 +32,7 @@ _SAID = (
     "written to in the last five minutes: import them when they are over",
     "begun before --since",
     "of other projects",
-    "tell nothing",
+    "that told nothing",
     "of subagents alone: the transcripts of the sessions that began them are gone",
     "could not be read",
 )

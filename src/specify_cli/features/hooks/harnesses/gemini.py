@@ -74,7 +74,7 @@ class Gemini(Dialect):
 def _read_command_status(output: object) -> str:
     """Return how a command ended, by the lines that Gemini CLI writes after its output.
 
-    It names an exit code only where that is not 0.
+    It names an exit code only where that is not 0; earlier versions named it always, and signal 0.
     """
     text = output if isinstance(output, str) else match_whole(output, "llmContent")
     if text is None:
@@ -90,7 +90,7 @@ def _read_command_status(output: object) -> str:
         has_trailer = True
         if name == "Exit Code":
             return "ok" if reported == "0" else "error"
-        if name == "Signal" and reported != "(none)":
+        if name == "Signal" and reported not in ("(none)", "0"):
             return "error"
     return "ok" if has_trailer else "unknown"
 
