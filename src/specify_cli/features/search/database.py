@@ -18,9 +18,7 @@ import os
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from functools import partial
-from itertools import groupby
-from operator import itemgetter
+from functools import lru_cache, partial
 from types import TracebackType
 from typing import Any, NamedTuple, TypeVar
 
@@ -71,6 +69,8 @@ _NO_WRITE = (
 MAX_RECORD = 256 * 1024 * 1024
 # In how many patches a line may stand to say something of one.
 MANY = 200
+# So many patches are kept in memory.
+_MOST_PATCHES = 5_000
 # How many records a sentence names.
 _NAMED = 3
 _TABLES = """
@@ -147,6 +147,8 @@ class SearchIndex:
         self._last_record = self._last = 0
         self._open_record: tuple[Place | None, bytes] = (None, b"")
         self._open_annexes: tuple[Place | None, list[dict[str, object]]] = (None, [])
+        # Most patches are asked for with each file of a range.
+        self._read_patch = lru_cache(maxsize=_MOST_PATCHES)(self._find_patch)
         self._path = ":memory:"
         if project.git_dir is not None:
             place = layout.name_place(os.path.realpath(project.root))
@@ -475,17 +477,21 @@ class SearchIndex:
                 )
                 if other is not None and other not in seen:
                     waiting.append(other)
-        for record, group in groupby(sorted(places), key=itemgetter(0)):
-            row = self._base.execute(
-                "SELECT folder, name, invocation_id FROM record WHERE id = ?", (record,)
-            ).fetchone()
-            if row is None:
-                continue
-            place = self._locate(*row)
-            for _, start in group:
-                fields = self.read_line(place, start)
-                if fields is not None and fields.get("event") == "patch_apply":
-                    yield place, fields
+        yield from filter(None, (self._read_patch(*place) for place in sorted(places)))
+
+    def _find_patch(self, record: int, start: int) -> tuple[Place, dict[str, object]] | None:
+        """Return the patch at a byte of a record, and where that lies; None where none stands
+        there now."""
+        row = self._base.execute(
+            "SELECT folder, name, invocation_id FROM record WHERE id = ?", (record,)
+        ).fetchone()
+        if row is None:
+            return None
+        place = self._locate(*row)
+        fields = self.read_line(place, start)
+        if fields is None or fields.get("event") != "patch_apply":
+            return None
+        return place, fields
 
     def describe_limits(self) -> list[str]:
         """Return what no search finds, as sentences."""
