@@ -18,6 +18,7 @@ from specify_cli.features.report.summing import Report
 from specify_cli.libraries.web.markup import STYLE, build_environment
 from specify_cli.libraries.web.pictures import count_by, draw_days, draw_parts
 from specify_cli.record.ids import millis_of
+from specify_cli.record.reading.usage import show_cost
 
 if TYPE_CHECKING:
     from markupsafe import Markup  # Jinja2 brings it, and is asked for by name where it is missing
@@ -51,6 +52,7 @@ def lay_out_report(report: Report, since: str, links: Mapping[str, str]) -> dict
         "requests": {run.invocation_id: run.request for run in report.runs},
         "links": links,
         "most": _NAMED,
+        "show_cost": show_cost,
     }
 
 

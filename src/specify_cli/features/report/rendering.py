@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from doctrine.text import count
 from specify_cli.cli.terminal.output import escape_markdown, one_line, say_request
 from specify_cli.features.report.summing import HotFile, Report, Run, Share
+from specify_cli.record.reading.usage import show_cost
 
 _MOST_ROWS = 10
 
@@ -48,7 +49,7 @@ def render_markdown(report: Report, since: str) -> Iterator[str]:
         yield "| name | runs | ended badly | tokens | cost |"
         yield "|---|---|---|---|---|"
         for one in shares:
-            cost = "" if one.cost is None else f"${one.cost}"
+            cost = "" if one.cost is None else show_cost(one.cost)
             tokens = f"{one.tokens:,}" if one.tokens else ""  # a record that tells none used some
             yield f"| {_escape(one.name)} | {one.runs} | {one.bad} | {tokens} | {cost} |"
     if report.files:
@@ -81,7 +82,7 @@ def say_whole(report: Report, since: str) -> Iterator[str]:
     if report.cost is not None:
         reckoned = " (some of it estimated)" if report.estimated else ""
         costs = sum(run.cost is not None for run in report.runs)
-        yield f"${report.cost}{reckoned}, known of {costs} of {count(runs, 'run')}"
+        yield f"{show_cost(report.cost)}{reckoned}, known of {costs} of {count(runs, 'run')}"
 
 
 def list_kinds(report: Report) -> Sequence[tuple[str, tuple[str, ...]]]:
@@ -117,7 +118,7 @@ def _describe_run(run: Run) -> str:
 
 def _describe_share(share: Share) -> str:
     bad = f", {share.bad} ended badly" if share.bad else ""
-    cost = "" if share.cost is None else f", ${share.cost}"
+    cost = "" if share.cost is None else f", {show_cost(share.cost)}"
     tokens = f", {share.tokens:,} tokens{cost}" if share.tokens else ""
     return f"{one_line(share.name, 40)}  {count(share.runs, 'run')}{bad}{tokens}"
 

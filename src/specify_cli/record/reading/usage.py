@@ -120,7 +120,7 @@ def describe_usage(row: Fields) -> str:
     if row.get("cost"):
         day = row.get("estimated_at")
         basis = f"estimated, prices of {say(day)}" if day else "as the program reckons"
-        parts.append(f"${say(row['cost'])} ({basis})")
+        parts.append(f"{show_cost(row['cost'])} ({basis})")
     who = say(row["model"])[:40] if row.get("model") else "a model nobody named"
     who = f"subagent {say(row['agent'])[:40]}, {who}" if row.get("agent") else who
     return f"{who}: {', '.join(parts) or 'nothing told'}"
@@ -137,8 +137,9 @@ class Spent(NamedTuple):
 
     def describe(self) -> str:
         """Return it in a few letters; `~` says that the cost is estimated."""
-        cost = "" if self.cost is None else f" {'~' if self.estimated_at else ''}${self.cost}"
-        return f"{self.tokens:,}{cost}"
+        if self.cost is None:
+            return f"{self.tokens:,}"
+        return f"{self.tokens:,} {'~' if self.estimated_at else ''}{show_cost(self.cost)}"
 
     def shorten(self) -> str:
         """Return the tokens alone, in six letters at most below a thousand million: `12.3M`."""
@@ -222,6 +223,12 @@ def _read_cost(value: object) -> Decimal:
     except InvalidOperation:
         return Decimal(0)
     return cost if cost.is_finite() and 0 < cost < _BEYOND else Decimal(0)
+
+
+def show_cost(cost: object) -> str:
+    """Return a cost in US dollars for people: in whole cents from a dollar on."""
+    amount = _read_cost(cost)
+    return f"${amount:,.2f}" if amount >= 1 else f"${say(cost)}"
 
 
 def _spell(cost: Decimal) -> str:
