@@ -97,7 +97,7 @@ def test_no_number_of_the_list_is_cut(seen: Callable[..., str], cli: Cli) -> Non
 
     rows = {columns: seen("invocations", "list", columns=columns).splitlines()[1] for columns in (70, 80, 100, 120)}
 
-    assert " 1.8M " in rows[80] and " 1,778,527 $17.631917 " in rows[120]
+    assert " 1.8M " in rows[80] and " 1,778,527 $17.63 " in rows[120]
     assert not any(re.search(r"[0-9]…", row) for row in rows.values())
 
 
