@@ -43,7 +43,7 @@ from specify_cli.features.collector.storage import (
     project_of,
     row_of,
 )
-from specify_cli.libraries.wire.contract import COMPLETED, STARTED, canonical, key_of
+from specify_cli.libraries.wire.contract import COMPLETED, STARTED, canonical, key_of, same_content
 from specify_cli.record.verifying.erasures import find_hold
 
 
@@ -76,13 +76,19 @@ class MemoryStorage:
         place = ListPosition(invocation_id, project_of(event))
         phases = self._held.get(place, {})
         verdict = judge(phases, phase, event, client)
+        one, fresh = phases.get(phase), StoredEvent(phase, now, json.loads(canonical(event)), client)
         if verdict == STORED:
-            self._held.setdefault(place, {})[phase] = StoredEvent(phase, now, json.loads(canonical(event)), client)
-        if verdict in (STORED, DUPLICATE):
+            self._held.setdefault(place, {})[phase] = fresh
+            if one is None or same_content(one.event, event):
+                return verdict
+            # What another client sent of the end gives way to what the owner says.
+            one, fresh = fresh, one
+            if self._records.pop(place, None):
+                self._revisions[place.project_uuid] += 1
+        if verdict in (DUPLICATE, UNKNOWN):
             return verdict
-        one, sent = phases.get(phase), compute_digest(canonical(event))
         stored = compute_digest(canonical(one.event)) if one else ""
-        self._note_conflict(place, phase, stored, sent, now, client)
+        self._note_conflict(place, phase, stored, compute_digest(canonical(fresh.event)), now, fresh.client)
         return verdict
 
     def _note_conflict(self, place: ListPosition, phase: str, stored: str, sent: str, now: str, client: str) -> None:

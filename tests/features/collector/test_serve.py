@@ -28,11 +28,11 @@ from jsonschema import Draft202012Validator
 from spec_kitty_events.conformance.loader import FixtureCase, load_fixtures
 from standardwebhooks import Webhook
 
-from collecting import Collector, record_of, serve_command, serving, shown, token_file
+from collecting import Collector, add_token, record_of, serve_command, serving, shown, token_file
 from envelopes import OTHER_PROJECT, PROJECT, TOKEN, completed, id_of, started
 from postgres import Server
 from specify_cli.libraries.web.server import bind
-from specify_cli.libraries.wire.contract import CONTENT_TYPE
+from specify_cli.libraries.wire.contract import CONTENT_TYPE, EXTENSION, canonical
 from support import PATIENCE, Cli, environment, run_together, wait_until
 
 SECRET = "whsec_" + base64.b64encode(b"a signing secret of the tests").decode()
@@ -122,6 +122,36 @@ def test_a_conflict_is_logged_and_listed_and_what_came_first_stays(tmp_path: Pat
     assert listed["total"] == 1
     assert completed(2) == held["phases"]["completed"]["event"]
     assert '"refused": 1' in shown(tmp_path)
+
+
+@pytest.mark.parametrize("engine", ["sqlite", "postgres"])
+def test_who_sends_a_false_end_of_what_came_with_git_does_not_shut_its_owner_out(
+    engine: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """bob's clone sends a copy of ada's Started, mallory's closes it, then ada's own arrives: her end is told."""
+    database = str(tmp_path / "events.db")
+    if engine == "postgres":
+        database = request.getfixturevalue("postgres").make_schema(tmp_path.name[-40:])
+    for name in ("ada", "bob", "mallory"):
+        add_token(database, name, f"{name}-token-0123456789")
+
+    def send(name: str, *events: dict[str, Any]) -> list[str]:
+        results = asked.post(events, Authorization=f"Bearer {name}-token-0123456789").json().get("results")
+        return [str(one["status"]) for one in results or ()]
+
+    with serving(tmp_path, "--db", database) as asked:
+        begun = started(1)
+        node = json.loads(begun[EXTENSION])
+        said = [send("bob", {**begun, EXTENSION: canonical({**node, "origin": "merged"})})]
+        said += [send("mallory", completed(1, outcome="abandoned", **{"~": "0" * 64}))]
+        said += [send("ada", begun), send("ada", completed(1))]
+        told = asked.get(f"/v1/invocations/{id_of(1)}").json()
+        [row] = asked.get("/v1/invocations").json()["items"]
+        [conflict] = asked.get("/v1/conflicts").json()["items"]
+
+    assert said == [["stored"]] * 4
+    assert (told["phases"]["completed"]["client"], told["phases"]["completed"]["event"]) == ("ada", completed(1))
+    assert (row["outcome"], conflict["client"], conflict["phase"]) == ("done", "mallory", "completed")
 
 
 def test_a_single_event_is_taken_by_its_own_content_type(collector: Collector) -> None:
@@ -632,13 +662,14 @@ HOSTILE_BODIES = {
 }
 
 
+def read_memory(pid: int, name: str) -> int:
+    status = Path(f"/proc/{pid}/status").read_text()
+    return int(status.partition(f"{name}:")[2].split()[0]) // 1024
+
+
 def test_many_hostile_bodies_at_once_take_little_memory_and_give_it_back(tmp_path: Path) -> None:
     """A body of 8 MiB of empty arrays would become some thirty times its size; it is refused before that, and nothing
     of it stays, whatever came before."""
-
-    def read_memory(pid: int, name: str) -> int:
-        status = Path(f"/proc/{pid}/status").read_text()
-        return int(status.partition(f"{name}:")[2].split()[0]) // 1024
 
     def send(to: Collector, kind: str) -> int:
         if kind.endswith("record"):
@@ -659,6 +690,23 @@ def test_many_hostile_bodies_at_once_take_little_memory_and_give_it_back(tmp_pat
     assert answers.pop("lines of a record") == {422} and alive == 200
     assert all(statuses == {400} for statuses in answers.values())
     assert most - before <= 200, f"{most - before} MB"
+
+
+def test_an_event_of_a_million_values_in_its_extension_is_refused_before_they_are_parsed(tmp_path: Path) -> None:
+    """They are one string in the body, and would be a hundred MB as objects."""
+    event = {**started(1), EXTENSION: "[" + "{}," * 1_500_000 + "{}]"}
+
+    with serving(tmp_path) as asked:
+        asked.post([started(2)])
+        before = read_memory(asked.process.pid, "VmHWM")
+        answer = asked.post([event])
+        most = read_memory(asked.process.pid, "VmHWM")
+        alive = asked.post([started(3, request_text="x, [y] {z} " * 30_000)]).status
+
+    [found] = answer.json()["errors"]
+    assert (answer.status, alive, found["pointer"]) == (422, 200, f"/{EXTENSION}")
+    assert "at most 1000 values" in found["detail"]
+    assert most - before <= 60, f"{most - before} MB"
 
 
 def test_a_large_batch_of_honest_events_is_taken(collector: Collector) -> None:

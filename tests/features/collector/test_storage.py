@@ -233,13 +233,10 @@ def test_what_a_clone_delivers_of_another_ones_record_belongs_to_who_wrote_it(st
     """It came to bob with git, and he delivers it first."""
     events = record_of(1)[1]
 
-    def merge(event: dict[str, Any]) -> dict[str, Any]:
-        return {**event, EXTENSION: canonical({**json.loads(event[EXTENSION]), "origin": "merged"})}
-
-    assert storage.accept([merge(events[0])], NOW, "bob") == [STORED]
-    assert storage.accept(events, NOW, "ada") == [DUPLICATE, STORED]
+    assert storage.accept([as_copy(events[0])], NOW, "bob") == [STORED]
+    assert storage.accept(events, NOW, "ada") == [STORED, STORED]
     late = record_of(2)[1]
-    assert storage.accept([merge(event) for event in late], NOW, "bob") == [STORED] * 2
+    assert storage.accept([as_copy(event) for event in late], NOW, "bob") == [STORED] * 2
     said = [storage.accept(events, LATER, "bob"), storage.accept(late, LATER, "ada")]
     records = [
         storage.keep_record(PROJECT, record_of(number, annexes=annexes)[0], LATER, client)[0]
@@ -249,9 +246,58 @@ def test_what_a_clone_delivers_of_another_ones_record_belongs_to_who_wrote_it(st
         )
     ]  # fmt: skip
 
-    assert said == [[DUPLICATE] * 2] * 2
+    assert said == [[DUPLICATE] * 2, [STORED, DUPLICATE]]
     assert records == [STORED, OWNED, STORED, STORED, STORED, DUPLICATE]
     assert [one.client for one in storage.conflicts(9)] == ["bob"]
+
+
+def as_copy(event: dict[str, Any]) -> dict[str, Any]:
+    return {**event, EXTENSION: canonical({**json.loads(event[EXTENSION]), "origin": "merged"})}
+
+
+@pytest.mark.parametrize("closes", ["own", "copy"])
+@pytest.mark.parametrize("is_claimed", [True, False])
+def test_a_false_end_of_what_came_with_git_gives_way_to_the_owner(
+    storage: Storage, closes: str, is_claimed: bool
+) -> None:
+    """bob has ada's Started from git, and mallory closes it with another line; ada comes before that, or after."""
+    (false, false_events), (true, events) = record_of(1, steps=2), record_of(1, steps=1)
+    end = as_copy(false_events[1]) if closes == "copy" else false_events[1]
+    assert storage.accept([as_copy(events[0])], NOW, "bob") == [STORED]
+    grown = record_of(1, steps=3, closed=False)[0]
+    said: list[Any] = [storage.keep_record(PROJECT, grown, NOW, "mallory")[0]]
+    if is_claimed:
+        said += storage.accept(events[:1], NOW, "ada")
+    said += storage.accept([end], NOW, "mallory")
+    said += [storage.keep_record(PROJECT, false, NOW, "mallory")[0]]
+    said += storage.accept(events, LATER, "ada") + storage.accept([end], LATER, "mallory")
+    said += [storage.keep_record(PROJECT, true, LATER, "ada")[0]]
+    (held,) = storage.phases(id_of(1)).values()
+    [row], [project] = storage.rows(ALL, 9), storage.projects(None, 9)
+    [record] = storage.records(PROJECT, 9, bodies=True)
+
+    refused = UNKNOWN if closes == "copy" else OWNED
+    assert said == [
+        UNKNOWN,
+        *([STORED, refused, UNKNOWN, DUPLICATE, STORED] if is_claimed else [STORED, STORED, STORED, STORED]),
+        CONFLICT, STORED,
+    ]  # fmt: skip
+    assert [(one.client, one.event) for one in held] == [("ada", event) for event in events]
+    assert (row.status, record.body) == ("closed", true.body)
+    assert (project.events, project.records, project.whole, project.open) == (2, 1, 1, 0)
+    assert {(one.phase, one.client) for one in storage.conflicts(9)} == {("completed", "mallory")}
+
+
+def test_an_owner_whose_start_only_others_delivered_is_refused_nothing(storage: Storage) -> None:
+    """As after a backup was put back: ada does not send her Started again, and eve adds to it what no log names."""
+    piece, events = record_of(1, annexes=1)
+    said = storage.accept([as_copy(events[0])], NOW, "bob") + storage.accept(events[1:], NOW, "ada")
+    said += [storage.keep_record(PROJECT, record_of(1)[0], NOW, "ada")[0]]
+    said += [storage.keep_record(PROJECT, piece, NOW, name)[0] for name in ("eve", "ada")]
+    said += storage.accept(events, LATER, "ada") + storage.accept(events, LATER, "ada")
+    said += storage.accept([completed(1)], LATER, "eve")
+
+    assert said == [STORED, STORED, STORED, OWNED, STORED, STORED, DUPLICATE, DUPLICATE, DUPLICATE, CONFLICT]
 
 
 def test_what_clones_said_of_one_record_is_stored_together_where_a_log_names_it(storage: Storage) -> None:

@@ -301,6 +301,44 @@ def test_who_renews_a_token_without_a_yes_is_told_the_command_with_the_token(
     assert asked["suggestion"].endswith(f"--token-file {tmp_path / 'token'} --yes")
 
 
+def test_a_clone_that_has_the_end_before_its_owner_sent_it_waits_and_is_not_refused(
+    cli: Cli, enabled: Path, collector: Collector, database: str, tmp_path: Path
+) -> None:
+    """ada's clone delivered the Started; bob has the closed record from git, and a link of his own to it."""
+    cli("init", "--trail", "committed")
+    git(enabled, "add", "-A")
+    git(enabled, "commit", "-qm", "base")
+    bob, token = tmp_path / "bob", {TOKEN_VARIABLE: "a-token-of-bob-0123456789"}
+    git(tmp_path, "clone", "-q", str(enabled), str(bob))
+    add_token(database, "bob", token[TOKEN_VARIABLE])
+    agreed = ("sync", "enable", "--endpoint", endpoint(collector), "--level", "records", "--yes")
+    assert cli(*agreed, env=token, cwd=bob).code == 0
+
+    one = str(cli("do", "implement WP01", "--json").json()["invocation_id"])
+    push(cli)
+    assert cli("profile-invocation", "complete", "--invocation-id", one).code == 0
+    git(enabled, "add", "-A")
+    git(enabled, "commit", "-qm", "a record")
+    git(bob, "pull", "-q", str(enabled), "HEAD")
+    (bob / "two.txt").write_text("made")
+    argv = ("profile-invocation", "record", "--invocation-id", one, "--event", "artifact_link")
+    assert cli(*argv, "--json-payload", '{"path":"two.txt"}', cwd=bob).code == 0
+    early = [cli("sync", "push", "--json", env=token, cwd=bob).json() for _ in range(2)]
+    waits = cli("sync", "status", "--json", env=token, cwd=bob).json()
+    told = collector.get(f"/v1/invocations/{one}").json()["phases"].keys()
+    push(cli)
+    late = cli("sync", "push", "--json", env=token, cwd=bob).json()
+    held = project_of(collector)
+
+    assert [(each["state"], each["refused"], each["delivered"]) for each in early] == [
+        ("delivered", 0, 1),
+        ("delivered", 0, 0),
+    ]
+    assert (waits["pending"], waits["refused"], told) == (1, 0, {"started"})
+    assert (late["delivered"], late["records"]["records"], late["left"]["refused"]) == (1, 1, 0)
+    assert (held["conflicts"], held["gaps"], held["records"], held["whole"]) == (0, 0, 1, 1)
+
+
 @pytest.mark.parametrize("first", ["ada", "bob"])
 def test_what_a_team_says_of_one_record_is_held_together_and_nobody_is_refused(
     cli: Cli, enabled: Path, collector: Collector, database: str, tmp_path: Path, first: str

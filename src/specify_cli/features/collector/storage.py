@@ -18,6 +18,7 @@ from specify_cli.libraries.wire.contract import (
     COMPLETED,
     EXTENSION,
     LIVE,
+    PHASES,
     STARTED,
     canonical,
     key_of,
@@ -309,17 +310,30 @@ def compute_digest(body: str) -> str:
 
 
 def judge(phases: Mapping[str, StoredEvent], phase: str, event: Event, client: str) -> str:
-    """Return the verdict on an event, given what is stored of its invocation."""
-    if phase in phases:
-        return DUPLICATE if same_content(phases[phase].event, event) else CONFLICT
-    return STORED if client == _find_owner(phases, client) else OWNED
+    """Return the verdict on an event, given what is stored of its invocation.
+
+    What came with git stands until its owner says it: the same becomes the owner's, and what
+    another client sent in place of what the owner says gives way.
+    """
+    stored, owner, is_own = phases.get(phase), _find_owner(phases), _is_own(event)
+    if not stored:
+        return STORED if owner in (None, client) else OWNED if is_own else UNKNOWN
+    if not same_content(stored.event, event):
+        return STORED if is_own and owner == client != stored.client else CONFLICT
+    # Who sends a Started as its own goes before who sent a Completed alone.
+    is_claim = is_own and not _is_own(stored.event) and (phase == STARTED or owner is None)
+    return STORED if is_claim else DUPLICATE
 
 
-def _find_owner(phases: Mapping[str, StoredEvent], client: str) -> str:
-    """Return who sent an invocation first as its own; `client` where nobody did: what came to a
-    sender with git belongs to whoever wrote it."""
-    own = [one for one in phases.values() if not _get_extension(one.event).get("origin")]
-    return min(own, key=lambda stored: stored.received_at).client if own else client
+def _find_owner(phases: Mapping[str, StoredEvent]) -> str | None:
+    """Return who sent the Started of an invocation first as its own, or else its Completed; None
+    where nobody did: what came with git belongs to whoever wrote it."""
+    own = [one for one in map(phases.get, PHASES) if one and _is_own(one.event)]
+    return own[0].client if own else None
+
+
+def _is_own(event: Event) -> bool:
+    return "origin" not in _get_extension(event)
 
 
 def judge_record(
@@ -336,15 +350,17 @@ def judge_record(
     closed = piece.report.status == CLOSED
     if piece.kind == LIVE and not phases.keys() >= ({STARTED, COMPLETED} if closed else {STARTED}):
         return UNKNOWN
-    owner = current.client if current else client
+    owner = current.client if current else None
     newer = read_lines(piece.body)
     if phases:
-        owner = _find_owner(phases, client)
+        owner = _find_owner(phases)
         begun = _get_seal(phases, STARTED)
         if (newer and begun not in (None, json.loads(newer[0])["~"])) or (
             closed and COMPLETED in phases and not is_whole(phases, piece.report)
         ):
             return CONFLICT
+        if owner is None and not closed:
+            return UNKNOWN  # neither a Completed nor an owner vouches for its lines
     added = set(piece.report.trail.annexes) - {one.fields["~"] for one in orders}
     if current and known:
         older = read_lines(current.body)
@@ -357,7 +373,7 @@ def judge_record(
     # the owner's record; what clones said of it later they signed in their logs. An order of
     # another one counts where its token may give it, and is then among `orders`.
     said = map(json.loads, json.loads(piece.body)["annexes"].values())
-    if client == owner or (
+    if owner in (None, client) or (
         is_whole(phases, piece.report)
         and not any(line["~"] in added and line["event"] in ORDERS for line in said)
         and (not added or all(map(read_leaves().__contains__, added)))
@@ -467,10 +483,13 @@ def decode_edge(text: str) -> Frontier:
 
 class Changes(NamedTuple):
     """What a batch of events does: a verdict for each, what is stored, and each row with the one it
-    replaces."""
+    replaces.
+
+    What is stored comes with whether it is other than what it replaces; None where it is the first.
+    """
 
     verdicts: list[str]
-    stored: list[tuple[ListPosition, StoredEvent]]
+    stored: list[tuple[ListPosition, StoredEvent, bool | None]]
     rows: list[tuple[Row, Row | None]]
     conflicts: list[Conflict]
 
@@ -491,17 +510,18 @@ def decide(
         phases = after.setdefault(place, dict(stored.get(place, {})))
         verdict = judge(phases, phase, event, client)
         changes.verdicts.append(verdict)
+        stays, sent = phases.get(phase), StoredEvent(phase, now, dict(event), client)
+        is_other = stays and not same_content(stays.event, event)
+        refused = sent
         if verdict == STORED:
-            phases[phase] = StoredEvent(phase, now, dict(event), client)
-            changes.stored.append((place, phases[phase]))
+            refused, stays = stays or sent, sent
+            phases[phase] = sent
+            changes.stored.append((place, sent, is_other))
             changed[place] = None
-        elif verdict != DUPLICATE:
-            one = phases.get(phase)
-            digest = compute_digest(canonical(one.event)) if one else ""
-            refused = make_conflict(
-                place, phase, digest, compute_digest(canonical(event)), now, client
-            )
-            changes.conflicts.append(refused)
+        if is_other or verdict == OWNED:
+            digest = compute_digest(canonical(stays.event)) if stays else ""
+            lost = compute_digest(canonical(refused.event))
+            changes.conflicts.append(make_conflict(place, phase, digest, lost, now, refused.client))
     for place in changed:
         before = stored.get(place)
         row = row_of(after[place].get(STARTED), after[place].get(COMPLETED))

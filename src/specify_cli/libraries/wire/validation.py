@@ -10,6 +10,7 @@ import json
 import re
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
 from typing import NamedTuple
 
 from pydantic import ValidationError
@@ -29,6 +30,9 @@ from specify_cli.libraries.wire.contract import (
 
 MAX_DEPTH = 16
 MAX_VALUES = 1000  # an envelope has some fifty
+# The mark of one more value outside strings; the possessive repeat keeps this linear.
+_VALUE = re.compile(r'"(?:[^"\\]|\\.)*+"|[\[{,]')
+_SMALL = 256 * 1024
 _MAX_INTEGER = 2**53 - 1
 _SOURCE = "/spec-kitty/projects/"
 _TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z")
@@ -143,7 +147,11 @@ def faults(event: object) -> list[Fault]:
         all_faults += [((EXTENSION,), wrong)] if wrong else []
     elif EXTENSION in event:
         all_faults.append(
-            ((EXTENSION,), "expected one canonical JSON object (RFC 8785), as a string")
+            (
+                (EXTENSION,),
+                "expected one canonical JSON object (RFC 8785) of at most"
+                f" {MAX_VALUES} values, as a string",
+            )
         )
     first: dict[str, str] = {}
     for path, detail in all_faults:
@@ -233,11 +241,23 @@ def _judge_payload(payload: object, phase: str | None, level: str | None) -> Ite
             yield tuple(path.split(".")), f"is not sent at level {level}"
 
 
+def holds_more(text: str, limit: int) -> bool:
+    """Return whether a long JSON text holds more values than a limit, before it is parsed.
+
+    A value takes some fifty bytes of memory however short it is in the text. Strings are passed
+    over as a whole, so a record that travels as one is a single value; what is no JSON the parser
+    names.
+    """
+    return len(text) > _SMALL and any(islice(_VALUE.finditer(text), limit, None))
+
+
 def _read_extension(text: object) -> dict[str, object] | None:
     """Return what the extension holds; None where it is not one canonical JSON object as a
     string."""
+    if not isinstance(text, str) or holds_more(text, MAX_VALUES):
+        return None
     try:
-        node = json.loads(text, parse_constant=_refuse_constant) if isinstance(text, str) else None
+        node = json.loads(text, parse_constant=_refuse_constant)
     except (ValueError, RecursionError):
         return None
     fit = isinstance(node, dict) and _find_unfit(node) is None and contract.canonical(node) == text

@@ -75,10 +75,12 @@ def read_phases(
 
 def write_changes(transaction: Transaction, changes: Changes) -> None:
     """Write what a batch of events does: phases, rows, actors, conflicts, totals."""
-    bodies = [(place, one, canonical(one.event)) for place, one in changes.stored]
+    bodies = [(place, one, canonical(one.event)) for place, one, _ in changes.stored]
     transaction.run_many(
         "INSERT INTO event (invocation_id, project_uuid, phase, received_at, body, client, digest)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?)",
+        " VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (invocation_id, project_uuid, phase) DO UPDATE"
+        " SET received_at = excluded.received_at, body = excluded.body, client = excluded.client,"
+        " digest = excluded.digest",
         [
             (*place, one.phase, one.received_at, body, one.client, compute_digest(body))
             for place, one, body in bodies
@@ -90,8 +92,18 @@ def write_changes(transaction: Transaction, changes: Changes) -> None:
         counts = added.setdefault(row.project_uuid, [0, 0, 0, 0])
         counts[0] += before is None
         counts[1] += (row.status == OPEN) - (before is not None and before.status == OPEN)
-    for place, _ in changes.stored:
-        added[place.project_uuid][2] += 1
+    for place, _, is_other in changes.stored:
+        added[place.project_uuid][2] += is_other is None
+        if is_other:
+            # A whole record ended as what gave way.
+            gone = transaction.run(
+                "DELETE FROM record WHERE invocation_id = ? AND project_uuid = ? RETURNING 1", place
+            )
+            transaction.run(
+                "UPDATE totals SET records = records - ?, whole = whole - ?, revision = revision"
+                " + 1 WHERE project_uuid = ?",
+                (len(gone), len(gone), place.project_uuid),
+            )
     for one in changes.conflicts:
         added.setdefault(one.project_uuid, [0, 0, 0, 0])[3] += write_conflict(transaction, one)
     transaction.run_many(

@@ -340,14 +340,18 @@ class Outbox:
             seen = seen._replace(origin="merged")
         if seen.excluded is None and (due.phase == STARTED or seen.completed is not None):
             return envelope(self._project, uuid, level, seen, due.phase)
-        # Looked at anew by the next scan, which finds it as it is now.
+        self.look_again(due.invocation_id, seen.excluded or "damaged")
+        return None
+
+    def look_again(self, invocation_id: str, excluded: str | None) -> None:
+        """Have the next scan find a record as it is then; until then it is excluded, or its end is
+        not due."""
         with self._begin_transaction():
             self._db.execute(
                 "UPDATE record SET excluded = ?, completed = NULL, seen = NULL WHERE "
                 "invocation_id = ?",
-                (seen.excluded or "damaged", due.invocation_id),
+                (excluded, invocation_id),
             )
-        return None
 
     def settle(self, outcomes: Iterable[tuple[str, str, str]]) -> None:
         """Remember (invocation id, phase, `delivered` or `refused`) for each, all or none."""

@@ -54,6 +54,7 @@ from specify_cli.features.sync.trigger import (
     unpause,
 )
 from specify_cli.libraries.wire.contract import (
+    COMPLETED,
     MAX_BODY,
     MAX_EVENTS,
     RECORDS,
@@ -505,7 +506,11 @@ class _Push:
 
     def _refuse(self, due: DuePhase, event: Members | None, problem: Problem) -> None:
         """Note what was refused and why before it is passed over, so nothing is passed over
-        unsaid."""
+        unsaid. An end that its owner has yet to send is no refusal, and is due with the next
+        push."""
+        if problem.is_early and due.phase == COMPLETED:
+            self.outbox.look_again(due.invocation_id, None)
+            return
         self._write_refusal(due.invocation_id, due.phase, event, problem)
         self.outbox.settle([(due.invocation_id, due.phase, "refused")])
         self.refused += 1

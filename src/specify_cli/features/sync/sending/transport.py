@@ -48,12 +48,16 @@ _LEAST_SECRET = 4
 
 class Problem(NamedTuple):
     """Why an envelope was refused: the RFC 9457 members that a person needs, cut to a readable
-    length."""
+    length.
+
+    `is_early` says that somebody else has yet to send what goes before.
+    """
 
     status: int | None
     title: str
     detail: str
     errors: tuple[tuple[str, str], ...] = ()
+    is_early: bool = False
 
 
 class PostVerdict(NamedTuple):
@@ -144,6 +148,7 @@ def _read_problem(value: Mapping[str, object], status: int | None, token: str) -
             (text(item.get("pointer")), text(item.get("detail")))
             for item in list_objects(value.get("errors"))[:20]
         ),
+        str(value.get("type")).endswith(":unknown-invocation"),
     )
 
 
