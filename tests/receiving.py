@@ -68,6 +68,7 @@ class Receiver:
     def __init__(self) -> None:
         self.requests: list[Request] = []
         self.asked_for_witness = 0
+        self.is_witness = False
         self.answer: Callable[[Request], Answer] = stored
         receiver = self
 
@@ -78,7 +79,7 @@ class Receiver:
                 body = self.rfile.read(int(self.headers.get("Content-Length", "0")))
                 headers = {name.lower(): value for name, value in self.headers.items()}
                 request = Request(self.command, self.path, headers, body)
-                if self.path == "/witness/key":  # it is no witness
+                if self.path == "/witness/key" and not receiver.is_witness:  # it is no witness
                     receiver.asked_for_witness += 1
                     self.send_response(404)
                     self.send_header("Content-Length", "0")

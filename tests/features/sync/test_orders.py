@@ -209,7 +209,7 @@ def test_a_collector_put_back_to_a_backup_is_given_what_it_lost_of_envelopes_too
 def test_a_collector_put_back_to_before_an_erasure_is_given_the_order_again(
     cli: Cli, chartered: Path, tmp_path: Path
 ) -> None:
-    """Nothing was acknowledged since, so it is a conflict that tells."""
+    """Nothing was acknowledged since."""
     database = tmp_path / "served/events.db"
     (tmp_path / "served").mkdir()
     git(chartered, "init", "-q")
@@ -232,6 +232,43 @@ def test_a_collector_put_back_to_before_an_erasure_is_given_the_order_again(
     assert (done["orders"]["delivered"], list_holding(str(database))) == (1, [])
     assert "less than it acknowledged" in done["why"] and done["left"]["refused"] == 0
     assert (again["delivered"], again["why"], rows) == (0, None, ["closed", "closed"])
+
+
+@pytest.mark.parametrize("level", ["metadata", "full", "records"])
+@pytest.mark.parametrize("order", ["hold", "erasure"])
+def test_a_collector_put_back_is_given_an_order_that_no_envelope_tells_of(
+    cli: Cli, chartered: Path, tmp_path: Path, order: str, level: str
+) -> None:
+    """A hold changes none, and what was captured of a call stands in none."""
+    database = tmp_path / "served/events.db"
+    (tmp_path / "served").mkdir()
+    git(chartered, "init", "-q")
+    assert cli("init").code == 0
+    with serving(tmp_path / "served") as before:
+        enable(cli, before, level)
+        one = run(cli, f"review what {NAME} wrote" if level == "metadata" else "implement WP01")
+        tool = {"tool": "sh", "call_id": "c", "args": {"to": NAME}}
+        open_one = cli("do", "implement WP02", "--json").json()["invocation_id"]
+        cli("profile-invocation", "record", open_one, "--event", "tool_call", "--json-payload", json.dumps(tool))
+        cli("profile-invocation", "complete", "--invocation-id", open_one)
+        push(cli)
+        back_up(database, tmp_path / "copy.db")
+        argv = ("forget", "--subject", NAME, "--yes") if order == "erasure" else ("hold", "add", one, "--reason", "x")
+        assert cli(*argv).code == 0
+        orders = [push(cli)["orders"]["delivered"], list_orders(database)]
+    with serving_backup(database, tmp_path / "copy.db", before):
+        orders += [list_orders(database)]
+        done, again = push(cli), push(cli)
+        orders += [list_orders(database)]
+
+    assert (orders[0], orders[2], orders[3]) == (len(orders[1]), [], orders[1]) and orders[1]
+    assert "less than it acknowledged" in done["why"] and done["left"]["refused"] == 0
+    assert (again["delivered"], again["why"]) == (0, None)
+
+
+def list_orders(database: Path) -> list[Any]:
+    with closing(sqlite3.connect(database)) as ledger:
+        return ledger.execute("SELECT invocation_id, file FROM record_order ORDER BY file").fetchall()
 
 
 def test_no_planted_value_is_left_on_the_collector(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import os
 import shutil
@@ -712,6 +713,30 @@ def test_with_nothing_due_nobody_waits_for_an_endpoint_that_is_away(cli: Cli, ho
     assert (due.code, due.json()["state"]) == (1, "unreachable")
 
 
+@pytest.mark.usefixtures("enabled")
+def test_an_endpoint_that_does_not_answer_is_held_off_from_also_with_nothing_due(
+    cli: Cli, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else each command asks it, after more phases each time, and what was asked after says nothing any more."""
+    monkeypatch.setattr(pushing, "REQUEST_PAUSE", wait_none())
+    for number in range(3):
+        run(cli, f"implement WP0{number}")
+    cli("sync", "push", env=WITH_TOKEN)
+    receiver.answer = lambda _: Answer(raw=b"")
+    pauses = []
+    for _ in range(4):
+        idle = cli("sync", "push", "--json", env=WITH_TOKEN).json()
+        until = status(cli)["paused_until"]
+        pauses.append(until and datetime.datetime.fromisoformat(until).timestamp() - time.time())
+        assert (idle["state"], idle["why"]) == ("delivered", None)
+    receiver.answer = stored
+    cli("sync", "push", env=WITH_TOKEN)
+
+    # Growing, jittered by a half: 15, 30, 60 and 120 seconds at most.
+    assert all(most / 2 - 2 <= (found or 0) <= most for found, most in zip(pauses, (15, 30, 60, 120), strict=True))
+    assert (status(cli)["paused_until"], status(cli)["failing_since"]) == (None, None)
+
+
 @pytest.mark.usefixtures("ready")
 def test_the_largest_request_in_the_dearest_characters_is_taken_by_the_collector(cli: Cli, home: Path) -> None:
     token = {"SPEC_KITTY_SYNC_TOKEN": collecting.TOKEN}
@@ -915,7 +940,7 @@ def test_a_record_that_an_endpoint_lost_alone_goes_again_after_an_answer_that_di
     with closing(Outbox(project, folder_of(project), receiver.url)) as outbox:
         if is_ordered:
             oldest = outbox.facts()["last"].split()[-1]
-            outbox.settle_order(oldest, f"order {oldest}/x")
+            outbox.note({f"order {oldest}/x": "delivered", "last order": f"{oldest}/x"})
     cli("sync", "push", env=WITH_TOKEN)
 
     assert len(everything) == 8
@@ -976,7 +1001,7 @@ def test_one_phase_is_asked_after_once_in_a_request(
     cli("sync", "push", env=WITH_TOKEN)
     project, _ = load_project(str(enabled))
     with closing(Outbox(project, folder_of(project), receiver.url)) as outbox:
-        outbox.settle_order(opened, f"order {opened}/x")
+        outbox.note({f"order {opened}/x": "delivered", "last order": f"{opened}/x"})
     run(cli, "implement more")
     endpoint.cuts = pushing.FOREGROUND_TRIES
     for _ in range(2):

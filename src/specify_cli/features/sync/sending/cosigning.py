@@ -71,8 +71,8 @@ def _ask(project: Project, consent: Consent, endpoint: Endpoint, base: str) -> s
         why = "; the token may lack the scope witness" if status == 403 else ""
         return f"not cosigned: the witness does not take this log's keys ({status}{why})"
     status, body = _send(endpoint, base, generation, checkpoint, 0)
-    if status == 409 and body.strip().isdigit() and int(body) <= checkpoint.size:
-        status, body = _send(endpoint, base, generation, checkpoint, int(body))
+    if status == 409 and body[:20].strip().isdigit() and int(body[:20]) <= checkpoint.size:
+        status, body = _send(endpoint, base, generation, checkpoint, int(body[:20]))
     if status in (409, 422):
         return (
             f"{REFUSED} ({status}): it has cosigned another state of this log than "

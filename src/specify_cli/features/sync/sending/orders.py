@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from specify_cli.errors import InvocationError
 from specify_cli.features.sync.sending.orders_due import (
+    LAST_ORDER,
     UNTIL,
     list_due,
     list_folders,
@@ -21,7 +22,7 @@ from specify_cli.features.sync.sending.records import (
     describe_failure,
     read_parts,
 )
-from specify_cli.features.sync.sending.transport import parse_answer
+from specify_cli.features.sync.sending.transport import Answer, parse_answer
 from specify_cli.libraries.archive.archive import Leaving
 from specify_cli.libraries.wire.contract import canonical
 from specify_cli.record.seal import Fields, open_line
@@ -47,6 +48,15 @@ def deliver_orders(to: Receiver) -> OrdersDelivered:
     """
     facts = to.outbox.facts()
     done, newest, leaving = OrdersDelivered(), 0, Leaving(to.project, safe=True)
+    if last := facts.get(LAST_ORDER):
+        # No envelope tells of a hold: an endpoint that was put back stores the order once more. One
+        # that says so of whatever comes is not believed.
+        one, file = last.split("/")
+        for name, body in _compose(to, leaving, one, list_due(to.project.root, one, {})):
+            puts = (_put(to, one, file, body)[1] for _ in range(2) if name == file)
+            if [parse_answer(put).get("status") for put in puts] == ["stored", "duplicate"]:
+                to.outbox.begin_anew()
+                return done
     for changed, invocation_id in list_folders(to.project.root, facts):
         due = list_due(to.project.root, invocation_id, facts)
         for file, body in _compose(to, leaving, invocation_id, due):
@@ -59,19 +69,27 @@ def deliver_orders(to: Receiver) -> OrdersDelivered:
     return done
 
 
+def _put(to: Receiver, invocation_id: str, file: str, body: str | None) -> Answer:
+    if body is None:
+        return 422, b"it would quote what is withheld"
+    return to.put(f"orders/{invocation_id}/{file}", body)
+
+
 def _deliver(
     done: OrdersDelivered, to: Receiver, invocation_id: str, file: str, body: str | None
 ) -> OrdersDelivered:
-    if body is None:
-        status, answer = 422, b"it would quote what is withheld"
-    else:
-        status, answer = to.put(f"orders/{invocation_id}/{file}", body)
+    status, answer = _put(to, invocation_id, file, body)
     value = parse_answer(answer) if status == 200 else {}
     if value.get("status") in ("stored", "duplicate") and "purged" in value:
         # Until the endpoint says that nothing is left in its tables, the order is due again.
         purged = bool(value["purged"])
         if purged:
-            to.outbox.settle_order(invocation_id, name_order(invocation_id, file))
+            to.outbox.note(
+                {
+                    name_order(invocation_id, file): "delivered",
+                    LAST_ORDER: f"{invocation_id}/{file}",
+                }
+            )
         delivered, unpurged = done.delivered + 1, done.unpurged + (not purged)
         return done._replace(delivered=delivered, unpurged=unpurged)
     # A token that may not erase, a receiver of before orders, a hold: the rest goes on.

@@ -16,6 +16,8 @@ from specify_cli.storage.checking import list_annexed, read_annex_files
 
 # The newest change of a folder of annexes that was read, in nanoseconds.
 UNTIL = "orders until"
+# The order that was acknowledged behind everything else.
+LAST_ORDER = "last order"
 
 
 def name_order(invocation_id: str, file: str) -> str:

@@ -21,7 +21,7 @@ from doctrine import os
 from doctrine.light_imports import hash_text
 from specify_cli.errors import EnvironmentFault, InvocationError, StoredDataError
 from specify_cli.features.sync.consent import Consent, unavailable
-from specify_cli.features.sync.sending.orders_due import UNTIL
+from specify_cli.features.sync.sending.orders_due import LAST_ORDER, UNTIL
 from specify_cli.features.sync.trigger import name_of
 from specify_cli.libraries.wire.contract import (
     COMPLETED,
@@ -64,9 +64,9 @@ _STATES = {"delivered": _DELIVERED, "refused": _REFUSED}
 # `imported`, and stays.
 IMPORTED_SESSION = "imported_session"
 _COMMIT_EVERY = 500
-# The invocations of the phases that were acknowledged last, the newest first, and of orders with a
-# mark; after how many of them an endpoint was asked that did not answer.
-LAST, OF_ORDER, ASKED = "last", "*", "asked"
+# The invocations of the phases that were acknowledged last, the newest first; after how many of
+# them an endpoint was asked that did not answer.
+LAST, ASKED = "last", "asked"
 _MOST_LAST = 32
 # Of these kinds no envelope leaves, and at the level `records` they leave whole.
 _WHOLE_ONLY = (REPLAY, REEXECUTION, IMPORTED_SESSION)
@@ -361,33 +361,23 @@ class Outbox:
                 self._db.execute(_SETTLE[phase], (_STATES[state], invocation_id))
                 if state == "delivered":
                     last.insert(0, invocation_id)
-            self._remember_last(last)
-
-    def settle_order(self, invocation_id: str, fact: str) -> None:
-        """Remember that an order of a record was delivered."""
-        with self._begin_transaction():
-            self._remember(fact, "delivered")
-            self._remember_last([invocation_id + OF_ORDER])
-            if asked := self.facts().get(ASKED):  # it stands before those
-                self._remember(ASKED, str(int(asked) + 1))
-
-    def _remember_last(self, ids: Sequence[str]) -> None:
-        last = dict.fromkeys([*ids, *self.facts().get(LAST, "").split()])
-        self._remember(LAST, " ".join([*last][:_MOST_LAST]))
+            if last:
+                ids = dict.fromkeys([*last, *self.facts().get(LAST, "").split()])
+                self._remember(LAST, " ".join([*ids][:_MOST_LAST]))
+                self._db.execute("DELETE FROM fact WHERE name = ?", (LAST_ORDER,))
 
     def list_last(self) -> Iterator[DuePhase]:
-        """Yield the phases that were acknowledged last, the newest first; of an order the Started
-        of its record. Those that nothing is remembered of follow by their records' age."""
+        """Yield the phases that were acknowledged last, the newest first. Those that nothing is
+        remembered of follow by their records' age."""
         rows = (
             f"SELECT invocation_id, profile_id, completed FROM record WHERE started = {_DELIVERED}"
         )
-        for name in (*self.facts().get(LAST, "").split(), ""):
-            one = name.removesuffix(OF_ORDER)
+        for one in (*self.facts().get(LAST, "").split(), ""):
             which = "AND invocation_id = ?" if one else "AND excluded IS NULL AND ? = ''"
             for key, profile, state in self._run(
                 f"{rows} {which} ORDER BY invocation_id DESC LIMIT {MAX_EVENTS}", (one,)
             ):
-                if state == _DELIVERED and one == name:
+                if state == _DELIVERED:
                     yield DuePhase(key, profile, COMPLETED)
                 yield DuePhase(key, profile, STARTED)
 

@@ -31,8 +31,6 @@ from specify_cli.features.sync.sending.cosigning import REFUSED, ask_cosignature
 from specify_cli.features.sync.sending.orders_due import UNTIL
 from specify_cli.features.sync.sending.outbox import (
     ASKED,
-    LAST,
-    OF_ORDER,
     Counts,
     DuePhase,
     Members,
@@ -258,7 +256,7 @@ class _Push:
             records = self._deliver_records()
         except _Halt as halt:
             self._note_failure(halt)
-            return self._sum_up(halt.state, halt.why)
+            return self._sum_up(halt.state, None if halt.state == "delivered" else halt.why)
         # Also where no event was due: what failed may have been a whole record, or another push
         # delivered it.
         self.outbox.note({"failures": None, "failing_since": None, "why": self.why})
@@ -405,8 +403,7 @@ class _Push:
         A request without an answer may have stored what it asked after. So the next one asks after
         the phase that was acknowledged before those as well; with none left, it has lost them.
         Others that hold this clone's records may have delivered those again, so it also asks after
-        what they can hardly have. After an order it is asked for a conflict with what the order
-        left.
+        what they can hardly have.
         """
         asked = int(self.outbox.facts().get(ASKED, "0"))
         while events := self._read_acknowledged(min(asked + 1, MAX_EVENTS - 2)):
@@ -417,8 +414,6 @@ class _Push:
             self.is_unsure = False
             try:
                 verdict = self._post(events)
-                if self._is_unerased(events, verdict):
-                    return True
                 is_stored = "stored" in verdict.results.values()
                 self.is_unsure |= is_stored  # what is stored again says nothing any more
                 is_lost = is_stored and "duplicate" in self._post(events).results.values()
@@ -426,23 +421,12 @@ class _Push:
                 if not self.is_unsure:
                     self.outbox.note({ASKED: str(asked - 1)})
                 if halt.state == "unreachable" and not self.total:
-                    return False  # nothing is due, so nobody waits for the endpoint
+                    halt.state = "delivered"  # nothing is due, so nobody waits for the endpoint
                 raise
             if is_stored or not self.is_unsure:
                 self.outbox.note({ASKED: None})
                 return is_lost
         return False
-
-    def _is_unerased(self, events: Sequence[Members], verdict: PostVerdict) -> bool:
-        """Return whether an endpoint holds something else of a record than it did once it had
-        carried out an order."""
-        ordered = self.outbox.facts().get(LAST, "").split()
-        return any(
-            isinstance(problem := verdict.results.get(str(event["id"])), Problem)
-            and problem.status == 409
-            and key_of(event)[0] + OF_ORDER in ordered
-            for event in events
-        )
 
     def _read_acknowledged(self, count: int) -> list[Members]:
         """Return the events of so many phases, those acknowledged last, and of those that this
