@@ -444,20 +444,23 @@ def test_a_first_charter_runs_the_tests_as_the_projects_rules_do(
 
 
 def test_files_that_said_nothing_before_a_setup_come_back_byte_for_byte(cli: Cli, project: Path) -> None:
-    """An empty object or file was committed on purpose, so taking back is not removing it."""
+    """An empty object or file was committed on purpose, so taking back is not removing it; and a
+    text need not be UTF-8, nor the note whole."""
     held = {
-        ".claude/settings.json": "{}\n",
-        ".codex/hooks.json": '{\n  "hooks": {}\n}\n',
-        ".cursor/hooks.json": '{"version":1,"hooks":{}}',
-        "AGENTS.md": "",
-        "CLAUDE.md": "# Ours",
+        ".claude/settings.json": b"{}\n",
+        ".codex/hooks.json": b'{\n  "hooks": {}\n}\n',
+        ".cursor/hooks.json": b'{"version":1,"hooks":{}}',
+        "AGENTS.md": b"",
+        "CLAUDE.md": b"# R\xe9sum\xe9",
     }
-    for path, text in held.items():
+    for path, data in held.items():
         (project / path).parent.mkdir(exist_ok=True)
-        (project / path).write_text(text)
+        (project / path).write_bytes(data)
     assert cli("setup", "--yes", "--block", "AGENTS.md", "--block", "CLAUDE.md").code == 0
+    note = project / ".kittify/local/setup.json"
+    note.write_text(json.dumps({**json.loads(note.read_text()), "files": None}))
     undone = cli("setup", "--undo")
-    after = {path: (project / path).read_text() for path in held if (project / path).exists()}
+    after = {path: (project / path).read_bytes() for path in held if (project / path).exists()}
 
     assert held == after
     assert "Codex: taken out" in undone.out and "removed   AGENTS.md: block between marks" in undone.out

@@ -11,12 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
-from pydantic import TypeAdapter
-
 from doctrine import os
 from doctrine.light_imports import hash_bytes
 from doctrine.load import cache_path
-from doctrine.text import count
+from doctrine.text import as_object, count
 from specify_cli import durable
 from specify_cli.cli import shell
 from specify_cli.cli.terminal.output import one_line
@@ -243,16 +241,25 @@ def render_undone(done: Undone, *, dry_run: bool) -> Iterator[str]:
 
 def _read_note(root: str) -> SetupState:
     try:
-        data = durable.read_below(root, f"{layout.LOCAL}/{_NOTE}", 1_048_576)
-        known = TypeAdapter(SetupState).validate_json(data)
-    except (OSError, ValueError, InvocationError):
-        return SetupState({}, [], [], {})
+        value = json.loads(durable.read_below(root, f"{layout.LOCAL}/{_NOTE}", 1_048_576))
+    except (OSError, ValueError, RecursionError, InvocationError):
+        value = None
+    known = as_object(value)
+    hooks, skills = (
+        list(map(str, names)) if isinstance(names, list) else []
+        for names in map(known.get, ("hooks", "skills"))
+    )
     inside = {
-        path: name
-        for path, name in known.files.items()
+        path: str(name)
+        for path, name in as_object(known.get("files")).items()
         if path.startswith(f"{layout.KITTIFY}/") and ".." not in path.split("/")
     }
-    return known._replace(files=inside)
+    texts = {
+        path: (str(pair[0]), str(pair[1]))
+        for path, pair in as_object(known.get("before")).items()
+        if isinstance(pair, list) and len(pair) == 2
+    }
+    return SetupState(inside, hooks, skills, texts)
 
 
 def _encode(text: str) -> bytes:
