@@ -305,6 +305,23 @@ def test_who_wrote_a_file_of_many_patches_that_are_alike_costs_what_their_lines_
     assert ours / reference <= 80
 
 
+def test_who_wrote_a_line_that_stands_between_many_others_costs_what_their_lines_cost(say: Say) -> None:
+    """What each patch added it between is looked at once, and not for each place of the file."""
+    edits: list[Edit] = []
+    for number in range(600):
+        text = f"before {number}\n}}\nafter {number}\n"
+        hunks = read_lines_member(lines_of_patch(before=text.replace("}\n", ""), after=text)) * 4
+        edits.append(Edit(f"run-{number:03}", 5, (f"2026-01-01T00:00:00.{number:03}", 5), "a.go", hunks))
+    lines = [line for number in range(600) for line in (f"other {number}", "}")]
+
+    ours = best_of(lambda: find_writers(lines, Names({"a.go"}), Patches(edits)))
+    reference = best_of(lambda: [digest_line(line) for edit in edits for hunk in edit.hunks for _, line in hunk])
+    say(f"writers of 600 brackets that 600 patches added elsewhere: {ours / reference:.1f} x digesting their lines")
+
+    assert not any(find_writers(lines, Names({"a.go"}), Patches(edits)))
+    assert ours / reference <= 20
+
+
 def test_who_wrote_many_equal_lines_in_a_row_costs_what_their_lines_cost(say: Say) -> None:
     """Any of them can be any other one: pairs of them are not looked at."""
     first, row, last = ["def start(): pass"], ["row = add(row)"], ["def end(): pass"]

@@ -96,6 +96,21 @@ def test_a_line_tells_request_rules_and_what_was_run_after_it(cli: Cli, changed:
     assert cli("show-uri", value["ranges"][0]["uri"], "--json").json()["value"]["event"] == "patch_apply"
 
 
+def test_a_moved_file_is_followed_through_patches_whose_lines_are_all_gone(cli: Cli, project: Path) -> None:
+    """What stood around a line was changed twice since it was written, once before the move."""
+    line, ids, before = "answer = compute_the_answer(42)", [], None
+    for number, path in enumerate(("a.py", "a.py", "b.py")):
+        after = f"first_{number} = {number}\n{line}\nlast_{number} = {number}\n"
+        with open_invocation(project, "fix it") as run:
+            run.patch(path, "modify" if before else "create", before=before, after=after)
+        before = after
+        ids.append(run.invocation_id)
+    (project / "b.py").write_text(after)
+
+    told = cli("why", "b.py", "--json").json()
+    assert [part["invocation_id"] for part in told["ranges"]] == [ids[2], ids[0], ids[2]]
+
+
 def test_a_line_tells_of_a_patch_that_came_behind_the_close(cli: Cli, project: Path) -> None:
     """As an import of the session's transcript brings it: a patch, and the test run after it."""
     line = "answer = compute_the_answer(42)\n"

@@ -119,11 +119,11 @@ def _lay_hunks(
     what stood before the newer one. To look here too would double the views with each edit.
     """
     covered: dict[int, Order] = {}
-    places = sorted(set(_find_places(patches, view, names)))
+    places = sorted(_find_places(patches, view, names))
     for number, group in groupby(places, key=itemgetter(0)):
         hunk = patches.hunks[number]
         order = hunk.edit.order
-        starts = [(start, at) for _, start, at in group]
+        starts = ((start, at) for _, start, alike in group for at in alike)
         for first, last, shift in _claim_lines(hunk, starts, names, view, claims):
             beside = range(first + shift - 1, last + shift + 2)
             if any(covered.get(at, order) != order for at in beside):
@@ -133,9 +133,11 @@ def _lay_hunks(
             yield _Laid(hunk, first, last, shift, view)
 
 
-def _find_places(patches: Patches, view: _View, names: Set[str]) -> Iterator[tuple[int, int, int]]:
+def _find_places(
+    patches: Patches, view: _View, names: Set[str]
+) -> Iterator[tuple[int, int, list[int]]]:
     """Yield where hunks that are old enough may be laid at a view: the number of the hunk, a line
-    of it, and the line of the view that is alike. What this leaves out tells nothing."""
+    of it, and the lines of the view that are alike. What this leaves out tells nothing."""
     # The hunks of the edits that came before, in `hunks`.
     first = (len(patches.hunks) - bisect_left(patches.orders, view.until),)
     at_rows: dict[tuple[str, ...], list[int]] = defaultdict(list)
@@ -147,15 +149,15 @@ def _find_places(patches: Patches, view: _View, names: Set[str]) -> Iterator[tup
         places = rows[row]
         if len(at_rows[row]) <= COMMON:
             for number, place in places[bisect_left(places, first) :]:
-                yield from ((number, place, at) for at in at_rows[row])
+                yield number, place, at_rows[row]
     if view.is_whole:
         whole = patches.whole.get(tuple(view.digests), [])
-        yield from ((number, place, 0) for number, place in whole[bisect_left(whole, first) :])
+        yield from ((number, place, [0]) for number, place in whole[bisect_left(whole, first) :])
     for at, digest in enumerate(view.digests if view.is_file else ()):
         if digest in patches.added and view.is_alone(at):
             for number, place in patches.added[digest]:
                 if patches.hunks[number].edit.path in names:
-                    yield number, place, at
+                    yield number, place, [at]
 
 
 def _claim_lines(

@@ -104,25 +104,16 @@ class Patches:
                     pairs[hunk.edit.invocation_id].append(AddedLine(number, at))
         return self._pairs[one, two].get(invocation_id, ())
 
-    def find_between(self, before: str, line: str, after: str) -> list[tuple[Edit, int]]:
-        """Return the edits that added a line, or a row of equal ones, between two others, and how
-        many, the oldest first; an empty digest behind it stands for the end."""
-        found: list[tuple[Edit, int]] = []
-        seen = (-1, -1)  # up to here the places are of the row before
-        for number, place in self.added.get(line, ()):
-            if (number, place) <= seen:
-                continue
-            hunk = self.hunks[number]
-            start, end = place, place + 1
-            while start and hunk.digests[start - 1] == line:
-                start -= 1
-            while end < len(hunk.digests) and hunk.digests[end] == line:
-                end += 1
-            seen = number, end
-            beyond = hunk.digests[end] if end < len(hunk.digests) else ""
-            if start and hunk.digests[start - 1] == before and beyond == after:
-                found.append((hunk.edit, sum(at in hunk.added for at in range(start, end))))
-        return found[::-1]
+    @cached_property
+    def between(self) -> Mapping[tuple[str, str, str], Sequence[tuple[Edit, int]]]:
+        """The edits that added a line, or a row of equal ones, between two others, and how many, by
+        these three (`list_between`), the oldest first."""
+        between = defaultdict(list)
+        for hunk in reversed(self.hunks):
+            for key, row in list_between(hunk.digests):
+                if new := len(hunk.added & {*row}):
+                    between[key].append((hunk.edit, new))
+        return between
 
 
 def list_rows(digests: Sequence[str], size: int) -> Iterator[tuple[tuple[str, ...], int]]:

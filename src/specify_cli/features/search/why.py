@@ -157,14 +157,7 @@ def explain_file(
     patches = list(find_edits(index, lines, [name]))
     edits = [edit for edit in patches if edit.hunks]
     own = [edit for edit in patches if edit.path == name]
-    # A file that is gone may be this one before it was moved; one of its whole name elsewhere, this
-    # one in another worktree.
-    gone = {
-        edit.path
-        for edit in edits
-        if not os.path.lexists(os.path.join(project.root, edit.path))
-        or (os.path.isabs(edit.path) and edit.path.endswith(f"/{name}"))
-    }
+    gone = {edit.path for edit in edits if _is_gone(project.root, edit.path, [name])}
     top = find_worktree(project.root) or ""
     words = (*BLAME, "--", os.path.join(project.root, place))
     # when each line came, and where it stood
@@ -265,7 +258,7 @@ def _read_versions(top: str, data: bytes, names: list[str]) -> dict[str, bytes |
 
 def find_edits(index: SearchIndex, lines: Sequence[str], paths: Sequence[str]) -> Iterator[Edit]:
     """Yield the edits of files of these paths, also those that tell no line, and the edits of other
-    files that brought or took one of these lines which few others did.
+    files that brought or took one of these lines which few others did; of a file that is gone, all.
 
     One that a record keeps in part is whole where it left these lines.
     """
@@ -283,10 +276,19 @@ def find_edits(index: SearchIndex, lines: Sequence[str], paths: Sequence[str]) -
             edits.append((edit.restore([lines]), digests if is_cut else touched & digests))
     often = Counter(digest for _, touched in edits for digest in touched)
     few = {digest for digest, times in often.items() if times <= MANY} - BARE
-    return (edit for edit, touched in edits if edit.path in paths or not few.isdisjoint(touched))
+    own = {edit.path for edit, touched in edits if not few.isdisjoint(touched)}
+    own = {path for path in own if _is_gone(index.project.root, path, paths)}.union(paths)
+    return (edit for edit, touched in edits if edit.path in own or not few.isdisjoint(touched))
 
 
-@lru_cache(maxsize=10_000)
+def _is_gone(root: str, path: str, names: Iterable[str]) -> bool:
+    """Return whether a file is gone, which may be one of these before it was moved; one of a whole
+    name elsewhere may be that in another worktree."""
+    is_elsewhere = os.path.isabs(path) and path.endswith(tuple(f"/{name}" for name in names))
+    return is_elsewhere or not os.path.lexists(os.path.join(root, path))
+
+
+@lru_cache(maxsize=1_000)  # of 1,000 lines each they are 180 MB
 def _read_hunks(member: str | None) -> tuple[Sequence[Sequence[LineMark]], Set[str]]:
     """Return the hunks of a member `lines`, and the digests of the lines that came or went: the
     same patch is read for each file that is like it."""
