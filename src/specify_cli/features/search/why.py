@@ -10,7 +10,7 @@ Told by content alone (`blame`). What no record tells is unknown, never a guess.
 from __future__ import annotations
 
 import os
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence, Set
 from functools import lru_cache, partial
 from itertools import chain, groupby
@@ -256,6 +256,10 @@ def _read_versions(top: str, data: bytes, names: list[str]) -> dict[str, bytes |
     return dict.fromkeys(names, data) | dict(zip(asked, contents, strict=True))
 
 
+# In so many files a line may stand that tells of a file which was moved.
+_HARDLY = 3
+
+
 def find_edits(index: SearchIndex, lines: Sequence[str], paths: Sequence[str]) -> Iterator[Edit]:
     """Yield the edits of files of these paths, also those that tell no line, and the edits of other
     files that brought or took one of these lines which few others did; of a file that is gone, all.
@@ -269,14 +273,20 @@ def find_edits(index: SearchIndex, lines: Sequence[str], paths: Sequence[str]) -
             # The id tells when the invocation began; the line when the patch was made, or seen.
             moment = str(fields.get("claimed_at") or fields.get("at") or "")
             number, lines_of = get_seq(fields, 0), fields.get("lines")
-            hunks, touched = _read_hunks(lines_of if isinstance(lines_of, str) else None)
+            member = lines_of if isinstance(lines_of, str) else ""
+            hunks, touched = (_read_short if len(member) <= _SHORT else _read_hunks)(member)
             is_cut, path = sum(map(len, hunks)) >= MAX_LINES, str(fields.get("path"))
             order = moment, number
             edit = Edit(place.invocation_id, number, order, path, hunks, fields, is_cut)
             edits.append((edit.restore([lines]), digests if is_cut else touched & digests))
     often = Counter(digest for _, touched in edits for digest in touched)
     few = {digest for digest, times in often.items() if times <= MANY} - BARE
-    own = {edit.path for edit, touched in edits if not few.isdisjoint(touched)}
+    holders: dict[str, set[str]] = defaultdict(set)
+    for edit, touched in edits:
+        for digest in touched & few:
+            holders[digest].add(edit.path)
+    # Only a file that was moved has a line that hardly another one has.
+    own = set[str]().union(*(held for held in holders.values() if len(held) <= _HARDLY))
     own = {path for path in own if _is_gone(index.project.root, path, paths)}.union(paths)
     return (edit for edit, touched in edits if edit.path in own or not few.isdisjoint(touched))
 
@@ -288,12 +298,15 @@ def _is_gone(root: str, path: str, names: Iterable[str]) -> bool:
     return is_elsewhere or not os.path.lexists(os.path.join(root, path))
 
 
-@lru_cache(maxsize=1_000)  # of 1,000 lines each they are 180 MB
-def _read_hunks(member: str | None) -> tuple[Sequence[Sequence[LineMark]], Set[str]]:
-    """Return the hunks of a member `lines`, and the digests of the lines that came or went: the
-    same patch is read for each file that is like it."""
-    hunks = read_lines_member(member)
+def _read_hunks(member: str) -> tuple[Sequence[Sequence[LineMark]], Set[str]]:
+    """Return the hunks of a member `lines`, and the digests of the lines that came or went."""
+    hunks = read_lines_member(member or None)
     return hunks, {line.digest for hunk in hunks for line in hunk if line.mark != KEPT}
+
+
+# The same patch is read for each file that is like it: 5,000 of 100 lines each are 90 MB.
+_read_short = lru_cache(maxsize=5_000)(_read_hunks)
+_SHORT = 100 * 11
 
 
 def _describe_origin(project: Project, invocation_id: str, seq: int) -> Origin:
