@@ -108,8 +108,8 @@ def _match_between(
         left = [at for at in row if at in changed and not writers[at] and lines[at].strip()]
         if not left or often[key] > 1:
             continue
-        told = [one for one in patches.between.get(key, ()) if one[0].path in named.every]
-        by = [edit for edit, _ in told]
+        told = [one for one in patches.find_between(*key) if one[0].path in named.every]
+        by = [edit for edit, _ in reversed(told)]
         is_told = len(left) + given <= sum(new for _, new in told)
         if is_told and all(named.allow(edit, came.get(at)) for edit in by for at in left):
             last = _keep_last(by)

@@ -61,6 +61,7 @@ class Patches:
         self.hunks = [hunk for edit in reversed(self.edits) for hunk in _find_hunks(edit)]
         self.orders = [hunk.edit.order for hunk in reversed(self.hunks)]
         self._rows: dict[int, dict[tuple[str, ...], list[_Place]]] = {}
+        self._between: dict[str, dict[tuple[str, str], list[tuple[Edit, int]]]] = {}
         self._pairs: dict[tuple[str, str], dict[str, list[AddedLine]]] = {}
         self.whole: dict[tuple[str, ...], list[_Place]] = defaultdict(list)
         self.added: dict[str, list[_Place]] = defaultdict(list)
@@ -104,24 +105,36 @@ class Patches:
                     pairs[hunk.edit.invocation_id].append(AddedLine(number, at))
         return self._pairs[one, two].get(invocation_id, ())
 
-    @cached_property
-    def between(self) -> Mapping[tuple[str, str, str], Sequence[tuple[Edit, int]]]:
-        """The edits that added a line, or a row of equal ones, between two others, and how many, by
-        these three (`list_between`), the oldest first."""
-        between = defaultdict(list)
-        for hunk in reversed(self.hunks):
-            for key, row in list_between(hunk.digests):
-                if new := len(hunk.added & {*row}):
-                    between[key].append((hunk.edit, new))
-        return between
+    def find_between(self, before: str, line: str, after: str) -> Sequence[tuple[Edit, int]]:
+        """Return the edits that added a line, or a row of equal ones, between two others
+        (`list_between`), and how many, the newest first. Each line's places are looked at once."""
+        if line not in self._between:
+            found = self._between[line] = defaultdict(list)
+            seen = (-1, -1)  # the places up to here are of a row that was looked at
+            for number, place in self.added.get(line, ()):
+                if (number, place) < seen:
+                    continue
+                hunk = self.hunks[number]
+                start, end = place, place + 1
+                while start and hunk.digests[start - 1] == line:
+                    start -= 1
+                while end < len(hunk.digests) and hunk.digests[end] == line:
+                    end += 1
+                seen = number, end
+                if start:
+                    beyond = hunk.digests[end] if end < len(hunk.digests) else ""
+                    new = len(hunk.added & {*range(start, end)})
+                    found[hunk.digests[start - 1], beyond].append((hunk.edit, new))
+        return self._between[line].get((before, after), ())
 
 
 def list_rows(digests: Sequence[str], size: int) -> Iterator[tuple[tuple[str, ...], int]]:
-    """Yield each row of so many lines that may hold words, leaving out those between them that hold
-    none, with the number of its first line."""
-    worded = [(at, digest) for at, digest in enumerate(digests) if digest not in BARE]
-    for row in zip(*(worded[start:] for start in range(size)), strict=False):
-        yield tuple(digest for _, digest in row), row[0][0]
+    """Return each row of so many lines that may hold words, leaving out those between them that
+    hold none, with the number of its first line."""
+    places = [at for at, digest in enumerate(digests) if digest not in BARE]
+    worded = [digests[at] for at in places]
+    rows = zip(*(worded[start:] for start in range(size)), strict=False)
+    return zip(rows, places, strict=False)
 
 
 def list_between(digests: Sequence[str]) -> list[tuple[tuple[str, str, str], list[int]]]:
