@@ -104,13 +104,12 @@ def _match_between(
     places = list_between(digests)
     often = Counter(key for key, _ in places)
     for key, row in places:
-        given = sum(bool(writers[at]) for at in row)
         left = [at for at in row if at in changed and not writers[at] and lines[at].strip()]
         if not left or often[key] > 1:
             continue
         told = [one for one in patches.find_between(*key) if one[0].path in named.every]
         by = [edit for edit, _ in reversed(told)]
-        is_told = len(left) + given <= sum(new for _, new in told)
+        is_told = len(left) <= sum(new for _, new in told)
         if is_told and all(named.allow(edit, came.get(at)) for edit in by for at in left):
             last = _keep_last(by)
             for at in left:
