@@ -66,7 +66,7 @@ def find_writers(
     digests = [digest_line(line) for line in lines]
     claims = [
         [one for one in laid if named.allow(one.edit, came.get(at))]
-        for at, laid in enumerate(lay_patches(patches, lines, names))
+        for at, laid in enumerate(lay_patches(patches, lines, digests, names))
     ]
     writers = [_choose(*claimed, patches.removed) for claimed in zip(claims, digests, strict=True)]
     _drop_equal(writers, digests)

@@ -1,7 +1,7 @@
 """What records keep of the patches of a file, as `blame` compares it with the file. [pure]
 
-edit.order <= other.order                    # which of two patches was made first
-Names({path}).allow(edit, came)              # whether the line can be from it
+edit.order <= other.order            # which of two patches was made first
+Names({path}).allow(edit, came)      # whether the line can be from it
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Lay the patches of records at a file, and at what stood there before later ones. [pure]
 
-    claims = lay_patches(Patches(edits), lines, {"src/login.py"})
+    claims = lay_patches(Patches(edits), lines, list(map(digest_line, lines)), {"src/login.py"})
     [claim.edit.invocation_id for claim in claims[11]]    # who may have written line 12
 
 Patches are made ready once for all versions of a file. A run of lines is looked at only where three
@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from specify_cli.features.search.edits import Edit, Order
 from specify_cli.features.search.patches import BARE, Hunk, Patches, list_rows
-from specify_cli.record.reading.patch_lines import ADDED, KEPT, REMOVED, digest_line
+from specify_cli.record.reading.patch_lines import ADDED, KEPT, REMOVED
 
 # How many lines with words must agree in a row, and how much text one line alone must have.
 _ENOUGH = 3
@@ -92,14 +92,13 @@ class _Laid(NamedTuple):
     view: _View
 
 
-def lay_patches(patches: Patches, lines: Sequence[str], names: Set[str]) -> list[list[Claim]]:
+def lay_patches(
+    patches: Patches, lines: Sequence[str], digests: Sequence[str], names: Set[str]
+) -> list[list[Claim]]:
     """Return for each line of a file the claims of the patches that are laid at it, and at what
-    stood there before others; `names` are those of the file."""
-    view = _View(
-        ((digest_line(line), len(_WORD.findall(line)), at) for at, line in enumerate(lines)),
-        _NOW,
-        is_whole=True,
-    )
+    stood there before others; `digests` are those of the lines, and `names` those of the file."""
+    words = (len(_WORD.findall(line)) for line in lines)
+    view = _View(zip(digests, words, range(len(lines)), strict=True), _NOW, is_whole=True)
     claims: list[list[Claim]] = [[] for _ in lines]
     laid: list[_Laid] = []
     for number in range(_MAX_VIEWS):
@@ -128,7 +127,7 @@ def _lay_hunks(
             beside = range(first + shift - 1, last + shift + 2)
             if any(covered.get(at, order) != order for at in beside):
                 continue
-            if last - first + 1 == len(hunk.after):
+            if last - first + 1 == len(hunk.digests):
                 covered.update(dict.fromkeys(beside[1:-1], order))
             yield _Laid(hunk, first, last, shift, view)
 
@@ -239,12 +238,12 @@ def _find_new(hunk: Hunk, run: Sequence[int], shift: int, view: _View) -> list[t
 def _is_near(hunk: Hunk, view: _View, at: int) -> bool:
     """Return whether half of a hunk stands near a line of the file: what has gone as a whole gives
     it nothing."""
-    reach = len(hunk.after) + _NEAR
+    reach = len(hunk.digests) + _NEAR
     near = sum(
         any(abs(place - at) <= reach for place in view.places.get(digest, ()))
         for digest in hunk.digests
     )
-    return 2 * near >= len(hunk.after)
+    return 2 * near >= len(hunk.digests)
 
 
 def _goes_on(hunk: Hunk, view: _View, place: int, shift: int, step: int) -> bool:
@@ -285,9 +284,9 @@ def _undo(laid: _Laid) -> _View:
     # A line that went and came again in one patch was moved: what stood there before is the same
     # line of the file.
     came = {
-        hunk.after[place].digest: view.at[place + shift]
+        hunk.digests[place]: view.at[place + shift]
         for place in range(first, last + 1)
-        if hunk.after[place].mark == ADDED and view.words[place + shift] >= _DISTINCT
+        if place in hunk.added and view.words[place + shift] >= _DISTINCT
     }
     number = -1
     for mark, digest in hunk.lines:

@@ -1,8 +1,8 @@
 """The patches of records, ready to be compared with many versions of a file. [pure]
 
 patches = Patches(edits)
-patches.rows[digests]             # where three lines with words stand in a row
-patches.pairs[name, one, two]     # where an invocation added two lines beside each other
+patches.list_rows(3)                  # where three lines with words stand in a row
+patches.find_pairs(name, one, two)    # where an invocation added two lines beside each other
 """
 
 from __future__ import annotations
@@ -37,8 +37,7 @@ class Hunk(NamedTuple):
 
     edit: Edit
     lines: Sequence[LineMark]
-    after: Sequence[LineMark]
-    digests: Sequence[str]  # of `after`
+    digests: Sequence[str]  # of the lines that it left
     kept: Set[str]  # those of lines that the edit kept
     added: Set[int]
     changes: Mapping[int, int]
@@ -79,10 +78,9 @@ class Patches:
     def times_added(self) -> Counter[tuple[str, str]]:
         """How often each invocation added a line, by its name and the line's digest."""
         return Counter(
-            (hunk.edit.invocation_id, digest)
-            for hunk in self.hunks
-            for mark, digest in hunk.lines
-            if mark == ADDED
+            (self.hunks[number].edit.invocation_id, digest)
+            for digest, places in self.added.items()
+            for number, _ in places
         )
 
     def list_rows(self, size: int) -> Mapping[tuple[str, ...], Sequence[_Place]]:
@@ -162,17 +160,15 @@ def _find_hunks(edit: Edit) -> list[Hunk]:
                 added[-1].append((place, digest, change))
             place += mark != REMOVED
         change += 1
-    left = [[line for line in hunk if line.mark != REMOVED] for hunk in edit.hunks]
     return [
         Hunk(
             edit,
             hunk,
-            after,
-            [line.digest for line in after],
-            {line.digest for line in after if line.mark == KEPT},
+            [line.digest for line in hunk if line.mark != REMOVED],
+            {line.digest for line in hunk if line.mark == KEPT},
             {place for place, _, _ in came},
             {place: change for place, digest, change in came if not used[digest] - {change}},
             {place for place, digest, change in came if change in used[digest]},
         )
-        for hunk, after, came in zip(edit.hunks, left, added, strict=True)
+        for hunk, came in zip(edit.hunks, added, strict=True)
     ]

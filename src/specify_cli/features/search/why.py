@@ -262,7 +262,8 @@ _HARDLY = 3
 
 def find_edits(index: SearchIndex, lines: Sequence[str], paths: Sequence[str]) -> Iterator[Edit]:
     """Yield the edits of files of these paths, also those that tell no line, and the edits of other
-    files that brought or took one of these lines which few others did; of a file that is gone, all.
+    files that brought or took one of these lines which few others did; all of a file that is gone
+    where one of its lines stands hardly anywhere else.
 
     One that a record keeps in part is whole where it left these lines.
     """
