@@ -48,12 +48,11 @@ def attribute_lines(
     are the texts of edits."""
     if not file.changed:
         return {}
-    edits = patches.edits
     writers = find_writers(file.lines, named, patches, file.came, file.changed)
     digests = list(map(digest_line, file.lines))
     _follow_commits(file, digests, writers, patches)
     left = [at for at in file.changed if not writers[at]]
-    for at, by in _match_moved(file, named, edits, left).items():
+    for at, by in _match_moved(file, named, patches, left).items():
         writers[at] = by
     left = [at for at in left if not writers[at]]
     known_lines: _LinesOf = {}
@@ -167,14 +166,15 @@ def _follow_commits(
 
 
 def _match_moved(
-    file: ChangedFile, named: Names, edits: Sequence[Edit], left: Collection[int]
+    file: ChangedFile, named: Names, patches: Patches, left: Collection[int]
 ) -> EditsByLine:
     """Return who moved lines to where git says that they came."""
     sought = {digest_line(file.lines[at]) for at in left}
     moves: list[Edit] = []
     taken: set[tuple[str, str]] = set()
-    for edit in edits:
-        lines = [line for hunk in edit.hunks for line in hunk]
+    took = {order for digest in sought for order, _ in patches.removed.get(digest, ())}
+    for edit in patches.edits:
+        lines = [line for hunk in edit.hunks for line in hunk if edit.order in took]
         moved = {line.digest for line in lines if line.mark == REMOVED} & sought
         if moved and any(line.mark == ADDED and line.digest in moved for line in lines):
             before = [line for line in lines if line.mark != ADDED]

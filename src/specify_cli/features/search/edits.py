@@ -6,6 +6,7 @@ Names({path}).allow(edit, came)      # whether the line can be from it
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence, Set
 from hashlib import sha256
 from typing import NamedTuple
@@ -14,6 +15,7 @@ from specify_cli.record.reading.patch_lines import ADDED, LineMark, digest_line
 
 # When a patch was made: the invocation's time, and the line's number in it.
 Order = tuple[str, int]
+_TOUCHED = re.compile(r"[+-]([0-9a-f]{10})")
 # When each line was taken away, and from which file.
 Removals = Mapping[str, list[tuple[Order, str]]]
 
@@ -23,6 +25,12 @@ def list_digests(lines: Iterable[str]) -> Set[str]:
     last one or without."""
     text = "\n".join(lines).encode("utf-8", "surrogateescape")
     return {sha256(data).hexdigest() for data in (text + b"\n", text)}
+
+
+def list_touched(member: object) -> Set[str]:
+    """Return the digests of the lines that came or went, by the member `lines` of a patch: of many
+    patches nothing else of it is needed."""
+    return {*_TOUCHED.findall(member)} if isinstance(member, str) else set()
 
 
 class Edit(NamedTuple):

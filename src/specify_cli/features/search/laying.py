@@ -239,11 +239,8 @@ def _is_near(hunk: Hunk, view: _View, at: int) -> bool:
     """Return whether half of a hunk stands near a line of the file: what has gone as a whole gives
     it nothing."""
     reach = len(hunk.digests) + _NEAR
-    near = sum(
-        any(abs(place - at) <= reach for place in view.places.get(digest, ()))
-        for digest in hunk.digests
-    )
-    return 2 * near >= len(hunk.digests)
+    near = {*view.digests[max(0, at - reach) : at + reach + 1]}
+    return 2 * sum(map(near.__contains__, hunk.digests)) >= len(hunk.digests)
 
 
 def _goes_on(hunk: Hunk, view: _View, place: int, shift: int, step: int) -> bool:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from functools import lru_cache, partial
 from itertools import chain, groupby
 from shlex import quote
@@ -29,22 +29,21 @@ from specify_cli.features.search.blame import (
 )
 from specify_cli.features.search.chains import find_in_versions, split_text
 from specify_cli.features.search.database import MANY, SearchIndex
-from specify_cli.features.search.edits import Edit, Names
+from specify_cli.features.search.edits import Edit, Names, list_touched
 from specify_cli.features.search.patches import BARE, Patches
 from specify_cli.libraries.story.words import describe_work
 from specify_cli.project.config import Project
 from specify_cli.record.reading.done_note import RemarkSources
 from specify_cli.record.reading.patch_lines import (
-    KEPT,
-    MAX_LINES,
-    LineMark,
     digest_line,
+    is_cut,
     read_lines_member,
 )
 from specify_cli.record.reading.printed_context import describe_printed, is_in_front
 from specify_cli.record.reading.timeline import Entry, make_timeline
 from specify_cli.record.reading.views import get_seq, list_objects, number_lines
 from specify_cli.storage.queries import read_test_commands, show_invocation
+from specify_cli.storage.store import Place
 from specify_cli.storage.worktrees import find_left_behind, find_worktrees, list_records
 from specify_cli.trail.log.entries import describe_absent
 
@@ -268,28 +267,34 @@ def find_edits(index: SearchIndex, lines: Sequence[str], paths: Sequence[str]) -
     One that a record keeps in part is whole where it left these lines.
     """
     digests = {digest_line(line) for line in lines}
-    edits: list[tuple[Edit, Set[str]]] = []
+    found: list[tuple[Place, dict[str, object], Set[str]]] = []
     for place, fields in index.find_patches(digests, paths):
         if fields.get("ok") is not False:
-            # The id tells when the invocation began; the line when the patch was made, or seen.
-            moment = str(fields.get("claimed_at") or fields.get("at") or "")
-            number, lines_of = get_seq(fields, 0), fields.get("lines")
-            member = lines_of if isinstance(lines_of, str) else ""
-            hunks, touched = (_read_short if len(member) <= _SHORT else _read_hunks)(member)
-            is_cut, path = sum(map(len, hunks)) >= MAX_LINES, str(fields.get("path"))
-            order = moment, number
-            edit = Edit(place.invocation_id, number, order, path, hunks, fields, is_cut)
-            edits.append((edit.restore([lines]), digests if is_cut else touched & digests))
-    often = Counter(digest for _, touched in edits for digest in touched)
+            member = fields.get("lines")
+            is_all = is_cut(member)
+            found.append((place, fields, digests if is_all else digests & list_touched(member)))
+    often = Counter(digest for *_, touched in found for digest in touched)
     few = {digest for digest, times in often.items() if times <= MANY} - BARE
     holders: dict[str, set[str]] = defaultdict(set)
-    for edit, touched in edits:
+    for _, fields, touched in found:
         for digest in touched & few:
-            holders[digest].add(edit.path)
+            holders[digest].add(str(fields.get("path")))
     # Only a file that was moved has a line that hardly another one has.
     own = set[str]().union(*(held for held in holders.values() if len(held) <= _HARDLY))
     own = {path for path in own if _is_gone(index.project.root, path, paths)}.union(paths)
-    return (edit for edit, touched in edits if edit.path in own or not few.isdisjoint(touched))
+    for place, fields, touched in found:
+        if str(fields.get("path")) in own or not few.isdisjoint(touched):
+            yield _read_edit(place, fields).restore([lines])
+
+
+def _read_edit(place: Place, fields: Mapping[str, object]) -> Edit:
+    # The id tells when the invocation began; the line when the patch was made, or seen.
+    moment = str(fields.get("claimed_at") or fields.get("at") or "")
+    number, member = get_seq(fields, 0), fields.get("lines")
+    text = member if isinstance(member, str) else ""
+    hunks = (_read_short if len(text) <= _SHORT else read_lines_member)(text or None)
+    path, order = str(fields.get("path")), (moment, number)
+    return Edit(place.invocation_id, number, order, path, hunks, fields, is_cut(member))
 
 
 def _is_gone(root: str, path: str, names: Iterable[str]) -> bool:
@@ -299,14 +304,8 @@ def _is_gone(root: str, path: str, names: Iterable[str]) -> bool:
     return is_elsewhere or not os.path.lexists(os.path.join(root, path))
 
 
-def _read_hunks(member: str) -> tuple[Sequence[Sequence[LineMark]], Set[str]]:
-    """Return the hunks of a member `lines`, and the digests of the lines that came or went."""
-    hunks = read_lines_member(member or None)
-    return hunks, {line.digest for hunk in hunks for line in hunk if line.mark != KEPT}
-
-
-# The same patch is read for each file that is like it: 5,000 of 100 lines each are 90 MB.
-_read_short = lru_cache(maxsize=5_000)(_read_hunks)
+# The same patch is read for each file that is like it: 5,000 of 100 lines each are 65 MB.
+_read_short = lru_cache(maxsize=5_000)(read_lines_member)
 _SHORT = 100 * 11
 
 

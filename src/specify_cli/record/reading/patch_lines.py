@@ -111,6 +111,12 @@ def read_lines_member(value: object) -> list[list[LineMark]]:
     return hunks
 
 
+def is_cut(value: object) -> bool:
+    """Return whether a member `lines` is as long as one can be: lines of its patch may be left
+    out."""
+    return isinstance(value, str) and len(value) - value.count(",") >= MAX_LINES * (_DIGITS + 1)
+
+
 def _read_diff(diff: str) -> Iterator[_Hunk]:
     """Yield the hunks of a unified diff, or of one whose hunks state no numbers."""
     hunk: _Hunk = []
