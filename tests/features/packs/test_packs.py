@@ -13,7 +13,7 @@ import pytest
 
 from gating import Shop
 from keys import allow, make_key
-from support import CHARTER, Ran, environment, git, run_main, valid
+from support import CHARTER, SPEC_KITTY, Ran, environment, git, run_main, valid
 
 RULE = "title: Keep payroll inside\nbody: Payroll data never leaves the payroll service.\nkeywords: [payroll]\n"
 ABOUT = """id: house-rules
@@ -627,6 +627,62 @@ def test_an_update_that_was_killed_is_not_used_and_the_same_command_completes_it
     assert "stays in" not in text, "nothing that is not pinned is used"
     assert house.run(*words).code == 0 and "stays in the payroll service" in house.text()
     assert sorted(os.listdir(house.root / ".kittify/packs")) == ["house-rules"]
+
+
+def test_packs_that_are_added_at_the_same_moment_are_all_pinned(house: House) -> None:
+    names = [f"house-{letter}" for letter in "abcdef"]
+    for name in names:
+        write_pack(house.folder / name, **{"pack.yaml": f"id: {name}\nversion: 1\n"})
+    adding = [
+        subprocess.Popen(
+            [SPEC_KITTY, "packs", "add", f"../{name}"],
+            cwd=house.root,
+            env=environment(house.home),
+            stdout=subprocess.DEVNULL,
+        )
+        for name in names
+    ]
+    assert [one.wait() for one in adding] == [0] * len(names)
+    assert {one["id"] for one in house.run("packs", "list", "--json").json()["packs"]} == set(names)
+    assert house.run("packs", "verify").code == 0
+
+
+@pytest.mark.parametrize("meanwhile", ["add", "update", "remove"])
+def test_what_happens_to_packs_while_a_person_thinks_is_not_undone_by_the_answer(
+    house: House, pack: Path, meanwhile: str
+) -> None:
+    house.run("packs", "add", "../house-rules")
+    newer = {"pack.yaml": ABOUT.replace("1.0.0", "2.0.0")}
+    write_pack(pack, **newer)
+    terminal, typed = os.openpty()
+    asking = subprocess.Popen(
+        [SPEC_KITTY, "packs", "update", "house-rules"],
+        cwd=house.root,
+        env=environment(house.home),
+        stdin=typed,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+    )
+    assert asking.stderr is not None
+    assert asking.stderr.read(9) == b"Take hous"
+    if meanwhile == "add":
+        write_pack(house.folder / "other", **{"pack.yaml": "id: other\nversion: 1\n"})
+        assert house.run("packs", "add", "../other").code == 0
+    elif meanwhile == "update":
+        write_pack(pack, **{"pack.yaml": ABOUT.replace("1.0.0", "3.0.0")})
+        assert house.run("packs", "update", "house-rules", "--yes").code == 0
+    else:
+        assert house.run("packs", "remove", "house-rules").code == 0
+    os.write(terminal, b"y\n")
+    said = asking.communicate()[1].decode()
+    os.close(terminal)
+    os.close(typed)
+    listed = house.run("packs", "list", "--json").json()["packs"]
+    wanted = {"add": ["2.0.0", "1"], "update": ["3.0.0"], "remove": []}[meanwhile]
+    assert [one["version"] for one in listed] == wanted
+    assert asking.returncode == (0 if meanwhile == "add" else 1)
+    assert ("changed meanwhile" in said) is (meanwhile != "add")
+    assert house.run("packs", "verify").code == 0
 
 
 def test_the_gate_says_what_a_branch_takes_from_packs(tmp_path: Path) -> None:

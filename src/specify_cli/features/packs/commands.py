@@ -123,8 +123,7 @@ def add(values: Values) -> int:
     )
     fetched = fetch_pack(place, root)
     change, content = _describe(fetched, values, ())
-    pinned = read_pinned(root)
-    if any(pack.id == change.id for pack in pinned):
+    if any(pack.id == change.id for pack in read_pinned(root)):
         raise refuse_pack(
             f"a pack {change.id} is pinned already",
             f"spec-kitty packs update {change.id}",
@@ -137,7 +136,7 @@ def add(values: Values) -> int:
             f"move it out of {content.pack.folder}, then add the pack again",
         )
     if not values["dry_run"]:
-        write_pack(root, pinned, content.pack, fetched.files)
+        write_pack(root, None, content.pack, fetched.files)
         change = change._replace(written=True)
     write_answer(values, change, _render_taken(change))
     return 0
@@ -146,8 +145,7 @@ def add(values: Values) -> int:
 def update(values: Values) -> int:
     """Bring a pack up to date; 1 where a person did not agree."""
     project = shell.load_writable()
-    pinned = read_pinned(project.root)
-    pack = _find(pinned, str(values["id"]))
+    pack = _find(project.root, str(values["id"]))
     files = _read_files(project.root, pack)
     before = list_rules(pack, files, shipped_bundle())
     fetched = refetch_pack(pack.source, shell.get_text(values, "rev"), project.root)
@@ -175,7 +173,7 @@ def update(values: Values) -> int:
     if content.pack.files != pack.files:
         with tempfile.TemporaryDirectory(prefix="spec-kitty-") as folder:
             _copy_rules(project.root, folder)
-            write_pack(folder, pinned, content.pack, fetched.files)
+            write_pack(folder, pack, content.pack, fetched.files)
             report = backtest(project, read_project(folder))
         change = change._replace(records=report.records, decided_otherwise=report.table)
         if report.not_evaluated:
@@ -192,7 +190,7 @@ def update(values: Values) -> int:
         bool(values["yes"]) or shell.asks_yes(asked, as_json=bool(values["json"]))
     )
     if agreed:
-        write_pack(project.root, pinned, content.pack, fetched.files)
+        write_pack(project.root, pack, content.pack, fetched.files)
         change = change._replace(written=True)
     if not asked or values["json"]:
         write_answer(values, change, _render_taken(change))
@@ -232,10 +230,9 @@ def list_packs(values: Values) -> int:
 def remove(values: Values) -> int:
     """Take a pack out."""
     root = shell.load_writable().root
-    pinned = read_pinned(root)
-    pack = _find(pinned, str(values["id"]))
+    pack = _find(root, str(values["id"]))
     rules = list_rules(pack, _read_files(root, pack), shipped_bundle())
-    drop_pack(root, pinned, pack)
+    drop_pack(root, pack)
     went = f"{count(len(rules), 'rule')}, {sum(rule.binding for rule in rules)} binding"
     said = f"{pack.id}: removed, with {went if rules else 'no rule that was in use'}"
     write_answer(values, Removed(pack.id, rules), [said])
@@ -280,8 +277,8 @@ def build(values: Values) -> int:
 # --- steps
 
 
-def _find(pinned: Sequence[Pack], name: str) -> Pack:
-    packs = {pack.id: pack for pack in pinned}
+def _find(root: str, name: str) -> Pack:
+    packs = {pack.id: pack for pack in read_pinned(root)}
     if name in packs:
         return packs[name]
     raise CallerError(

@@ -1,4 +1,4 @@
-"""Copy a pack into the project and pin it.
+"""Copy a pack into the project and pin it, one command at a time.
 
 The files are in place before `packs.lock` names them. Killed in between, what lies there is not
 what is pinned: it is not used, `packs verify` says so, and the same command again completes it.
@@ -7,14 +7,15 @@ what is pinned: it is not used, `packs verify` says so, and the same command aga
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from doctrine import os
 from doctrine.load import replace_file
 from doctrine.packs import LOCK_PATH, PACKS_FOLDER, Pack, read_lock
-from specify_cli.durable import Writing, read_below
+from specify_cli.durable import LOCK_WAIT_SECONDS, Writing, folder, read_below
 from specify_cli.errors import InvocationError, StoredDataError
-from specify_cli.features.packs.content import write_lock
+from specify_cli.features.packs.content import refuse_pack, write_lock
+from specify_cli.record import layout
 
 
 def read_pinned(root: str) -> tuple[Pack, ...]:
@@ -25,21 +26,13 @@ def read_pinned(root: str) -> tuple[Pack, ...]:
     return packs
 
 
-def pin(packs: Iterable[Pack], pack: Pack) -> list[Pack]:
-    """Return the packs with one added, or in the place that it had."""
-    known = list(packs)
-    if not any(one.id == pack.id for one in known):
-        return [*known, pack]
-    return [pack if one.id == pack.id else one for one in known]
-
-
 def find_loose(root: str, pack: Pack, files: Mapping[str, bytes]) -> str | None:
     """Return a file in the folder of a pack that is not one of the pack's `files` as it is; None
     where writing the pack would lose nothing."""
-    folder = f"{root}/{pack.folder}"
-    for parent, _, names in () if os.path.islink(folder) else os.walk(folder):
+    place = f"{root}/{pack.folder}"
+    for parent, _, names in () if os.path.islink(place) else os.walk(place):
         for name in names:
-            path = f"{parent}/{name}"[len(folder) + 1 :]
+            path = f"{parent}/{name}"[len(place) + 1 :]
             try:
                 same = read_below(root, f"{pack.folder}/{path}") == files.get(path)
             except (OSError, InvocationError):
@@ -49,34 +42,38 @@ def find_loose(root: str, pack: Pack, files: Mapping[str, bytes]) -> str | None:
     return None
 
 
-def write_pack(root: str, packs: Iterable[Pack], pack: Pack, files: Mapping[str, bytes]) -> None:
-    """Put the files of a pack in place, then the lock. Raises EnvironmentFault WRITE_FAILED."""
+def write_pack(root: str, before: Pack | None, pack: Pack, files: Mapping[str, bytes]) -> None:
+    """Put the files of a pack in place, then the lock. `before` is the pack that it takes the place
+    of, as the caller read it; None where it is a new one.
+
+    Raises EnvironmentFault WRITE_FAILED, LOCK_TIMEOUT; CallerError PACK_INVALID where another
+    command changed the pack meanwhile.
+    """
     above, place = f"{root}/{PACKS_FOLDER}", f"{root}/{pack.folder}"
-    new = f"{above}/.new-{pack.id}"
-    with Writing(place):
-        _require_plain(root)
+    new, old = (f"{above}/.{state}-{pack.id}" for state in ("new", "old"))
+    with Writing(place), _hold(root):
+        packs = _read_same(root, pack.id, before)
         shutil.rmtree(new, ignore_errors=True)
         for path, data in files.items():
             target = f"{new}/{path}"
             os.makedirs(os.path.dirname(target), exist_ok=True)
             with open(target, "xb") as file:
                 file.write(data)
-        old = f"{above}/.old-{pack.id}"
         _remove_folder(old)
         if os.path.lexists(place):
             os.rename(place, old)
         os.rename(new, place)
-        replace_file(f"{root}/{LOCK_PATH}", write_lock(pin(packs, pack)), 0o644)
+        replace_file(f"{root}/{LOCK_PATH}", write_lock({**packs, pack.id: pack}.values()), 0o644)
         _remove_folder(old)
 
 
-def drop_pack(root: str, packs: Iterable[Pack], pack: Pack) -> None:
-    """Unpin a pack, then take its files away. Raises EnvironmentFault WRITE_FAILED."""
-    left = [one for one in packs if one.id != pack.id]
-    with Writing(f"{root}/{pack.folder}"):
-        _require_plain(root)
+def drop_pack(root: str, pack: Pack) -> None:
+    """Unpin a pack, then take its files away. Raises as `write_pack`."""
+    with Writing(f"{root}/{pack.folder}"), _hold(root):
+        left = _read_same(root, pack.id, pack)
+        del left[pack.id]
         if left:
-            replace_file(f"{root}/{LOCK_PATH}", write_lock(left), 0o644)
+            replace_file(f"{root}/{LOCK_PATH}", write_lock(left.values()), 0o644)
         else:
             os.unlink(f"{root}/{LOCK_PATH}")
         _remove_folder(f"{root}/{pack.folder}")
@@ -84,10 +81,19 @@ def drop_pack(root: str, packs: Iterable[Pack], pack: Pack) -> None:
             os.rmdir(f"{root}/{PACKS_FOLDER}")
 
 
-def _require_plain(root: str) -> None:
-    for name in (".kittify", PACKS_FOLDER):
-        if os.path.islink(f"{root}/{name}"):
-            raise OSError(f"{name} is a symbolic link; it is not followed")
+def _hold(root: str) -> folder:
+    """Return what keeps other commands from changing packs meanwhile, as a context manager."""
+    if os.path.islink(f"{root}/{PACKS_FOLDER}"):
+        raise OSError(f"{PACKS_FOLDER} is a symbolic link; it is not followed")
+    return folder(root, layout.LOCAL, create=True, wait=LOCK_WAIT_SECONDS)
+
+
+def _read_same(root: str, name: str, before: Pack | None) -> dict[str, Pack]:
+    """Return the packs that are pinned now, by id, where the named one is as it was."""
+    packs = {pack.id: pack for pack in read_pinned(root)}
+    if packs.get(name) != before:
+        raise refuse_pack(f"the pack {name} was changed meanwhile", "spec-kitty packs list")
+    return packs
 
 
 def _remove_folder(path: str) -> None:
