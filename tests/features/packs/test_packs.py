@@ -629,6 +629,50 @@ def test_an_update_that_was_killed_is_not_used_and_the_same_command_completes_it
     assert sorted(os.listdir(house.root / ".kittify/packs")) == ["house-rules"]
 
 
+def test_a_policy_whose_rules_only_change_places_is_an_update_that_says_so(house: House, pack: Path) -> None:
+    about = "id: house-rules\nversion: 1\n"
+    first, *rules = POLICY.splitlines(keepends=True)
+    write_pack(pack, **{"pack.yaml": about, "policy.yaml": "".join([first, *reversed(rules)])})
+    house.run("packs", "add", "../house-rules")
+    write_pack(pack, **{"pack.yaml": about})
+    shown = house.run("packs", "update", "house-rules", "--dry-run", "--json").json()["changes"]
+    assert [(one["what"], one["uri"]) for one in shown] == [
+        ("changed", "policy://house-rules/drafts"),
+        ("changed", "policy://house-rules/salaries"),
+    ]
+    house.run("packs", "update", "house-rules", "--yes")
+    write_pack(pack, **{"pack.yaml": f"{about}binding: [policy://salaries]\n"})
+    bound = house.run("packs", "update", "house-rules", "--dry-run", "--json").json()["changes"]
+    assert [one["what"] for one in bound] == ["bound"]
+
+
+def test_a_manifest_that_cannot_be_made_leaves_the_one_there_is(house: House, pack: Path) -> None:
+    house.run("packs", "build", "../house-rules", "--key", make_key(house.folder, "ann"))
+    names = ["pack-manifest.json", "pack-manifest.json.sig"]
+    before = [(pack / name).read_bytes() for name in names]
+    assert house.run("packs", "build", "../house-rules", "--key", "no-such-key").code == 1
+    (pack / "directives/payroll-inside.yaml").write_text("title: [")
+    assert house.run("packs", "build", "../house-rules").code == 1
+    assert [(pack / name).read_bytes() for name in names] == before
+    (pack / "directives/payroll-inside.yaml").write_text(RULE)
+    assert house.run("packs", "build", "../house-rules").code == 0
+    assert sorted(name for name in names if (pack / name).exists()) == names[:1], "an old signature is none of this"
+
+
+def test_no_rule_of_a_git_pack_is_lost_in_a_submodule(house: House, pack: Path) -> None:
+    other = house.folder / "other"
+    (other / "more").mkdir(parents=True)
+    (other / "more/vendor.yaml").write_text(RULE)
+    for folder in (other, pack):
+        git(folder, "init", "-q", "-b", "main")
+        git(folder, "add", "-A")
+        git(folder, "commit", "-qm", "1")
+    git(pack, "-c", "protocol.file.allow=always", "submodule", "add", "-q", str(other), "directives/vendors")
+    git(pack, "commit", "-qm", "2")
+    error = house.run("packs", "add", "../house-rules", "--rev", "main", "--json").error()
+    assert "directives/vendors: a symbolic link or a submodule" in error["message"]
+
+
 def test_packs_that_are_added_at_the_same_moment_are_all_pinned(house: House) -> None:
     names = [f"house-{letter}" for letter in "abcdef"]
     for name in names:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from doctrine.load import read_folder, replace_file, shipped_bundle
-from doctrine.packs import LOCK_PATH, MANIFEST, PACKS_FOLDER, SIGNATURE, Pack
+from doctrine.packs import LOCK_PATH, MANIFEST, PACKS_FOLDER, SIGNATURE, Pack, classify_file
 from doctrine.text import count, make_encodable
 from specify_cli.cli import shell
 from specify_cli.cli.terminal.output import (
@@ -256,19 +256,19 @@ def verify(values: Values) -> int:
 def build(values: Values) -> int:
     """Write, and sign, the manifest of a pack."""
     folder = os.path.abspath(str(values["folder"]))
-    for name in (MANIFEST, SIGNATURE):
-        if os.path.lexists(f"{folder}/{name}"):
-            os.unlink(f"{folder}/{name}")
     fetched = fetch_pack(PackLocation(folder), folder)
+    files = {path: data for path, data in fetched.files.items() if classify_file(path) != "seal"}
     source = {**fetched.source, "path": os.path.basename(folder)}
-    content = read_content(fetched.files, fetched.passed_over, source, shipped_bundle())
+    content = read_content(files, fetched.passed_over, source, shipped_bundle())
     manifest, key = write_manifest(content.pack), shell.get_text(values, "key")
     signature = None if key is None else sign_text(key, NAMESPACE, manifest.decode())
     with Writing(folder):
         replace_file(f"{folder}/{MANIFEST}", manifest, 0o644)
         if signature is not None:
             replace_file(f"{folder}/{SIGNATURE}", signature.encode(), 0o644)
-    built = Built(MANIFEST, len(fetched.files), signature is not None)
+        elif SIGNATURE in fetched.files:
+            os.unlink(f"{folder}/{SIGNATURE}")  # it is of the manifest before
+    built = Built(MANIFEST, len(files), signature is not None)
     signed = "signed" if built.signed else "not signed: --key signs it"
     write_answer(values, built, [f"{MANIFEST} of {count(built.files, 'file')}, {signed}"])
     return 0

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from charter.context import measure_first_tier
 from charter.inputs import ContextInputs
+from charter.model import PolicyRule
 from doctrine.agent_profiles.profile import ProfileError, parse_profile
 from doctrine.light_imports import hash_bytes, hash_text
 from doctrine.load import ShippedBundle
@@ -114,17 +115,18 @@ def _make_rules(inputs: ContextInputs, files: Mapping[str, bytes]) -> list[Rule]
             Rule(one.uri, one.title, one.digest, one.binding)
             for one in (*inputs.charter.sections, *inputs.artifacts)
         ),
-        *(
-            Rule(
-                f"policy://{one.id}",
-                one.reason or one.action,
-                hash_text(repr(one)),
-                one.binding,
-            )
-            for one in inputs.policy.rules
-        ),
+        *_list_policy(inputs.policy.rules),
         *_read_profiles(files),
     ]
+
+
+def _list_policy(rules: Sequence[PolicyRule]) -> Iterator[Rule]:
+    """Yield the rules of a policy. The digest of one covers which rules of another action stand
+    before it: the first that matches decides."""
+    for at, one in enumerate(rules):
+        earlier = sorted(rule.id for rule in rules[:at] if rule.action != one.action)
+        digest = hash_text(repr((one._replace(binding=False), earlier)))
+        yield Rule(f"policy://{one.id}", one.reason or one.action, digest, one.binding)
 
 
 def load_alone(pack: Pack, files: Mapping[str, bytes], bundle: ShippedBundle) -> ContextInputs:

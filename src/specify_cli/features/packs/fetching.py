@@ -201,8 +201,8 @@ def _read_commit(folder: str, commit: str, below: str) -> Iterator[tuple[str, by
         about, _, name = row.partition(b"\t")
         mode, _, blob, size = about.split()
         path = name.decode("utf-8", "replace")
-        if mode == b"120000" and classify_file(f"{path}/a.md"):
-            raise refuse_pack(f"{path}: a symbolic link; links are never followed")
+        if mode in (b"120000", b"160000") and classify_file(f"{path}/a.md"):
+            raise refuse_pack(f"{path}: a symbolic link or a submodule; neither is followed")
         if not classify_file(path):
             yield path, b""
         elif mode.startswith(b"100") and int(size) <= MAX_BYTES:
