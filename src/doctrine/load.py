@@ -445,8 +445,11 @@ def _unreadable(path: str, error: OSError) -> SourceError:
     if error.errno in (errno.ELOOP, errno.ENOTDIR, errno.EMLINK):
         reason = "a symbolic link, or not the folder it should be; links are never followed"
         return SourceError(Problem(escaped, None, reason, advise_aside(escaped)))
+    from shlex import quote  # for a mistake only
+
     reason = f"cannot be read: {os.strerror(error.errno or 0)}"
-    return SourceError(Problem(escaped, None, reason, f"make it readable: chmod u+r {escaped}"))
+    repair = f"make it readable: chmod u+r {quote(escaped)}"
+    return SourceError(Problem(escaped, None, reason, repair))
 
 
 def secrets_in(file: SourceFile, finder: SecretFinder, cache: ParseCache) -> list[tuple[str, int]]:

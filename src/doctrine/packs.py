@@ -203,8 +203,10 @@ def read_packs(root: str, *, profiles: bool) -> tuple[tuple[SourceFile, ...], tu
                 continue
             reason = _compare(sources.get(path), pack.files.get(path))
             if reason:
+                from shlex import quote  # for a problem only
+
                 place = f"{pack.folder}/{path}"
-                way = f"`git checkout {place}`" if path in pack.files else "remove it"
+                way = f"`git checkout {quote(place)}`" if path in pack.files else "remove it"
                 repair = f"{way}; else `spec-kitty packs update {pack.id}`"
                 problems.append(Problem(place, None, reason, repair))
             else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import subprocess
@@ -671,6 +672,47 @@ def test_no_rule_of_a_git_pack_is_lost_in_a_submodule(house: House, pack: Path) 
     git(pack, "commit", "-qm", "2")
     error = house.run("packs", "add", "../house-rules", "--rev", "main", "--json").error()
     assert "directives/vendors: a symbolic link or a submodule" in error["message"]
+
+
+@pytest.mark.usefixtures("pack")
+@pytest.mark.parametrize("name", ["directives/payroll-inside.yaml", "profiles/payroll-paula.agent.yaml"])
+def test_a_pack_that_was_pinned_with_a_file_nothing_understands_is_listed_updated_and_removed(
+    house: House, name: str
+) -> None:
+    write_pack(house.folder / "other", **{"pack.yaml": "id: other\nversion: 1\n"})
+    house.run("packs", "add", "../other")
+    house.run("packs", "add", "../house-rules")
+    place, lock = house.root / ".kittify/packs/house-rules" / name, house.root / ".kittify/packs.lock"
+    before = lock.read_text()
+    old, new = (hashlib.sha256(data).hexdigest() for data in (place.read_bytes(), b"title: ["))
+
+    def plant() -> None:
+        place.write_bytes(b"title: [")
+        other, _, this = before.rpartition(old)
+        lock.write_text(f"{other}{new}{this}")
+
+    plant()
+    listed = house.run("packs", "list", "--json").json()["packs"]
+    assert [one["problem"] is None for one in listed] == [True, False] and name in listed[1]["problem"]
+    assert house.run("packs", "update", "house-rules", "--yes").code == 0
+    assert house.run("packs", "verify").code == 0 and lock.read_text() == before
+    plant()
+    assert house.run("packs", "remove", "house-rules").code == 0
+    assert [one["id"] for one in house.run("packs", "list", "--json").json()["packs"]] == ["other"]
+
+
+def test_no_advice_runs_what_a_name_or_a_source_of_a_pack_says(house: House, pack: Path) -> None:
+    (pack / "directives/a; touch gotten.yaml").write_text(f"id: odd\n{RULE}")
+    house.run("packs", "add", "../house-rules")
+    (house.root / ".kittify/packs/house-rules/directives/a; touch gotten.yaml").write_text("changed")
+    said = house.run("packs", "verify").out
+    assert "`git checkout '.kittify/packs/house-rules/directives/a; touch gotten.yaml'`" in said
+    lock = house.root / ".kittify/packs.lock"
+    document = json.loads(lock.read_text())
+    document["packs"][0]["source"] = {"kind": "git", "url": "file:///no; touch gotten", "rev": "main"}
+    lock.write_text(json.dumps(document))
+    error = house.run("packs", "update", "house-rules", "--json").error()
+    assert error["suggestion"] == "git ls-remote 'file:///no; touch gotten'"
 
 
 def test_packs_that_are_added_at_the_same_moment_are_all_pinned(house: House) -> None:

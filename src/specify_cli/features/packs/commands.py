@@ -206,11 +206,12 @@ def list_packs(values: Values) -> int:
     views = []
     for pack in read_pinned(root):
         problems, source = states[pack.id].problems, {**pack.source, "path": pack.id}
-        content = (
-            Content(pack, (), 0, {})
-            if problems
-            else read_content(_read_files(root, pack), (), source, shipped_bundle())
-        )
+        content = Content(pack, (), 0, {})
+        if not problems:
+            try:
+                content = read_content(_read_files(root, pack), (), source, shipped_bundle())
+            except CallerError as error:
+                problems = (error.message,)
         views.append(
             PackView(
                 pack.id,

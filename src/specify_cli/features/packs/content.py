@@ -24,6 +24,7 @@ from doctrine.packs import (
     classify_file,
     is_pack_id,
 )
+from doctrine.text import make_encodable
 from doctrine.yaml_reader import YamlError, read_yaml
 from specify_cli.errors import CallerError
 from specify_cli.record.seal import canonical
@@ -78,7 +79,7 @@ def read_content(
         problem = inputs.problems[0]
         where = problem.place.removeprefix(f"{pack.folder}/")
         raise refuse_pack(f"{where}: {problem.reason}")
-    rules = _make_rules(inputs, files)
+    rules = _make_rules(inputs, _read_profiles(files))
     tokens = sum(size for artifact, size in measure_first_tier(inputs) if artifact.binding)
     kinds = Counter(path.split("/")[0] for path in passed_over)
     return Content(pack, tuple(sorted(rules)), tokens, dict(sorted(kinds.items())))
@@ -101,22 +102,24 @@ def read_name(files: Mapping[str, bytes], source: Mapping[str, str]) -> tuple[st
 
 def list_rules(pack: Pack, files: Mapping[str, bytes], bundle: ShippedBundle) -> tuple[Rule, ...]:
     """Return the rules that a pinned pack brings as its files lie in a project: of a file that is
-    not as pinned none, and none at all while that is its pack.yaml or policy.yaml."""
+    not as pinned, or not understood, none, and none at all while its pack.yaml or policy.yaml is
+    not as pinned."""
     intact = {path: data for path, data in files.items()
               if hash_bytes(data) == pack.files.get(path)}  # fmt: skip
     if any(path in pack.files and path not in intact for path in (ABOUT, PACK_POLICY)):
         return ()
-    return tuple(sorted(_make_rules(load_alone(pack, intact, bundle), intact)))
+    profiles = _read_profiles(intact, lenient=True)
+    return tuple(sorted(_make_rules(load_alone(pack, intact, bundle), profiles)))
 
 
-def _make_rules(inputs: ContextInputs, files: Mapping[str, bytes]) -> list[Rule]:
+def _make_rules(inputs: ContextInputs, profiles: Iterable[Rule]) -> list[Rule]:
     return [
         *(
             Rule(one.uri, one.title, one.digest, one.binding)
             for one in (*inputs.charter.sections, *inputs.artifacts)
         ),
         *_list_policy(inputs.policy.rules),
-        *_read_profiles(files),
+        *profiles,
     ]
 
 
@@ -144,7 +147,7 @@ def write_lock(packs: Iterable[Pack]) -> bytes:
         for pack in packs
     ]
     document = {"version": LOCK_VERSION, "packs": entries}
-    return (json.dumps(document, indent=1, ensure_ascii=False) + "\n").encode()
+    return make_encodable(json.dumps(document, indent=1, ensure_ascii=False) + "\n").encode()
 
 
 def write_manifest(pack: Pack) -> bytes:
@@ -207,15 +210,18 @@ def _choose_id(about: Mapping[str, Any], source: Mapping[str, str]) -> str:
     return last if is_pack_id(last) else re.sub("[^a-z0-9]+", "-", last).strip("-")[:64] or "pack"
 
 
-def _read_profiles(files: Mapping[str, bytes]) -> Iterable[Rule]:
+def _read_profiles(files: Mapping[str, bytes], *, lenient: bool = False) -> Iterable[Rule]:
+    """Yield the profiles. One that is not understood raises CallerError PACK_INVALID, or is left
+    out."""
     for path, data in files.items():
         if classify_file(path) != "profile":
             continue
         digest = hash_bytes(data)
         try:
             profile = parse_profile(read_yaml(data, name=path), digest=digest, origin="pack")
-        except YamlError as error:
-            raise refuse_pack(str(error)) from None
-        except ProfileError as error:
-            raise refuse_pack(f"{path}: {error}") from None
+        except (YamlError, ProfileError) as error:
+            if lenient:
+                continue
+            where = "" if isinstance(error, YamlError) else f"{path}: "
+            raise refuse_pack(f"{where}{error}") from None
         yield Rule(f"profile:{profile.profile_id}", profile.name, digest, False)

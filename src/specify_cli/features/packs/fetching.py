@@ -13,6 +13,7 @@ import os
 import re
 import tempfile
 from collections.abc import Iterator, Mapping
+from shlex import quote
 from typing import NamedTuple
 
 from doctrine.git import read_contents, read_git, run_git
@@ -188,7 +189,9 @@ def _fetch_commit(folder: str, url: str, rev: str) -> str:
             why = "it has no such commit"
         elif done and not why:
             why = " ".join(done.stderr.decode("utf-8", "replace").split())[-300:]
-    raise EnvironmentFault("PACK_NOT_FETCHED", f"{url} at {rev}: {why}", f"git ls-remote {url}")
+    raise EnvironmentFault(
+        "PACK_NOT_FETCHED", f"{url} at {rev}: {why}", f"git ls-remote {quote(url)}"
+    )
 
 
 def _read_commit(folder: str, commit: str, below: str) -> Iterator[tuple[str, bytes]]:
