@@ -715,6 +715,34 @@ def test_no_advice_runs_what_a_name_or_a_source_of_a_pack_says(house: House, pac
     assert error["suggestion"] == "git ls-remote 'file:///no; touch gotten'"
 
 
+def test_a_rule_that_is_no_longer_shown_whole_is_another_context_to_backtest_and_bisect(
+    house: House, pack: Path
+) -> None:
+    about = "id: house-rules\nversion: 1\n"
+    bound = f"{about}binding: [doctrine://directive/vendors]\n"
+    rule = "title: Vendors are vetted\nbody: Two people look at each of them first.\nkeywords: [vendor]\n"
+    for path in FILES:
+        (pack / path).unlink()
+    (pack / "pack.yaml").write_text(bound)
+    (pack / "directives/vendors.yaml").write_text(rule)
+    house.run("packs", "add", "../house-rules")
+    git(house.root, "add", "-A")
+    git(house.root, "commit", "-qm", "pinned")
+    done = house.do("implement the vendor list")
+    assert "Two people look" in done["governance_context_text"]
+    (pack / "pack.yaml").write_text(about)
+
+    rows = house.run("packs", "update", "house-rules", "--yes", "--json").json()["decided_otherwise"]
+    assert [(row["kind"], row["cause"], row["records"]) for row in rows] == [("context changed", "doctrine", 1)]
+    assert "-Two people look at each of them first." in rows[0]["first"]["diff"]
+    found = house.run("bisect", done["invocation_id"], "--json").json()
+    assert (found["cause"], found["transitions"][0]["kind"]) == ("work tree", "context changed")
+    assert "Two people look" not in house.text("implement the vendor list")
+    (house.root / ".kittify/charter/charter.md").write_text(f"{CHARTER}\n")
+    again = house.run("backtest", "--charter", ".", "--json").json()
+    assert (again["records"], again["unchanged"]) == (2, 1)
+
+
 def test_packs_that_are_added_at_the_same_moment_are_all_pinned(house: House) -> None:
     names = [f"house-{letter}" for letter in "abcdef"]
     for name in names:

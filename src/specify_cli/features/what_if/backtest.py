@@ -264,10 +264,13 @@ def _judge_retrieval(
             continue
         is_told = True
     texts = ["" if isinstance(context, str) else context.text for context in contexts]
-    if is_other_config and not is_told and first.text_hash != now.text_hash:
+    if not is_told and first.text_hash != now.text_hash:
+        cause = _find_cause("", (frozen, inputs), (opened.profile, profile), is_other_config)
+        if cause == "weight":
+            cause = "doctrine" if frozen.charter == inputs.charter else "charter"
         pair = first.text_hash, now.text_hash
         yield Transition(
-            name, "context changed", retrieval.request_id, *pair, "config", show_difference(*texts)
+            name, "context changed", retrieval.request_id, *pair, cause, show_difference(*texts)
         )
 
 

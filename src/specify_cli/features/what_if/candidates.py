@@ -141,7 +141,9 @@ def read_project(root: str) -> Candidate:
     inputs = load_inputs(root)
     profiles = AgentProfileRepository(project_dir=PROJECT_FOLDERS, root=root).all()
     own = tuple(profile for profile in profiles if profile.origin != "shipped")
-    return Candidate(inputs.contents, _RULES, own, settings=inputs.settings)
+    return Candidate(
+        inputs.contents, _RULES, own, settings=inputs.settings, unreadable=inputs.unreadable
+    )
 
 
 def read_files(files: Mapping[str, bytes]) -> Candidate:
