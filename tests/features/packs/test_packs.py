@@ -743,6 +743,22 @@ def test_a_rule_that_is_no_longer_shown_whole_is_another_context_to_backtest_and
     assert (again["records"], again["unchanged"]) == (2, 1)
 
 
+def test_an_update_counts_what_it_changes_and_not_what_the_project_changed_since(house: House, pack: Path) -> None:
+    house.run("packs", "add", "../house-rules")
+    house.do()
+    place = house.root / ".kittify/charter/charter.md"
+    place.write_text(place.read_text().replace(CHARTER.splitlines()[-1], "Another sentence."))
+    assert house.run("backtest", "--charter", ".", "--json").json()["unchanged"] == 0
+    (pack / "tactics/zebras.md").write_text("# Zebras\nZebras are counted.\n")
+    new = house.run("packs", "update", "house-rules", "--dry-run", "--json").json()
+    assert (new["records"], new["decided_otherwise"]) == (1, [])
+    (pack / "directives/payroll-inside.yaml").write_text(RULE.replace("never leaves", "stays in"))
+    new = house.run("packs", "update", "house-rules", "--dry-run", "--json").json()
+    assert [(row["kind"], row["first"]["name"]) for row in new["decided_otherwise"]] == [
+        ("rule changed", "doctrine://directive/payroll-inside")
+    ]
+
+
 def test_packs_that_are_added_at_the_same_moment_are_all_pinned(house: House) -> None:
     names = [f"house-{letter}" for letter in "abcdef"]
     for name in names:

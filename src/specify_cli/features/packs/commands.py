@@ -45,10 +45,11 @@ from specify_cli.features.packs.verifying import (
     verify_packs,
 )
 from specify_cli.features.packs.writing import drop_pack, find_loose, read_pinned, write_pack
-from specify_cli.features.what_if.backtest import Row, backtest
+from specify_cli.features.what_if.backtest import Row, backtest, tabulate
 from specify_cli.features.what_if.candidates import read_project
 from specify_cli.libraries.ssh.options import read_signers
 from specify_cli.libraries.ssh.signatures import sign_text
+from specify_cli.project.config import Project
 from specify_cli.room import Values
 
 _MOST_ROWS = 20
@@ -83,7 +84,8 @@ class PackStates(NamedTuple):
 class PackChange(NamedTuple):
     """What adding or updating a pack does: `written` is false where it was only shown.
 
-    `decided_otherwise` is what past records would have decided under it, as `backtest` counts.
+    `decided_otherwise` is what past records would decide otherwise by it, as `backtest` counts; not
+    what they would by what else the project changed since.
     """
 
     id: str
@@ -171,14 +173,7 @@ def update(values: Values) -> int:
             )
         write_note(f"warning: {weaker}")
     if content.pack.files != pack.files:
-        with tempfile.TemporaryDirectory(prefix="spec-kitty-") as folder:
-            _copy_rules(project.root, folder)
-            write_pack(folder, pack, content.pack, fetched.files)
-            report = backtest(project, read_project(folder))
-        change = change._replace(records=report.records, decided_otherwise=report.table)
-        if report.not_evaluated:
-            others = count(len({one.invocation_id for one in report.not_evaluated}), "record")
-            write_note(f"{others} could not be asked in full; what names them: spec-kitty backtest")
+        change = _ask_past(project, pack, change, (content.pack, fetched.files))
     asked = (
         ""
         if values["dry_run"] or values["yes"]
@@ -315,6 +310,25 @@ def _describe(
     ), content
 
 
+def _ask_past(
+    project: Project, pack: Pack, change: PackChange, new: tuple[Pack, Mapping[str, bytes]]
+) -> PackChange:
+    """Return the change with what past records would decide otherwise by the new pack, and not as
+    the project is without it."""
+    with tempfile.TemporaryDirectory(prefix="spec-kitty-") as folder:
+        _copy_rules(project.root, folder)
+        write_pack(folder, pack, *new)
+        report = backtest(project, read_project(folder))
+    if report.not_evaluated:
+        others = count(len({one.invocation_id for one in report.not_evaluated}), "record")
+        write_note(f"{others} could not be asked in full; what names them: spec-kitty backtest")
+    found = report.transitions
+    if found:
+        anyway = {*backtest(project, read_project(project.root)).transitions}
+        found = tuple(one for one in found if one not in anyway)
+    return change._replace(records=report.records, decided_otherwise=tuple(tabulate(found)))
+
+
 def _read_files(root: str, pack: Pack) -> dict[str, bytes]:
     """Return the bytes of the files of a pack that packs.lock names."""
     read, _ = read_folder(root, pack.folder, SUFFIXES)
@@ -356,7 +370,7 @@ def _render_taken(new: PackChange) -> Iterator[str]:
         for row in new.decided_otherwise:
             yield f"  {row.kind} ({one_line(row.cause)}): {count(row.records, 'record')}"
         if not new.decided_otherwise:
-            yield "  none would have come out otherwise"
+            yield "  none comes out otherwise by it"
     if new.written:
         yield f"commit {LOCK_PATH} and {PACKS_FOLDER}/{new.id}/; `charter lint` checks the whole"
 
