@@ -125,6 +125,33 @@ def test_a_rule_that_was_told_before_takes_no_tokens_again_and_another_ones_name
     )
 
 
+def test_a_rule_whose_file_an_agent_reads_was_opened(tmp_path: Path) -> None:
+    root, home = tmp_path / "shop", tmp_path / "home"
+    home.mkdir()
+    (root / ".kittify/charter").mkdir(parents=True)
+    (root / ".kittify/charter/charter.md").write_text(CHARTER)
+    (root / ".kittify/doctrine/directives").mkdir(parents=True)
+    for name in ("sums", "sums-twice", "rates"):
+        body = "Payroll numbers are looked at by two people before anything is sent to anybody."
+        text = f"title: Payroll {name}\nbody: {body}\nkeywords: [payroll]\n"
+        (root / f".kittify/doctrine/directives/{name}.yaml").write_text(text)
+    git(root, "init", "-q")
+    done = run_main(["do", "implement the payroll export", "--json"], cwd=root, home=home).json()
+    assert "`.kittify/doctrine/directives/sums.yaml`" in done["governance_context_text"]
+    reads = [
+        {"event": "tool_call", "call_id": "c1", "tool": "Read",
+         "args": {"file_path": f"{root}/.kittify/doctrine/directives/sums-twice.yaml"}},
+        {"event": "tool_call", "call_id": "c2", "tool": "Bash",
+         "args": {"command": "cat .kittify/doctrine/directives/rates.yaml | head"}},
+    ]  # fmt: skip
+    lines = "".join(json.dumps(event) + "\n" for event in reads).encode()
+    ran = run_main(["profile-invocation", "record", done["invocation_id"]], cwd=root, home=home, stdin=lines)
+    assert ran.code == 0, ran.err
+    found = run_main(["charter", "effect", "--json"], cwd=root, home=home).json()["effect"]["rules"]
+    opened = {one["uri"].rpartition("/")[2] for one in found if one["opened"]}
+    assert opened == {"sums-twice", "rates"}
+
+
 def test_real_records_tell_which_rules_were_opened_and_what_followed(tmp_path: Path) -> None:
     root, home = tmp_path / "shop", tmp_path / "home"
     home.mkdir()

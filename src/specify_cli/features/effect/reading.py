@@ -28,9 +28,10 @@ from specify_cli.storage.store import Place
 
 # A rule in a context: whole under a heading with its uri below, or as a line that ends with it.
 _BLOCK = re.compile(r"^### .*\n`([a-z]+://[^`]+)`$", re.M)
-_URI = re.compile(r"[a-z]+://[\w./@-]*\w")
+# What a call opens a rule by: its uri, or the file that its line names.
+_NAME = re.compile(r"(?:[a-z]+://|\.kittify/)[\w./@-]*\w")
 _HEADING = re.compile(r"^##+ ", re.M)
-_LINE = re.compile(r"^- .*?: `([a-z]+://[^`]+)`.*$", re.M)
+_LINE = re.compile(r"^- .*?: `([a-z]+://[^`]+)`(?:, `([^`]+)`)?.*$", re.M)
 
 
 def read_uses(project: Project, times: Times, unread: list[str]) -> Iterator[Use]:
@@ -58,15 +59,21 @@ def read_use(
     """Return what the lines and annexes of one record say. `get` returns an object by its digest,
     and raises where it is not there."""
     started, completed = _find(lines, "started"), _find(lines, "completed")
-    tokens = measure_parts(_read_text(started.get("governance_context_hash"), get))
+    text = _read_text(started.get("governance_context_hash"), get)
+    tokens, files = measure_parts(text), {line[1]: line[2] for line in _LINE.finditer(text)}
     calls = (entry.about for entry in make_timeline(lines) if entry.kind == "tool_call")
     hits = () if "opened_by" in started else _list_hits(lines)  # nobody was given them
     earlier = read_printed_before(started.get("printed")) or ()
-    opened = _URI.findall("\n".join(calls))
+    opened = {*_NAME.findall("\n".join(calls))}
     return Use(
         invocation_id,
         tuple(
-            RuleUse(uri, how, 0 if uri in earlier else tokens.get(uri, 0), uri in opened)
+            RuleUse(
+                uri,
+                how,
+                0 if uri in earlier else tokens.get(uri, 0),
+                not opened.isdisjoint((uri, files.get(uri))),
+            )
             for uri, how in hits
         ),
         say(completed.get("outcome") or "open"),
