@@ -759,6 +759,20 @@ def test_an_update_counts_what_it_changes_and_not_what_the_project_changed_since
     ]
 
 
+def test_an_update_passes_over_what_is_no_file_and_a_lock_of_odd_texts_can_be_written(house: House, pack: Path) -> None:
+    house.run("packs", "add", "../house-rules")
+    other = write_pack(house.folder / "other", **{"pack.yaml": "id: other\nversion: 1\n"})
+    house.run("packs", "add", str(other))
+    (house.root / ".kittify/doctrine").mkdir()
+    os.mkfifo(house.root / ".kittify/doctrine/waiting.yaml")
+    (pack / "directives/payroll-inside.yaml").write_text(RULE.replace("never leaves", "stays in"))
+    assert house.run("packs", "update", "house-rules", "--yes").code == 0
+    lock = house.root / ".kittify/packs.lock"
+    lock.write_text(lock.read_text().replace('"version": "1"', '"version": "1\\ud800"'))
+    ran = house.run("packs", "remove", "house-rules")
+    assert ran.code == 0 and json.loads(lock.read_bytes())["packs"][0]["version"] == "1\ud800", ran.err
+
+
 def test_packs_that_are_added_at_the_same_moment_are_all_pinned(house: House) -> None:
     names = [f"house-{letter}" for letter in "abcdef"]
     for name in names:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import shutil
 import subprocess
@@ -499,6 +500,28 @@ def test_a_file_git_cannot_read_blames_no_commit(tmp_path: Path) -> None:
     with pytest.raises(CallerError) as refused:
         find_culprit(load_project(str(root))[0], invocation_id)
     assert (refused.value.code, blob in refused.value.message) == ("COMMIT_NOT_FOUND", True)
+
+
+def test_git_is_asked_a_few_times_for_each_commit_however_many_rules_there_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root, calls, wrapper = tmp_path / "shop", tmp_path / "calls", tmp_path / "bin/git"
+    root.mkdir()
+    git(tmp_path, "init", "-q", str(root))
+    write(root, ".kittify/charter/charter.md", "# Charter\n")
+    write(root, "notes", "0")
+    for number in range(60):
+        directive(root, f"quokka{number}")
+    commit(root, "rules", int(time.time()) - 100)
+    invocation_id = record(root, "fix the quokka test")
+    for number in range(3):
+        write(root, ".kittify/charter/charter.md", f"# Charter\n\n{number}\n")
+        commit(root, str(number), int(time.time()) + 10 + number)
+    write(tmp_path, "bin/git", f'#!/bin/sh\necho >> {calls}\nexec {shutil.which("git")} "$@"\n')
+    wrapper.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{wrapper.parent}{os.pathsep}{os.environ['PATH']}")
+    find_culprit(load_project(str(root))[0], invocation_id)
+    assert 4 < len(calls.read_text().splitlines()) < 30
 
 
 def test_without_a_repository_there_are_no_commits_to_ask(tmp_path: Path) -> None:

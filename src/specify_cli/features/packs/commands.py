@@ -6,6 +6,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 from doctrine.load import read_folder, replace_file, shipped_bundle
@@ -342,7 +343,8 @@ def _copy_rules(root: str, folder: str) -> None:
     for name in ("charter", "doctrine", "profiles", "packs", "packs.lock", "config.yaml"):
         old, new = (f"{top}/.kittify/{name}" for top in (root, folder))
         if os.path.isdir(old):
-            shutil.copytree(old, new, symlinks=True)
+            with suppress(shutil.Error):  # of what cannot be read, once all else is copied
+                shutil.copytree(old, new, symlinks=True)
         elif os.path.isfile(old):
             shutil.copyfile(old, new)
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from charter.inputs import CONFIG_PATH, DOCTRINE_FOLDER
 from doctrine.agent_profiles.repository import PROJECT_FOLDERS
-from doctrine.git import ask_git, read_git
+from doctrine.git import ask_git, read_contents
 from doctrine.load import ParseCache
 from doctrine.packs import LOCK_PATH, PACKS_FOLDER
 from specify_cli.errors import CallerError
@@ -143,9 +143,10 @@ def _list_files(root: str, top: str, sha: str) -> Iterator[tuple[str, str]]:
 
 def _ask(top: str, files: Files, opened: Opened, parsed: ParseCache) -> tuple[Transition, ...]:
     """Return what would have come out otherwise with these files."""
+    rows = sorted(files)
     contents = {}
-    for path, blob in sorted(files):
-        data = read_git(top, "cat-file", "blob", blob)
+    read = read_contents(top, [blob for _, blob in rows]) or [None] * len(rows)
+    for (path, blob), data in zip(rows, read, strict=True):
         if data is None:
             raise _unread(blob)
         contents[path] = data
