@@ -54,6 +54,8 @@ from specify_cli.project.config import Project
 from specify_cli.room import Values
 
 _MOST_ROWS = 20
+# What a decision depends on, below `.kittify/`.
+_RULES = {"charter", "doctrine", "profiles", "packs", "packs.lock", "config.yaml"}
 
 
 class PackView(NamedTuple):
@@ -210,10 +212,7 @@ def list_packs(values: Values) -> int:
                 problems = (error.message,)
         views.append(
             PackView(
-                pack.id,
-                pack.version,
-                pack.licence,
-                pack.source,
+                *pack[:4],
                 content.rules,
                 tuple(rule.uri for rule in content.rules if rule.binding),
                 content.tokens,
@@ -292,10 +291,7 @@ def _describe(
     content = read_content(fetched.files, fetched.passed_over, fetched.source, shipped_bundle())
     pack = content.pack
     return PackChange(
-        pack.id,
-        pack.version,
-        pack.licence,
-        pack.source,
+        *pack[:4],
         *require_signature(
             fetched.files.get(MANIFEST),
             fetched.files.get(SIGNATURE),
@@ -317,7 +313,14 @@ def _ask_past(
     """Return the change with what past records would decide otherwise by the new pack, and not as
     the project is without it."""
     with tempfile.TemporaryDirectory(prefix="spec-kitty-") as folder:
-        _copy_rules(project.root, folder)
+        top = f"{project.root}/.kittify"
+        with suppress(shutil.Error):  # of what cannot be read, once all else is copied
+            shutil.copytree(
+                top,
+                f"{folder}/.kittify",
+                symlinks=True,
+                ignore=lambda at, names: {*names} - _RULES if at == top else (),
+            )
         write_pack(folder, pack, *new)
         report = backtest(project, read_project(folder))
     if report.not_evaluated:
@@ -335,18 +338,6 @@ def _read_files(root: str, pack: Pack) -> dict[str, bytes]:
     read, _ = read_folder(root, pack.folder, SUFFIXES)
     files = {source.path.removeprefix(f"{pack.folder}/"): source.data for source in read}
     return {path: data for path, data in files.items() if path in pack.files}
-
-
-def _copy_rules(root: str, folder: str) -> None:
-    """Copy what a decision depends on, so that it can be made again with another pack."""
-    os.makedirs(f"{folder}/.kittify")
-    for name in ("charter", "doctrine", "profiles", "packs", "packs.lock", "config.yaml"):
-        old, new = (f"{top}/.kittify/{name}" for top in (root, folder))
-        if os.path.isdir(old):
-            with suppress(shutil.Error):  # of what cannot be read, once all else is copied
-                shutil.copytree(old, new, symlinks=True)
-        elif os.path.isfile(old):
-            shutil.copyfile(old, new)
 
 
 # --- what a person reads

@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from charter.context import measure_first_tier
 from charter.inputs import ContextInputs
-from charter.model import PolicyRule
 from doctrine.agent_profiles.profile import ProfileError, parse_profile
 from doctrine.light_imports import hash_bytes, hash_text
 from doctrine.load import ShippedBundle
@@ -79,7 +78,7 @@ def read_content(
         problem = inputs.problems[0]
         where = problem.place.removeprefix(f"{pack.folder}/")
         raise refuse_pack(f"{where}: {problem.reason}")
-    rules = _make_rules(inputs, _read_profiles(files))
+    rules = _make_rules(inputs, files)
     tokens = sum(size for artifact, size in measure_first_tier(inputs) if artifact.binding)
     kinds = Counter(path.split("/")[0] for path in passed_over)
     return Content(pack, tuple(sorted(rules)), tokens, dict(sorted(kinds.items())))
@@ -102,34 +101,44 @@ def read_name(files: Mapping[str, bytes], source: Mapping[str, str]) -> tuple[st
 
 def list_rules(pack: Pack, files: Mapping[str, bytes], bundle: ShippedBundle) -> tuple[Rule, ...]:
     """Return the rules that a pinned pack brings as its files lie in a project: of a file that is
-    not as pinned, or not understood, none, and none at all while its pack.yaml or policy.yaml is
-    not as pinned."""
+    not as pinned none, and none at all while its pack.yaml or policy.yaml is not, or a profile is
+    not understood."""
     intact = {path: data for path, data in files.items()
               if hash_bytes(data) == pack.files.get(path)}  # fmt: skip
     if any(path in pack.files and path not in intact for path in (ABOUT, PACK_POLICY)):
         return ()
-    profiles = _read_profiles(intact, lenient=True)
-    return tuple(sorted(_make_rules(load_alone(pack, intact, bundle), profiles)))
+    try:
+        return tuple(sorted(_make_rules(load_alone(pack, intact, bundle), intact)))
+    except CallerError:  # a profile is not understood
+        return ()
 
 
-def _make_rules(inputs: ContextInputs, profiles: Iterable[Rule]) -> list[Rule]:
+def _make_rules(inputs: ContextInputs, files: Mapping[str, bytes]) -> list[Rule]:
+    rules = inputs.policy.rules
     return [
         *(
             Rule(one.uri, one.title, one.digest, one.binding)
             for one in (*inputs.charter.sections, *inputs.artifacts)
         ),
-        *_list_policy(inputs.policy.rules),
-        *profiles,
+        *(
+            # Rules of another action in front of one belong to it: the first that matches decides.
+            Rule(
+                f"policy://{one.id}",
+                one.reason or one.action,
+                hash_text(
+                    repr(
+                        (
+                            one._replace(binding=False),
+                            [rule.id for rule in rules[:at] if rule.action != one.action],
+                        )
+                    )
+                ),
+                one.binding,
+            )
+            for at, one in enumerate(rules)
+        ),
+        *_read_profiles(files),
     ]
-
-
-def _list_policy(rules: Sequence[PolicyRule]) -> Iterator[Rule]:
-    """Yield the rules of a policy. The digest of one covers which rules of another action stand
-    before it: the first that matches decides."""
-    for at, one in enumerate(rules):
-        earlier = sorted(rule.id for rule in rules[:at] if rule.action != one.action)
-        digest = hash_text(repr((one._replace(binding=False), earlier)))
-        yield Rule(f"policy://{one.id}", one.reason or one.action, digest, one.binding)
 
 
 def load_alone(pack: Pack, files: Mapping[str, bytes], bundle: ShippedBundle) -> ContextInputs:
@@ -210,18 +219,15 @@ def _choose_id(about: Mapping[str, Any], source: Mapping[str, str]) -> str:
     return last if is_pack_id(last) else re.sub("[^a-z0-9]+", "-", last).strip("-")[:64] or "pack"
 
 
-def _read_profiles(files: Mapping[str, bytes], *, lenient: bool = False) -> Iterable[Rule]:
-    """Yield the profiles. One that is not understood raises CallerError PACK_INVALID, or is left
-    out."""
+def _read_profiles(files: Mapping[str, bytes]) -> Iterable[Rule]:
     for path, data in files.items():
         if classify_file(path) != "profile":
             continue
         digest = hash_bytes(data)
         try:
             profile = parse_profile(read_yaml(data, name=path), digest=digest, origin="pack")
-        except (YamlError, ProfileError) as error:
-            if lenient:
-                continue
-            where = "" if isinstance(error, YamlError) else f"{path}: "
-            raise refuse_pack(f"{where}{error}") from None
+        except YamlError as error:
+            raise refuse_pack(str(error)) from None
+        except ProfileError as error:
+            raise refuse_pack(f"{path}: {error}") from None
         yield Rule(f"profile:{profile.profile_id}", profile.name, digest, False)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping
+from contextlib import suppress
 
 from doctrine import os
 from doctrine.load import replace_file
@@ -33,12 +34,10 @@ def find_loose(root: str, pack: Pack, files: Mapping[str, bytes]) -> str | None:
     for parent, _, names in () if os.path.islink(place) else os.walk(place):
         for name in names:
             path = f"{parent}/{name}"[len(place) + 1 :]
-            try:
-                same = read_below(root, f"{pack.folder}/{path}") == files.get(path)
-            except (OSError, InvocationError):
-                same = False
-            if not same:
-                return f"{pack.folder}/{path}"
+            with suppress(OSError, InvocationError):
+                if read_below(root, f"{pack.folder}/{path}") == files.get(path):
+                    continue
+            return f"{pack.folder}/{path}"
     return None
 
 
