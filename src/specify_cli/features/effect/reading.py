@@ -62,7 +62,7 @@ def read_use(
     text = _read_text(started.get("governance_context_hash"), get)
     tokens, files = measure_parts(text), {line[1]: line[2] for line in _LINE.finditer(text)}
     calls = (entry.about for entry in make_timeline(lines) if entry.kind == "tool_call")
-    hits = () if "opened_by" in started else _list_hits(lines)  # nobody was given them
+    hits = {} if "opened_by" in started else _list_hits(lines)  # nobody was given them
     earlier = read_printed_before(started.get("printed")) or ()
     opened = {*_NAME.findall("\n".join(calls))}
     return Use(
@@ -74,7 +74,7 @@ def read_use(
                 0 if uri in earlier else tokens.get(uri, 0),
                 not opened.isdisjoint((uri, files.get(uri))),
             )
-            for uri, how in hits
+            for uri, how in hits.items()
         ),
         say(completed.get("outcome") or "open"),
         judge_tests(lines, read_commands(started, get)).state,
@@ -102,16 +102,15 @@ def measure_parts(text: str) -> dict[str, int]:
     return sizes
 
 
-def _list_hits(lines: Sequence[Fields]) -> Iterator[tuple[str, str]]:
-    seen = set()
+def _list_hits(lines: Sequence[Fields]) -> dict[str, str]:
+    """Return how each rule was shown first, by uri."""
+    found: dict[str, str] = {}
     for line in lines:
-        if line.get("event") != "retrieval_response":
-            continue
-        for hit in list_objects(line.get("hits")):
-            uri = say(hit.get("uri"))
-            if uri and uri not in seen:
-                seen.add(uri)
-                yield uri, say(hit.get("shown") or "whole")
+        if line.get("event") == "retrieval_response":
+            for hit in list_objects(line.get("hits")):
+                found.setdefault(say(hit.get("uri")), say(hit.get("shown") or "whole"))
+    found.pop("", None)
+    return found
 
 
 def _is_unanswered(lines: Sequence[Fields]) -> bool:

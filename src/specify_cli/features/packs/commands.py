@@ -177,20 +177,17 @@ def update(values: Values) -> int:
         write_note(f"warning: {weaker}")
     if content.pack.files != pack.files:
         change = _ask_past(project, pack, change, (content.pack, fetched.files))
-    asked = (
-        ""
-        if values["dry_run"] or values["yes"]
-        else f"Take {pack.id} {one_line(change.version, 40)}?"
-    )
-    if asked and not values["json"]:
+    is_json, agreed = bool(values["json"]), bool(values["yes"])
+    asked = not (values["dry_run"] or agreed)
+    if asked and not is_json:
         write_answer(values, change, _render_taken(change))
-    agreed = not values["dry_run"] and (
-        bool(values["yes"]) or shell.asks_yes(asked, as_json=bool(values["json"]))
-    )
-    if agreed:
+    if asked:
+        question = f"Take {pack.id} {one_line(change.version, 40)}?"
+        agreed = shell.asks_yes(question, as_json=is_json)
+    if agreed and not values["dry_run"]:
         write_pack(project.root, pack, content.pack, fetched.files)
         change = change._replace(written=True)
-    if not asked or values["json"]:
+    if is_json or not asked:
         write_answer(values, change, _render_taken(change))
     elif not agreed:
         write_lines(["nothing was changed: answer y, or give --yes"])

@@ -178,12 +178,9 @@ def compare_rules(before: Iterable[Rule], after: Iterable[Rule]) -> list[Change]
     """Return what an update of a pack adds, changes, removes, binds and releases."""
     old, new = ({rule.uri: rule for rule in rules} for rules in (before, after))
     changes = []
-    for uri in sorted({*old, *new}):
+    for uri, rule in sorted((old | new).items()):
         was, now = old.get(uri), new.get(uri)
-        rule = now or was
-        if not rule:
-            continue
-        if was is None or now is None:
+        if not (was and now):
             changes.append(Change("removed" if was else "added", uri, rule.title))
         elif was.digest != now.digest:
             changes.append(Change("changed", uri, rule.title))

@@ -103,10 +103,8 @@ def _ask_commits(root: str, top: str, opened: Opened, culprit: Culprit) -> Culpr
         last = commit if not changed else last
     with network_denied():
         live = judge_record(opened, Sights(read_project(root)), gates.RULES).found
-    count = len(asked) - base - 1
-    if live:
-        return culprit._replace(cause="work tree", base=last, asked=count, transitions=live)
-    return culprit._replace(cause="none", base=last, asked=count)
+    cause, count = "work tree" if live else "none", len(asked) - base - 1
+    return culprit._replace(cause=cause, base=last, asked=count, transitions=live)
 
 
 def _list_commits(root: str, top: str) -> Iterator[tuple[Commit, int]]:

@@ -172,10 +172,9 @@ def _find_root(project: Project, place: Place) -> Place:
 def _read_recorded(opened: Opened) -> tuple[Retrieval, Outcome]:
     """Return the retrieval of the governance context, and what the record says of it."""
     for retrieval in opened.past.retrievals:
-        if retrieval.is_context:
-            outcome = recorded_outcome(retrieval, opened.past.started)
-            if outcome:
-                return retrieval, outcome
+        outcome = recorded_outcome(retrieval, opened.past.started)
+        if retrieval.is_context and outcome:
+            return retrieval, outcome
     raise refusal(
         "invalid_snapshot", f"{opened.past.invocation_id} does not hold how its context was found"
     )
@@ -249,6 +248,8 @@ def diff_of(original: Outcome, replay: Outcome) -> dict[str, Any]:
         for side in (original, replay)
     )
 
+    common = sorted(then.keys() & now.keys())
+
     def list_only(one: Fields, two: Fields) -> list[Fields]:
         return [{"uri": uri, "digest": one[uri]} for uri in sorted(one.keys() - two.keys())]
 
@@ -263,10 +264,10 @@ def diff_of(original: Outcome, replay: Outcome) -> dict[str, Any]:
             "removed": list_only(then, now),
             "changed": [
                 {"uri": uri, "original": then[uri], "replay": now[uri]}
-                for uri in sorted(then.keys() & now.keys())
+                for uri in common
                 if then[uri] != now[uri]
             ],
-            "common": len(then.keys() & now.keys()),
+            "common": len(common),
         },
         "filters_applied": {
             "added": _list_filters(filters_now - filters_then),
