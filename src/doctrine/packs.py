@@ -134,7 +134,7 @@ def _read_entry(entry: object) -> Pack:
     fields = as_object(entry)
     identifier, source, files = fields.get("id"), fields.get("source"), fields.get("files")
     texts = [fields.get(key) for key in ("version", "licence")]
-    if not isinstance(identifier, str) or not re.match(_PACK_ID, identifier):
+    if not isinstance(identifier, str) or not is_pack_id(identifier):
         raise PackError(f"expected an id of a-z, 0-9 and -, found {str(identifier)[:60]!r}")
     if (
         not isinstance(files, dict)

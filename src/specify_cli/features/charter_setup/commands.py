@@ -234,10 +234,9 @@ def _show_preview(drafts: Sequence[Draft], *, to_people: bool) -> None:
     parts = []
     for draft in drafts:
         parts.append(f"── {draft.path} · {draft.state.replace('_', ' ')}")
-        if draft.state == "different":
-            parts.append(escape(draft.diff).rstrip("\n"))
-        elif draft.state == "new":
-            parts.append(escape(draft.data.decode()).rstrip("\n"))
+        shown = {"different": draft.diff, "new": draft.data.decode()}.get(draft.state)
+        if shown is not None:
+            parts.append(escape(shown).rstrip("\n"))
         parts.append("")
     text = "\n".join(parts)
     if to_people:
@@ -253,14 +252,15 @@ def _ask_which(drafts: Sequence[Draft], person: Person | None, *, force: bool) -
     question = f"Write {len(new)} new file{'s' if len(new) > 1 else ''}?"
     if person and new and not person.agrees(question, default=True):
         new = set()
-    different = [draft.path for draft in drafts if draft.state == "different"]
-    if not force:
-        different = [
-            path
-            for path in different
-            if person and person.agrees(f"Replace {path} as shown above?", default=False)
-        ]
-    return new.union(different)
+    return new.union(
+        draft.path
+        for draft in drafts
+        if draft.state == "different"
+        and (
+            force
+            or (person and person.agrees(f"Replace {draft.path} as shown above?", default=False))
+        )
+    )
 
 
 def _describe_outcome(drafts: Sequence[Draft], written: set[str], *, dry: bool, offer: bool) -> str:
@@ -269,10 +269,8 @@ def _describe_outcome(drafts: Sequence[Draft], written: set[str], *, dry: bool, 
         draft.path for draft in drafts if draft.state == "different" and draft.path not in written
     ]
     lines += [f"kept, it differs: {path}" for path in unchanged]
-    if dry:
-        lines.append("nothing was written (--dry-run)")
-    elif not written:
-        lines.append("nothing was written")
+    if not written:
+        lines.append(f"nothing was written{' (--dry-run)' * dry}")
     if unchanged and offer:
         lines.append(
             "`spec-kitty charter synthesize --defaults --force` replaces what differs, charters "

@@ -132,18 +132,16 @@ def take_answer(answers: Answers, question: Question, text: str) -> Answers:
 def problem_of_answer(question: Question, text: str) -> str:
     """Return what is wrong with an answer typed in, as a sentence; empty where nothing is."""
     line = plain(text)
+    if line in ("", NOTHING):
+        return ""
     if line.lower() in ("y", "yes", "n", "no"):
         return (
             f"{line!r} is no answer to this question; Enter takes the proposal, `{NOTHING}` "
             "means there is none."
         )
-    if question.field == "test_command" and line not in ("", NOTHING) and not _PROGRAM.match(line):
+    if question.field == "test_command" and not _PROGRAM.match(line):
         return f"{line!r} does not begin with the name of a program, so nobody could run it."
-    if (
-        question.field == "languages"
-        and line not in ("", NOTHING)
-        and not take_answer(Answers(), question, line)[0]
-    ):
+    if question.field == "languages" and not take_answer(Answers(), question, line)[0]:
         return f"{line!r} names no language."
     return ""
 

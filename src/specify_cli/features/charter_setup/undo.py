@@ -206,14 +206,14 @@ def undo(root: str, *, dry_run: bool) -> Undone:
             if not dry_run:
                 os.unlink(f"{root}/{path}")
     records = sum(name.endswith(".jsonl") for name in list_names(root, layout.RECORDS))
-    if not dry_run and os.path.lexists(f"{root}/{layout.LOCAL}/{_NOTE}"):
-        os.unlink(f"{root}/{layout.LOCAL}/{_NOTE}")
     if not dry_run:
+        gone = [f"{root}/{layout.LOCAL}/{_NOTE}"]
         # Every command that reads records writes an index; it goes where it names none.
         index = f"{root}/{layout.INDEX}"
         if os.path.isfile(index) and not os.path.getsize(index):
-            for name in filter(os.path.lexists, (index, f"{root}/{layout.INDEX_STAMP}")):
-                os.unlink(name)
+            gone += index, f"{root}/{layout.INDEX_STAMP}"
+        for name in filter(os.path.lexists, gone):
+            os.unlink(name)
         _remove_empty(f"{root}/{layout.KITTIFY}")
         if not os.path.lexists(f"{root}/{layout.KITTIFY}"):
             forget_accepted(project.git_dir, project.location.place)

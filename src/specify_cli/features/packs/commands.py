@@ -134,7 +134,7 @@ def add(values: Values) -> int:
             f"spec-kitty packs update {change.id}",
         )
     loose = find_loose(root, content.pack, fetched.files)
-    if loose is not None:
+    if loose:
         raise CallerError(
             "FILE_EXISTS",
             f"{make_encodable(loose)} is there and no file of this pack; nothing was written",
@@ -160,8 +160,8 @@ def update(values: Values) -> int:
             f"what lies there now is the pack {content.pack.id}, not {pack.id}",
             f"add it anew after this: spec-kitty packs remove {pack.id}",
         )
-    states = {state.id: state for state in verify_packs(project.root, None)}
-    if content.pack == pack and not (values["yes"] or states[pack.id].problems):
+    wrong = any(one.problems for one in verify_packs(project.root, None) if one.id == pack.id)
+    if content.pack == pack and not (values["yes"] or wrong):
         said = f"{pack.id} {one_line(pack.version, 40)}: nothing to take, it is pinned as it is"
         write_answer(values, change, [said])
         return 0
@@ -179,11 +179,10 @@ def update(values: Values) -> int:
         change = _ask_past(project, pack, change, (content.pack, fetched.files))
     is_json, agreed = bool(values["json"]), bool(values["yes"])
     asked = not (values["dry_run"] or agreed)
-    if asked and not is_json:
-        write_answer(values, change, _render_taken(change))
     if asked:
-        question = f"Take {pack.id} {one_line(change.version, 40)}?"
-        agreed = shell.asks_yes(question, as_json=is_json)
+        if not is_json:
+            write_answer(values, change, _render_taken(change))
+        agreed = shell.asks_yes(f"Take {pack.id} {one_line(change.version, 40)}?", as_json=is_json)
     if agreed and not values["dry_run"]:
         write_pack(project.root, pack, content.pack, fetched.files)
         change = change._replace(written=True)
@@ -243,7 +242,7 @@ def verify(values: Values) -> int:
     )
     lines = _render_states(states) if states else ["no packs are pinned"]
     write_answer(values, PackStates(not wrong, states), lines)
-    return 1 if wrong else 0
+    return int(wrong)
 
 
 def build(values: Values) -> int:
@@ -324,10 +323,9 @@ def _ask_past(
         others = count(len({one.invocation_id for one in report.not_evaluated}), "record")
         write_note(f"{others} could not be asked in full; what names them: spec-kitty backtest")
     found = report.transitions
-    if found:
-        anyway = {*backtest(project, read_project(project.root)).transitions}
-        found = tuple(one for one in found if one not in anyway)
-    return change._replace(records=report.records, decided_otherwise=tuple(tabulate(found)))
+    anyway = {*backtest(project, read_project(project.root)).transitions} if found else ()
+    table = tabulate(one for one in found if one not in anyway)
+    return change._replace(records=report.records, decided_otherwise=tuple(table))
 
 
 def _read_files(root: str, pack: Pack) -> dict[str, bytes]:
@@ -386,7 +384,7 @@ def _render_list(views: Sequence[PackView], *, every: bool) -> Iterator[str]:
     for view in views:
         yield f"{view.id} {one_line(view.version, 40)} (licence: {one_line(view.licence)})"
         yield f"  from {_describe_source(view.source)}"
-        if view.problem is not None:
+        if view.problem:
             yield f"  NOT USED AS PINNED: {one_line(view.problem)}"
             continue
         bound = f", {len(view.binding)} binding ({view.tokens} tokens)" if view.binding else ""

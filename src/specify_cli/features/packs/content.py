@@ -28,8 +28,6 @@ from doctrine.yaml_reader import YamlError, read_yaml
 from specify_cli.errors import CallerError
 from specify_cli.record.seal import canonical
 
-_NOT_STATED = "not stated"
-
 
 class Rule(NamedTuple):
     """One rule, charter section, policy rule or profile of a pack: uri, title, digest, binding."""
@@ -95,7 +93,7 @@ def read_name(files: Mapping[str, bytes], source: Mapping[str, str]) -> tuple[st
     return (
         _choose_id(about, source),
         str(about.get("version") or about.get("pack_version") or "0"),
-        str(about.get("licence") or about.get("license") or _NOT_STATED),
+        str(about.get("licence") or about.get("license") or "not stated"),
     )
 
 
@@ -184,7 +182,7 @@ def compare_rules(before: Iterable[Rule], after: Iterable[Rule]) -> list[Change]
             changes.append(Change("removed" if was else "added", uri, rule.title))
         elif was.digest != now.digest:
             changes.append(Change("changed", uri, rule.title))
-        bound = bool(was and was.binding), bool(now and now.binding)
+        bound = [bool(one and one.binding) for one in (was, now)]
         if bound[0] != bound[1]:
             changes.append(Change("bound" if bound[1] else "no longer bound", uri, rule.title))
     return changes

@@ -124,10 +124,9 @@ def _read_folder(folder: str) -> Iterator[tuple[str, bytes]]:
     yield from ((file.path, file.data) for file in files)
     known = {file.path for file in files}
     for parent, folders, names in os.walk(folder):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-        below = os.path.relpath(parent, folder).replace(os.sep, "/")
-        for name in sorted(names):
-            path = name if below == "." else f"{below}/{name}"
+        folders[:] = (name for name in folders if not name.startswith("."))
+        for name in names:
+            path = os.path.relpath(f"{parent}/{name}", folder).replace(os.sep, "/")
             if path not in known and not name.startswith("."):
                 yield path, b""
 

@@ -48,8 +48,8 @@ def write_pack(root: str, before: Pack | None, pack: Pack, files: Mapping[str, b
     Raises EnvironmentFault WRITE_FAILED, LOCK_TIMEOUT; CallerError PACK_INVALID where another
     command changed the pack meanwhile.
     """
-    above, place = f"{root}/{PACKS_FOLDER}", f"{root}/{pack.folder}"
-    new, old = (f"{above}/.{state}-{pack.id}" for state in ("new", "old"))
+    place = f"{root}/{pack.folder}"
+    new, old = (f"{root}/{PACKS_FOLDER}/.{state}-{pack.id}" for state in ("new", "old"))
     with Writing(place), _hold(root):
         packs = _read_same(root, pack.id, before)
         shutil.rmtree(new, ignore_errors=True)

@@ -93,13 +93,10 @@ def claimed(project: Project, original: str, key: str) -> _Claim | None:
         wrong = [item.code for item in report.findings if item.severity == ERROR]
         if wrong or not record or record.completed is None:
             raise ValueError(", ".join(wrong) or "no closed record")
-        if (
-            record.started.get("parent_invocation_id") != original
-            or envelope.get("original_invocation_id") != original
-        ):
-            raise ValueError("a replay of another record")
-        if envelope.get("replay_invocation_id") != child.invocation_id:
-            raise ValueError("another child in its answer")
+        answered = map(envelope.get, ("original_invocation_id", "replay_invocation_id"))
+        stated = record.started.get("parent_invocation_id"), *answered
+        if stated != (original, original, child.invocation_id):
+            raise ValueError("a replay of another record, or another child in its answer")
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise StoredDataError(
             "RECORD_DAMAGED",

@@ -45,7 +45,7 @@ def backtest(values: Values) -> int:
         project = shell.read_project()
         report = run_backtest(project, candidate, since=moment, rules=rules, engine=engine)
     write_answer(values, report, _render(report))
-    return 1 if _fails(report, values) else 0
+    return int(_fails(report, values))
 
 
 def _fails(report: Backtest, values: Values) -> bool:
@@ -75,9 +75,7 @@ def _backtest_sources(
                 left = len(report.not_evaluated)
                 write_text(f"{name}: {_sum_up(report)}{f', not asked: {left}' if left else ''}")
         write_lines(_render_table(table))
-    return (
-        1 if len(reports) < len(results) or any(_fails(report, values) for report in reports) else 0
-    )
+    return int(len(reports) < len(results) or any(_fails(report, values) for report in reports))
 
 
 def _sum_up(report: Backtest) -> str:
@@ -149,7 +147,7 @@ def bisect(values: Values) -> int:
     """Print which commit first changes a record's decision; 1 where one does."""
     culprit = bisecting.find_culprit(shell.read_project(), str(values["invocation_id"]))
     write_answer(values, culprit, _render_culprit(culprit))
-    return 0 if culprit.cause == "none" else 1
+    return int(culprit.cause != "none")
 
 
 def _render_culprit(culprit: bisecting.Culprit) -> Iterator[str]:

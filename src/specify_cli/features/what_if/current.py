@@ -107,7 +107,8 @@ def replay_against(
         retrieval, recorded = _read_recorded(opened)
         then, first = _run_frozen(opened, retrieval)
         today = _run_today(project, cache, opened, retrieval)
-        others = _ask_others(opened, today)
+        rest = (item for item in opened.past.retrievals if not item.is_context)
+        others = judge_retrievals(opened, today.sights, rest) | judge_gates(opened, gates.RULES)
     causes = find_causes(project, opened, (recorded, first, today), then)
     envelope = _compose_envelope(opened, today, diff_of(recorded, today.outcome), causes, others)
     if not trail:
@@ -225,13 +226,6 @@ def _run_today(project: Project, cache: ParseCache, opened: Opened, retrieval: R
     redacted = Redacted(opened.request, get_object(started, "redactions"))
     routed = Routed(project, cache, registry, profiles, table, facts, redacted, decision)
     return Today(routed, context, outcome_of(context, retrieval), live, sights)
-
-
-def _ask_others(opened: Opened, today: Today) -> Answer:
-    """Ask every gate, and every retrieval but that of the context, under what holds today and the
-    recorded policy."""
-    others = [item for item in opened.past.retrievals if not item.is_context]
-    return judge_retrievals(opened, today.sights, others) | judge_gates(opened, gates.RULES)
 
 
 # --- the answer
