@@ -648,7 +648,7 @@ def test_a_policy_whose_rules_only_change_places_is_an_update_that_says_so(house
 
 
 def test_a_manifest_that_cannot_be_made_leaves_the_one_there_is(house: House, pack: Path) -> None:
-    house.run("packs", "build", "../house-rules", "--key", make_key(house.folder, "ann"))
+    house.run("packs", "build", "../house-rules", "--key", str(make_key(house.folder, "ann")))
     names = ["pack-manifest.json", "pack-manifest.json.sig"]
     before = [(pack / name).read_bytes() for name in names]
     assert house.run("packs", "build", "../house-rules", "--key", "no-such-key").code == 1
