@@ -178,8 +178,10 @@ def _tell_apart(at: Site, source: str, call: HookInput) -> HookInput:
     from specify_cli.features.hooks.conversation import unnamed_calls
 
     call = unnamed_calls.name_as_reported(at, call)
-    begins = bool(call.events) and call.events[-1].phase == "pre"
-    if begins and not call.starts_record_command and dialect.sends_equal_payloads:
+    if not call.events or call.starts_record_command:
+        return call
+    is_numbered = call.events[0].call_id.endswith("~")
+    if is_numbered or (call.events[-1].phase == "pre" and dialect.sends_equal_payloads):
         call = unnamed_calls.number_twin(at, source, call)
     return call
 

@@ -17,9 +17,11 @@ from datetime import datetime
 from typing import Any
 
 from doctrine.light_imports import NamedTuple
+from specify_cli.features.hooks.payload.calls import is_numbered
 from specify_cli.features.hooks.payload.dialect import Dialect
 from specify_cli.features.hooks.payload.outputs import parse_json
 from specify_cli.features.hooks.payload.turn_from_transcript import Turn, read_line
+from specify_cli.features.hooks.payload.values import compute_fingerprint
 from specify_cli.record.seal import Fields
 
 Line = Mapping[str, Any]
@@ -139,6 +141,7 @@ class SessionReader:
         self.turn = Turn(dialect)
         self.calls: dict[str, dict[str, Any]] = {}
         self._answered: set[str] = set()
+        self._numbered: dict[str, str] = {}  # the last call of each number
         self.at = 0
         self._words: str | None = None
         self._ended = Turn(dialect)
@@ -216,6 +219,10 @@ class SessionReader:
 
     def begin_call(self, call_id: str, tool: str, args: object, at: int | None = None) -> None:
         """Add that a tool is about to run; once for each call."""
+        if is_numbered(call_id, tool):
+            # Another call of the session can have that number, with other arguments or later.
+            digest = compute_fingerprint((args, at or self.at))
+            self._numbered[call_id] = call_id = f"{call_id}~{digest}"
         if call_id not in self.calls:
             self.calls[call_id] = {"tool_use_id": call_id, "tool_name": tool, "tool_input": args}
             self.add_event("PreToolUse", at, **self.calls[call_id])
@@ -229,6 +236,7 @@ class SessionReader:
         **payload: Any,
     ) -> None:
         """Add how a call ended; once, and only of a call that began."""
+        call_id = self._numbered.get(call_id, call_id)
         if call_id in self.calls and call_id not in self._answered:
             self.add_event(event, at, status=status, **self.calls[call_id], **payload)
             self._answered.add(call_id)

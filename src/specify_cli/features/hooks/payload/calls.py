@@ -56,17 +56,33 @@ def read_ids(payload: Payload, tool: str, args: object) -> tuple[str, str]:
     """Return what call and result are both named by, and what distinguishes this call from others.
 
     Of two names (Qwen Code) the one that its transcript has, too, counts (`tool_call_id`).
-    Where the program names no call, a digest stands in: equal calls have the same name, and their
-    time tells them apart.
+    Where the program names no call, or passes on a model's number (`is_numbered`), a digest stands
+    in: equal calls have the same name, and their time tells them apart; `~` is for a numbered one
+    without a time.
     """
     call_id = match_first(payload, "tool_call_id", "tool_use_id", "toolUseId", "call_id", "callID")
-    if call_id is not None:
+    numbered = call_id is not None and is_numbered(call_id, tool)
+    if call_id is not None and not numbered:
         return call_id, call_id
     name = f"{tool[:64]}:{compute_fingerprint((tool, args))}"
     stamp = payload.get("timestamp")
     # Python refuses to spell longer numbers.
     is_short = isinstance(stamp, int) and -(10**30) < stamp < 10**30
-    return name, f"{name}@{stamp}"[:MAX_NAME] if is_short or isinstance(stamp, str) else name
+    if is_short or isinstance(stamp, str):
+        return name, f"{name}@{stamp}"[:MAX_NAME]
+    return name, f"{name}~" if numbered else name
+
+
+def is_numbered(call_id: str, tool: str) -> bool:
+    """Return whether an id is the name of a tool with a number, as `functions.Bash:0` and `bash_0`.
+
+    Models that name calls so begin anew with each answer: of one session many calls have that name.
+    """
+    stem = call_id.rstrip("0123456789")
+    if stem == call_id or not stem.isascii():
+        return False
+    name = stem[:-1].removeprefix("functions.")
+    return name == tool if stem[-1:] == "_" else stem[-1:] == ":" and name.isidentifier()
 
 
 def begins_subagent(tool: object) -> bool:

@@ -1,0 +1,171 @@
+"""Models that number their calls anew in each answer (`functions.Bash:0`) name several calls of a session alike: each
+of them is recorded."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from features.sessions.test_import_sessions import LONG_AGO, fill_database, read_lines
+from hooking import run_hook
+from specify_cli.record import layout
+from specify_cli.record.ids import rfc3339
+from support import Cli
+
+SESSION = "s-numbered"
+# Of each call: its arguments, what was printed, and whether it failed. One command is run twice.
+CALLS = (
+    ({"command": "npm test"}, "1 failed", True),
+    ({"command": "sed -i s/a/b/ src/cart.py"}, "", False),
+    ({"command": "npm test"}, "3 passed", False),
+    ({"command": "ls"}, "README.md", False),
+)
+STATUSES = ["error", "ok", "ok", "ok"]
+
+
+def tell_claude_code(root: Path, at: int) -> list[dict[str, Any]]:
+    args, printed, failed = CALLS[at]
+    begin = {"hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_input": args}
+    response = {"stdout": printed, "stderr": "", "interrupted": False}
+    end = {"hook_event_name": "PostToolUse", "tool_response": response}
+    failure = {"hook_event_name": "PostToolUseFailure", "error": f"Exit code 1\n{printed}", "is_interrupt": False}
+    named = {"session_id": SESSION, "cwd": str(root), "tool_use_id": "functions.Bash:0"}
+    return [{**named, **begin}, {**named, **begin, **(failure if failed else end)}]
+
+
+def tell_opencode(root: Path, at: int) -> list[dict[str, Any]]:
+    args, printed, failed = CALLS[at]
+    begin = {"hook_event_name": "tool.execute.before", "tool_name": "bash", "tool_input": args}
+    response = {"title": "", "output": printed, "metadata": {"exit": int(failed), "output": printed}}
+    end = {"hook_event_name": "tool.execute.after", "tool_response": response}
+    named = {"session_id": SESSION, "cwd": str(root), "tool_use_id": "bash_0"}
+    return [{**named, **begin}, {**named, **begin, **end}]
+
+
+PROGRAMS = {"claude-code": tell_claude_code, "opencode": tell_opencode}
+
+
+def keep_claude_code(root: Path, home: Path, begun: Sequence[int]) -> None:
+    lines: list[dict[str, Any]] = []
+
+    def add(kind: str, content: Any, at: int) -> None:
+        shared = {"sessionId": SESSION, "cwd": str(root), "version": "2.1.300", "isSidechain": False}
+        moment = rfc3339(at)
+        message = {"role": kind, "content": content, "id": f"m{len(lines)}", "model": "kimi"}
+        lines.append({"type": kind, "uuid": f"u{len(lines)}", "timestamp": moment, "message": message, **shared})
+
+    add("user", "make the tests pass", begun[0] - 1)
+    for at, (args, printed, failed) in zip(begun, CALLS, strict=True):
+        add("assistant", [{"type": "tool_use", "id": "functions.Bash:0", "name": "Bash", "input": args}], at)
+        text = f"Exit code 1\n{printed}" if failed else printed
+        result = {"type": "tool_result", "tool_use_id": "functions.Bash:0", "content": text, "is_error": failed}
+        add("user", [result], at + 1)
+        lines[-1]["toolUseResult"] = f"Error: {text}" if failed else {"stdout": printed, "stderr": ""}
+    add("assistant", [{"type": "text", "text": "Done."}], begun[-1] + 2)
+    folder = home / ".claude/projects" / "".join(c if c.isalnum() else "-" for c in str(root))
+    folder.mkdir(parents=True)
+    (folder / f"{SESSION}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    os.utime(folder / f"{SESSION}.jsonl", LONG_AGO)
+
+
+def keep_opencode(root: Path, home: Path, begun: Sequence[int]) -> None:
+    rows: list[dict[str, Any]] = [
+        {"table": "session", "id": SESSION, "directory": str(root), "version": "1.18.0", "time_created": begun[0] - 1}
+    ]
+
+    def add(role: str, part: dict[str, Any], at: int) -> None:
+        name = f"m{len(rows):03d}"
+        rows.append({"table": "message", "id": name, "session_id": SESSION, "time_created": at, "data": {"role": role}})
+        row = {"table": "part", "id": f"p{name}", "message_id": name, "session_id": SESSION, "time_created": at}
+        rows.append({**row, "data": part})
+
+    add("user", {"type": "text", "text": "make the tests pass"}, begun[0] - 1)
+    for at, (args, printed, failed) in zip(begun, CALLS, strict=True):
+        state = {"status": "completed", "input": args, "title": "", "output": printed}
+        state |= {"metadata": {"exit": int(failed), "output": printed}, "time": {"start": at, "end": at + 1}}
+        add("assistant", {"type": "tool", "callID": "bash_0", "tool": "bash", "state": state}, at)
+    add("assistant", {"type": "text", "text": "Done."}, begun[-1] + 2)
+    fill_database(home / ".local/share/opencode/opencode.db", rows)
+
+
+KEPT = {"claude-code": keep_claude_code, "opencode": keep_opencode}
+
+
+@pytest.fixture
+def begin(chartered: Path, cli: Cli) -> Callable[[str], str]:
+    """Begin a record in a session of a program; returns its id."""
+    names = {"claude-code": "CLAUDE_CODE_SESSION_ID", "opencode": "SPEC_KITTY_OPENCODE_SESSION"}
+
+    def run(harness: str) -> str:
+        done = cli("do", "make the tests pass", "--json", cwd=chartered, env={names[harness]: SESSION})
+        return str(done.json()["invocation_id"])
+
+    return run
+
+
+def list_statuses(lines: list[dict[str, Any]]) -> list[str]:
+    """The statuses of calls, which are told once each; of equal ones each has the next result."""
+    assert not [line for line in lines if line["event"] == "capture_gap"]
+    begun = [(line["call_id"], line["args"]["head"]) for line in lines if line["event"] == "tool_call"]
+    ended = [(line["call_id"], line["status"]) for line in lines if line["event"] == "tool_result"]
+    assert Counter(name for name, _ in begun) == Counter(name for name, _ in ended)
+    told = [json.loads(args) for _, args in begun]
+    assert sorted(map(str, told)) == sorted(str(args) for args, _, _ in CALLS)
+    return [status for _, status in ended]
+
+
+@pytest.mark.parametrize("harness", PROGRAMS)
+def test_hooks_record_each_call_under_a_number_that_comes_again(
+    harness: str, chartered: Path, cli: Cli, home: Path, begin: Callable[[str], str]
+) -> None:
+    invocation_id = begin(harness)
+    for at in range(len(CALLS)):
+        for payload in PROGRAMS[harness](chartered, at):
+            run_hook(harness, json.dumps(payload).encode(), str(chartered), str(home))
+
+    assert list_statuses(read_lines(chartered, layout.RECORDS)) == STATUSES
+    verified = cli("invocations", "verify", invocation_id, "--json").json()
+    assert [item["code"] for item in verified["findings"] if item["severity"] == "error"] == []
+
+
+@pytest.mark.parametrize("harness", PROGRAMS)
+def test_a_transcript_tells_each_call_under_a_number_that_comes_again(
+    harness: str, chartered: Path, cli: Cli, home: Path
+) -> None:
+    KEPT[harness](chartered, home, [1_763_632_800_000 + 1000 * at for at in range(len(CALLS))])
+
+    cli("import", "sessions", cwd=chartered)
+
+    assert list_statuses(read_lines(chartered, layout.IMPORTED)) == STATUSES
+
+
+@pytest.mark.parametrize("lost", [range(0), range(2, 4), range(1, 8, 2), range(4), range(4, 8)])
+@pytest.mark.parametrize("harness", PROGRAMS)
+def test_numbered_calls_of_hooks_and_transcript_are_told_once(
+    harness: str, lost: range, chartered: Path, cli: Cli, home: Path, begin: Callable[[str], str]
+) -> None:
+    """`lost` are the payloads whose hooks did not run."""
+    begin(harness)
+    begun = []
+    for number in range(2 * len(CALLS)):
+        if number not in lost:
+            payload = PROGRAMS[harness](chartered, number // 2)[number % 2]
+            run_hook(harness, json.dumps(payload).encode(), str(chartered), str(home))
+        if number % 2 == 0:
+            begun.append(time.time_ns() // 1_000_000)
+            time.sleep(0.002)
+    KEPT[harness](chartered, home, begun)
+
+    for _ in range(2):
+        cli("import", "sessions", cwd=chartered)
+
+    lines = read_lines(chartered, layout.RECORDS)
+    assert sorted(list_statuses(lines)) == sorted(STATUSES)
+    assert not list((chartered / layout.IMPORTED).glob("*.jsonl"))
