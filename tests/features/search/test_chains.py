@@ -10,8 +10,9 @@ from unittest.mock import Mock
 import pytest
 
 from specify_cli.features.search import chains, laying
+from specify_cli.features.search.blame import find_writers
 from specify_cli.features.search.chains import find_in_versions, find_makers
-from specify_cli.features.search.edits import Edit
+from specify_cli.features.search.edits import Edit, Names
 from specify_cli.features.search.patches import Patches
 from specify_cli.record.reading.patch_lines import LineMark, digest_line, lines_of_patch, read_lines_member
 
@@ -150,3 +151,16 @@ def test_two_that_did_the_same_are_both_told() -> None:
         ("I", 1),
         ("J", 2),
     ]
+
+
+@pytest.mark.parametrize(("left", "by"), [(1, []), (2, ["I"])])
+def test_an_equal_line_that_was_taken_back_leaves_the_one_beside_it_to_whom_it_was(left: int, by: list[str]) -> None:
+    """A patch added one import beside another. Where git says that one of two came, it is that; one is no more than
+    there was."""
+    before = ["def a():", "    pass", "import os", "value = compute(b, 5)"]
+    edit = patch("I", 1, before, [*before[:3], "import os", *before[3:]])
+    file = [*before[:2], *["import os"] * left, *before[3:]]
+
+    found = find_writers(file, Names({"a.py"}), Patches([edit]), changed=[1 + left])
+
+    assert [one.invocation_id for one in found[1 + left]] == by

@@ -107,7 +107,12 @@ def _match_between(
         left = [at for at in row if at in changed and not writers[at] and lines[at].strip()]
         if not left or often[key] > 1:
             continue
-        told = [one for one in patches.find_between(*key) if one[0].path in named.every]
+        # Where no more are left than stood there before, those that came may have gone again.
+        told = [
+            (edit, new)
+            for edit, new, before in patches.find_between(*key)
+            if edit.path in named.every and before < len(row)
+        ]
         by = [edit for edit, _ in reversed(told)]
         is_told = len(left) <= sum(new for _, new in told)
         if is_told and all(named.allow(edit, came.get(at)) for edit in by for at in left):

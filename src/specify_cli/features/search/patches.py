@@ -60,7 +60,7 @@ class Patches:
         self.hunks = [hunk for edit in reversed(self.edits) for hunk in _find_hunks(edit)]
         self.orders = [hunk.edit.order for hunk in reversed(self.hunks)]
         self._rows: dict[int, dict[tuple[str, ...], list[_Place]]] = {}
-        self._between: dict[str, dict[tuple[str, str], list[tuple[Edit, int]]]] = {}
+        self._between: dict[str, dict[tuple[str, str], list[tuple[Edit, int, int]]]] = {}
         self._pairs: dict[tuple[str, str], dict[str, list[AddedLine]]] = {}
         self.whole: dict[tuple[str, ...], list[_Place]] = defaultdict(list)
         self.added: dict[str, list[_Place]] = defaultdict(list)
@@ -103,9 +103,10 @@ class Patches:
                     pairs[hunk.edit.invocation_id].append(AddedLine(number, at))
         return self._pairs[one, two].get(invocation_id, ())
 
-    def find_between(self, before: str, line: str, after: str) -> Sequence[tuple[Edit, int]]:
+    def find_between(self, before: str, line: str, after: str) -> Sequence[tuple[Edit, int, int]]:
         """Return the edits that added a line, or a row of equal ones, between two others
-        (`list_between`), and how many, the newest first. Each line's places are looked at once."""
+        (`list_between`), how many, and how many equal ones stood there before, the newest first.
+        Each line's places are looked at once."""
         if line not in self._between:
             found = self._between[line] = defaultdict(list)
             seen = (-1, -1)  # the places up to here are of a row that was looked at
@@ -122,7 +123,9 @@ class Patches:
                 if start:
                     beyond = hunk.digests[end] if end < len(hunk.digests) else ""
                     new = len(hunk.added & {*range(start, end)})
-                    found[hunk.digests[start - 1], beyond].append((hunk.edit, new))
+                    found[hunk.digests[start - 1], beyond].append(
+                        (hunk.edit, new, end - start - new)
+                    )
         return self._between[line].get((before, after), ())
 
 
