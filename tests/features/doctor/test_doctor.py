@@ -515,3 +515,31 @@ def test_a_record_under_another_name_gets_its_own_back_by_the_command_named(cli:
     subprocess.run(found[1].split(), cwd=chartered, check=True)
 
     assert record.exists() and _find(cli, "NAME_MISMATCH") == []
+
+
+def test_a_record_that_cannot_be_closed_keeps_the_sweep_from_no_other(cli: Cli, chartered: Path) -> None:
+    """It ended the command before, and what is wrong was not told either."""
+    answers = [cli("do", f"implement WP0{number}", "--json", env={"CLAUDECODE": "1"}).json() for number in (1, 2, 3)]
+    damaged = answers[1]["record_path"]
+    with (chartered / damaged).open("ab") as file:
+        file.write(b"{}\n")
+    for answer in answers:
+        os.utime(chartered / answer["record_path"], ns=(0, 0))
+    ran = cli("doctor", "--sweep", "--json")
+
+    assert ran.code == 1
+    assert {item["invocation_id"] for item in ran.json()["swept"]} == {
+        answers[number]["invocation_id"] for number in (0, 2)
+    }
+    assert ("RECORD_DAMAGED", damaged) in {(item["code"], item["path"]) for item in ran.json()["findings"]}
+
+
+def test_what_another_room_cannot_finish_ends_no_sweep(cli: Cli, chartered: Path) -> None:
+    """A journal of an erasure that nobody can read is named, and the rest goes on."""
+    answer = cli("do", "implement WP01", "--json", env={"CLAUDECODE": "1"}).json()
+    os.utime(chartered / answer["record_path"], ns=(0, 0))
+    (chartered / ".kittify/local/forget").mkdir(parents=True, exist_ok=True)
+    (chartered / ".kittify/local/forget/journals").write_text("no folder")
+    ran = cli("doctor", "--sweep", "--json")
+
+    assert [item["invocation_id"] for item in ran.json()["swept"]] == [answer["invocation_id"]]

@@ -15,7 +15,7 @@ from specify_cli.cli.tables.points import call_fill, is_own, list_fills, load, r
 from specify_cli.cli.tables.strangers import read_strangers
 from specify_cli.cli.terminal.output import one_line, write_answer
 from specify_cli.errors import InvocationError
-from specify_cli.features.doctor.doctor import DoctorReport, Rooms, examine, sweep
+from specify_cli.features.doctor.doctor import DoctorReport, Rooms, Swept, examine, guard, sweep
 from specify_cli.project.checks import Finding
 from specify_cli.project.config import Project, load_project
 from specify_cli.record.findings import ERROR, WARNING
@@ -91,15 +91,18 @@ def _list_left_out() -> list[Finding]:
 def doctor(values: Values) -> int:
     """Name every finding; 1 if one is an error."""
     project, cache = load_project(shell.here(), shell.home(), lenient=True)
-    swept = []
+    done: list[Swept | Finding] = []
     if values["sweep"]:
         for fill in list_fills("sweep"):
-            call_fill(fill, project, cache, shell.home())
-        swept = list(sweep(project, shell.home(), shell.caller(), time.time_ns() // 1_000_000))
+            prepare = partial(call_fill, fill, project, cache)
+            done += guard(fill.run, lambda home, prepare=prepare: prepare(home) or (), shell.home())
+        done += sweep(project, shell.home(), shell.caller(), time.time_ns() // 1_000_000)
+    swept = [item for item in done if isinstance(item, Swept)]
+    unswept = [item for item in done if isinstance(item, Finding)]
     left_out = _list_left_out()  # first: what was repaired counts at once
     findings = [
         item._replace(repair=shell.reach(item.repair))
-        for item in (*examine(project, cache, _read_rooms(project)), *left_out)
+        for item in (*unswept, *examine(project, cache, _read_rooms(project)), *left_out)
     ]
     errors = sum(item.severity == ERROR for item in findings)
     lines = [f"closed as {item.outcome}: {item.invocation_id}" for item in swept]

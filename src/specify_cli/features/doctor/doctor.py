@@ -47,7 +47,7 @@ from specify_cli.storage.publishing import (
 )
 from specify_cli.storage.queries import read_record
 from specify_cli.storage.reachability import Reach
-from specify_cli.storage.store import GITATTRIBUTES
+from specify_cli.storage.store import GITATTRIBUTES, Place
 from specify_cli.storage.worktrees import find_left_behind, find_unkept
 
 STALE_OPEN_HOURS = 24
@@ -106,29 +106,39 @@ class DoctorReport(NamedTuple):
     swept: list[Swept]
 
 
-def sweep(project: Project, home: str | None, caller: Caller, now: int) -> Iterator[Swept]:
-    """Close the records of agents in which nothing happened for a day before `now` (ms). Raises
-    InvocationError.
+def sweep(
+    project: Project, home: str | None, caller: Caller, now: int
+) -> Iterator[Swept | Finding]:
+    """Close the records of agents in which nothing happened for a day before `now` (ms). One that
+    cannot be closed is a finding and costs only itself.
 
     What a hook began ends by what was told of it last; what an agent asked for, and did not close,
     is abandoned.
     """
+    close = partial(_close_stale, project, ProfileInvocationExecutor(project.root, home=home))
     for place in list(Index(project.root).places()):
-        if place.folder != layout.RECORDS:
-            continue
+        if place.folder == layout.RECORDS:
+            yield from guard(place.path, partial(close, caller, now), place)
+
+
+def _close_stale(
+    project: Project, executor: ProfileInvocationExecutor, caller: Caller, now: int, place: Place
+) -> Iterator[Swept]:
+    try:
         idle = now - os.stat(f"{project.root}/{place.path}").st_mtime_ns // 1_000_000
-        is_stale = idle >= STALE_OPEN_HOURS * 3_600_000
-        record = read_record(project.root, place) if is_stale else None
-        if record is None or record.completed is not None or not record.sealed:
-            continue
-        actor = record.started.get("actor")
-        if not isinstance(actor, dict) or actor.get("actor_type") != "llm":
-            continue
-        by_hook = record.started.get("opened_by") == "hook"
-        outcome = judge_end(fields_of(record)) if by_hook else "abandoned"
-        executor = ProfileInvocationExecutor(project.root, home=home)
-        executor.complete(place.invocation_id, outcome=outcome, closed_by="doctor", caller=caller)
-        yield Swept(place.invocation_id, outcome)
+    except FileNotFoundError:  # another one closed it, and its folder is another one now
+        return
+    is_stale = idle >= STALE_OPEN_HOURS * 3_600_000
+    record = read_record(project.root, place) if is_stale else None
+    if record is None or record.completed is not None or not record.sealed:
+        return
+    actor = record.started.get("actor")
+    if not isinstance(actor, dict) or actor.get("actor_type") != "llm":
+        return
+    by_hook = record.started.get("opened_by") == "hook"
+    outcome = judge_end(fields_of(record)) if by_hook else "abandoned"
+    executor.complete(place.invocation_id, outcome=outcome, closed_by="doctor", caller=caller)
+    yield Swept(place.invocation_id, outcome)
 
 
 def examine(
@@ -153,19 +163,17 @@ def examine(
         (layout.CONFIG, _check_decisions),
     ]
     for name, check in checks:
-        yield from _guard(name, check, project)
+        yield from guard(name, check, project)
 
 
-def _guard(
-    name: str, check: Callable[[Any], Iterator[Finding]], subject: object
-) -> Iterator[Finding]:
+def guard(name: str, check: Callable[[Any], Iterable[Any]], subject: object) -> Iterator[Any]:
     """Yield what a check finds; where it fails, that it did. `name` is the room's function, or
     the file or folder that a check of ours looks at."""
     findings = []
     try:
         with redirect_stdout(sys.stderr):  # what a check prints stands in no answer of ours
             for item in check(subject):
-                if not isinstance(item, Finding):
+                if not isinstance(item, Finding | Swept):
                     raise TypeError(f"expected a Finding, found {type(item).__name__}")
                 findings.append(item)
     except InvocationError as error:
@@ -351,7 +359,7 @@ def _check_records(project: Project, now: int, rooms: Rooms) -> Iterator[Finding
                 f.severity == ERROR and f.code != "TORN_TAIL" for f in report.findings
             )
             for name, check in rooms.of_records:
-                yield from _guard(name, check, report)
+                yield from guard(name, check, report)
             yield from _check_long_open(report, now)
         for finding in [finding for stream in rooms.streams for finding in stream.findings()]:
             # A record that lies elsewhere, or nowhere, may lead to objects that are here.

@@ -63,7 +63,7 @@ def check_sessions(project: Project, home: str | None) -> Iterator[Finding]:
 
 def merge_sessions(project: Project, cache: ParseCache, home: str | None) -> None:
     """Bring every record of a session to what its transcript reports, before `doctor --sweep`
-    closes any; what cannot be read is left to `check_sessions`. Raises InvocationError, OSError."""
+    closes any; what cannot be read or continued is left to the checks. Raises OSError."""
     if home is None:
         return
     merger = SessionMerger(project, cache)
@@ -74,10 +74,10 @@ def merge_sessions(project: Project, cache: ParseCache, home: str | None) -> Non
                 session = read_session(
                     harness, *transcript.read(), transcript.cwd, is_over=transcript.is_over(now)
                 )
+                if session:
+                    merger.merge(session)
             except InvocationError:
                 continue
-            if session:
-                merger.merge(session)
 
 
 def _iter_recent(
