@@ -159,9 +159,11 @@ def explain_access(error: OSError) -> EnvironmentFault:
         from specify_cli.durable import write_failed  # for a disk that is full
 
         return write_failed(what, error)
+    from shlex import quote  # for a mistake only
+
     return EnvironmentFault(
         "ACCESS_FAILED",
         f"cannot read or write {what}: {error.strerror or error}",
-        f"check that it is there and that you may read and write it (`ls -ld {what}`), then run "
-        "the command again",
+        f"check that it is there and that you may read and write it (`ls -ld {quote(what)}`), then "
+        "run the command again",
     )

@@ -9,6 +9,7 @@ So a command can be run by a program under another folder, home or caller.
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 
@@ -65,8 +66,7 @@ def reach(advice: str) -> str:
         up = os.path.relpath(locate(here(), home()).root)
     except (OSError, InvocationError):
         return advice
-    words = (f"{up}/{word}" if word.startswith(".kittify/") else word for word in advice.split(" "))
-    return advice if up == "." else " ".join(words)
+    return advice if up == "." else re.sub(r"(?<![^ '])(?=\.kittify/)", lambda _: f"{up}/", advice)
 
 
 def home() -> str | None:

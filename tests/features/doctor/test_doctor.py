@@ -543,3 +543,24 @@ def test_what_another_room_cannot_finish_ends_no_sweep(cli: Cli, chartered: Path
     ran = cli("doctor", "--sweep", "--json")
 
     assert [item["invocation_id"] for item in ran.json()["swept"]] == [answer["invocation_id"]]
+
+
+def test_no_cure_runs_what_the_name_of_a_file_says(cli: Cli, chartered: Path) -> None:
+    """A branch can ship the file, and whoever is told the command types it, from any folder."""
+    names = [
+        ".kittify/events/objects/ab/.tmp-$(touch ran)",
+        f".kittify/events/objects/`touch ran`/{'0' * 62}",
+        ".kittify/events/profile-invocations/.tmp-x; touch ran",
+    ]
+    cli("do", "implement WP03", "--json")
+    for name in names:
+        (chartered / name).parent.mkdir(exist_ok=True)
+        (chartered / name).write_bytes(b"")
+    below = chartered / "a folder/below"
+    below.mkdir(parents=True)
+    told = {item["path"]: item["repair"] for item in cli("doctor", "--json", cwd=below).json()["findings"]}
+
+    for name in names:
+        subprocess.run(told[name], shell=True, cwd=below, check=True)
+        assert not (chartered / name).exists()
+    assert not list(chartered.rglob("ran"))

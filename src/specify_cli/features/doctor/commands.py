@@ -94,8 +94,7 @@ def doctor(values: Values) -> int:
     done: list[Swept | Finding] = []
     if values["sweep"]:
         for fill in list_fills("sweep"):
-            prepare = partial(call_fill, fill, project, cache)
-            done += guard(fill.run, lambda home, prepare=prepare: prepare(home) or (), shell.home())
+            done += guard(fill.run, partial(call_fill, fill, project, cache), shell.home())
         done += sweep(project, shell.home(), shell.caller(), time.time_ns() // 1_000_000)
     swept = [item for item in done if isinstance(item, Swept)]
     unswept = [item for item in done if isinstance(item, Finding)]

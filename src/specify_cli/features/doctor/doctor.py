@@ -166,13 +166,15 @@ def examine(
         yield from guard(name, check, project)
 
 
-def guard(name: str, check: Callable[[Any], Iterable[Any]], subject: object) -> Iterator[Any]:
+def guard(
+    name: str, check: Callable[[Any], Iterable[Any] | None], subject: object
+) -> Iterator[Any]:
     """Yield what a check finds; where it fails, that it did. `name` is the room's function, or
     the file or folder that a check of ours looks at."""
     findings = []
     try:
         with redirect_stdout(sys.stderr):  # what a check prints stands in no answer of ours
-            for item in check(subject):
+            for item in check(subject) or ():
                 if not isinstance(item, Finding | Swept):
                     raise TypeError(f"expected a Finding, found {type(item).__name__}")
                 findings.append(item)
@@ -410,7 +412,8 @@ def _suggest_next(project: Project, report: RecordReport, finding: findings.Find
         )
     own_name = re.search(r"its lines say (\S+\.jsonl)", finding.message)
     if finding.code == "NAME_MISMATCH" and own_name:
-        return f"mv -n {finding.file} {os.path.dirname(finding.file)}/{own_name[1]}"
+        to = quote(f"{os.path.dirname(finding.file)}/{own_name[1]}")
+        return f"mv -n {finding.file} {to}"
     named = _DIGEST.search(finding.message)
     if (
         finding.code in ("OBJECT_MISSING", "OBJECT_ALTERED", "SNAPSHOT_INVALID")
@@ -452,12 +455,14 @@ def _check_leftovers(project: Project, reached: set[str] | None) -> Iterator[Fin
             path = f"{folder}/{name}"
             digest = (os.path.basename(folder) + name).removesuffix(layout.WITHHELD)
             if name.startswith(".tmp-"):
-                yield Finding("LEFTOVER", INFO, path, "a writer was stopped here", f"rm {path}")
+                yield Finding(
+                    "LEFTOVER", INFO, path, "a writer was stopped here", f"rm {quote(path)}"
+                )
             elif reached is not None and folder in shards and digest not in reached:
                 what = (
                     "no record leads to this object; a writer was stopped, or the record "
                     "is elsewhere"
                 )
                 # It can be the only copy of what that record names.
-                repair = f"mv -n {path} {layout.LOCAL}/"
+                repair = f"mv -n {quote(path)} {layout.LOCAL}/"
                 yield Finding("DANGLING_OBJECT", INFO, path, what, repair)

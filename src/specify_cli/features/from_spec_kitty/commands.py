@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from shlex import quote
 
 from doctrine.text import count
 from specify_cli.cli import shell
@@ -35,7 +36,7 @@ def _render(tally: BroughtOver) -> Iterator[str]:
     if tally.profiles:
         yield f"profiles  {tally.profiles} below .kittify; `spec-kitty profiles list`"
     for folder in tally.packs:
-        yield f"packs     spec-kitty packs add {one_line(folder)}"
+        yield f"packs     spec-kitty packs add {one_line(quote(folder))}"
     if tally.missions:
         packages = count(tally.work_packages, "work package")
         yield f"missions  {tally.missions}, with {packages}; they stay where they are"

@@ -16,6 +16,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from contextlib import contextmanager, suppress
 from hashlib import sha256
 from itertools import islice, takewhile
+from shlex import quote
 from typing import Any, NamedTuple
 
 from charter.inputs import CHARTER_MARKDOWN, ContextInputs
@@ -351,7 +352,7 @@ def _bring(branch: _Branch) -> str:
         return f"git switch --detach {head[:10]}"
     if (read_git(top, "config", "--bool", "core.sparseCheckout") or b"").strip() == b"true":
         return "git sparse-checkout disable"
-    return f"git checkout HEAD -- :/{branch.prefix}{layout.TRAIL}"
+    return f"git checkout HEAD -- {quote(f':/{branch.prefix}{layout.TRAIL}')}"
 
 
 def _find_unpublished(branch: _Branch, origin: Origin) -> Iterator[str]:
@@ -363,7 +364,8 @@ def _find_unpublished(branch: _Branch, origin: Origin) -> Iterator[str]:
     published = _find_published(branch, branch.changes.paths)
     if missing := sorted(closed.difference(published.values())):
         said = f"{count(len(missing), 'record')} of this work (first {missing[0]})"
-        yield f"a clone does not see {said}: git add :/{branch.prefix}{layout.TRAIL}, and commit"
+        trail = quote(f":/{branch.prefix}{layout.TRAIL}")
+        yield f"a clone does not see {said}: git add {trail}, and commit"
 
 
 def _find_published(branch: _Branch, paths: Iterable[str]) -> dict[str, str]:

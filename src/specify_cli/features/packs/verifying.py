@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from itertools import chain
+from shlex import quote
 from typing import NamedTuple
 
 from doctrine.load import SourceError, read_source
@@ -92,7 +93,7 @@ def _read_sealed(root: str, pack: Pack) -> tuple[list[bytes | None], list[str]]:
             source = None
         contents.append(source and source.data)
         if (source and source.digest) != pack.files.get(name):
-            problems.append(f"{place}: not as packs.lock pins it; git checkout {place}")
+            problems.append(f"{place}: not as packs.lock pins it; git checkout {quote(place)}")
     try:
         about = read_source(root, f"{pack.folder}/{ABOUT}")
         stated = read_name({ABOUT: about.data} if about else {}, {"path": pack.id})

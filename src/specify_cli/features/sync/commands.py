@@ -74,7 +74,7 @@ def enable(values: Values) -> int:
         write_text(_describe_offer(offer) + _describe_credential(offer, where))
     if offer.token is not None and offer.bound_to and agreed and not values["reuse_token"]:
         consents.check_binding(offer.folder, offer.token, offer.endpoint)
-    command = f"spec-kitty sync enable --endpoint {offer.endpoint} --level {offer.level}"
+    command = f"spec-kitty sync enable --endpoint {quote(offer.endpoint)} --level {offer.level}"
     command += f" --token-file {quote(str(token_file))}" if token_file else ""
     question = f"Send this to {offer.endpoint} from now on?"
     if not agreed and not shell.asks_yes(question, as_json=bool(values["json"])):
