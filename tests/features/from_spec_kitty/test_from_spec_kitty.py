@@ -50,6 +50,33 @@ def test_trails_come_over_unchanged_and_twice_changes_nothing(cli: Cli, project:
     assert other.code == 1 and "has other bytes here and stays" in other.out
 
 
+def test_what_was_appended_since_comes_and_closures_of_two_checkouts_are_kept(
+    cli: Cli, project: Path, tmp_path: Path
+) -> None:
+    """Records stayed open for good whose end was told after a first import, or in a second checkout."""
+    old, other = write_checkout(tmp_path / "old"), tmp_path / "other"
+    (old / "kitty-ops/01KZRGJ0AHPBE7BYKRA5H0Y16F.jsonl").unlink()
+    ends = {
+        one: json.dumps({"event": "completed", "invocation_id": one, "outcome": "done",
+                         "completed_at": "2026-08-11T15:00:00.000000+00:00"})
+        for one in (ONE, TWO)
+    }  # fmt: skip
+    (other / "kitty-ops").mkdir(parents=True)
+    (old / f"kitty-ops/{TWO}.jsonl").rename(other / f"kitty-ops/{TWO}.jsonl")
+    (old / "kitty-ops/op-closures.jsonl").write_text('{"event": "completed", "invocation_id": "X"}')
+    (other / "kitty-ops/op-closures.jsonl").write_text(ends[TWO] + "\n")
+    cli("import", "spec-kitty", str(old))
+    with (old / f"kitty-ops/{ONE}.jsonl").open("a") as file:
+        file.write(ends[ONE] + "\n")
+    codes = [cli("import", "spec-kitty", str(folder)).code for folder in (other, old, other, old)]
+    closures = (project / "kitty-ops/op-closures.jsonl").read_text()
+
+    assert codes == [0, 0, 0, 0]
+    assert {row["status"] for row in cli("invocations", "list", "--json").json()} == {"closed"}
+    assert closures == '{"event": "completed", "invocation_id": "X"}\n' + ends[TWO] + "\n"
+    assert (project / f"kitty-ops/{ONE}.jsonl").read_bytes() == (old / f"kitty-ops/{ONE}.jsonl").read_bytes()
+
+
 def test_a_context_that_was_never_kept_is_not_said_to_be_elsewhere(cli: Cli, project: Path) -> None:
     write_checkout(project)
     refused = cli("invocations", "context", ONE, "--json").error()  # room: replay

@@ -25,8 +25,8 @@ _MAX_RECORD = 16 * 1024 * 1024
 class BroughtOver(NamedTuple):
     """What of spec-kitty there is here now, and what came by this command.
 
-    `records` are those of an older writer that are listed, `copied` came now, `present` were here
-    with the same bytes, `different` have other bytes here and stay. `missions` and `work_packages`
+    `records` are those of an older writer that are listed, `copied` came now or grew, `present`
+    were here whole, `different` have other bytes here and stay. `missions` and `work_packages`
     count folders of `kitty-specs` and their tasks; `packs` are folders that `packs add` takes.
     """
 
@@ -42,7 +42,8 @@ class BroughtOver(NamedTuple):
 
 
 def bring_over(root: str, source: str, index: Index) -> BroughtOver:
-    """Bring the trails below a folder into a project. Nothing that is there is changed.
+    """Bring the trails below a folder into a project. What is there stays, and gets what was
+    appended since.
 
     Raises CallerError SPEC_KITTY_NOT_FOUND, EnvironmentFault WRITE_FAILED.
     """
@@ -53,14 +54,16 @@ def bring_over(root: str, source: str, index: Index) -> BroughtOver:
     present = 0
     # All of it is read before anything is written.
     for path, data in [] if os.path.samefile(root, source) else list(_read_trail(source)):
-        places = [each for each in _list_places(path) if _read(root, each) is not None]
-        if not places:
-            _write(root, path, data)
-            copied.append(os.path.basename(path))
-        elif _read(root, places[0]) == data:
-            present += 1
-        else:
+        found = [(each, _read(root, each)) for each in _list_places(path)]
+        place, here = next((pair for pair in found if pair[1] is not None), (path, None))
+        rest = data if here is None else _find_rest(path, here, data)
+        if rest is None:
             different.append(os.path.basename(path))
+        elif rest or here is None:
+            _write(root, place, rest, is_new=here is None)
+            copied.append(os.path.basename(path))
+        else:
+            present += 1
     return BroughtOver(
         sum(place.profile_id is None for place in index.places()),
         tuple(copied),
@@ -117,13 +120,30 @@ def _read(root: str, path: str) -> bytes | None:
         return None
 
 
-def _write(root: str, path: str, data: bytes) -> None:
+def _find_rest(path: str, here: bytes, data: bytes) -> bytes | None:
+    """Return what a copy has besides what is here: of a record what was appended since, else the
+    lines that are not here; None where a record has other bytes."""
+    if path in _BESIDE:
+        known = here.split(b"\n")
+        lines = [line + b"\n" for line in data.split(b"\n") if line not in (*known, b"")]
+        return b"".join([b"\n"] * (lines != [] and known[-1] != b"") + lines)
+    if here.startswith(data):
+        return b""
+    return data[len(here) :] if data.startswith(here) else None
+
+
+def _write(root: str, path: str, data: bytes, *, is_new: bool) -> None:
     folder, _, name = path.rpartition("/")
     with durable.Writing(path):
         if folder != layout.OLDER_RECORDS:
             FileRecordStore(root).shield()
         with durable.folder(root, folder, create=True) as fd:
-            durable.create_exclusive(fd, name, data, _FOLDERS.get(folder, durable.PRIVATE))
+            if is_new:
+                durable.create_exclusive(fd, name, data, _FOLDERS.get(folder, durable.PRIVATE))
+                return
+            with durable.appended(fd, name) as out:
+                durable.lock(out, path)
+                durable.append(out, data, sync=True)
 
 
 def _count(folder: str, suffix: str) -> int:
