@@ -22,7 +22,7 @@ from specify_cli.cli.app import _get_command
 from specify_cli.cli.tables import points
 from specify_cli.cli.tables.points import FoundFill, call_fill
 from specify_cli.cli.tables.strangers import find_strangers, read_strangers
-from specify_cli.features.doctor.doctor import _guard
+from specify_cli.features.doctor.doctor import guard
 from specify_cli.features.gate.evidence import _ask_custom
 from specify_cli.features.gate.rules import parse_gate
 from specify_cli.features.hooks.strangers import load_foreign
@@ -603,9 +603,12 @@ def test_a_check_of_others_that_prints_leaves_or_errs_is_a_finding(
     def find_nonsense(_: object) -> Iterator[Any]:
         yield 42
 
-    found = [item for check in (leave, find_nonsense) for item in _guard("rude", check, None)]
+    def find_path(_: object) -> Iterator[Any]:
+        yield Finding("X", "info", Path("a"), "no text", "x")  # type: ignore[arg-type]
 
-    assert [item.code for item in found] == ["CHECK_FAILED", "CHECK_FAILED"]
+    found = [item for check in (leave, find_nonsense, find_path) for item in guard("rude", check, None)]
+
+    assert [item.code for item in found] == ["CHECK_FAILED"] * 3
     assert capsys.readouterr().out == ""
 
 
@@ -615,7 +618,7 @@ def test_what_doctor_prints_between_two_findings_of_a_check_goes_to_stdout(
     def find_two(_: object) -> Iterator[Finding]:
         yield from [Finding("ONE", "info", "a", "b", "c")] * 2
 
-    for item in _guard("two", find_two, None):
+    for item in guard("two", find_two, None):
         print(item.code)
 
     assert capsys.readouterr().out == "ONE\nONE\n"

@@ -175,8 +175,10 @@ def guard(
     try:
         with redirect_stdout(sys.stderr):  # what a check prints stands in no answer of ours
             for item in check(subject) or ():
-                if not isinstance(item, Finding | Swept):
-                    raise TypeError(f"expected a Finding, found {type(item).__name__}")
+                if not isinstance(item, Finding | Swept) or not all(
+                    isinstance(member, str) for member in item
+                ):
+                    raise TypeError(f"expected a Finding of texts, found {item!r:.200}")
                 findings.append(item)
     except InvocationError as error:
         findings.append(Finding(error.code, ERROR, name, error.message, error.suggestion))
