@@ -284,9 +284,10 @@ def test_a_database_that_is_not_there_is_named_and_not_made_by_what_reads(tmp_pa
 
 def test_no_parquet_is_made_of_a_database_that_is_not_there(tmp_path: Path, cli: Cli) -> None:
     path, folder = tmp_path / "evnts.db", tmp_path / "tables"
-    ran = cli("collector", "export", "--parquet", str(folder), "--db", str(path))
+    words = ("collector", "export", "--parquet", str(folder), "--db", str(path))
+    ran = [cli(*words, *since) for since in ((), ("--since", "1969-12-31"), ("--since", "99999d"))]
 
-    assert (ran.code, str(path) in ran.err) == (1, True)
+    assert [(one.code, str(path) in one.err) for one in ran] == [(1, True)] * 3
     assert not path.exists() and not folder.exists()
 
 

@@ -37,7 +37,7 @@ def export_ledger(values: Values) -> int:
     first = ""
     if since is not None:  # the least id of the day in which the moment lies
         moment = parse_moment(str(since), "--since", UTC)
-        first = new_ulid(moment // _DAY_MILLIS * _DAY_MILLIS, bytes(10))
+        first = new_ulid(max(0, moment) // _DAY_MILLIS * _DAY_MILLIS, bytes(10))
 
     def list_rows(storage: SqlStorage) -> Iterator[LedgerRow]:
         after = None
