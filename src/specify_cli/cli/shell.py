@@ -66,7 +66,7 @@ def reach(advice: str) -> str:
         up = os.path.relpath(locate(here(), home()).root)
     except (OSError, InvocationError):
         return advice
-    return advice if up == "." else re.sub(r"(?<![^ '])(?=\.kittify/)", lambda _: f"{up}/", advice)
+    return advice if up == "." else re.sub(r"(?<![^ '])(?=\.kittify/)", f"{up}/", advice)
 
 
 def home() -> str | None:

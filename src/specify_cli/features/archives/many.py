@@ -66,7 +66,7 @@ def archive_each(
         raise durable.write_failed(folder, error) from error
     items = [item for source in sources for item in list_items(source)]
     for rows in share_out(
-        engine, partial(_archive_items, os.path.abspath(folder), safe), items, _lose
+        engine, partial(_archive_items, os.path.abspath(folder), safe), items, _fail
     ):
         yield from rows
     with suppress(OSError):
@@ -81,7 +81,7 @@ def _archive_items(folder: str, safe: bool, items: Iterable[Item]) -> Iterator[l
             try:
                 for root, places, failure in iter_opened(item):
                     if failure:
-                        rows += _fail(Item(source, places), *failure)
+                        rows += _fail(Item(source, places), failure.message, failure.code)
                         continue
                     if not leaving or leaving.project.root != root:
                         project = load_project(root, lenient=True)[0]
@@ -89,7 +89,7 @@ def _archive_items(folder: str, safe: bool, items: Iterable[Item]) -> Iterator[l
                     ids = sorted({place.invocation_id for place in places})
                     rows += [_archive_one(source, leaving, name, folder, safe) for name in ids]
             except InvocationError as error:
-                rows = _fail(item, error.code, error.message)
+                rows = _fail(item, error.message, error.code)
             yield rows
 
 
@@ -137,10 +137,6 @@ def _find_whole(project: Project, invocation_id: str, path: str) -> tuple[str, i
     return (hashed.hexdigest(), size) if as_now and whole else None
 
 
-def _lose(item: Item, why: str) -> list[Archived]:
-    return _fail(item, "NOT_CHECKED", why)
-
-
-def _fail(item: Item, code: str, why: str) -> list[Archived]:
+def _fail(item: Item, why: str, code: str = "NOT_CHECKED") -> list[Archived]:
     ids: list[str | None] = [*dict.fromkeys(place.invocation_id for place in item.places)] or [None]
     return [Archived(item.source.name, one, None, None, 0, code, why) for one in ids]

@@ -97,11 +97,11 @@ def doctor(values: Values) -> int:
             done += guard(fill.run, partial(call_fill, fill, project, cache), shell.home())
         done += sweep(project, shell.home(), shell.caller(), time.time_ns() // 1_000_000)
     swept = [item for item in done if isinstance(item, Swept)]
-    unswept = [item for item in done if isinstance(item, Finding)]
     left_out = _list_left_out()  # first: what was repaired counts at once
     findings = [
         item._replace(repair=shell.reach(item.repair))
-        for item in (*unswept, *examine(project, cache, _read_rooms(project)), *left_out)
+        for item in (*done, *examine(project, cache, _read_rooms(project)), *left_out)
+        if isinstance(item, Finding)
     ]
     errors = sum(item.severity == ERROR for item in findings)
     lines = [f"closed as {item.outcome}: {item.invocation_id}" for item in swept]

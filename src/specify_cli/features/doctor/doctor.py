@@ -115,30 +115,28 @@ def sweep(
     What a hook began ends by what was told of it last; what an agent asked for, and did not close,
     is abandoned.
     """
-    close = partial(_close_stale, project, ProfileInvocationExecutor(project.root, home=home))
+    executor = ProfileInvocationExecutor(project.root, home=home)
+
+    def close(place: Place) -> Iterator[Swept]:
+        try:
+            idle = now - os.stat(f"{project.root}/{place.path}").st_mtime_ns // 1_000_000
+        except FileNotFoundError:  # another one closed it, and its folder is another one now
+            return
+        is_stale = idle >= STALE_OPEN_HOURS * 3_600_000
+        record = read_record(project.root, place) if is_stale else None
+        if record is None or record.completed is not None or not record.sealed:
+            return
+        actor = record.started.get("actor")
+        if not isinstance(actor, dict) or actor.get("actor_type") != "llm":
+            return
+        by_hook = record.started.get("opened_by") == "hook"
+        outcome = judge_end(fields_of(record)) if by_hook else "abandoned"
+        executor.complete(place.invocation_id, outcome=outcome, closed_by="doctor", caller=caller)
+        yield Swept(place.invocation_id, outcome)
+
     for place in list(Index(project.root).places()):
         if place.folder == layout.RECORDS:
-            yield from guard(place.path, partial(close, caller, now), place)
-
-
-def _close_stale(
-    project: Project, executor: ProfileInvocationExecutor, caller: Caller, now: int, place: Place
-) -> Iterator[Swept]:
-    try:
-        idle = now - os.stat(f"{project.root}/{place.path}").st_mtime_ns // 1_000_000
-    except FileNotFoundError:  # another one closed it, and its folder is another one now
-        return
-    is_stale = idle >= STALE_OPEN_HOURS * 3_600_000
-    record = read_record(project.root, place) if is_stale else None
-    if record is None or record.completed is not None or not record.sealed:
-        return
-    actor = record.started.get("actor")
-    if not isinstance(actor, dict) or actor.get("actor_type") != "llm":
-        return
-    by_hook = record.started.get("opened_by") == "hook"
-    outcome = judge_end(fields_of(record)) if by_hook else "abandoned"
-    executor.complete(place.invocation_id, outcome=outcome, closed_by="doctor", caller=caller)
-    yield Swept(place.invocation_id, outcome)
+            yield from guard(place.path, close, place)
 
 
 def examine(
@@ -185,9 +183,8 @@ def guard(
     except OSError as error:
         fault = explain_access(error)
         what = _UNKNOWN + fault.message
-        failed = Finding("CHECK_FAILED", ERROR, name, what, fault.suggestion)
-        is_missing = isinstance(error, GitNotStarted)
-        findings.append(failed._replace(severity=WARNING) if is_missing else failed)
+        severity = WARNING if isinstance(error, GitNotStarted) else ERROR
+        findings.append(Finding("CHECK_FAILED", severity, name, what, fault.suggestion))
     except KeyboardInterrupt:
         raise
     # what one does wrong must not hide what the others find

@@ -393,7 +393,12 @@ def _find_notes(project: Project, keys: Set[bytes]) -> dict[str, list[str]]:
         with open(path, "rb") as file:
             first, *_ = lines = file.readlines() or [b""]
         key = digest_of_names(first.rstrip().decode("latin-1"), "prompt")[:32].encode()
-        noted = [hash_bytes(line) for line in lines if keys & {*_list_keys(line)}]
+        # the keys of the events that an orphan holds, not those that records took in since
+        noted = [
+            hash_bytes(line)
+            for line in lines
+            if keys & {*line.partition(b'"keys": ["')[2].partition(b'"]')[0].split(b'", "')}
+        ]
         if noted or key in keys:
             found[path] = noted
     return found
@@ -405,11 +410,6 @@ def list_notes(project: Project) -> Iterator[str]:
     notes = (layout.PROMPTS, layout.ORPHANS)
     folders = (f"{root}/{name}" for root in list_roots(project) for name in notes)
     return chain.from_iterable(map(_walk, folders))
-
-
-def _list_keys(line: bytes) -> list[bytes]:
-    """Return the keys of the events that an orphan holds, not those that records took in since."""
-    return line.partition(b'"keys": ["')[2].partition(b'"]')[0].split(b'", "')
 
 
 def list_lines(path: str, needles: tuple[bytes, ...]) -> list[str]:

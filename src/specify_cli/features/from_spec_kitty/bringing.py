@@ -48,20 +48,28 @@ def bring_over(root: str, source: str, index: Index) -> BroughtOver:
     Raises CallerError SPEC_KITTY_NOT_FOUND, EnvironmentFault WRITE_FAILED.
     """
     if not any(os.path.isdir(f"{source}/{name}") for name in _SIGNS):
-        raise _not_found(source)
+        raise CallerError(
+            "SPEC_KITTY_NOT_FOUND",
+            f"{source}: expected kitty-ops/, .kittify/charter, kitty-specs/ or packs/ of "
+            "spec-kitty",
+            "name the checkout that has them",
+        )
     copied = []
     different = []
     present = 0
     # All of it is read before anything is written.
     for path, data in [] if os.path.samefile(root, source) else list(_read_trail(source)):
-        found = [(each, _read(root, each)) for each in _list_places(path)]
-        place, here = next((pair for pair in found if pair[1] is not None), (path, None))
-        rest = data if here is None else _find_rest(path, here, data)
-        if rest is None:
-            different.append(os.path.basename(path))
-        elif rest or here is None:
-            _write(root, place, rest, is_new=here is None)
-            copied.append(os.path.basename(path))
+        name = os.path.basename(path)
+        # A record may lie in either folder, since an id is of one.
+        places = [path] if path in _BESIDE else [f"{folder}/{name}" for folder in _FOLDERS]
+        place = next((each for each in places if os.path.lexists(f"{root}/{each}")), path)
+        here = _read(root, place)
+        whole = data if here is None else _merge(path, here, data)
+        if whole is None:
+            different.append(name)
+        elif whole != here:
+            _write(root, place, whole)
+            copied.append(name)
         else:
             present += 1
     return BroughtOver(
@@ -70,7 +78,11 @@ def bring_over(root: str, source: str, index: Index) -> BroughtOver:
         present,
         tuple(different),
         any(os.path.isfile(f"{root}/.kittify/charter/charter.{end}") for end in ("md", "yaml")),
-        _count(f"{root}/.kittify", ".agent.yaml"),
+        sum(
+            name.endswith(".agent.yaml")
+            for _, _, names in os.walk(f"{root}/.kittify")
+            for name in names
+        ),
         len(_list_folders(f"{source}/kitty-specs")),
         sum(
             len([name for name in _list(f"{folder}/tasks") if re.match(r"WP[0-9]+.*\.md\Z", name)])
@@ -81,14 +93,6 @@ def bring_over(root: str, source: str, index: Index) -> BroughtOver:
             for folder in _list_folders(f"{source}/packs")
             if os.path.isfile(f"{folder}/pack.yaml") or os.path.isdir(f"{folder}/directives")
         ),
-    )
-
-
-def _not_found(source: str) -> CallerError:
-    return CallerError(
-        "SPEC_KITTY_NOT_FOUND",
-        f"{source}: expected kitty-ops/, .kittify/charter, kitty-specs/ or packs/ of spec-kitty",
-        "name the checkout that has them",
     )
 
 
@@ -107,12 +111,6 @@ def _read_trail(source: str) -> Iterator[tuple[str, bytes]]:
             yield path, data
 
 
-def _list_places(path: str) -> list[str]:
-    """Return where a file of a trail may lie: a record in either folder, since an id is of one."""
-    name = os.path.basename(path)
-    return [path] if path in _BESIDE else [f"{folder}/{name}" for folder in _FOLDERS]
-
-
 def _read(root: str, path: str) -> bytes | None:
     try:
         return durable.read_below(root, path, _MAX_RECORD)
@@ -120,34 +118,24 @@ def _read(root: str, path: str) -> bytes | None:
         return None
 
 
-def _find_rest(path: str, here: bytes, data: bytes) -> bytes | None:
-    """Return what a copy has besides what is here: of a record what was appended since, else the
-    lines that are not here; None where a record has other bytes."""
-    if path in _BESIDE:
-        known = here.split(b"\n")
-        lines = [line + b"\n" for line in data.split(b"\n") if line not in (*known, b"")]
-        return b"".join([b"\n"] * (lines != [] and known[-1] != b"") + lines)
-    if here.startswith(data):
-        return b""
-    return data[len(here) :] if data.startswith(here) else None
+def _merge(path: str, here: bytes, data: bytes) -> bytes | None:
+    """Return what is here with what a copy has besides: of a record what was appended since, else
+    the lines that are not here; None where a record has other bytes."""
+    if path not in _BESIDE:
+        is_grown = here.startswith(data) or data.startswith(here)
+        return max(here, data, key=len) if is_grown else None
+    known = {b"", *here.split(b"\n")}
+    lines = [line for line in data.split(b"\n") if line not in known]
+    return b"\n".join((here.removesuffix(b"\n"), *lines, b"")).lstrip(b"\n") if lines else here
 
 
-def _write(root: str, path: str, data: bytes, *, is_new: bool) -> None:
+def _write(root: str, path: str, data: bytes) -> None:
     folder, _, name = path.rpartition("/")
     with durable.Writing(path):
         if folder != layout.OLDER_RECORDS:
             FileRecordStore(root).shield()
         with durable.folder(root, folder, create=True) as fd:
-            if is_new:
-                durable.create_exclusive(fd, name, data, _FOLDERS.get(folder, durable.PRIVATE))
-                return
-            with durable.appended(fd, name) as out:
-                durable.lock(out, path)
-                durable.append(out, data, sync=True)
-
-
-def _count(folder: str, suffix: str) -> int:
-    return sum(name.endswith(suffix) for _, _, names in os.walk(folder) for name in names)
+            durable.replace(fd, name, data, _FOLDERS.get(folder, durable.PRIVATE))
 
 
 def _list(folder: str) -> list[str]:

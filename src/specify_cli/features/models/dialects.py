@@ -306,15 +306,16 @@ def _write_chat(question: Question) -> Iterator[Json]:
                 {
                     "id": call.call_id,
                     "type": "function",
-                    "function": {"name": call.name, "arguments": _spell(call.args)},
+                    "function": {
+                        "name": call.name,
+                        "arguments": call.args
+                        if isinstance(call.args, str)
+                        else json.dumps(call.args, ensure_ascii=False),
+                    },
                 }
                 for call in message.calls
             ]
         yield written
-
-
-def _spell(args: object) -> str:
-    return args if isinstance(args, str) else json.dumps(args, ensure_ascii=False)
 
 
 def _write_messages(question: Question) -> Iterator[Json]:
