@@ -131,8 +131,11 @@ def sweep(
             return
         by_hook = record.started.get("opened_by") == "hook"
         outcome = judge_end(fields_of(record)) if by_hook else "abandoned"
-        executor.complete(place.invocation_id, outcome=outcome, closed_by="doctor", caller=caller)
-        yield Swept(place.invocation_id, outcome)
+        closed = executor.complete(
+            place.invocation_id, outcome=outcome, closed_by="doctor", caller=caller
+        )
+        if not closed.already_completed:
+            yield Swept(place.invocation_id, outcome)
 
     for place in list(Index(project.root).places()):
         if place.folder == layout.RECORDS:
@@ -183,8 +186,15 @@ def guard(
     except OSError as error:
         fault = explain_access(error)
         what = _UNKNOWN + fault.message
-        severity = WARNING if isinstance(error, GitNotStarted) else ERROR
-        findings.append(Finding("CHECK_FAILED", severity, name, what, fault.suggestion))
+        findings.append(
+            Finding(
+                "CHECK_FAILED",
+                WARNING if isinstance(error, GitNotStarted) else ERROR,
+                name,
+                what,
+                fault.suggestion,
+            )
+        )
     except KeyboardInterrupt:
         raise
     # what one does wrong must not hide what the others find

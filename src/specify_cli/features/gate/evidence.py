@@ -364,8 +364,10 @@ def _find_unpublished(branch: _Branch, origin: Origin) -> Iterator[str]:
     published = _find_published(branch, branch.changes.paths)
     if missing := sorted(closed.difference(published.values())):
         said = f"{count(len(missing), 'record')} of this work (first {missing[0]})"
-        trail = quote(f":/{branch.prefix}{layout.TRAIL}")
-        yield f"a clone does not see {said}: git add {trail}, and commit"
+        yield (
+            f"a clone does not see {said}: git add "
+            f"{quote(f':/{branch.prefix}{layout.TRAIL}')}, and commit"
+        )
 
 
 def _find_published(branch: _Branch, paths: Iterable[str]) -> dict[str, str]:
