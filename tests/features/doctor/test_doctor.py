@@ -14,7 +14,7 @@ import pytest
 from specify_cli.features.doctor.doctor import Rooms, examine
 from specify_cli.invocation.executor import ProfileInvocationExecutor
 from specify_cli.project.config import load_project
-from support import Cli, git, run_obeying_modes, valid, wait_until
+from support import SPEC_KITTY, Cli, environment, git, run_obeying_modes, valid, wait_until
 
 RECORDS = ".kittify/events/profile-invocations"
 DAY = 86_400_000_000_000
@@ -564,3 +564,20 @@ def test_no_cure_runs_what_the_name_of_a_file_says(cli: Cli, chartered: Path) ->
         subprocess.run(told[name], shell=True, cwd=below, check=True)
         assert not (chartered / name).exists()
     assert not list(chartered.rglob("ran"))
+
+
+def test_sweeps_at_once_tell_each_record_once(cli: Cli, chartered: Path, home: Path) -> None:
+    answers = [cli("do", f"implement WP0{number}", "--json", env={"CLAUDECODE": "1"}).json() for number in range(1, 6)]
+    for answer in answers:
+        os.utime(chartered / answer["record_path"], ns=(0, 0))
+    words = [SPEC_KITTY, "doctor", "--sweep", "--json"]
+    running = [
+        subprocess.Popen(words, cwd=chartered, env=environment(home), stdout=subprocess.PIPE, text=True)
+        for _ in range(3)
+    ]
+    reports = [json.loads(process.communicate()[0]) for process in running]
+
+    assert sorted(item["invocation_id"] for report in reports for item in report["swept"]) == sorted(
+        answer["invocation_id"] for answer in answers
+    )
+    assert not [item for report in reports for item in report["findings"] if item["severity"] != "info"]

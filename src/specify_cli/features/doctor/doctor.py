@@ -185,13 +185,12 @@ def guard(
         findings.append(Finding(error.code, ERROR, name, error.message, error.suggestion))
     except OSError as error:
         fault = explain_access(error)
-        what = _UNKNOWN + fault.message
         findings.append(
             Finding(
                 "CHECK_FAILED",
                 WARNING if isinstance(error, GitNotStarted) else ERROR,
                 name,
-                what,
+                _UNKNOWN + fault.message,
                 fault.suggestion,
             )
         )
