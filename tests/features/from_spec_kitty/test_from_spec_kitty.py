@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 from pathlib import Path
 
@@ -46,7 +47,9 @@ def test_trails_come_over_unchanged_and_twice_changes_nothing(cli: Cli, project:
     listed = {row["invocation_id"] for row in cli("invocations", "list", "--json").json()}
     assert listed == {ONE, TWO} and cli("invocations", "verify", "--all").code == 0
     (old / f"kitty-ops/{ONE}.jsonl").write_text("{}\n")
+    (old / "packs/house").rename(old / "packs/my $(house)")
     other = cli("import", "spec-kitty", str(old))
+    assert f"packs add {shlex.quote(str(old / 'packs/my $(house)'))}\n" in other.out
     assert other.code == 1 and "has other bytes here and stays" in other.out
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 import os
+import shlex
 import shutil
 import socket
 import subprocess
@@ -221,6 +222,16 @@ def test_a_proposed_level_counts_only_with_the_proposed_endpoint(ready: Path, cl
     config.write_text(config.read_text(encoding="utf-8") + planted, encoding="utf-8")
     assert "level: full" in cli("sync", "enable").out
     assert "level: metadata" in cli("sync", "enable", "--endpoint", receiver.url).out
+
+
+def test_what_a_config_proposes_is_one_word_of_the_command_to_type(ready: Path, cli: Cli) -> None:
+    config, endpoint = ready / ".kittify" / "config.yaml", "https://collector.example.org/$(touch${IFS}ran)/v1/events"
+    planted = f"sync:\n  endpoint: {endpoint}\n  level: metadata\n"
+    config.write_text(config.read_text(encoding="utf-8") + planted, encoding="utf-8")
+    step = cli("sync", "enable", "--json").error()["suggestion"]
+
+    assert shlex.split(step)[:5] == ["spec-kitty", "sync", "enable", "--endpoint", endpoint]
+    assert f"'{endpoint}'" in step
 
 
 def test_a_refusal_is_no_success(enabled: Path, cli: Cli, receiver: Receiver) -> None:
