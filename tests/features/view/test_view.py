@@ -195,6 +195,14 @@ def test_recorded_text_stays_text(client: httpx.Client, ids: list[str]) -> None:
     assert "\\x1b" in pages[1]
 
 
+def test_the_title_of_a_run_spells_what_would_reorder_it(client: httpx.Client, cli: Cli, chartered: Path) -> None:
+    asked = cli("do", "fix the login \u202etest", "--json", cwd=chartered).json()
+
+    page = client.get(f"/invocations/{asked['invocation_id']}").text
+
+    assert "<title>fix the login \\u202etest" in page and "\u202e" not in page
+
+
 def test_a_run_has_a_waterfall_and_the_page_that_export_writes(
     client: httpx.Client, ids: list[str], cli: Cli, tmp_path: Path
 ) -> None:

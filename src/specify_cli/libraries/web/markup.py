@@ -62,7 +62,7 @@ def build_environment(folder: Path, brand: str) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(shown=display_value, moment=_mark_moment)
+    environment.filters.update(shown=display_value, plain=display_plain, moment=_mark_moment)
     # `root` is the path in front of every link; who serves pages below one renders with it.
     environment.globals.update(brand=brand, root="")
     return environment
