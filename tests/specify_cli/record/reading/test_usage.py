@@ -49,6 +49,16 @@ def test_output_holds_thinking_whatever_program_tells_it(harness: str, told: dic
     assert count_tokens(told, find_dialect(harness)) == {"input": 9, "output": 30, "thinking": 12}
 
 
+@pytest.mark.parametrize("output", [30, 18])
+def test_a_total_with_what_a_cache_gave_tells_whether_output_holds_thinking(output: int) -> None:
+    """opencode 1.2 with models of OpenAI states a total, and its output holds thinking; its input holds no cache."""
+    told = {"total": 79, "input": 9, "output": output, "reasoning": 12, "read": 36, "write": 4}
+
+    assert count_tokens(told, find_dialect("opencode")) == {
+        "input": 9, "cache_read": 36, "cache_write": 4, "output": 30, "thinking": 12
+    }  # fmt: skip
+
+
 def turn(**members: Any) -> dict[str, Any]:
     return {"event": "turn", **members}
 

@@ -171,12 +171,12 @@ def count_tokens(counts: Mapping[str, Any], dialect: Dialect) -> dict[str, int]:
         if name in _COUNTS and type(count) is int and 0 < count < _MAX_COUNT:
             found[_COUNTS[name]] += count
     total, thinking = found.pop("total"), found["thinking"]
-    sides = found["input"] + found["output"]
+    if dialect.input_holds_cache:
+        found["input"] = max(0, found["input"] - found["cache_read"])
+    sides = sum(found.values()) - thinking
     holds_thinking = dialect.output_holds_thinking
     if total and total in (sides, sides + thinking):
         holds_thinking = total == sides
     if not holds_thinking:
         found["output"] += thinking
-    if dialect.input_holds_cache:
-        found["input"] = max(0, found["input"] - found["cache_read"])
     return {kind: count for kind, count in found.items() if count}

@@ -118,6 +118,7 @@ export const SpecKitty = async ({ directory }) => {
           model: answers.at(-1)?.model,
           cost: answers.reduce((sum, one) => sum + (one.cost ?? 0), 0),
           tokens: {
+            total: sum((of) => of.total),
             input: sum((of) => of.input),
             output: sum((of) => of.output),
             thinking: sum((of) => of.reasoning),
