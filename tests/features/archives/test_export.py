@@ -157,6 +157,30 @@ def test_importing_twice_changes_nothing_and_an_imported_record_is_read_only(
     assert refused.error()["error_code"] == closed.error()["error_code"] == "RECORD_IMPORTED"
 
 
+@pytest.mark.parametrize("rewritten", [False, True])
+def test_an_imported_record_that_went_on_is_brought_up_to_date(
+    cli: Cli, chartered: Path, elsewhere: Path, rewritten: bool
+) -> None:
+    run = cli("do", "implement WP03", "--json").json()["invocation_id"]
+    cli("invocations", "export", run, "-o", "early.tar")
+    cli("profile-invocation", "complete", "--invocation-id", run, "--outcome", "done")
+    cli("invocations", "export", run, "-o", "late.tar")
+    cli("invocations", "import", str(chartered / "early.tar"), cwd=elsewhere)
+    early = record(elsewhere, layout.IMPORTED)
+    if rewritten:
+        (path,) = (elsewhere / layout.IMPORTED).glob("*.jsonl")
+        path.write_bytes(early := early.replace(b'"~":"', b'"~":"0', 1))
+
+    done = cli("invocations", "import", str(chartered / "late.tar"), "--json", cwd=elsewhere)
+
+    if rewritten:
+        assert done.error()["error_code"] == "COPIES_DIFFER" and record(elsewhere, layout.IMPORTED) == early
+        return
+    assert (len(done.json()["records"]), record(elsewhere, layout.IMPORTED)) == (1, record(chartered))
+    assert cli("invocations", "list", "--json", cwd=elsewhere).json()[0]["outcome"] == "done"
+    assert cli("invocations", "verify", "--all", cwd=elsewhere).code == 0
+
+
 def _read_files(root: Path) -> dict[Path, bytes]:
     """Return every file of a project's folder but the index's stamp, which is written once the clock has gone on."""
     files = [path for path in (root / ".kittify").rglob("*") if path.is_file() and path.suffix != ".stamp"]

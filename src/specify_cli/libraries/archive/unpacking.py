@@ -476,7 +476,7 @@ def _write_contents(project: Project, contents: Contents, rows: Rows | None) -> 
         with open(f"{contents.project.root}/{name}", "rb") as file:
             return file.read()
 
-    index, fresh, present = Index(project.root), list[str](), list[str]()
+    index, fresh, grown, present = Index(project.root), list[str](), list[str](), list[str]()
     find = index.lookup if rows is None else rows.__getitem__
     every = [name for name in contents.names if _ANNEX.fullmatch(name)]
     objects = [name for name in contents.names if _OBJECT.fullmatch(name)]
@@ -486,23 +486,20 @@ def _write_contents(project: Project, contents: Contents, rows: Rows | None) -> 
         if not here:
             fresh.append(file)
             continue
-        present.append(one := row["invocation_id"])
+        one = row["invocation_id"]
         sent = list(whole_lines(member(f"{layout.IMPORTED}/{file}")))
         others = [list(whole_lines(FileRecordStore(project.root).read(place))) for place in here]
+        is_ours = any(not layout.is_imported(place.folder) for place in here)
+        if not is_ours and all(len(o) < len(sent) and sent[: len(o)] == o for o in others):
+            grown.append(file)  # where it was written it went on
+            continue
+        present.append(one)
         if all(lines == sent for lines in others):
             continue
         seals = list(map(seal_at_end, sent))
         is_same = all(list(map(seal_at_end, o)) == seals for o in others)
         if len(contents.records) > 1 or not is_same:
-            raise StoredDataError(
-                "COPIES_DIFFER",
-                f"{here[0].path} is here already and differs from the one in {contents.path}"
-                + (", by erased values alone" if is_same else "")
-                + "; nothing was imported",
-                f"take it in by itself: its sender runs spec-kitty invocations export {one} -o FILE"
-                if is_same
-                else f"spec-kitty invocations verify {one}",
-            )
+            raise _refuse_copy(contents.path, here[0], one, is_same)
         # It is the same record, of which other values were erased: it accepts what was ordered.
         alone, objects = choose_alone({name: member(name) for name in every}), []
         annexes = [name for name in alone if name in annexes]
@@ -530,7 +527,24 @@ def _write_contents(project: Project, contents: Contents, rows: Rows | None) -> 
         if rows is not None:
             rows[key.invocation_id].append(key)
         index.add(key)
-    return Imported(tuple(sorted(fresh)), tuple(sorted(present)), len(objects))
+    for file in grown:
+        name = f"{layout.IMPORTED}/{file}"
+        _write(project.root, name, member(name), again=True)
+    return Imported(tuple(sorted([*fresh, *grown])), tuple(sorted(present)), len(objects))
+
+
+def _refuse_copy(path: str, here: Place, one: str, is_same: bool) -> StoredDataError:
+    detail, step = "", f"spec-kitty invocations verify {one}"
+    if is_same:
+        detail = ", by erased values alone"
+        step = "take it in by itself: its sender runs "
+        step += f"spec-kitty invocations export {one} -o FILE"
+    return StoredDataError(
+        "COPIES_DIFFER",
+        f"{here.path} is here already and differs from the one in {path}{detail}; "
+        "nothing was imported",
+        step,
+    )
 
 
 def _is_here(root: str, name: str, data: bytes) -> bool:
@@ -546,11 +560,14 @@ def _is_here(root: str, name: str, data: bytes) -> bool:
     )
 
 
-def _write(root: str, name: str, data: bytes | Iterable[bytes]) -> None:
+def _write(root: str, name: str, data: bytes | Iterable[bytes], *, again: bool = False) -> None:
     folder, _, file = name.rpartition("/")
     try:
         with durable.folder(root, folder, create=True) as fd:
-            durable.create_exclusive(fd, file, data, durable.PRIVATE)
+            if again and isinstance(data, bytes):
+                durable.replace(fd, file, data, durable.PRIVATE)
+            else:
+                durable.create_exclusive(fd, file, data, durable.PRIVATE)
     except FileExistsError:
         pass  # another import brought the same file in just now; it was compared before
     except OSError as error:
