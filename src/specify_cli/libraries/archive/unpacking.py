@@ -30,6 +30,7 @@ from specify_cli.libraries.archive.archive import (
     make_header,
     order,
 )
+from specify_cli.libraries.archive.copies import is_here, refuse_copy
 from specify_cli.libraries.archive.orders import choose_alone
 from specify_cli.libraries.archive.sealing import Keys, open_copies
 from specify_cli.libraries.archive.withholding import WHYS, Withheld, stand_ins
@@ -42,7 +43,7 @@ from specify_cli.record.record import (
     whole_lines,
 )
 from specify_cli.record.seal import read_fields, seal_at_end
-from specify_cli.storage.checking import annex_files, verify_lines, verify_place
+from specify_cli.storage.checking import verify_lines, verify_place
 from specify_cli.storage.index import Index, Key
 from specify_cli.storage.objects import FileObjectStore
 from specify_cli.storage.publishing import prepare
@@ -480,7 +481,7 @@ def _write_contents(project: Project, contents: Contents, rows: Rows | None) -> 
     find = index.lookup if rows is None else rows.__getitem__
     every = [name for name in contents.names if _ANNEX.fullmatch(name)]
     objects = [name for name in contents.names if _OBJECT.fullmatch(name)]
-    annexes = [one for one in every if not _is_here(project.root, one, member(one))]
+    annexes = [one for one in every if not is_here(project.root, one, member(one))]
     for file, row in contents.records.items():
         here = list(filter(None, map(index.place, find(row["invocation_id"]))))
         if not here:
@@ -499,7 +500,7 @@ def _write_contents(project: Project, contents: Contents, rows: Rows | None) -> 
         seals = list(map(seal_at_end, sent))
         is_same = all(list(map(seal_at_end, o)) == seals for o in others)
         if len(contents.records) > 1 or not is_same:
-            raise _refuse_copy(contents.path, here[0], one, is_same)
+            raise refuse_copy(contents.path, here[0], one, is_same)
         # It is the same record, of which other values were erased: it accepts what was ordered.
         alone, objects = choose_alone({name: member(name) for name in every}), []
         annexes = [name for name in alone if name in annexes]
@@ -531,33 +532,6 @@ def _write_contents(project: Project, contents: Contents, rows: Rows | None) -> 
         name = f"{layout.IMPORTED}/{file}"
         _write(project.root, name, member(name), again=True)
     return Imported(tuple(sorted([*fresh, *grown])), tuple(sorted(present)), len(objects))
-
-
-def _refuse_copy(path: str, here: Place, one: str, is_same: bool) -> StoredDataError:
-    detail, step = "", f"spec-kitty invocations verify {one}"
-    if is_same:
-        detail = ", by erased values alone"
-        step = "take it in by itself: its sender runs "
-        step += f"spec-kitty invocations export {one} -o FILE"
-    return StoredDataError(
-        "COPIES_DIFFER",
-        f"{here.path} is here already and differs from the one in {path}{detail}; "
-        "nothing was imported",
-        step,
-    )
-
-
-def _is_here(root: str, name: str, data: bytes) -> bool:
-    """Return whether an annex is here, maybe with other values erased. Raises StoredDataError
-    COPIES_DIFFER."""
-    here = dict(annex_files(root, name.split("/")[-2])).get(name)
-    if here is None or (isinstance(here, bytes) and seal_at_end(here) == seal_at_end(data)):
-        return here is not None
-    raise StoredDataError(
-        "COPIES_DIFFER",
-        f"{name} is here already and differs; nothing was imported",
-        f"ls -l {name}",
-    )
 
 
 def _write(root: str, name: str, data: bytes | Iterable[bytes], *, again: bool = False) -> None:
