@@ -80,6 +80,19 @@ def test_what_was_appended_since_comes_and_closures_of_two_checkouts_are_kept(
     assert (project / f"kitty-ops/{ONE}.jsonl").read_bytes() == (old / f"kitty-ops/{ONE}.jsonl").read_bytes()
 
 
+def test_a_line_that_was_being_written_at_the_first_import_is_whole_after_the_next(
+    cli: Cli, project: Path, tmp_path: Path
+) -> None:
+    closures = tmp_path / "old/kitty-ops/op-closures.jsonl"
+    closures.parent.mkdir(parents=True)
+    lines = '{"event": "completed", "invocation_id": "X"}\n{"event": "completed", "invocation_id": "Y"}\n'
+    for end in (60, None, None):
+        closures.write_text(lines[:end])
+        cli("import", "spec-kitty", str(tmp_path / "old"))
+
+    assert (project / "kitty-ops/op-closures.jsonl").read_text() == lines
+
+
 def test_a_context_that_was_never_kept_is_not_said_to_be_elsewhere(cli: Cli, project: Path) -> None:
     write_checkout(project)
     refused = cli("invocations", "context", ONE, "--json").error()  # room: replay

@@ -119,11 +119,12 @@ def _read(root: str, path: str) -> bytes | None:
 
 
 def _merge(path: str, here: bytes, data: bytes) -> bytes | None:
-    """Return what is here with what a copy has besides: of a record what was appended since, else
-    the lines that are not here; None where a record has other bytes."""
+    """Return what is here with what a copy has besides: what was appended since, else the lines
+    that are not here; None where a record has other bytes."""
+    if here.startswith(data) or data.startswith(here):
+        return max(here, data, key=len)
     if path not in _BESIDE:
-        is_grown = here.startswith(data) or data.startswith(here)
-        return max(here, data, key=len) if is_grown else None
+        return None
     known = {b"", *here.split(b"\n")}
     lines = [line for line in data.split(b"\n") if line not in known]
     return b"\n".join((here.removesuffix(b"\n"), *lines, b"")).lstrip(b"\n") if lines else here
