@@ -15,6 +15,7 @@ import pytest
 
 from features.sessions.test_import_sessions import LONG_AGO, fill_database, read_lines
 from hooking import run_hook
+from specify_cli.features.hooks.payload import calls
 from specify_cli.record import layout
 from specify_cli.record.ids import rfc3339
 from support import Cli
@@ -133,6 +134,96 @@ def test_hooks_record_each_call_under_a_number_that_comes_again(
     assert list_statuses(read_lines(chartered, layout.RECORDS)) == STATUSES
     verified = cli("invocations", "verify", invocation_id, "--json").json()
     assert [item["code"] for item in verified["findings"] if item["severity"] == "error"] == []
+
+
+@pytest.mark.parametrize("harness", PROGRAMS)
+def test_the_next_record_of_a_session_holds_numbered_calls_that_the_one_before_held(
+    harness: str, chartered: Path, cli: Cli, home: Path, begin: Callable[[str], str]
+) -> None:
+    ids = []
+    for _ in range(2):
+        ids.append(begin(harness))
+        for at in range(len(CALLS)):
+            for payload in PROGRAMS[harness](chartered, at):
+                run_hook(harness, json.dumps(payload).encode(), str(chartered), str(home))
+        cli("profile-invocation", "complete", "--invocation-id", ids[-1], "--outcome", "done", cwd=chartered)
+
+    files = [next((chartered / layout.RECORDS).glob(f"*{name}.jsonl")) for name in ids]
+    told = [[json.loads(line) for line in file.read_text().splitlines()] for file in files]
+    assert [list_statuses(lines) for lines in told] == [STATUSES, STATUSES]
+
+
+def test_a_numbered_call_that_comes_again_after_many_others_is_recorded(
+    chartered: Path, home: Path, begin: Callable[[str], str]
+) -> None:
+    """More than 16 KiB of the log of equal calls lie between them."""
+    begin("opencode")
+    tests = tell_opencode(chartered, 0)
+    read = {**tests[0], "tool_name": "read", "tool_use_id": "read_0"}
+    others = [{**read, "tool_input": {"filePath": f"{at}.md"}} for at in range(520)]
+
+    for payload in (*tests, *others, *tests):
+        run_hook("opencode", json.dumps(payload).encode(), str(chartered), str(home))
+
+    told = Counter(line["event"] for line in read_lines(chartered, layout.RECORDS))
+    assert (told["tool_call"], told["tool_result"], told["capture_gap"]) == (522, 2, 0)
+
+
+def test_a_numbered_call_of_a_tool_with_a_hyphen_is_recorded(
+    chartered: Path, home: Path, begin: Callable[[str], str]
+) -> None:
+    begin("claude-code")
+    tool = "mcp__chrome-devtools__click"
+    for at in range(2):
+        for payload in tell_claude_code(chartered, 3):
+            args = {"tool_name": tool, "tool_use_id": f"functions.{tool}:0", "tool_input": {"uid": at}}
+            run_hook("claude-code", json.dumps({**payload, **args}).encode(), str(chartered), str(home))
+
+    told = Counter(line["event"] for line in read_lines(chartered, layout.RECORDS))
+    assert (told["tool_call"], told["tool_result"], told["capture_gap"]) == (2, 2, 0)
+
+
+def test_equal_numbered_calls_of_two_subagents_end_as_their_own_did(
+    chartered: Path, home: Path, begin: Callable[[str], str]
+) -> None:
+    begin("claude-code")
+    one = [{**payload, "agent_id": "one", "agent_type": "test"} for payload in tell_claude_code(chartered, 0)]
+    two = [{**payload, "agent_id": "two", "agent_type": "test"} for payload in tell_claude_code(chartered, 2)]
+
+    for payload in (one[0], two[0], two[1], one[1]):
+        run_hook("claude-code", json.dumps(payload).encode(), str(chartered), str(home))
+
+    lines = read_lines(chartered, layout.RECORDS)
+    begun = {line["call_id"]: line["agent"] for line in lines if line["event"] == "tool_call"}
+    ended = {line["call_id"]: (line["agent"], line["status"]) for line in lines if line["event"] == "tool_result"}
+    assert sorted(begun.values()) == ["one", "two"]
+    assert ended == {name: (agent, {"one": "error", "two": "ok"}[agent]) for name, agent in begun.items()}
+
+
+@pytest.mark.parametrize("harness", PROGRAMS)
+def test_a_transcript_doubles_no_numbered_call_of_a_record_that_names_it_so(
+    harness: str,
+    chartered: Path,
+    cli: Cli,
+    home: Path,
+    begin: Callable[[str], str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Versions before recorded the first call of each number under that number."""
+    begin(harness)
+    begun = []
+    with monkeypatch.context() as before:
+        before.setattr(calls, "is_numbered", lambda *_: False)
+        for at in range(len(CALLS)):
+            begun.append(time.time_ns() // 1_000_000)
+            for payload in PROGRAMS[harness](chartered, at):
+                named = {"tool_use_id": payload["tool_use_id"].replace("0", str(at))}
+                run_hook(harness, json.dumps({**payload, **named}).encode(), str(chartered), str(home))
+    KEPT[harness](chartered, home, begun)
+
+    cli("import", "sessions", cwd=chartered)
+
+    assert list_statuses(read_lines(chartered, layout.RECORDS)) == STATUSES
 
 
 @pytest.mark.parametrize("harness", PROGRAMS)

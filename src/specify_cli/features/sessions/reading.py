@@ -221,7 +221,7 @@ class SessionReader:
         """Add that a tool is about to run; once for each call."""
         if is_numbered(call_id, tool):
             # Another call of the session can have that number, with other arguments or later.
-            digest = compute_fingerprint((args, at or self.at))
+            digest = compute_fingerprint((args, at or self.at, self.agent))
             self._numbered[call_id] = call_id = f"{call_id}~{digest}"
         if call_id not in self.calls:
             self.calls[call_id] = {"tool_use_id": call_id, "tool_name": tool, "tool_input": args}

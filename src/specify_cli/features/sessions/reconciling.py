@@ -19,6 +19,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from doctrine.light_imports import NamedTuple
+from specify_cli.features.hooks.payload.calls import is_numbered
 from specify_cli.features.hooks.payload.values import Fields, HookEvent
 from specify_cli.features.sessions.reading import parse_time
 from specify_cli.invocation.events.event_body import Composed, gap
@@ -113,8 +114,8 @@ def match_unnamed(
     `sign_call` has it, and the id that stands in for it. With `has_other_ids` the program
     gives its hooks other ids of calls than its transcript.
 
-    Of equal calls the nearest in time are matched with one another. A call from before all `events`
-    matches none of them: only a part of the transcript was read.
+    Of equal calls those of one agent, and the nearest in time, are matched with one another. A call
+    from before all `events` matches none of them: only a part of the transcript was read.
     """
     calls = _group_by_call(events)
     ids = set(calls)
@@ -125,7 +126,9 @@ def match_unnamed(
             if call_id in ids:
                 calls.pop(call_id, None)
                 continue
-            is_named = not has_other_ids and _STANDS_IN.match(call_id) is None
+            # Records of versions before this one have a model's numbers, too.
+            is_own = _STANDS_IN.match(call_id) or is_numbered(call_id, str(equal[0][0].get("tool")))
+            is_named = not (has_other_ids or is_own)
             for of in equal:
                 # Among them are those whose end no hook reported, though a transcript may have
                 # since: a program can name a call it refused otherwise than one that ran.
@@ -147,10 +150,11 @@ def match_unnamed(
                 for at, match in enumerate(unnamed.get((place, one), ())):
                     same = begin if _find(match.lines, "tool_call") else result or begin
                     away = abs(_read_time(match.lines) - same.at) if same.is_dated else 0
-                    near.append((away, number, at, call_id, match))
+                    is_other = match.lines[0].get("agent") != same.agent
+                    near.append((is_other, away, number, at, call_id, match))
     matches = {}
     claimed = set()
-    for *_, call_id, match in sorted(near, key=lambda pair: pair[:3]):
+    for *_, call_id, match in sorted(near, key=lambda pair: pair[:4]):
         if call_id not in matches and id(match.lines) not in claimed:
             matches[call_id] = match
             claimed.add(id(match.lines))

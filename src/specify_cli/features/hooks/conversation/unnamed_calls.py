@@ -31,8 +31,6 @@ from specify_cli.record.ids import rfc3339
 from specify_cli.record.seal import read_last
 from specify_cli.storage.store import FileRecordStore
 
-_REMEMBERED = 16 * 1024
-
 
 def name_as_reported(at: Site, call: HookInput) -> HookInput:
     """Return a call under the name by which a transcript reported it already, where a record of its
@@ -140,12 +138,12 @@ def number_twin(at: Site, source: str, call: HookInput) -> HookInput:
             durable.appended(folder_fd, name, os.O_RDWR) as fd,
         ):
             durable.lock(fd, name)
-            size = os.fstat(fd).st_size
-            before = os.pread(fd, _REMEMBERED, max(0, size - _REMEMBERED)).count(key)
+            before = os.pread(fd, os.fstat(fd).st_size, 0).count(key)
             durable.write_all(fd, key)
     except (OSError, InvocationError):
         return call
-    if not before or _is_in_closed(at, call):
+    # A numbered call states no time: what a closed record holds is an equal one from before.
+    if not before or (not first.call_id.endswith("~") and _is_in_closed(at, call)):
         return call
     return call._replace(
         events=tuple(event._replace(call_id=f"{event.call_id}~{before}") for event in call.events)

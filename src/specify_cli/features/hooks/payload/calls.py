@@ -82,7 +82,9 @@ def is_numbered(call_id: str, tool: str) -> bool:
     if stem == call_id or not stem.isascii():
         return False
     name = stem[:-1].removeprefix("functions.")
-    return name == tool if stem[-1:] == "_" else stem[-1:] == ":" and name.isidentifier()
+    # A tool of a server can have a hyphen in its name.
+    is_name = name == tool or (stem[-1:] == ":" and name.isidentifier())
+    return is_name and stem[-1:] in ("_", ":")
 
 
 def begins_subagent(tool: object) -> bool:
