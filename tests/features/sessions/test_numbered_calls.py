@@ -16,6 +16,8 @@ import pytest
 from features.sessions.test_import_sessions import LONG_AGO, fill_database, read_lines
 from hooking import run_hook
 from specify_cli.features.hooks.payload import calls
+from specify_cli.features.hooks.payload.values import HookEvent
+from specify_cli.features.sessions.reconciling import ReportedEvent, SessionRecord, match_unnamed, sign_call
 from specify_cli.record import layout
 from specify_cli.record.ids import rfc3339
 from support import Cli
@@ -198,6 +200,24 @@ def test_equal_numbered_calls_of_two_subagents_end_as_their_own_did(
     ended = {line["call_id"]: (line["agent"], line["status"]) for line in lines if line["event"] == "tool_result"}
     assert sorted(begun.values()) == ["one", "two"]
     assert ended == {name: (agent, {"one": "error", "two": "ok"}[agent]) for name, agent in begun.items()}
+
+
+def test_equal_calls_of_subagents_are_matched_with_their_own_though_hooks_ran_in_another_order() -> None:
+    name, agents = "Bash:0123456789abcdef", ("one", "two")
+    lines = [
+        {"event": "tool_call", "call_id": f"{name}{mark}", "tool": "Bash", "agent": agent, "at": rfc3339(at)}
+        for agent, mark, at in zip(agents, ("", "#2"), (1000, 1002), strict=True)
+    ]
+    told = [
+        ReportedEvent(at, HookEvent("tool_call", {"call_id": agent, "tool": "Bash", "agent": agent}), 0, True)
+        for agent, at in zip(agents, (1002, 1000), strict=True)
+    ]
+    record = SessionRecord("X", 0, None, None, lines)
+
+    matches = match_unnamed([record], told, lambda *_: [sign_call(lines[0])], has_other_ids=False)
+    assert {agent: match.lines[0]["agent"] for agent, match in matches.items()} == dict(
+        zip(agents, agents, strict=True)
+    )
 
 
 @pytest.mark.parametrize("harness", PROGRAMS)
