@@ -64,7 +64,7 @@ def keep_claude_code(root: Path, home: Path, begun: Sequence[int]) -> None:
         message = {"role": kind, "content": content, "id": f"m{len(lines)}", "model": "kimi"}
         lines.append({"type": kind, "uuid": f"u{len(lines)}", "timestamp": moment, "message": message, **shared})
 
-    add("user", "make the tests pass", begun[0] - 1)
+    add("user", "make the tests pass", begun[0] - 999)
     for at, (args, printed, failed) in zip(begun, CALLS, strict=True):
         add("assistant", [{"type": "tool_use", "id": "functions.Bash:0", "name": "Bash", "input": args}], at)
         text = f"Exit code 1\n{printed}" if failed else printed
@@ -80,7 +80,7 @@ def keep_claude_code(root: Path, home: Path, begun: Sequence[int]) -> None:
 
 def keep_opencode(root: Path, home: Path, begun: Sequence[int]) -> None:
     rows: list[dict[str, Any]] = [
-        {"table": "session", "id": SESSION, "directory": str(root), "version": "1.18.0", "time_created": begun[0] - 1}
+        {"table": "session", "id": SESSION, "directory": str(root), "version": "1.18.0", "time_created": begun[0] - 999}
     ]
 
     def add(role: str, part: dict[str, Any], at: int) -> None:
@@ -89,7 +89,7 @@ def keep_opencode(root: Path, home: Path, begun: Sequence[int]) -> None:
         row = {"table": "part", "id": f"p{name}", "message_id": name, "session_id": SESSION, "time_created": at}
         rows.append({**row, "data": part})
 
-    add("user", {"type": "text", "text": "make the tests pass"}, begun[0] - 1)
+    add("user", {"type": "text", "text": "make the tests pass"}, begun[0] - 999)
     for at, (args, printed, failed) in zip(begun, CALLS, strict=True):
         state = {"status": "completed", "input": args, "title": "", "output": printed}
         state |= {"metadata": {"exit": int(failed), "output": printed}, "time": {"start": at, "end": at + 1}}
@@ -202,6 +202,22 @@ def test_equal_numbered_calls_of_two_subagents_end_as_their_own_did(
     assert ended == {name: (agent, {"one": "error", "two": "ok"}[agent]) for name, agent in begun.items()}
 
 
+def test_equal_calls_of_one_answer_end_as_their_numbers_say(
+    chartered: Path, home: Path, begin: Callable[[str], str]
+) -> None:
+    begin("claude-code")
+    one, two = tell_claude_code(chartered, 0), tell_claude_code(chartered, 2)
+    two = [{**payload, "tool_use_id": "functions.Bash:1"} for payload in two]
+
+    for payload in (one[0], two[0], two[1], one[1]):
+        run_hook("claude-code", json.dumps(payload).encode(), str(chartered), str(home))
+
+    lines = read_lines(chartered, layout.RECORDS)
+    first, second = (line["call_id"] for line in lines if line["event"] == "tool_call")
+    ended = {line["call_id"]: line["status"] for line in lines if line["event"] == "tool_result"}
+    assert ended == {first: "error", second: "ok"}
+
+
 def test_equal_calls_of_subagents_are_matched_with_their_own_though_hooks_ran_in_another_order() -> None:
     name, agents = "Bash:0123456789abcdef", ("one", "two")
     lines = [
@@ -271,7 +287,7 @@ def test_numbered_calls_of_hooks_and_transcript_are_told_once(
             run_hook(harness, json.dumps(payload).encode(), str(chartered), str(home))
         if number % 2 == 0:
             begun.append(time.time_ns() // 1_000_000)
-            time.sleep(0.002)
+            time.sleep(0.02)
     KEPT[harness](chartered, home, begun)
 
     for _ in range(2):

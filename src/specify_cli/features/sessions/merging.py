@@ -291,7 +291,9 @@ class SessionMerger:
 
         def sign(place: int, begin: HookEvent) -> tuple[object, ...]:
             line = _compose(recorders[place], begin).body
-            name, _ = read_ids({}, begin.tool, begin.payload.get("args"))
+            number, mark, _ = begin.named_id.partition("~")
+            given = {"call_id": number} if mark else {}
+            name, _ = read_ids(given, begin.tool, begin.payload.get("args"))
             tool, _, bare = name.rpartition(":")
             keyed = key_stand_in(bare, session.session_id, self._project.git_dir)
             return sign_call(line), f"{tool}:{keyed}"

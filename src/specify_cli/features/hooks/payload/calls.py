@@ -57,14 +57,15 @@ def read_ids(payload: Payload, tool: str, args: object) -> tuple[str, str]:
 
     Of two names (Qwen Code) the one that its transcript has, too, counts (`tool_call_id`).
     Where the program names no call, or passes on a model's number (`is_numbered`), a digest stands
-    in: equal calls have the same name, and their time tells them apart; `~` is for a numbered one
-    without a time.
+    in: equal calls, of one number if any, have the same name, and their time tells them apart; `~`
+    is for a numbered one without a time.
     """
     call_id = match_first(payload, "tool_call_id", "tool_use_id", "toolUseId", "call_id", "callID")
     numbered = call_id is not None and is_numbered(call_id, tool)
     if call_id is not None and not numbered:
         return call_id, call_id
-    name = f"{tool[:64]}:{compute_fingerprint((tool, args))}"
+    what = (tool, args, call_id) if numbered else (tool, args)
+    name = f"{tool[:64]}:{compute_fingerprint(what)}"
     stamp = payload.get("timestamp")
     # Python refuses to spell longer numbers.
     is_short = isinstance(stamp, int) and -(10**30) < stamp < 10**30
