@@ -10,6 +10,6 @@ must not leave, and what is said of it), `sealing.py` (what leaves encrypted, an
 (what the forms of `invocations export` read alike), `memory.py` (a store without a disk).
 
 The same records give the same bytes. An import checks everything first; what it brings is
-read-only, and only a later export of the same record extends it. A safe export withholds whole lines and objects and names each. Rooms that hand records
-over import it.
+read-only, and only a later export of the same record extends it. A safe export withholds whole
+lines and objects and names each. Rooms that hand records over import it.
 """
