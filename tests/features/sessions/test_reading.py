@@ -621,6 +621,62 @@ def test_a_command_of_claude_code_that_ends_in_the_background_amid_a_turn_ends_w
     assert [(item.at, item.status) for item in session.events][2:] == [(parse_time(AT.format(3)), "error")]
 
 
+def _run_in_background() -> list[dict[str, Any]]:
+    """A turn that begins a command in the background, and ends while that runs."""
+    used = {"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": "make", "run_in_background": True}}
+    begun = [{"type": "tool_result", "tool_use_id": "t1", "content": "running"}]
+    return [
+        _ask(0, "make it"),
+        _say(1, "m1", 3, used),
+        _ask(2, begun, toolUseResult={"backgroundTaskId": "b1"}),
+        _say(3, "m2", 5, {"type": "text", "text": "It runs."}),
+    ]
+
+
+@pytest.mark.parametrize(("name", "code"), [("", 2), ("<tool-use-id>t1</tool-use-id>\n", 0)])
+def test_what_claude_code_is_told_of_a_command_in_the_background_begins_a_turn(name: str, code: int) -> None:
+    """What it had answered before was lost; versions until 2.1.42 name the task and not the call."""
+    ended = f'<status>completed</status>\n<summary>"make" ended (exit code {code})</summary>'
+    notice = f"<task-notification>\n<task-id>b1</task-id>\n{name}{ended}\n</task-notification>"
+    data = lines(*_run_in_background(), _ask(4, notice), _say(5, "m3", 7, {"type": "text", "text": "It is made."}))
+    session = read_session("claude-code", data, {})
+
+    assert session is not None
+    assert _used(session) == [("Stop", 8), ("Stop", 7)]
+    words = [item.payload.get("last_assistant_message") for item in session.events]
+    assert [word for word in words if word] == ["It runs.", "It is made."]
+    assert [item.status for item in session.events if item.status] == ["error" if code else "ok"]
+
+
+def test_a_command_in_the_background_that_claude_code_waits_for_ended_as_the_task_says() -> None:
+    waited = {"type": "tool_use", "id": "t2", "name": "TaskOutput", "input": {"task_id": "b1", "block": True}}
+    answer = [{"type": "tool_result", "tool_use_id": "t2", "content": "<exit_code>5</exit_code>"}]
+    for task, status in (
+        ({"exitCode": None}, []),
+        ({"exitCode": 5}, ["error"]),
+        ({"exitCode": 5, "task_id": "b9"}, []),
+    ):
+        result = {"retrieval_status": "success", "task": {"task_id": "b1", **task}}
+        asked = [_ask(4, "and?"), _say(5, "m3", 7, waited), _ask(6, answer, toolUseResult=result)]
+        session = read_session("claude-code", lines(*_run_in_background(), *asked), {})
+
+        assert session is not None
+        assert [item.status for item in session.events if item.status] == status
+
+
+def test_what_another_agent_of_its_team_wrote_to_claude_code_was_asked_by_no_person() -> None:
+    wrote = '<teammate-message teammate_id="team-lead">\nYou tune the cache.\n</teammate-message>'
+    answer = _say(3, "m2", 7, {"type": "text", "text": "Tuned."})
+    lead = [_ask(0, "make it fast"), _say(1, "m1", 3, {"type": "text", "text": "Begun."}), _ask(2, wrote), answer]
+    session = read_session("claude-code", lines(*lead), {})
+    of_a_member = read_session("claude-code", lines(_ask(2, wrote), answer), {})
+
+    assert [name for name, _, _ in told(session)] == ["UserPromptSubmit", "Stop", "Stop"]
+    assert of_a_member is not None
+    assert [item.event.event for item in iter_events(of_a_member, "/p")] == ["turn"]
+    assert of_a_member.events[0].payload["prompt"] == wrote, "what its record says that it was to do"
+
+
 @pytest.mark.parametrize("kind", ["interrupted", "cancelled"])
 def test_a_call_of_claude_code_whose_program_ended_first_was_not_refused_and_has_no_known_end(kind: str) -> None:
     head = {"sessionId": "s", "cwd": "/p", "timestamp": AT.format(0)}
@@ -936,7 +992,7 @@ def test_the_end_of_a_subagent_that_works_on_is_no_second_end_of_the_call_that_b
     notice = "<task-notification>\n<tool-use-id>c1</tool-use-id>\n<status>completed</status>\n</task-notification>"
     session = read_session("claude-code", lines(_ask(0, "fix it"), _say(1, "m1", 3, call), result, _ask(3, notice)), {})
 
-    assert [name for name, _, _ in told(session)] == ["UserPromptSubmit", "PreToolUse", "PostToolUse"]
+    assert [name for name, _, _ in told(session)] == ["UserPromptSubmit", "PreToolUse", "PostToolUse", "Stop"]
 
 
 def test_the_last_turn_of_a_session_that_is_over_is_told_though_it_failed_or_its_transcript_is_one_object() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from doctrine.text import get_object
 from specify_cli.features.hooks.harnesses.claude_code import ABORTS, was_refused
-from specify_cli.features.hooks.payload.outputs import join_texts
+from specify_cli.features.hooks.payload.outputs import join_texts, judge_exit_code
 from specify_cli.features.sessions.reading import Line, SessionReader
 from specify_cli.features.sessions.transcripts import (
     FIRST_BYTES,
@@ -73,6 +73,7 @@ class ClaudeReader(SessionReader):
     def begin(self, data: bytes) -> None:
         del data
         self._read = set[int]()
+        self._tasks: dict[object, str] = {}  # the calls of commands in the background
 
     def read(self, line: Line) -> None:
         self.note_session(line.get("sessionId"), line.get("cwd"), line.get("version"))
@@ -116,10 +117,15 @@ class ClaudeReader(SessionReader):
     def _read_typed(self, text: str) -> None:
         if text.startswith("<task-notification>"):
             self._read_notification(text)
+            self.begin_turn()
+        elif text.startswith("<teammate-message "):  # of another agent, as is a subagent's prompt
+            if not self._has_prompt:
+                self.add_event("TeammateMessage", prompt=text)
+            self.begin_turn()
         elif text.startswith("[Request interrupted"):
             self.add_event("Interrupt", reason="user")
         elif text.startswith("<bash-input>"):
-            self.end_turn()  # a command of the person's own, which the model may answer
+            self.begin_turn()  # a command of the person's own, which the model may answer
         elif text.startswith("<command-message>") and "<command-name>/" in text:
             # one that the model is told, unlike those of the program, which begin with the name
             typed = (_read_tag(text, name) for name in ("command-name", "command-args"))
@@ -134,7 +140,8 @@ class ClaudeReader(SessionReader):
         subagent: its call was over when it had begun."""
         if not text.startswith("<task-notification>"):
             return
-        call_id = _read_tag(text, "tool-use-id")
+        # versions until 2.1.42 name the task alone
+        call_id = _read_tag(text, "tool-use-id") or self._tasks.get(_read_tag(text, "task-id"), "")
         code = _EXIT_CODE.search(_read_tag(text, "summary")[-40:])
         is_good = _read_tag(text, "status") == "completed" and (code is None or code[1] == "0")
         self.end_call("PostToolUse", call_id, status="ok" if is_good else "error")
@@ -154,6 +161,16 @@ class ClaudeReader(SessionReader):
             self.end_call("PostToolUse", call_id, tool_response=response)
             if self.dialect.goes_on(response):
                 self._answered.discard(call_id)
+                self._tasks[members.get("backgroundTaskId")] = call_id
+            elif self.calls.get(call_id, {}).get("tool_name") == "TaskOutput":
+                self._read_task(get_object(members, "task"))
+
+    def _read_task(self, task: Line) -> None:
+        """Read how a command in the background ended that the model waited for."""
+        code = task.get("exitCode")
+        if isinstance(code, int):
+            status = judge_exit_code(code)
+            self.end_call("PostToolUse", self._tasks.get(task.get("task_id"), ""), status=status)
 
 
 def _read_tag(text: str, name: str) -> str:
