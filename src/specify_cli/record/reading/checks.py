@@ -101,11 +101,11 @@ _NO_TESTS = (
     rf"^(?:python\S* -m |uvx )?(?:tox|nox) (?:-l\b|(?:list|config|devenv)\b|(?={_CHOOSES}{_ASIDE})"
     rf"(?!{_CHOOSES}(?!{_ASIDE}(?:[ ,]{_ASIDE})*(?: -|\Z))))"
 )
-_WRAPPERS = ("env", "time", "nice", "sudo", "command", "exec", "npx", "bunx")
+_WRAPPERS = ("env", "time", "nice", "sudo", "command", "exec", "npx", "bunx", "--bun")
 _RUNNERS = (
     r"^(uv|poetry|pipenv|pipx|hatch|pdm|rye|bundle|pnpm|yarn|npm|conda|mamba|micromamba)"
     r" (run|exec) (?:-[np] \S+ )?"
-    r"|^docker(?:[ -]compose)? (?:exec|run) (?:-\S+ )*(?!-)\S+ "
+    r"|^docker(?:[ -]compose)? (?:exec|run) (?:-\S+ )*(?!-)\S+ |^rtk (?:test |err )?"
 )
 _KEYWORDS = ("if", "while", "until", "!", "for", "case")
 _SHELLS = ("sh", "bash", "zsh", "dash")
@@ -122,7 +122,7 @@ _SHOWS_FAILED = (
     r"|^(--- FAIL|FAIL\s)|^test result: FAILED"  # go, cargo
     # jest, mocha, bun
     r"|^[^\S\n]*Tests:?\s+[^\n]*\b[1-9]\d* failed"
-    r"|^[^\S\n]*[1-9]\d* (failing\b|(tests? )?failed$|fail$)"
+    r"|^[^\S\n]*[1-9]\d* (failing\b|(tests? )?failed$|fail$|errors?\n([^\n]*\n)?Ran \d)"
     # rspec, mix, phpunit
     r"|\b\d+ (examples?|specs?|tests?), (?:0 failures, )?[1-9]\d* (?:failures?|errors)"
     r"|^(FAILURES|ERRORS)!"
@@ -155,7 +155,10 @@ _COUNT = (
 )
 
 _SHOWS_PASSED = (
-    r"(?m)\b[1-9]\d* passed\b[^\n]* in [\d.]+s|^Ran [1-9]\d* tests? (in|across|containing) "
+    r"(?m)\b[1-9]\d* passed\b[^\n]* in [\d.]+s"
+    # unittest, lein and bun, which say so also where tests failed
+    r"|^Ran [1-9]\d* tests? (in [^\n]*\n\s*(OK|PASSED)\b|containing [^\n]*\n0 fail.+ 0 err)"
+    r"|^[^\S\n]*0 fail\n([^\n]*\n)?Ran [1-9]"
     r"|^ok\s+\S+\s+[\d.(]|^test result: ok\. [1-9]|^[^\S\n]*Tests:?\s+[^\n]*\b[1-9]\d* passed"
     r"|^[^\S\n]*[1-9]\d* (passing\b|passed \()"
     r"|\b[1-9]\d* (examples?|specs?|tests?), 0 failures|^OK(,[^\n]*\nTests: | \()[1-9]"

@@ -194,6 +194,18 @@ def test_a_command_that_tests_nothing_is_none(command: str) -> None:
         ("python -m unittest", "ok", "Ran 12 tests in 0.1s\n\nOK", PASSED),
         ("python -m unittest | cat", "ok", "Ran 2 tests in 0.1s\n\nFAILED (failures=1)", FAILED),
         ("python -m unittest", "ok", "Ran 0 tests in 0.000s\n\nOK", NONE),
+        # these say how many ran, also where some failed
+        ("python -m unittest 2>&1 | grep ^Ran", "ok", "Ran 12 tests in 0.1s", UNKNOWN),
+        ("python -m unittest 2>&1 | tail -3", "ok", "Ran 12 tests in 0.1s\n\nOK (skipped=1)", PASSED),
+        ("bun test 2>&1 | tail -1", "ok", "Ran 15 tests across 2 files. [12.00ms]", UNKNOWN),
+        ("bun test 2>&1 | tail -3", "ok", " 0 fail\n 26 expect() calls\nRan 15 tests across 2 files. [1ms]", PASSED),
+        ("bun test 2>&1 | tail -3", "ok", " 15 pass\n 0 fail\n 1 error\nRan 15 tests across 2 files. [1ms]", FAILED),
+        ("lein test | tail -3", "ok", "Ran 5 tests containing 10 assertions.\n0 failures, 0 errors.", PASSED),
+        ("lein test | grep Ran", "ok", "Ran 5 tests containing 10 assertions.", UNKNOWN),
+        # programs that only run it
+        ("bunx --bun bun test a.test.ts | tail", "ok", " 28 pass\n 0 fail\nRan 28 tests across 1 file. [4ms]", PASSED),
+        ("rtk test bun run test 2>&1", "error", "", FAILED),
+        ("rtk pytest | tail", "ok", "3 passed in 0.1s", PASSED),
         ("go test ./... | tail", "ok", "--- FAIL: TestA\nFAIL\tmod/a\t0.1s", FAILED),
         ("go test ./... | tail", "ok", "ok  \tmod/a\t0.1s\n?   \tmod/b\t[no test files]", PASSED),
         ("go test ./...", "ok", "?   \tmod/b\t[no test files]", NONE),
