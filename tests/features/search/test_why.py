@@ -271,6 +271,26 @@ def test_of_two_equal_lines_in_a_row_that_two_records_wrote_both_are_named(cli: 
     assert told_of(cli, "a.py") == [None] * 7
 
 
+@pytest.mark.parametrize("is_moved", [False, True])
+def test_a_long_file_that_is_gone_takes_no_lines_from_a_file_that_it_never_was(
+    cli: Cli, project: Path, is_moved: bool
+) -> None:
+    """A brace in common, and all that others wrote before it was made was nobody's in every file."""
+    steps = "".join(f"def step_{at}_of_it(order, place):\n" for at in range(30)) + "}\n---\n"
+    rest = "".join(f"    value_{at} = compute(order, {at})\n" for at in range(1200))
+    with open_invocation(project, "write the steps") as run:
+        run.patch("steps.py", "create", after=steps)
+    with open_invocation(project, "write a draft") as draft:
+        draft.patch("draft.py", "create", after=f"---\n}}\n{rest}{steps}")
+    (project / "steps.py").write_text(f"# by hand\n{rest if is_moved else ''}{steps}")
+    ranges = cli("why", "steps.py", "--json").json()["ranges"]
+
+    told = [(part["first"], part["invocation_id"]) for part in ranges]
+    assert told == (
+        [(1, None), (2, draft.invocation_id), (1000, None)] if is_moved else [(1, None), (2, run.invocation_id)]
+    )
+
+
 def test_a_brace_that_somebody_else_wrote_lines_before_stays_known(cli: Cli, project: Path) -> None:
     later = FIRST.replace("}\n", "look_around_there(e)\nlook_at_the_clock(f)\n}\n")
     with open_invocation(project, "fix one") as one:

@@ -258,6 +258,15 @@ def test_a_search_of_codex_in_the_web_is_a_call() -> None:
     ]
 
 
+def test_a_search_of_codex_for_a_tool_is_a_call() -> None:
+    asked = {"type": "tool_search_call", "call_id": "c1", "execution": "client", "arguments": {"query": "wiki"}}
+    found = {"type": "tool_search_output", "call_id": "c1", "status": "completed", "tools": [{"name": "mcp__wiki"}]}
+    session = read_session("codex", codex(asked, found), {})
+
+    assert told(session)[1:] == [("PreToolUse", "tool_search", None), ("PostToolUse", "tool_search", None)]
+    assert session is not None and session.events[1].payload["tool_input"] == {"query": "wiki"}
+
+
 def test_a_call_of_codex_in_which_its_session_ended_began_and_did_not_end() -> None:
     call = {"type": "function_call", "call_id": "c1", "name": "exec_command", "arguments": '{"cmd": "./walk"}'}
 

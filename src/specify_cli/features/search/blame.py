@@ -72,8 +72,10 @@ def find_writers(
     _drop_equal(writers, digests)
     sought = set(range(len(lines)) if changed is None else changed)
     _match_between(lines, digests, named, patches, came, sought, writers)
+    # A file that is gone was this one only if what is known of it stands here.
+    here = {claim.edit.order for claimed in claims for claim in claimed}
     for cut in patches.edits:
-        if cut.is_cut and cut.path in names:
+        if cut.is_cut and (cut.path in named.own or (cut.path in names and cut.order in here)):
             writers = [
                 () if any(_may_have_come_with(cut, edit, names) for edit in edits) else edits
                 for edits in writers

@@ -212,6 +212,11 @@ class CodexReader(SessionReader):
                 self._patches[call_id] = patches
         elif kind in ("function_call_output", "custom_tool_call_output"):
             self._end_made(str(payload["call_id"]), payload.get("output"))
+        elif kind == "tool_search_call":
+            self.begin_call(str(payload["call_id"]), "tool_search", payload.get("arguments"))
+        elif kind == "tool_search_output":
+            found = payload.get("tools")
+            self.end_call("PostToolUse", str(payload["call_id"]), tool_response=found)
         elif kind == "web_search_end":  # the service searches, so nothing says what it gave
             asked = payload.get("action") or {"query": payload.get("query")}
             self.begin_call(str(payload["call_id"]), "web_search", asked)
