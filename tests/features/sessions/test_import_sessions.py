@@ -454,6 +454,40 @@ def test_what_a_session_tells_after_its_import_is_a_record_of_its_own(
         assert {item["code"] for item in found} == {"TIMES_CLAIMED"}
 
 
+def test_how_a_call_ended_that_an_import_came_before_is_told_once(cli: Cli, chartered: Path, home: Path) -> None:
+    """Each further import said again that the end is of no call of its record, and not how the call ended."""
+
+    def say(second: int, kind: str, content: object) -> str:
+        head = {
+            "sessionId": "s",
+            "cwd": str(chartered),
+            "type": kind,
+            "timestamp": f"2026-03-04T00:00:{second:02}.000Z",
+        }
+        return json.dumps({**head, "message": {"role": kind, "id": f"m{second}", "content": content}}) + "\n"
+
+    used = [{"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": "make"}}]
+    ended = [{"type": "tool_result", "tool_use_id": "t1", "is_error": True, "content": "Exit code 2"}]
+    path = home / ".claude/projects/p/s.jsonl"
+    path.parent.mkdir(parents=True)
+    text = ""
+    for lines in (
+        say(0, "user", "make it") + say(1, "assistant", used),
+        say(2, "user", ended) + say(3, "user", "and?"),
+        say(4, "user", "go on"),
+        say(5, "user", "and on"),
+    ):
+        text += lines
+        path.write_text(text)
+        os.utime(path, LONG_AGO)
+        assert len(cli("import", "sessions", "--harness", "claude-code", "--json").json()["imported"]) == 1
+    told = read_lines(chartered, layout.IMPORTED)
+
+    gaps = [line["message"] for line in told if line["event"] == "capture_gap"]
+    assert gaps == ["call_id: expected a call of this record, found t1 of a record before it, which ended: error"]
+    assert [line["status"] for line in told if line["event"] == "tool_result"] == ["unknown"]
+
+
 SUBAGENTS = {
     "claude-code": "subagents/",
     "qwen": "subagents/",

@@ -152,7 +152,7 @@ class SessionImporter:
         newest record was made."""
         if session.events[0].at < self._since:
             return ImportResult("earlier")
-        seed, before = f"{session.harness}\0{session.session_id}", None
+        seed, before, calls = f"{session.harness}\0{session.session_id}", None, set[object]()
         while True:
             name = sha256(make_encodable(seed).encode()).digest()[:10]
             invocation_id = new_ulid(session.events[0].at, name)
@@ -172,7 +172,7 @@ class SessionImporter:
             # Of a record that lost all it said nothing comes back: only what came later is new.
             is_erased = "imported" in erased_members(fields)
             lines = fields_of(record)
-            calls = {fields.get("call_id") for fields in lines}
+            calls |= {fields.get("call_id") for fields in lines}  # also of the records before it
             forget_told(session.events, lines, of_main=True)
             later = []
             for item in session.events:
@@ -305,9 +305,9 @@ class SessionImporter:
             call_id = event.named_id
             try:
                 if event.event == "tool_result" and call_id not in calls:
-                    raise PayloadError(
-                        "call_id", "a call of this record", "one of the record before it"
-                    )
+                    name = mask_outside(call_id[:80], self._settings.rules)
+                    found = f"{name} of a record before it, which ended: {event.status}"
+                    raise PayloadError("call_id", "a call of this record", found)
                 done = compose_event(
                     event.event,
                     event.payload,
