@@ -164,7 +164,7 @@ class SessionImporter:
             record = read_file(self._records.hold(place))
             fields = record.started if record else {}
             stated = get_object(fields, "imported")
-            if all(stated.get(name) == digest for name, digest in digests.items()):
+            if digests.items() <= stated.items():
                 return ImportResult("present", invocation_id)
             if not record or record.completed is None:
                 return ImportResult("grown", invocation_id)

@@ -242,17 +242,13 @@ class SessionReader:
             self._answered.add(call_id)
 
     def add_prompt(self, text: str, *, is_within: bool = False) -> None:
-        """Add what a person asked; the turn before it ends, unless the prompt `is_within` it."""
+        """Add what a person asked; the turn before it ends, unless the prompt `is_within` it. The
+        empty text says that a turn begins of which no person asked."""
         if not is_within:
-            self.begin_turn()
+            self.end_turn(is_over=self._has_prompt)
         self._has_prompt = True
-        if not self.agent:
+        if text and not self.agent:
             self.add_event("UserPromptSubmit", prompt=text, prompt_id=f"{self.at}")
-
-    def begin_turn(self) -> None:
-        """Note that a turn begins: the one before it is over, whether or not a prompt ends it."""
-        self.end_turn(is_over=self._has_prompt)
-        self._has_prompt = True
 
     def add_to_turn(self, line: Line) -> None:
         """Count a line to the turn that is under way."""

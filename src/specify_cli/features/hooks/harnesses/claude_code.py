@@ -105,7 +105,7 @@ class ClaudeCode(Dialect):
         )
 
     def read_turn(self, turn: Turn, line: Payload, number: int) -> Turn:
-        message = line.get("message") or {}
+        message = get_object(line, "message")
         content = message.get("content")
         if line.get("type") == "user" and line.get("isMeta") is not True:
             parts = content if isinstance(content, list) else []

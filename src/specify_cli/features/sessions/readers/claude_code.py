@@ -28,6 +28,9 @@ from specify_cli.features.sessions.transcripts import (
 
 # What Claude Code writes under a person's name that no person typed.
 _NOT_TYPED = ("<local-command-", "<command-", "<bash-", "Caveat: The messages below")
+# Of these a turn begins: what the model is told of a task, and by another agent of its team, and a
+# command of the person's own.
+_BEGINS_TURN = ("<task-notification>", "<teammate-message ", "<bash-input>")
 # How the subagents are called whose transcripts begin with the conversation: that which answers a
 # question beside it (`/btw`), and that which sums it up.
 _COPIES = ("aside_question", "acompact")
@@ -73,7 +76,7 @@ class ClaudeReader(SessionReader):
     def begin(self, data: bytes) -> None:
         del data
         self._read = set[int]()
-        self._tasks: dict[object, str] = {}  # the calls of commands in the background
+        self._tasks = dict[object, str]()  # the calls of commands in the background
 
     def read(self, line: Line) -> None:
         self.note_session(line.get("sessionId"), line.get("cwd"), line.get("version"))
@@ -83,12 +86,12 @@ class ClaudeReader(SessionReader):
             self.drop_copy()  # of another session, whose fork this one is
             return
         if line.get("subtype") == "compact_boundary":
-            self.add_event("PreCompact", trigger=(line.get("compactMetadata") or {}).get("trigger"))
+            self.add_event("PreCompact", trigger=get_object(line, "compactMetadata").get("trigger"))
         if line.get("type") == "queue-operation":  # amid a turn
             self._read_notification(str(line.get("content")))
         if line.get("isSidechain") is True and not self.agent:
             return  # of a subagent, by versions that gave it no file of its own
-        content = (line.get("message") or {}).get("content")
+        content = get_object(line, "message").get("content")
         stated = hash(f"{line.get('timestamp')} {content}")
         if content and stated in self._read:
             return  # written again when the session was resumed
@@ -115,17 +118,13 @@ class ClaudeReader(SessionReader):
                 self._read_typed(_BESIDE.sub("", join_texts(parts, "text")))
 
     def _read_typed(self, text: str) -> None:
-        if text.startswith("<task-notification>"):
+        if text.startswith(_BEGINS_TURN):
             self._read_notification(text)
-            self.begin_turn()
-        elif text.startswith("<teammate-message "):  # of another agent, as is a subagent's prompt
-            if not self._has_prompt:
-                self.add_event("TeammateMessage", prompt=text)
-            self.begin_turn()
+            if text.startswith("<teammate"):
+                self.add_event("TeammateMessage", prompt=text)  # what a member was asked first
+            self.add_prompt("")
         elif text.startswith("[Request interrupted"):
             self.add_event("Interrupt", reason="user")
-        elif text.startswith("<bash-input>"):
-            self.begin_turn()  # a command of the person's own, which the model may answer
         elif text.startswith("<command-message>") and "<command-name>/" in text:
             # one that the model is told, unlike those of the program, which begin with the name
             typed = (_read_tag(text, name) for name in ("command-name", "command-args"))
@@ -163,14 +162,10 @@ class ClaudeReader(SessionReader):
                 self._answered.discard(call_id)
                 self._tasks[members.get("backgroundTaskId")] = call_id
             elif self.calls.get(call_id, {}).get("tool_name") == "TaskOutput":
-                self._read_task(get_object(members, "task"))
-
-    def _read_task(self, task: Line) -> None:
-        """Read how a command in the background ended that the model waited for."""
-        code = task.get("exitCode")
-        if isinstance(code, int):
-            status = judge_exit_code(code)
-            self.end_call("PostToolUse", self._tasks.get(task.get("task_id"), ""), status=status)
+                task = get_object(members, "task")  # that it waited for
+                call_id, code = self._tasks.get(task.get("task_id"), ""), task.get("exitCode")
+                if status := judge_exit_code(code):
+                    self.end_call("PostToolUse", call_id, status=status)
 
 
 def _read_tag(text: str, name: str) -> str:

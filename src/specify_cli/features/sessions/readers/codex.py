@@ -155,7 +155,7 @@ class CodexReader(SessionReader):
             self.turn = before
 
     def read(self, line: Line) -> None:
-        payload = line.get("payload") or {}
+        payload = get_object(line, "payload")
         kind = payload.get("type")
         if line.get("type") == "session_meta":
             named = payload.get("session_id") or payload.get("id")
@@ -201,26 +201,22 @@ class CodexReader(SessionReader):
             self.add_event("Interrupt", reason=payload.get("reason"))
         elif line.get("type") == "compacted":
             self.add_event("PreCompact")
-        elif kind in ("function_call", "custom_tool_call", "local_shell_call"):
+        elif kind in ("function_call", "custom_tool_call", "local_shell_call", "tool_search_call"):
             args = payload.get("arguments", payload.get("input", payload.get("action")))
             if "arguments" in payload and isinstance(args, str):
                 args = parse_json(args)
-            call, call_id = {**payload, "args": args}, str(payload["call_id"])
+            call = {"name": kind.removesuffix("_call"), **payload, "args": args}
+            call_id = str(payload["call_id"])
             self._made[call_id] = call, self._items, self.at, None
             self._patches.pop(call_id, None)
             if patches := _find_patches(call):
                 self._patches[call_id] = patches
-        elif kind in ("function_call_output", "custom_tool_call_output"):
-            self._end_made(str(payload["call_id"]), payload.get("output"))
-        elif kind == "tool_search_call":
-            self.begin_call(str(payload["call_id"]), "tool_search", payload.get("arguments"))
-        elif kind == "tool_search_output":
-            found = payload.get("tools")
-            self.end_call("PostToolUse", str(payload["call_id"]), tool_response=found)
+        elif kind in ("function_call_output", "custom_tool_call_output", "tool_search_output"):
+            self._end_made(str(payload["call_id"]), payload.get("output", payload.get("tools")))
         elif kind == "web_search_end":  # the service searches, so nothing says what it gave
             asked = payload.get("action") or {"query": payload.get("query")}
-            self.begin_call(str(payload["call_id"]), "web_search", asked)
-            self.end_call("PostToolUse", str(payload["call_id"]), tool_response=None)
+            self.begin_call(call_id := str(payload["call_id"]), "web_search", asked)
+            self.end_call("PostToolUse", call_id, tool_response=None)
         elif kind == "item_completed":
             self._read_item(payload["item"], payload)
         elif kind == "patch_apply_end" and not self._has_items:  # as older versions report it
@@ -290,7 +286,7 @@ class CodexReader(SessionReader):
         status = "error" if text.startswith("Script failed") else None
         if status and _REFUSED in text[:500]:
             status = "denied"
-        name = f"{begun.get('namespace') or ''}{begun.get('name') or 'shell'}"
+        name = f"{begun.get('namespace') or ''}{begun['name']}"
         stdin: object = (
             args if name == "write_stdin" else next(_list_arguments(begun, _STDIN), None)
         )
@@ -366,7 +362,7 @@ def _find_command(call: Line) -> str | None:
     """Return the command of a call as the model made it, whose arguments are read; None where its
     tool runs none."""
     args = call["args"]
-    if call.get("name", "shell") not in _RUNNERS or not isinstance(args, dict):
+    if call["name"] not in _RUNNERS or not isinstance(args, dict):
         return None
     return _join(args.get("command", args.get("cmd")))
 

@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterator, Mapping
 
 from specify_cli.features.hooks.payload.outputs import judge_exit_code, parse_json
-from specify_cli.features.hooks.payload.values import as_object
+from specify_cli.features.hooks.payload.values import as_object, get_object
 from specify_cli.features.sessions.reading import Line, SessionReader
 from specify_cli.features.sessions.transcripts import (
     KeptSessions,
@@ -52,9 +52,9 @@ class CopilotReader(SessionReader):
         return {agent: b"\n".join(lines) for agent, lines in parts.items()}
 
     def read(self, line: Line) -> None:
-        data, kind = line.get("data") or {}, line.get("type")
+        data, kind = get_object(line, "data"), line.get("type")
         if kind == "session.start" or (kind == "session.resume" and not self.session_id):
-            context = data.get("context") or {}
+            context = get_object(data, "context")
             self.note_session(data.get("sessionId"), context.get("cwd"), data.get("copilotVersion"))
         agent = str(line.get("agentId") or "")
         if kind == "subagent.started" and agent:
@@ -71,7 +71,7 @@ class CopilotReader(SessionReader):
             # the model may answer how a command in the background ended
             self.end_turn(is_over=True)
         elif kind == "session.shutdown" and not self._tells_requests:
-            self._read_sums(data.get("modelMetrics") or {})
+            self._read_sums(get_object(data, "modelMetrics"))
         elif kind == "abort":
             self.add_event("Interrupt", reason=data.get("reason"))
         elif kind == "permission.completed" and data["result"]["kind"] == "cancelled":
@@ -96,15 +96,15 @@ class CopilotReader(SessionReader):
             self.end_turn(is_over=True)
 
     def _read_result(self, data: Line) -> None:
-        call_id, error = str(data["toolCallId"]), data.get("error") or {}
+        call_id, error = str(data["toolCallId"]), get_object(data, "error")
         if error.get("code") in ("denied", "rejected"):
             self.end_call("PermissionDenied", call_id, reason=error.get("message"))
         elif data.get("success") is False:
             self.end_call("PostToolUseFailure", call_id, error=error.get("message"))
         else:
-            text = (data.get("result") or {}).get("content")
+            text = get_object(data, "result").get("content")
             result = {"result_type": "success", "text_result_for_llm": text}
-            status = judge_exit_code((data.get("shellExecution") or {}).get("exitCode"))
+            status = judge_exit_code(get_object(data, "shellExecution").get("exitCode"))
             self.end_call("PostToolUse", call_id, None, status, tool_result=result)
 
 

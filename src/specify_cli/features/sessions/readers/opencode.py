@@ -76,7 +76,7 @@ class OpencodeReader(SessionReader):
     _completed, _by_hand = 0, ""
 
     def read(self, line: Line) -> None:
-        table, data = line.get("table"), line.get("data") or {}
+        table, data = line.get("table"), get_object(line, "data")
         self.at = parse_time(line.get("time_created")) or self.at
         if table == "session":
             self.session_id, self.cwd = str(line["id"]), str(line["directory"])
@@ -109,14 +109,14 @@ class OpencodeReader(SessionReader):
 
     def _read_tool(self, data: Line) -> None:
         state, call_id = data["state"], str(data["callID"])
-        times = state.get("time") or {}
+        times = get_object(state, "time")
         agent = get_object(state, "metadata").get("sessionId")
         self.begin_call(
             call_id, str(data["tool"]), state.get("input"), parse_time(times.get("start"))
         )
         ended = parse_time(times.get("end"))
         if isinstance(agent, str):
-            self.note_agent(agent, (state.get("input") or {}).get("subagent_type"))
+            self.note_agent(agent, get_object(state, "input").get("subagent_type"))
         if state.get("status") == "completed":
             output = {name: state.get(name) for name in ("title", "output", "metadata")}
             self.end_call("tool.execute.after", call_id, ended, tool_response=output)

@@ -37,7 +37,7 @@ class QwenReader(SessionReader):
 
     def read(self, line: Line) -> None:
         self.note_session(line.get("sessionId"), line.get("cwd"), line.get("version"))
-        parts = (line.get("message") or {}).get("parts") or []
+        parts = get_object(line, "message").get("parts") or []
         kind = line.get("type")
         if kind == "user" and line.get("subtype") == "notification":
             self.end_turn()  # a subagent's end is reported as if a person had asked again
@@ -50,7 +50,7 @@ class QwenReader(SessionReader):
                 if isinstance(call, dict):
                     self.begin_call(str(call["id"]), str(call["name"]), call.get("args"))
         elif kind == "tool_result":
-            self._read_result(line.get("toolCallResult") or {}, parts)
+            self._read_result(get_object(line, "toolCallResult"), parts)
 
     def _read_result(self, result: Line, parts: list[Line]) -> None:
         response = next(
