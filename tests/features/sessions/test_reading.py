@@ -673,6 +673,15 @@ def test_a_command_in_the_background_that_claude_code_waits_for_ended_as_the_tas
         assert [item.status for item in session.events if item.status] == status
 
 
+def test_an_image_without_a_word_begins_a_turn_of_claude_code() -> None:
+    """The answer before it was lost."""
+    said = [_say(place, f"m{place}", place, {"type": "text", "text": f"Answer {place}."}) for place in (1, 3)]
+    image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aGk="}}
+    session = read_session("claude-code", lines(_ask(0, "fix it"), said[0], _ask(2, [image]), said[1]), {})
+
+    assert _used(session) == [("Stop", 1), ("Stop", 3)]
+
+
 def test_what_another_agent_of_its_team_wrote_to_claude_code_was_asked_by_no_person() -> None:
     wrote = '<teammate-message teammate_id="team-lead">\nYou tune the cache.\n</teammate-message>'
     answer = _say(3, "m2", 7, {"type": "text", "text": "Tuned."})

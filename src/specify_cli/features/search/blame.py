@@ -73,8 +73,12 @@ def find_writers(
     sought = set(range(len(lines)) if changed is None else changed)
     _match_between(lines, digests, named, patches, came, sought, writers)
     # A file that is gone was this one only if what is known of it stands here.
-    here = names & {*named.own, *(claim.edit.path for claimed in claims for claim in claimed)}
-    cuts = [cut for cut in patches.edits if cut.is_cut and cut.path in here]
+    here = {claim.edit.order for claimed in claims for claim in claimed}
+    cuts = [
+        cut
+        for cut in patches.edits
+        if cut.is_cut and (cut.path in named.own or (cut.path in names and cut.order in here))
+    ]
     return [
         ()
         if any(_may_have_come_with(cut, edit, names) for cut in cuts for edit in edits)

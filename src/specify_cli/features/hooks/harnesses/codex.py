@@ -49,9 +49,9 @@ class Codex(Dialect):
         return None
 
     def read_turn(self, turn: Turn, line: Payload, number: int) -> Turn:
-        payload = line.get("payload") or {}
+        payload = get_object(line, "payload")
         kind = payload.get("type")
-        item = payload.get("item") or {}
+        item = get_object(payload, "item")
         # Older versions do not say that a turn begins; a prompt does it then.
         is_prompt = kind == "item_completed" and item.get("type") == "UserMessage"
         if kind == "task_started" or (is_prompt and not turn.is_begun):
@@ -61,9 +61,9 @@ class Codex(Dialect):
         if line.get("type") == "turn_context":
             turn.name_model(payload.get("model"))
         elif kind == "thread_settings_applied":
-            turn.name_model((payload.get("thread_settings") or {}).get("model"))
+            turn.name_model(get_object(payload, "thread_settings").get("model"))
         elif kind == "token_count":
-            info = payload.get("info") or {}
+            info = get_object(payload, "info")
             total = info.get("total_token_usage")
             if total is None or total != turn.counted:  # else it is told again
                 turn.add_usage(str(number), info.get("last_token_usage"))

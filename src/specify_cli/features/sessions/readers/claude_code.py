@@ -118,7 +118,7 @@ class ClaudeReader(SessionReader):
                 self._read_typed(_BESIDE.sub("", join_texts(parts, "text")))
 
     def _read_typed(self, text: str) -> None:
-        if text.startswith(_BEGINS_TURN):
+        if not text or text.startswith(_BEGINS_TURN):  # an image alone has no text
             self._read_notification(text)
             if text.startswith("<teammate"):
                 self.add_event("TeammateMessage", prompt=text)  # what a member was asked first
@@ -129,7 +129,7 @@ class ClaudeReader(SessionReader):
             # one that the model is told, unlike those of the program, which begin with the name
             typed = (_read_tag(text, name) for name in ("command-name", "command-args"))
             self.add_prompt(" ".join(typed).strip())
-        elif text and not text.startswith(_NOT_TYPED):
+        elif not text.startswith(_NOT_TYPED):
             if self._has_prompt and self.agent.startswith(_COPIES):
                 self.drop_copy()  # what stands before the last question is the conversation's
             self.add_prompt(text)
