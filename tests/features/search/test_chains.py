@@ -164,3 +164,17 @@ def test_an_equal_line_that_was_taken_back_leaves_the_one_beside_it_to_whom_it_w
     found = find_writers(file, Names({"a.py"}), Patches([edit]), changed=[1 + left])
 
     assert [one.invocation_id for one in found[1 + left]] == by
+
+
+@pytest.mark.parametrize(("files", "by"), [(5, []), (2, ["I0", "I1"])])
+def test_a_head_that_many_files_have_is_from_none_of_them(files: int, by: list[str]) -> None:
+    """Whoever writes a new file begins it as others: that copied nothing. A block that two files have was copied."""
+    head = ["package strategy", "import one", "import two", "import three", "import testing"]
+    edits = [
+        patch(f"I{at}", 1 + at, [], [*head, f"value = {at}"])._replace(path=f"other_{at}.go") for at in range(files)
+    ]
+    file = [*head, "new = compute()", "done()"]
+
+    found = find_writers(file, Names({"a.go"}), Patches(edits))
+
+    assert [one.invocation_id for one in found[1]] == by and not found[5]

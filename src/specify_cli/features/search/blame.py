@@ -62,8 +62,9 @@ def find_writers(
     none that `came` before, by its number: such an edit copied it. `changed` are the lines that
     are asked for, where that is not all.
     """
-    names = named.every
     digests = [digest_line(line) for line in lines]
+    named = named._replace(earlier=_find_earlier(named.earlier, patches, set(digests)))
+    names = named.every
     claims = [
         [one for one in laid if named.allow(one.edit, came.get(at))]
         for at, laid in enumerate(lay_patches(patches, lines, digests, names))
@@ -72,12 +73,12 @@ def find_writers(
     _drop_equal(writers, digests)
     sought = set(range(len(lines)) if changed is None else changed)
     _match_between(lines, digests, named, patches, came, sought, writers)
-    # A file that is gone was this one only if what is known of it stands here.
-    here = {claim.edit.order for claimed in claims for claim in claimed}
+    # One that is gone holds lines back only if what is known of it stands here.
+    laid = {claim.edit.order for claimed in claims for claim in claimed}
     cuts = [
         cut
         for cut in patches.edits
-        if cut.is_cut and (cut.path in named.own or (cut.path in names and cut.order in here))
+        if cut.is_cut and (cut.path in named.own or (cut.path in names and cut.order in laid))
     ]
     return [
         ()
@@ -85,6 +86,17 @@ def find_writers(
         else edits
         for edits in writers
     ]
+
+
+def _find_earlier(paths: Set[str], patches: Patches, here: Set[str]) -> Set[str]:
+    """Return which files that are gone this one may have been: half of what they held stands here,
+    and something of it that hardly another file has."""
+    stand = {path: patches.left[path] & here for path in paths}
+    return {
+        path
+        for path, lines in stand.items()
+        if 2 * len(lines) >= len(patches.left[path]) and not patches.rare.isdisjoint(lines)
+    }
 
 
 def _may_have_come_with(cut: Edit, edit: Edit, names: Set[str]) -> bool:

@@ -123,7 +123,8 @@ def _lay_hunks(
         hunk = patches.hunks[number]
         order = hunk.edit.order
         starts = ((start, at) for _, start, alike in group for at in alike)
-        for first, last, shift in _claim_lines(hunk, starts, names, view, claims):
+        rare = None if hunk.edit.path in names else patches.rare
+        for first, last, shift in _claim_lines(hunk, starts, rare, view, claims):
             beside = range(first + shift - 1, last + shift + 2)
             if any(covered.get(at, order) != order for at in beside):
                 continue
@@ -162,15 +163,16 @@ def _find_places(
 def _claim_lines(
     hunk: Hunk,
     starts: Iterable[tuple[int, int]],
-    names: Set[str],
+    rare: Set[str] | None,
     view: _View,
     claims: list[list[Claim]],
 ) -> Iterator[tuple[int, int, int]]:
     """Claim every line at which this hunk, as it left the file, can be laid; yield the first and
     the last of its lines that are there, and how far away, where enough of them are.
 
-    `starts` are lines of the hunk, with lines of the view that are alike."""
-    named = hunk.edit.path in names
+    `starts` are lines of the hunk, with lines of the view that are alike. A hunk of another file
+    needs one of the `rare` lines; for one of this file they are None."""
+    named = rare is None
     ends: dict[int, int] = {}  # of the last run that lies so far away, its last line
     told, size = view.told, len(view.digests)
     brings = view.is_file and bool(hunk.added)
@@ -193,6 +195,10 @@ def _claim_lines(
             len(view.places[hunk.digests[place]]) <= COMMON
             for place in run
             if place in hunk.added or not brings
+        ):
+            continue
+        if rare is not None and rare.isdisjoint(
+            hunk.digests[place] for place in run if place in hunk.added
         ):
             continue
         for place, sure in _find_new(hunk, run, shift, view):

@@ -23,6 +23,8 @@ BARE = frozenset(
     for blank in (" ", "\t")
     for depth in range(25)
 )
+# In so many files a line stands that tells of one of them.
+_HARDLY = 3
 # A line of a patch: the number of its hunk, and its number there.
 _Place = tuple[int, int]
 
@@ -82,6 +84,26 @@ class Patches:
             for digest, places in self.added.items()
             for number, _ in places
         )
+
+    @cached_property
+    def rare(self) -> Set[str]:
+        """The lines that hardly a file got: a row without one, as of imports, may be anybody's."""
+        return {
+            digest
+            for digest, places in self.added.items()
+            if len({self.hunks[number].edit.path for number, _ in places}) <= _HARDLY
+        }
+
+    @cached_property
+    def left(self) -> dict[str, set[str]]:
+        """The lines with words that the edits of each path left there, as far as they tell."""
+        left: dict[str, set[str]] = defaultdict(set)
+        for edit in self.edits:
+            lines = [line for hunk in edit.hunks for line in hunk]
+            gone = {line.digest for line in lines if line.mark == REMOVED}
+            told = {line.digest for line in lines if line.mark != REMOVED}
+            left[edit.path] = (left[edit.path] - gone | told) - BARE
+        return left
 
     def list_rows(self, size: int) -> Mapping[tuple[str, ...], Sequence[_Place]]:
         """Return where rows of so many lines with words stand (`list_rows`)."""
