@@ -657,6 +657,18 @@ def test_what_claude_code_is_told_of_a_command_in_the_background_begins_a_turn(n
     assert [item.status for item in session.events if item.status] == ["error" if code else "ok"]
 
 
+def test_a_command_in_the_background_that_waits_for_an_answer_has_not_ended() -> None:
+    """Claude Code tells its model so since 2.1.84, without a status: the command was said to have failed."""
+    waits = '<summary>Background command "make" appears to be waiting for interactive input</summary>'
+    stuck = f"<task-notification>\n<task-id>b1</task-id>\n{waits}\n</task-notification>\nLast:\n<status>failed</status>"
+    made = '<status>completed</status>\n<summary>"make" completed (exit code 0)</summary>'
+    ended = f"<task-notification>\n<task-id>b1</task-id>\n{made}\n</task-notification>"
+    session = read_session("claude-code", lines(*_run_in_background(), _ask(4, stuck), _ask(6, ended)), {})
+
+    assert session is not None
+    assert [(item.at, item.status) for item in session.events if item.status] == [(parse_time(AT.format(6)), "ok")]
+
+
 def test_a_command_in_the_background_that_claude_code_waits_for_ended_as_the_task_says() -> None:
     waited = {"type": "tool_use", "id": "t2", "name": "TaskOutput", "input": {"task_id": "b1", "block": True}}
     answer = [{"type": "tool_result", "tool_use_id": "t2", "content": "<exit_code>5</exit_code>"}]

@@ -136,13 +136,15 @@ class ClaudeReader(SessionReader):
 
     def _read_notification(self, text: str) -> None:
         """Read how a command in the background ended; nothing of another agent's, nor of a
-        subagent: its call was over when it had begun."""
-        if not text.startswith("<task-notification>"):
+        subagent: its call was over when it had begun. One without a status still runs."""
+        text = text.partition("</task-notification>")[0]  # what it printed can follow
+        status = _read_tag(text, "status")
+        if not status or not text.startswith("<task-notification>"):
             return
         # versions until 2.1.42 name the task alone
         call_id = _read_tag(text, "tool-use-id") or self._tasks.get(_read_tag(text, "task-id"), "")
         code = _EXIT_CODE.search(_read_tag(text, "summary")[-40:])
-        is_good = _read_tag(text, "status") == "completed" and (code is None or code[1] == "0")
+        is_good = status == "completed" and (code is None or code[1] == "0")
         self.end_call("PostToolUse", call_id, status="ok" if is_good else "error")
 
     def _read_result(self, part: Line, line: Line) -> None:
