@@ -21,6 +21,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from specify_cli import durable
 from specify_cli.errors import StoredDataError
 from specify_cli.features.programs.run import open_invocation
 from specify_cli.libraries.archive import archive as portable
@@ -179,6 +180,31 @@ def test_an_imported_record_that_went_on_is_brought_up_to_date(
     assert (len(done.json()["records"]), record(elsewhere, layout.IMPORTED)) == (1, record(chartered))
     assert cli("invocations", "list", "--json", cwd=elsewhere).json()[0]["outcome"] == "done"
     assert cli("invocations", "verify", "--all", cwd=elsewhere).code == 0
+
+    before = _read_files(elsewhere)
+    again = cli("invocations", "import", str(chartered / "early.tar"), "--json", cwd=elsewhere)
+
+    assert (again.code, again.out and again.json()["present"]) == (0, [run])
+    assert _read_files(elsewhere) == before
+
+
+def test_an_import_does_not_undo_what_is_done_to_a_record_meanwhile(
+    cli: Cli, chartered: Path, elsewhere: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It wrote over what an erasure, or another import, made of the record after it was compared."""
+    run = cli("do", "implement WP03", "--json").json()["invocation_id"]
+    cli("invocations", "export", run, "-o", "early.tar")
+    cli("profile-invocation", "complete", "--invocation-id", run, "--outcome", "done")
+    cli("invocations", "export", run, "-o", "late.tar")
+    cli("invocations", "import", str(chartered / "early.tar"), cwd=elsewhere)
+    (path,) = (elsewhere / layout.IMPORTED).glob("*.jsonl")
+    early = path.read_bytes()
+    monkeypatch.setattr(durable, "LOCK_WAIT_SECONDS", 0.0)
+    with open(path, "rb") as file:
+        durable.lock(file.fileno(), "another process")
+        done = cli("invocations", "import", str(chartered / "late.tar"), "--json", cwd=elsewhere)
+
+    assert (done.error()["error_code"], path.read_bytes()) == ("LOCK_TIMEOUT", early)
 
 
 def _read_files(root: Path) -> dict[Path, bytes]:

@@ -495,7 +495,7 @@ def _write_contents(project: Project, contents: Contents, rows: Rows | None) -> 
             grown.append(file)  # where it was written it went on
             continue
         present.append(one)
-        if all(lines == sent for lines in others):
+        if all((o if is_ours else o[: len(sent)]) == sent for o in others):
             continue
         seals = list(map(seal_at_end, sent))
         is_same = all(list(map(seal_at_end, o)) == seals for o in others)
@@ -530,7 +530,10 @@ def _write_contents(project: Project, contents: Contents, rows: Rows | None) -> 
         index.add(key)
     for file in grown:
         name = f"{layout.IMPORTED}/{file}"
-        _write(project.root, name, member(name), again=True)
+        with durable.opened(project.root, name) as fd:
+            durable.lock(fd, name)  # of an erasure, or of another import, since it was compared
+            if (late := member(name)).startswith(durable.read_below(project.root, name)):
+                _write(project.root, name, late, again=True)
     return Imported(tuple(sorted([*fresh, *grown])), tuple(sorted(present)), len(objects))
 
 
