@@ -2,11 +2,14 @@
 
 is_here(root, name, data)                 # an annex, maybe with other values erased
 raise refuse_copy(path, here, one, False)  # a record that differs from the one here
+extend(root, file, late)                  # a record that went on where it was written
 """
 
 from __future__ import annotations
 
+from specify_cli import durable
 from specify_cli.errors import StoredDataError
+from specify_cli.record import layout
 from specify_cli.record.seal import seal_at_end
 from specify_cli.storage.checking import annex_files
 from specify_cli.storage.store import Place
@@ -39,3 +42,14 @@ def is_here(root: str, name: str, data: bytes) -> bool:
         f"{name} is here already and differs; nothing was imported",
         f"ls -l {name}",
     )
+
+
+def extend(root: str, file: str, late: bytes) -> None:
+    """Replace an imported record by its later bytes, if it is still the begin of them: an erasure,
+    or another import, may have changed it since it was compared. Raises EnvironmentFault."""
+    name = f"{layout.IMPORTED}/{file}"
+    with durable.Writing(name), durable.opened(root, name) as here:
+        durable.lock(here, name)
+        with durable.folder(root, layout.IMPORTED) as folder:
+            if late.startswith(durable.read_below(root, name)):
+                durable.replace(folder, file, late, durable.PRIVATE)

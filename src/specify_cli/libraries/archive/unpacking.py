@@ -30,7 +30,7 @@ from specify_cli.libraries.archive.archive import (
     make_header,
     order,
 )
-from specify_cli.libraries.archive.copies import is_here, refuse_copy
+from specify_cli.libraries.archive.copies import extend, is_here, refuse_copy
 from specify_cli.libraries.archive.orders import choose_alone
 from specify_cli.libraries.archive.sealing import Keys, open_copies
 from specify_cli.libraries.archive.withholding import WHYS, Withheld, stand_ins
@@ -483,25 +483,26 @@ def _write_contents(project: Project, contents: Contents, rows: Rows | None) -> 
     objects = [name for name in contents.names if _OBJECT.fullmatch(name)]
     annexes = [one for one in every if not is_here(project.root, one, member(one))]
     for file, row in contents.records.items():
-        here = list(filter(None, map(index.place, find(row["invocation_id"]))))
+        one = row["invocation_id"]
+        here = list(filter(None, map(index.place, find(one))))
         if not here:
             fresh.append(file)
             continue
-        one = row["invocation_id"]
         sent = list(whole_lines(member(f"{layout.IMPORTED}/{file}")))
         others = [list(whole_lines(FileRecordStore(project.root).read(place))) for place in here]
         is_ours = any(not layout.is_imported(place.folder) for place in here)
-        if not is_ours and all(len(o) < len(sent) and sent[: len(o)] == o for o in others):
-            grown.append(file)  # where it was written it went on
-            continue
-        present.append(one)
         if all((o if is_ours else o[: len(sent)]) == sent for o in others):
+            present.append(one)
+            continue
+        if not is_ours and all(sent[: len(o)] == o for o in others):
+            grown.append(file)  # where it was written it went on
             continue
         seals = list(map(seal_at_end, sent))
         is_same = all(list(map(seal_at_end, o)) == seals for o in others)
         if len(contents.records) > 1 or not is_same:
             raise refuse_copy(contents.path, here[0], one, is_same)
         # It is the same record, of which other values were erased: it accepts what was ordered.
+        present.append(one)
         alone, objects = choose_alone({name: member(name) for name in every}), []
         annexes = [name for name in alone if name in annexes]
     # 2. Objects first, then annexes, then records: a record that is there leads to all it names.
@@ -529,22 +530,15 @@ def _write_contents(project: Project, contents: Contents, rows: Rows | None) -> 
             rows[key.invocation_id].append(key)
         index.add(key)
     for file in grown:
-        name = f"{layout.IMPORTED}/{file}"
-        with durable.opened(project.root, name) as fd:
-            durable.lock(fd, name)  # of an erasure, or of another import, since it was compared
-            if (late := member(name)).startswith(durable.read_below(project.root, name)):
-                _write(project.root, name, late, again=True)
+        extend(project.root, file, member(f"{layout.IMPORTED}/{file}"))
     return Imported(tuple(sorted([*fresh, *grown])), tuple(sorted(present)), len(objects))
 
 
-def _write(root: str, name: str, data: bytes | Iterable[bytes], *, again: bool = False) -> None:
+def _write(root: str, name: str, data: bytes | Iterable[bytes]) -> None:
     folder, _, file = name.rpartition("/")
     try:
         with durable.folder(root, folder, create=True) as fd:
-            if again and isinstance(data, bytes):
-                durable.replace(fd, file, data, durable.PRIVATE)
-            else:
-                durable.create_exclusive(fd, file, data, durable.PRIVATE)
+            durable.create_exclusive(fd, file, data, durable.PRIVATE)
     except FileExistsError:
         pass  # another import brought the same file in just now; it was compared before
     except OSError as error:

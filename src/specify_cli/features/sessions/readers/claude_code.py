@@ -38,8 +38,8 @@ _COPIES = ("aside_question", "acompact")
 _SESSION = re.compile(rb'"sessionId": ?"([0-9a-f-]+)"')
 # What an editor puts before a prompt.
 _BESIDE = re.compile(r"\A(?:\s*<(ide_\w+)>.*?</\1>)+\s*", re.DOTALL)
-# How the summary of a command that ended in the background ends.
-_EXIT_CODE = re.compile(r"exit code (\d+)\)?\s*$")
+# How the summary of a command that failed in the background ends.
+_FAILED = re.compile(r"exit code (?!0+\b)\d+\)?\s*$")
 
 
 def find_transcripts(home: str, environment: Mapping[str, str]) -> Iterator[Transcript]:
@@ -143,9 +143,8 @@ class ClaudeReader(SessionReader):
             return
         # versions until 2.1.42 name the task alone
         call_id = _read_tag(text, "tool-use-id") or self._tasks.get(_read_tag(text, "task-id"), "")
-        code = _EXIT_CODE.search(_read_tag(text, "summary")[-40:])
-        is_good = status == "completed" and (code is None or code[1] == "0")
-        self.end_call("PostToolUse", call_id, status="ok" if is_good else "error")
+        has_failed = status != "completed" or _FAILED.search(_read_tag(text, "summary")[-40:])
+        self.end_call("PostToolUse", call_id, status="error" if has_failed else "ok")
 
     def _read_result(self, part: Line, line: Line) -> None:
         call_id, text = str(part["tool_use_id"]), join_texts(part.get("content"), "text")
