@@ -158,7 +158,7 @@ _SHOWS_PASSED = (
     r"(?m)\b[1-9]\d* passed\b[^\n]* in [\d.]+s"
     # unittest, lein and bun, which say so also where tests failed
     r"|^Ran [1-9]\d* tests? (in [^\n]*\n\s*(OK|PASSED)\b|containing [^\n]*\n0 fail.+ 0 err)"
-    r"|^[^\S\n]*0 fail\n([^\n]*\n)?Ran [1-9]"
+    r"|(?<!skip\n|todo\n|pass\n)^[^\S\n]*0 fail\n([^\n]*\n)?Ran [1-9]"
     r"|^ok\s+\S+\s+[\d.(]|^test result: ok\. [1-9]|^[^\S\n]*Tests:?\s+[^\n]*\b[1-9]\d* passed"
     r"|^[^\S\n]*[1-9]\d* (passing\b|passed \()"
     r"|\b[1-9]\d* (examples?|specs?|tests?), 0 failures|^OK(,[^\n]*\nTests: | \()[1-9]"

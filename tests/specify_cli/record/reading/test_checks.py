@@ -200,6 +200,13 @@ def test_a_command_that_tests_nothing_is_none(command: str) -> None:
         ("bun test 2>&1 | tail -1", "ok", "Ran 15 tests across 2 files. [12.00ms]", UNKNOWN),
         ("bun test 2>&1 | tail -3", "ok", " 0 fail\n 26 expect() calls\nRan 15 tests across 2 files. [1ms]", PASSED),
         ("bun test 2>&1 | tail -3", "ok", " 15 pass\n 0 fail\n 1 error\nRan 15 tests across 2 files. [1ms]", FAILED),
+        ("bun test 2>&1 | tail", "ok", " 0 pass\n 3 skip\n 0 fail\nRan 3 tests across 1 file. [1ms]", checks.NONE_RAN),
+        (
+            "bun test 2>&1 | tail -4",
+            "ok",
+            " 3 todo\n 0 fail\n 1 expect() calls\nRan 3 tests across 1 file. [1ms]",
+            UNKNOWN,
+        ),
         ("lein test | tail -3", "ok", "Ran 5 tests containing 10 assertions.\n0 failures, 0 errors.", PASSED),
         ("lein test | grep Ran", "ok", "Ran 5 tests containing 10 assertions.", UNKNOWN),
         # programs that only run it
