@@ -490,11 +490,11 @@ def _write_contents(project: Project, contents: Contents, rows: Rows | None) -> 
             continue
         sent = list(whole_lines(member(f"{layout.IMPORTED}/{file}")))
         others = [list(whole_lines(FileRecordStore(project.root).read(place))) for place in here]
-        is_ours = any(not layout.is_imported(place.folder) for place in here)
-        if all((o if is_ours else o[: len(sent)]) == sent for o in others):
+        is_foreign = all(layout.is_imported(place.folder) for place in here)
+        if all(o[: len(sent) if is_foreign else None] == sent for o in others):
             present.append(one)
             continue
-        if not is_ours and all(sent[: len(o)] == o for o in others):
+        if is_foreign and all(sent[: len(o)] == o for o in others):
             grown.append(file)  # where it was written it went on
             continue
         seals = list(map(seal_at_end, sent))
