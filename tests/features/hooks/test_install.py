@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import os
 import signal
@@ -19,6 +20,7 @@ from hypothesis import strategies as st
 from specify_cli.errors import EnvironmentFault, InvocationError, StoredDataError
 from specify_cli.features.hooks.settings import install as hook_install
 from specify_cli.features.hooks.settings.harnesses import (
+    EARLIER_PLUGINS,
     HARNESSES,
     PLUGIN,
     PLUGIN_MARK,
@@ -526,6 +528,21 @@ def test_a_plugin_of_an_earlier_release_is_replaced_in_a_clone_that_did_not_inst
     assert standing(where).state == "outdated"
     assert install(where).state == "updated"
     assert path.read_text() == PLUGIN
+
+
+def test_each_plugin_that_was_ever_landed_is_known() -> None:
+    """Another clone of a team would call it edited, and never replace it."""
+    path = Path(hook_install.__file__).with_name("opencode.ts")
+
+    def ask(*argv: str) -> str:
+        return subprocess.run(["git", *argv], cwd=path.parent, capture_output=True, text=True, check=False).stdout
+
+    words = ask("log", "--follow", "--format=%H", "--name-only", "--", path.name).split()
+    landed = [ask("show", f"{sha}:{name}") for sha, name in itertools.pairwise(words) if "/" in name]
+    if len(landed) < 2:
+        pytest.skip("this is no checkout with its history, which is what says what was landed")
+
+    assert {hashlib.sha256(text.encode()).hexdigest() for text in landed if text != PLUGIN} <= EARLIER_PLUGINS
 
 
 def test_an_edited_plugin_is_refused(tmp_path: Path) -> None:

@@ -114,10 +114,18 @@ PLUGIN_MARK = PLUGIN.partition("\n")[0] + "\n"
 # The digests of what earlier releases wrote; such a file is ours and is replaced, whoever installed
 # it.
 EARLIER_PLUGINS = frozenset(
-    (
-        "e2de09482d2da7a0f6b77e06fbb3645e0ddbd599607553a11d0acaf0d28440c2",
+    [
+        "5702f0462570b2a82680b6997883ec19d5a71a041bfc30e5b7199fc4b93d5ae5",
+        "499da764fdc2b5fcf92b93f1ffdd9ee6a1e81595607a38b0b81257cf011700ec",
+        "fc8196a95b6a7f6fb26b9d8135a61d44ae237e5652f537fb4922a28d93c09dda",
+        "5c30c4d1d49f3c43bf1677b8b908a19ccf9dc37ff8586a2705449514455db6b9",
+        "f103d2c71f148be387f79f30cab170ff78e5d75526ba75368b7271ca43fe9c5a",
+        "470f0067def4bfe40c3cbe4e6dca4d6b172b5961ce5f32cfb4f3c4b8438b70d7",
+        "1d85944bf45fc0a12f71413505fdb0e9a5a06b819a7b4176366203dfea916d4e",
+        "2efa8feff1c7fd7833a6b19486717c6baa5317a0c3b1eb4d74764ebea0649dd8",
         "ac7fba987fa454550782e706ba370be885670d10e6d64b6ac6aba9627a0232ec",
-    )
+        "e2de09482d2da7a0f6b77e06fbb3645e0ddbd599607553a11d0acaf0d28440c2",
+    ]
 )
 
 
