@@ -158,15 +158,21 @@ def test_importing_twice_changes_nothing_and_an_imported_record_is_read_only(
     assert refused.error()["error_code"] == closed.error()["error_code"] == "RECORD_IMPORTED"
 
 
-@pytest.mark.parametrize("rewritten", [False, True])
-def test_an_imported_record_that_went_on_is_brought_up_to_date(
-    cli: Cli, chartered: Path, elsewhere: Path, rewritten: bool
-) -> None:
-    run = cli("do", "implement WP03", "--json").json()["invocation_id"]
+def _import_early(cli: Cli, chartered: Path, elsewhere: Path) -> str:
+    """Export a record open and closed, and import the first elsewhere; return its id."""
+    run = str(cli("do", "implement WP03", "--json").json()["invocation_id"])
     cli("invocations", "export", run, "-o", "early.tar")
     cli("profile-invocation", "complete", "--invocation-id", run, "--outcome", "done")
     cli("invocations", "export", run, "-o", "late.tar")
     cli("invocations", "import", str(chartered / "early.tar"), cwd=elsewhere)
+    return run
+
+
+@pytest.mark.parametrize("rewritten", [False, True])
+def test_an_imported_record_that_went_on_is_brought_up_to_date(
+    cli: Cli, chartered: Path, elsewhere: Path, rewritten: bool
+) -> None:
+    run = _import_early(cli, chartered, elsewhere)
     early = record(elsewhere, layout.IMPORTED)
     if rewritten:
         (path,) = (elsewhere / layout.IMPORTED).glob("*.jsonl")
@@ -192,11 +198,7 @@ def test_an_import_does_not_undo_what_is_done_to_a_record_meanwhile(
     cli: Cli, chartered: Path, elsewhere: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It wrote over what an erasure, or another import, made of the record after it was compared."""
-    run = cli("do", "implement WP03", "--json").json()["invocation_id"]
-    cli("invocations", "export", run, "-o", "early.tar")
-    cli("profile-invocation", "complete", "--invocation-id", run, "--outcome", "done")
-    cli("invocations", "export", run, "-o", "late.tar")
-    cli("invocations", "import", str(chartered / "early.tar"), cwd=elsewhere)
+    _import_early(cli, chartered, elsewhere)
     (path,) = (elsewhere / layout.IMPORTED).glob("*.jsonl")
     early = path.read_bytes()
     monkeypatch.setattr(durable, "LOCK_WAIT_SECONDS", 0.0)

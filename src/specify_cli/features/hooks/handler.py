@@ -180,8 +180,9 @@ def _tell_apart(at: Site, source: str, call: HookInput) -> HookInput:
     call = unnamed_calls.name_as_reported(at, call)
     if not call.events or call.starts_record_command:
         return call
-    is_numbered = call.events[0].call_id.endswith("~")
-    if is_numbered or (call.events[-1].phase == "pre" and dialect.sends_equal_payloads):
+    if call.events[0].is_numbered or (
+        call.events[-1].phase == "pre" and dialect.sends_equal_payloads
+    ):
         call = unnamed_calls.number_twin(at, source, call)
     return call
 

@@ -173,8 +173,8 @@ def _match_moved(
     moves: list[Edit] = []
     taken: set[tuple[str, str]] = set()
     took = {order for digest in sought for order, _ in patches.removed.get(digest, ())}
-    for edit in patches.edits:
-        lines = [line for hunk in edit.hunks for line in hunk if edit.order in took]
+    for edit in (one for one in patches.edits if one.order in took):
+        lines = [line for hunk in edit.hunks for line in hunk]
         moved = {line.digest for line in lines if line.mark == REMOVED} & sought
         if moved and any(line.mark == ADDED and line.digest in moved for line in lines):
             before = [line for line in lines if line.mark != ADDED]

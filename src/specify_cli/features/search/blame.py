@@ -74,11 +74,11 @@ def find_writers(
     sought = set(range(len(lines)) if changed is None else changed)
     _match_between(lines, digests, named, patches, came, sought, writers)
     # One that is gone holds lines back only if what is known of it stands here.
-    laid = {claim.edit.order for claimed in claims for claim in claimed}
+    standing = {claim.edit.order for claimed in claims for claim in claimed}
     cuts = [
         cut
         for cut in patches.edits
-        if cut.is_cut and (cut.path in named.own or (cut.path in names and cut.order in laid))
+        if cut.is_cut and (cut.path in named.own or (cut.path in names and cut.order in standing))
     ]
     return [
         ()
@@ -119,7 +119,7 @@ def _match_between(
     """Give a line to the invocations that added it between the two lines that stand around it,
     where nothing like that stands anywhere else in the file. Equal lines in a row stand in one
     place: git and a patch can differ in which of them came, and not in how many."""
-    places = list_between(digests)
+    names, places = named.every, list_between(digests)
     often = Counter(key for key, _ in places)
     for key, row in places:
         left = [at for at in row if at in changed and not writers[at] and lines[at].strip()]
@@ -129,7 +129,7 @@ def _match_between(
         told = [
             (edit, new)
             for edit, new, before in patches.find_between(*key)
-            if edit.path in named.every and before < len(row)
+            if edit.path in names and before < len(row)
         ]
         by = [edit for edit, _ in reversed(told)]
         is_told = len(left) <= sum(new for _, new in told)

@@ -27,10 +27,10 @@ def list_digests(lines: Iterable[str]) -> Set[str]:
     return {sha256(data).hexdigest() for data in (text + b"\n", text)}
 
 
-def list_touched(member: object) -> Set[str]:
+def list_touched(member: object) -> list[str]:
     """Return the digests of the lines that came or went, by the member `lines` of a patch: of many
     patches nothing else of it is needed."""
-    return {*_TOUCHED.findall(member)} if isinstance(member, str) else set()
+    return _TOUCHED.findall(member) if isinstance(member, str) else []
 
 
 class Edit(NamedTuple):

@@ -23,8 +23,8 @@ BARE = frozenset(
     for blank in (" ", "\t")
     for depth in range(25)
 )
-# In so many files a line stands that tells of one of them.
-_HARDLY = 3
+# In so many files a line stands that tells of one of them, or of what it was before it was moved.
+HARDLY = 3
 # A line of a patch: the number of its hunk, and its number there.
 _Place = tuple[int, int]
 
@@ -91,7 +91,7 @@ class Patches:
         return {
             digest
             for digest, places in self.added.items()
-            if len({self.hunks[number].edit.path for number, _ in places}) <= _HARDLY
+            if len({self.hunks[number].edit.path for number, _ in places}) <= HARDLY
         }
 
     @cached_property

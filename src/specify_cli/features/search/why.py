@@ -30,7 +30,7 @@ from specify_cli.features.search.blame import (
 from specify_cli.features.search.chains import find_in_versions, split_text
 from specify_cli.features.search.database import MANY, SearchIndex
 from specify_cli.features.search.edits import Edit, Names, list_touched
-from specify_cli.features.search.patches import BARE, Patches
+from specify_cli.features.search.patches import BARE, HARDLY, Patches
 from specify_cli.libraries.story.words import describe_work
 from specify_cli.project.config import Project
 from specify_cli.record.reading.done_note import RemarkSources
@@ -255,10 +255,6 @@ def _read_versions(top: str, data: bytes, names: list[str]) -> dict[str, bytes |
     return dict.fromkeys(names, data) | dict(zip(asked, contents, strict=True))
 
 
-# In so many files a line may stand that tells of a file which was moved.
-_HARDLY = 3
-
-
 def find_edits(index: SearchIndex, lines: Sequence[str], paths: Sequence[str]) -> Iterator[Edit]:
     """Yield the edits of files of these paths, also those that tell no line, and the edits of other
     files that brought or took one of these lines which few others did; all of a file that is gone
@@ -271,8 +267,8 @@ def find_edits(index: SearchIndex, lines: Sequence[str], paths: Sequence[str]) -
     for place, fields in index.find_patches(digests, paths):
         if fields.get("ok") is not False:
             member = fields.get("lines")
-            is_all = is_cut(member)
-            found.append((place, fields, digests if is_all else digests & list_touched(member)))
+            told = digests if is_cut(member) else digests.intersection(list_touched(member))
+            found.append((place, fields, told))
     often = Counter(digest for *_, touched in found for digest in touched)
     few = {digest for digest, times in often.items() if times <= MANY} - BARE
     holders: dict[str, set[str]] = defaultdict(set)
@@ -280,7 +276,7 @@ def find_edits(index: SearchIndex, lines: Sequence[str], paths: Sequence[str]) -
         for digest in touched & few:
             holders[digest].add(str(fields.get("path")))
     # Only a file that was moved has a line that hardly another one has.
-    own = set[str]().union(*(held for held in holders.values() if len(held) <= _HARDLY))
+    own = set[str]().union(*(held for held in holders.values() if len(held) <= HARDLY))
     own = {path for path in own if _is_gone(index.project.root, path, paths)}.union(paths)
     for place, fields, touched in found:
         if str(fields.get("path")) in own or not few.isdisjoint(touched):

@@ -143,7 +143,7 @@ def number_twin(at: Site, source: str, call: HookInput) -> HookInput:
     except (OSError, InvocationError):
         return call
     # A numbered call states no time: what a closed record holds is an equal one from before.
-    if not before or (not first.call_id.endswith("~") and _is_in_closed(at, call)):
+    if not before or (not first.is_numbered and _is_in_closed(at, call)):
         return call
     return call._replace(
         events=tuple(event._replace(call_id=f"{event.call_id}~{before}") for event in call.events)

@@ -58,7 +58,7 @@ def read_ids(payload: Payload, tool: str, args: object) -> tuple[str, str]:
     Of two names (Qwen Code) the one that its transcript has, too, counts (`tool_call_id`).
     Where the program names no call, or passes on a model's number (`is_numbered`), a digest stands
     in: equal calls, of one number if any, have the same name, and their time tells them apart; `~`
-    is for a numbered one without a time.
+    is for a numbered one without a time (`HookEvent.is_numbered`).
     """
     call_id = match_first(payload, "tool_call_id", "tool_use_id", "toolUseId", "call_id", "callID")
     numbered = call_id is not None and is_numbered(call_id, tool)

@@ -44,6 +44,11 @@ class HookEvent(NamedTuple):
         """Return the id of the call that it is of, as lines name it."""
         return str(self.payload.get("call_id"))
 
+    @property
+    def is_numbered(self) -> bool:
+        """Return whether a model numbered its call, and no time tells it from equal ones."""
+        return self.call_id.endswith("~")
+
     def rename(self, change: Callable[[str], str]) -> HookEvent:
         """Return the event with the ids of its call changed."""
         payload = self.payload
