@@ -263,6 +263,25 @@ def test_lines_that_an_agent_copied_within_a_file_are_theirs_once() -> None:
     assert tell(text, (0, 1, 5, 6), [edit], block) == ["", "", "I", "I"]
 
 
+@pytest.mark.parametrize(("size", "is_copied"), [(3, False), (4, True)])
+def test_three_lines_in_a_row_that_another_file_has_too_are_written_alike_and_not_copied(
+    size: int, is_copied: bool
+) -> None:
+    row = ["def test_sums(orders):", "    total = add_up(orders)", "    assert total == 3", "    assert orders"]
+    around = "\n".join(row[:size])
+    edit = make_edit("I", 1, f"+first()\n{around}\n last()".replace("\n", "\n+"))._replace(path="b.js")
+
+    told = tell(f"one()\n{around}\ntwo()", tuple(range(size + 2)), [edit])
+    assert told == ["", *["I" if is_copied else ""] * size, ""]
+
+
+def test_a_line_that_another_one_begins_or_ends_with_is_not_that_line_in_another_form() -> None:
+    edit = make_edit("I", 1, ' import (\n+\t"shop/orders/checkpoint/id"\n )')
+    lines = '"shop/orders/checkpoint"', '\t"shop/orders/checkpoint/id"', '"orders/checkpoint/id"'
+
+    assert tell("\n".join(lines), (0, 1, 2), [edit], lines[1]) == ["", "I", ""]
+
+
 WRITTEN = (
     "# Shop\n\nThe shop has a cart, and a checkout that tries a failed payment again.\n\n"
     "* Install it\n* Run the server\n\n| a | b |\n|--|--|\n"

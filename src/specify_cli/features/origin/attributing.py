@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from itertools import groupby, pairwise
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
+from itertools import accumulate, groupby, pairwise
 from typing import NamedTuple
 
 from specify_cli.features.origin.report import ChangedFile, Stretch
@@ -172,7 +172,13 @@ def _match_moved(
     sought = {digest_line(file.lines[at]) for at in left}
     moves: list[Edit] = []
     taken: set[tuple[str, str]] = set()
-    took = {order for digest in sought for order, _ in patches.removed.get(digest, ())}
+    took = {
+        order
+        for digest in sought
+        for path, orders in patches.removed.get(digest, {}).items()
+        if path in named.every
+        for order in orders
+    }
     for edit in (one for one in patches.edits if one.order in took):
         lines = [line for hunk in edit.hunks for line in hunk]
         moved = {line.digest for line in lines if line.mark == REMOVED} & sought
@@ -250,7 +256,7 @@ def _find_by_text(
 ) -> EditsByLine:
     """Return the edits whose text holds lines, perhaps in another form, the longest rows first."""
     form = _PROSE_FORM if file.path.endswith(_PROSE) else _FORM
-    texts = [(item.edit, form.sub("", item.text)) for item in kept_texts]
+    texts = [(item.edit, *_strip_form(form, item.text)) for item in kept_texts]
     bare = {at: form.sub("", file.lines[at]) for at in left}
     gone = form.sub("", "\n".join(file.gone))
     writers: EditsByLine = {}
@@ -264,12 +270,27 @@ def _find_by_text(
     return writers
 
 
+def _strip_form(form: re.Pattern[str], text: str) -> tuple[str, Set[int]]:
+    """Return a text without its form, and the places in it where that stood: elsewhere no formatter
+    begins a line."""
+    pieces = form.split(text)
+    return "".join(pieces), {0, *accumulate(map(len, pieces))}
+
+
+def _stands_in(sought: str, text: str, ends: Set[int]) -> bool:
+    """Return whether a text holds what is sought from one of its ends to another."""
+    at = text.find(sought)
+    while at >= 0 and not {at, at + len(sought)} <= ends:
+        at = text.find(sought, at + 1)
+    return at >= 0
+
+
 def _find_row(
     lines: Sequence[str],
     left: Sequence[int],
     start: int,
     bare: Mapping[int, str],
-    texts: Sequence[tuple[Edit, str]],
+    texts: Sequence[tuple[Edit, str, Set[int]]],
 ) -> tuple[Sequence[int], tuple[Edit, ...]]:
     """Return the longest row of lines from `start` in `left` that edits hold, and the edits; no
     line where that is too little to tell.
@@ -287,6 +308,9 @@ def _find_row(
         if not holding:
             break
         if lines[at].strip() and len(sought) >= _ENOUGH:
-            by_id = {edit.invocation_id: edit for edit, _ in holding}
-            size, edits = count, tuple(edit for _, edit in sorted(by_id.items()))
+            by_id = {
+                one[0].invocation_id: one[0] for one in holding if _stands_in(sought, *one[1:])
+            }
+            if by_id:
+                size, edits = count, tuple(edit for _, edit in sorted(by_id.items()))
     return left[start : start + size], edits

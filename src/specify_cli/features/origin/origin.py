@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from functools import cache, partial
 from hashlib import sha256
+from itertools import chain
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -80,6 +81,15 @@ _NOISE = re.compile(rb"(?:[\t -~]{0,5}[^\n\t -~])+")
 _Removal = tuple[tuple[str, ...], tuple[str, ...]]
 
 
+class _Told(NamedTuple):
+    """What records tell of the files of a range: the edits that tell lines, ready to be laid at any
+    of them, the edits of each path, and which of the paths are gone."""
+
+    ready: Patches
+    of_path: Mapping[str, Sequence[Edit]]
+    gone: Set[str]
+
+
 class Reading(NamedTuple):
     """How records are read: the test commands that count beside those an agent was given, and
     whose approvals do, for which project. Without `commands` those of each record's own charter
@@ -107,19 +117,20 @@ def trace_range(
     problems = list(changes.problems)
     files: list[TracedFile] = []
     traces = []
+    told = _read_edits(index, changes, prefix, top)
     for number, file in enumerate(changes.files, 1):
-        traces.append(_trace_file(index, changes, file, prefix, top))
+        traces.append(_trace_file(told, changes, file, prefix, top))
         if tell:
             tell(number, len(changes.files))
     every = [part for stretches, _ in traces for part in stretches]
     named = {name for part in every for name in part.answered_by}
-    makers = _find_makers(index, changes.files, prefix, top)
+    makers = _find_makers(told, changes.files, prefix, top)
     for file, (stretches, problem) in zip(changes.files, traces, strict=True):
         if problem is not None:
             problems.append(f"{file.path}: {problem}")
         own = {name for part in stretches for name in part.answered_by}
         removal = makers.get(file.path) or _trace_removal(
-            index, changes, file, prefix, top, (own, named)
+            told, changes, file, prefix, top, (own, named)
         )
         traced = TracedFile(
             make_encodable(file.path),
@@ -199,33 +210,54 @@ def _drop_later(file: ChangedFile, writers: EditsByLine) -> Iterator[tuple[int, 
         yield at, tuple(edit for edit in by if edit.order[0] <= committed)
 
 
+def _list_names(file: ChangedFile, prefix: str) -> tuple[list[str], list[str]]:
+    """Return the paths of a file, now and before, and those below the project, as records have
+    them."""
+    names = [name for name in (file.path, file.old_path) if name is not None]
+    below = [name.removeprefix(prefix) for name in names if name.startswith(prefix)]
+    return names, [*map(make_encodable, below)]
+
+
+def _read_edits(index: SearchIndex, changes: ChangeRange, prefix: str, top: str) -> _Told:
+    """Return what records tell of the files of a range, read once for all of them."""
+    files = [(file, *_list_names(file, prefix)) for file in changes.files]
+    lines = (line for file, _, own in files if own and file.changed for line in file.lines)
+    edits = list(find_edits(index, lines, {name for *_, own in files for name in own}))
+    cut = {edit.path for edit in edits if edit.is_cut}
+    texts: dict[str, Sequence[str]] = {}
+    for file, names, own in files if cut else ():
+        read = () if cut.isdisjoint(own) else read_versions(top, changes, names)
+        for text in (file.lines, *(lines for _, lines in read)):
+            texts |= dict.fromkeys(list_digests(text), text)
+    of_path: dict[str, list[Edit]] = {}
+    for edit in (one.restore(texts) for one in edits):
+        of_path.setdefault(edit.path, []).append(edit)
+    gone = {path for path in of_path if f"{prefix}{path}" not in changes.paths}
+    every = chain.from_iterable(of_path.values())
+    return _Told(Patches(edit for edit in every if edit.hunks), of_path, gone)
+
+
 def _trace_file(
-    index: SearchIndex, changes: ChangeRange, file: ChangedFile, prefix: str, top: str
+    told: _Told, changes: ChangeRange, file: ChangedFile, prefix: str, top: str
 ) -> tuple[tuple[Stretch, ...], str | None]:
     """Return where the changed lines of a file come from, and why it is not known of some."""
-    names = [name for name in (file.path, file.old_path) if name is not None]
-    own = [make_encodable(name.removeprefix(prefix)) for name in names if name.startswith(prefix)]
-    patches = list(find_edits(index, file.lines, own)) if own else []
-    if not file.changed or not patches:
+    names, own = _list_names(file, prefix)
+    patches = [edit for name in own for edit in told.of_path.get(name, ())]
+    is_told = patches or not told.ready.rare.keys().isdisjoint(map(digest_line, file.lines))
+    if not file.changed or not own or not is_told:
         return join_lines(file, dict.fromkeys(file.changed, ())), None
     read = cache(lambda: read_versions(top, changes, names))
-    if any(edit.is_cut for edit in patches):
-        texts = [lines for _, lines in read()]
-        patches = [edit.restore(texts) for edit in patches]
-    edits = [edit for edit in patches if edit.hunks]
-    ready = Patches(edits)
-    patches = [edit for edit in patches if edit.path in own]
 
     def attribute(version: ChangedFile, paths: Collection[str]) -> EditsByLine:
-        gone = {edit.path for edit in edits if f"{prefix}{edit.path}" not in changes.paths}
-        texts = list(_list_texts(edit for edit in edits if edit.path in paths))
-        return attribute_lines(version, Names({*paths}, gone), ready, texts)
+        edits = (edit for path in sorted({*paths}) for edit in told.of_path.get(path, ()))
+        texts = list(_list_texts(edits))
+        return attribute_lines(version, Names({*paths}, told.gone), told.ready, texts)
 
     writers = attribute(file, own)
     # What stood around a line can have changed since it came.
     found: EditsByLine = {}
     known: dict[tuple[str, str], EditsByLine] = {}
-    for at in list_unknown(file, writers, ready):
+    for at in list_unknown(file, writers, told.ready):
         path, number = file.stood[at]
         key = file.commits[at], path
         if path.startswith(prefix) and key not in known and len(known) < MAX_VERSIONS:
@@ -234,7 +266,7 @@ def _trace_file(
             same = None if version is None else version._replace(gone=file.gone)
             known[key] = {} if same is None else attribute(same, paths)
         found[at] = known.get(key, {}).get(number, ())
-    writers |= drop_given(file, writers, found, ready)
+    writers |= drop_given(file, writers, found, told.ready)
     came_in = {
         at: (file.commits[at], file.stood.get(at, (file.path, at))[0])
         for at in (file.changed if patches else ())
@@ -250,7 +282,7 @@ def _trace_file(
             part._replace(copied_by=_name_copiers(file, part, copies)) if part.is_unknown else part
             for part in stretches
         )
-    cut = sorted({edit.invocation_id for edit in edits if edit.path in own and edit.is_cut})
+    cut = sorted({edit.invocation_id for edit in patches if edit.is_cut and edit.hunks})
     if not open_lines or not cut:
         return stretches, None
     return stretches, (
@@ -290,12 +322,12 @@ def _name_copiers(
 
 
 def _find_makers(
-    index: SearchIndex, files: Iterable[ChangedFile], prefix: str, top: str
+    told: _Told, files: Iterable[ChangedFile], prefix: str, top: str
 ) -> dict[str, _Removal]:
     """Return by path whose records tell that they left a file that is no text as it is, and which
     commits brought that. All are read at once, so that many cost no more than one read may."""
     left = [
-        (file, [*find_edits(index, (), [make_encodable(file.path.removeprefix(prefix))])])
+        (file, told.of_path.get(make_encodable(file.path.removeprefix(prefix)), ()))
         for file in files
         if file.problem is not None and not file.lines and file.path.startswith(prefix)
     ]
@@ -341,7 +373,7 @@ def _spell(data: bytes) -> tuple[str, ...]:
 
 
 def _trace_removal(
-    index: SearchIndex,
+    told: _Told,
     changes: ChangeRange,
     file: ChangedFile,
     prefix: str,
@@ -360,17 +392,17 @@ def _trace_removal(
     path = make_encodable(file.path.removeprefix(prefix))
     gone = Counter(digest_line(line) for line in file.gone if line.strip())
     sought = gone - Counter(digest_line(file.lines[at]) for at in file.changed)
-    told: list[tuple[Edit, Counter[str]]] = []
-    for edit in find_edits(index, (), [path]):
+    took: list[tuple[Edit, Counter[str]]] = []
+    for edit in told.of_path.get(path, ()):
         went = Counter(line.digest for hunk in edit.hunks for line in hunk if line.mark == REMOVED)
         if file.kind == "deleted" and edit.fields.get("kind") == "delete":
             went = sought
         if went.keys() & sought.keys():
-            told.append((edit, went))
+            took.append((edit, went))
     end = "~"
-    if len({edit.invocation_id for edit, _ in told}) > 1:
+    if len({edit.invocation_id for edit, _ in took}) > 1:
         end = _find_removed(top, changes, file, sought)
-    for patches in ([one for one in told if one[0].order[0] <= end], told):
+    for patches in ([one for one in took if one[0].order[0] <= end], took):
         removers: dict[str, Counter[str]] = {}
         last: dict[str, Order] = {}
         for edit, went in patches:

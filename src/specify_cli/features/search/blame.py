@@ -77,8 +77,8 @@ def find_writers(
     standing = {claim.edit.order for claimed in claims for claim in claimed}
     cuts = [
         cut
-        for cut in patches.edits
-        if cut.is_cut and (cut.path in named.own or (cut.path in names and cut.order in standing))
+        for cut in patches.cuts
+        if cut.path in named.own or (cut.path in names and cut.order in standing)
     ]
     return [
         ()
@@ -91,11 +91,11 @@ def find_writers(
 def _find_earlier(paths: Set[str], patches: Patches, here: Set[str]) -> Set[str]:
     """Return which files that are gone this one may have been: half of what they held stands here,
     and something of it that hardly another file has."""
-    stand = {path: patches.left[path] & here for path in paths}
+    holding = (patches.rare[digest] for digest in here & patches.rare.keys())
     return {
         path
-        for path, lines in stand.items()
-        if 2 * len(lines) >= len(patches.left[path]) and not patches.rare.isdisjoint(lines)
+        for path in paths & set[str]().union(*holding)
+        if 2 * len(patches.left[path] & here) >= len(patches.left[path])
     }
 
 
@@ -164,10 +164,7 @@ def _choose(claims: Sequence[Claim], digest: str, removed: Removals) -> tuple[Ed
         return _keep_last([*edits, *unsure])
     # The line was taken away after all but the last of them had written it.
     gone = [
-        any(
-            edit.order < order < last.order and path == edit.path
-            for order, path in removed.get(digest, ())
-        )
+        any(edit.order < order < last.order for order in removed.get(digest, {}).get(edit.path, ()))
         for edit in edits
         if edit.invocation_id != last.invocation_id
     ]

@@ -18,7 +18,7 @@ import os
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from functools import lru_cache, partial
+from functools import partial
 from types import TracebackType
 from typing import Any, NamedTuple, TypeVar
 
@@ -69,8 +69,6 @@ _NO_WRITE = (
 MAX_RECORD = 256 * 1024 * 1024
 # In how many patches a line may stand to say something of one.
 MANY = 200
-# So many patches are kept in memory.
-_MOST_PATCHES = 5_000
 # How many records a sentence names.
 _NAMED = 3
 _TABLES = """
@@ -147,8 +145,6 @@ class SearchIndex:
         self._last_record = self._last = 0
         self._open_record: tuple[Place | None, bytes] = (None, b"")
         self._open_annexes: tuple[Place | None, list[dict[str, object]]] = (None, [])
-        # Most patches are asked for with each file of a range.
-        self._read_patch = lru_cache(maxsize=_MOST_PATCHES)(self._find_patch)
         self._path = ":memory:"
         if project.git_dir is not None:
             place = layout.name_place(os.path.realpath(project.root))
@@ -477,7 +473,7 @@ class SearchIndex:
                 )
                 if other is not None and other not in seen:
                     waiting.append(other)
-        yield from filter(None, (self._read_patch(*place) for place in sorted(places)))
+        yield from filter(None, (self._find_patch(*place) for place in sorted(places)))
 
     def _find_patch(self, record: int, start: int) -> tuple[Place, dict[str, object]] | None:
         """Return the patch at a byte of a record, and where that lies; None where none stands

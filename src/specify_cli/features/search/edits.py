@@ -16,8 +16,8 @@ from specify_cli.record.reading.patch_lines import ADDED, LineMark, digest_line
 # When a patch was made: the invocation's time, and the line's number in it.
 Order = tuple[str, int]
 _TOUCHED = re.compile(r"[+-]([0-9a-f]{10})")
-# When each line was taken away, and from which file.
-Removals = Mapping[str, list[tuple[Order, str]]]
+# When each line was taken away, by its digest, from which file.
+Removals = Mapping[str, Mapping[str, list[Order]]]
 
 
 def list_digests(lines: Iterable[str]) -> Set[str]:
@@ -52,15 +52,14 @@ class Edit(NamedTuple):
         the record keeps none."""
         return str(self.fields.get("after_hash") or "")
 
-    def restore(self, versions: Iterable[Sequence[str]]) -> Edit:
+    def restore(self, versions: Mapping[str, Sequence[str]]) -> Edit:
         """Return the edit with all its lines, where it was cut, made a file, and left one of these
-        versions of it: the digest of the text it left is kept."""
-        if self.is_cut and self.fields.get("kind") == "create":
-            for lines in versions:
-                if self.after_hash in list_digests(lines):
-                    hunks = [[LineMark(ADDED, digest_line(line)) for line in lines]]
-                    return self._replace(hunks=hunks, is_cut=False)
-        return self
+        versions of it, by their digests: that of the text it left is kept."""
+        lines = versions.get(self.after_hash)
+        if lines is None or not self.is_cut or self.fields.get("kind") != "create":
+            return self
+        hunks = [[LineMark(ADDED, digest_line(line)) for line in lines]]
+        return self._replace(hunks=hunks, is_cut=False)
 
 
 # Who wrote lines, by their numbers.

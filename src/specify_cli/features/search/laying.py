@@ -22,8 +22,10 @@ from specify_cli.features.search.edits import Edit, Order
 from specify_cli.features.search.patches import BARE, Hunk, Patches, list_rows
 from specify_cli.record.reading.patch_lines import ADDED, KEPT, REMOVED
 
-# How many lines with words must agree in a row, and how much text one line alone must have.
+# How many lines with words must agree in a row, in a file of another name too, where three or four
+# are often written alike; and how much text one line alone must have.
 _ENOUGH = 3
+_ELSEWHERE = 4
 _DISTINCT = 12
 # How far from a line the rest of its hunk may stand, beyond the hunk's own length.
 _NEAR = 20
@@ -99,10 +101,11 @@ def lay_patches(
     stood there before others; `digests` are those of the lines, and `names` those of the file."""
     words = (len(_WORD.findall(line)) for line in lines)
     view = _View(zip(digests, words, range(len(lines)), strict=True), _NOW, is_whole=True)
+    own = {number for name in names for number in patches.of_path.get(name, ())}
     claims: list[list[Claim]] = [[] for _ in lines]
     laid: list[_Laid] = []
     for number in range(_MAX_VIEWS):
-        laid += _lay_hunks(patches, names, view, claims)
+        laid += _lay_hunks(patches, own, view, claims)
         if number == len(laid):
             break
         view = _undo(laid[number])
@@ -110,20 +113,21 @@ def lay_patches(
 
 
 def _lay_hunks(
-    patches: Patches, names: Set[str], view: _View, claims: list[list[Claim]]
+    patches: Patches, own: set[int], view: _View, claims: list[list[Claim]]
 ) -> Iterator[_Laid]:
-    """Lay hunks, the newest first, at a view; yield where what stood before is looked for.
+    """Lay hunks, the newest first, at a view; yield where what stood before is looked for. `own`
+    are the numbers of those of this file.
 
     Where a hunk meets a newer one that is there whole, what stood there before it is looked for in
     what stood before the newer one. To look here too would double the views with each edit.
     """
     covered: dict[int, Order] = {}
-    places = sorted(_find_places(patches, view, names))
+    places = sorted(_find_places(patches, view, own))
     for number, group in groupby(places, key=itemgetter(0)):
         hunk = patches.hunks[number]
         order = hunk.edit.order
         starts = ((start, at) for _, start, alike in group for at in alike)
-        rare = None if hunk.edit.path in names else patches.rare
+        rare = None if number in own else patches.rare.keys()
         for first, last, shift in _claim_lines(hunk, starts, rare, view, claims):
             beside = range(first + shift - 1, last + shift + 2)
             if any(covered.get(at, order) != order for at in beside):
@@ -134,10 +138,12 @@ def _lay_hunks(
 
 
 def _find_places(
-    patches: Patches, view: _View, names: Set[str]
+    patches: Patches, view: _View, own: set[int]
 ) -> Iterator[tuple[int, int, list[int]]]:
     """Yield where hunks that are old enough may be laid at a view: the number of the hunk, a line
     of it, and the lines of the view that are alike. What this leaves out tells nothing."""
+    rare = (patches.added[digest] for digest in patches.rare.keys() & view.digests)
+    asked = own.union(number for places in rare for number, _ in places)
     # The hunks of the edits that came before, in `hunks`.
     first = (len(patches.hunks) - bisect_left(patches.orders, view.until),)
     at_rows: dict[tuple[str, ...], list[int]] = defaultdict(list)
@@ -149,14 +155,17 @@ def _find_places(
         places = rows[row]
         if len(at_rows[row]) <= COMMON:
             for number, place in places[bisect_left(places, first) :]:
-                yield number, place, at_rows[row]
+                if number in asked:
+                    yield number, place, at_rows[row]
     if view.is_whole:
         whole = patches.whole.get(tuple(view.digests), [])
-        yield from ((number, place, [0]) for number, place in whole[bisect_left(whole, first) :])
+        for number, place in whole[bisect_left(whole, first) :]:
+            if number in asked:
+                yield number, place, [0]
     for at, digest in enumerate(view.digests if view.is_file else ()):
         if digest in patches.added and view.is_alone(at):
             for number, place in patches.added[digest]:
-                if patches.hunks[number].edit.path in names:
+                if number in own:
                     yield number, place, [at]
 
 
@@ -184,8 +193,9 @@ def _claim_lines(
         ends[shift] = last
         score = told[last + shift + 1] - told[first + shift]
         run = range(first, last + 1)
-        is_all = named and len(run) == size
-        is_told = score >= _ENOUGH or (is_all and score > 1)
+        is_whole = len(run) == size
+        is_all = named and is_whole
+        is_told = score >= (_ENOUGH if named or is_whole else _ELSEWHERE) or (is_all and score > 1)
         # A file that is as one patch made it, however short, is from that.
         is_made = is_all and view.is_whole and _makes_all(hunk, len(run))
         if not (is_told or is_made or (score and named and view.is_file)):

@@ -13,7 +13,7 @@ from functools import cached_property
 from itertools import groupby
 from typing import NamedTuple
 
-from specify_cli.features.search.edits import Edit, Removals
+from specify_cli.features.search.edits import Edit, Order
 from specify_cli.record.reading.patch_lines import ADDED, KEPT, REMOVED, LineMark, digest_line
 
 # Lines without a word, whose text is not known any more.
@@ -54,27 +54,31 @@ class AddedLine(NamedTuple):
 
 
 class Patches:
-    """The edits of a file, in the order in which they were made, ready to be laid at any version of
-    it: their hunks, the newest first, and where in these lines stand."""
+    """Edits in the order in which they were made, ready to be laid at any version of any file:
+    their hunks, the newest first, and where in these lines stand."""
 
     def __init__(self, edits: Iterable[Edit]) -> None:
         self.edits = sorted(edits, key=lambda edit: edit.order)
         self.hunks = [hunk for edit in reversed(self.edits) for hunk in _find_hunks(edit)]
         self.orders = [hunk.edit.order for hunk in reversed(self.hunks)]
+        self.cuts = [edit for edit in self.edits if edit.is_cut]
+        self.of_path: dict[str, list[int]] = defaultdict(list)
         self._rows: dict[int, dict[tuple[str, ...], list[_Place]]] = {}
         self._between: dict[str, dict[tuple[str, str], list[tuple[Edit, int, int]]]] = {}
         self._pairs: dict[tuple[str, str], dict[str, list[AddedLine]]] = {}
         self.whole: dict[tuple[str, ...], list[_Place]] = defaultdict(list)
         self.added: dict[str, list[_Place]] = defaultdict(list)
-        self.removed: Removals = defaultdict(list)
+        self.removed: dict[str, dict[str, list[Order]]] = {}
         for number, hunk in enumerate(self.hunks):
+            self.of_path[hunk.edit.path].append(number)
             if len(hunk.edit.hunks) == 1 and hunk.digests:
                 self.whole[tuple(hunk.digests)].append((number, 0))
             for place in sorted(hunk.added):
                 self.added[hunk.digests[place]].append((number, place))
             for mark, digest in hunk.lines:
                 if mark == REMOVED:
-                    self.removed[digest].append((hunk.edit.order, hunk.edit.path))
+                    by_path = self.removed.setdefault(digest, {})
+                    by_path.setdefault(hunk.edit.path, []).append(hunk.edit.order)
 
     @cached_property
     def times_added(self) -> Counter[tuple[str, str]]:
@@ -86,13 +90,18 @@ class Patches:
         )
 
     @cached_property
-    def rare(self) -> Set[str]:
-        """The lines that hardly a file got: a row without one, as of imports, may be anybody's."""
-        return {
-            digest
+    def rare(self) -> dict[str, set[str]]:
+        """The lines that hardly a file got, and which paths hold each as far as patches tell: a row
+        without one, as of imports, may be anybody's."""
+        rare: dict[str, set[str]] = {
+            digest: set()
             for digest, places in self.added.items()
             if len({self.hunks[number].edit.path for number, _ in places}) <= HARDLY
         }
+        for path, lines in self.left.items():
+            for digest in lines & rare.keys():
+                rare[digest].add(path)
+        return rare
 
     @cached_property
     def left(self) -> dict[str, set[str]]:

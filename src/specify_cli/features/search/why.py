@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import os
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from functools import lru_cache, partial
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from functools import partial
 from itertools import chain, groupby
 from shlex import quote
 from typing import NamedTuple
@@ -29,7 +29,7 @@ from specify_cli.features.search.blame import (
 )
 from specify_cli.features.search.chains import find_in_versions, split_text
 from specify_cli.features.search.database import MANY, SearchIndex
-from specify_cli.features.search.edits import Edit, Names, list_touched
+from specify_cli.features.search.edits import Edit, Names, list_digests, list_touched
 from specify_cli.features.search.patches import BARE, HARDLY, Patches
 from specify_cli.libraries.story.words import describe_work
 from specify_cli.project.config import Project
@@ -153,7 +153,8 @@ def explain_file(
             f"{name} has {count(len(lines), 'line')}, and no line {line}",
             f"spec-kitty why {quote(path)}",
         )
-    patches = list(find_edits(index, lines, [name]))
+    versions = dict.fromkeys(list_digests(lines), lines)
+    patches = [edit.restore(versions) for edit in find_edits(index, lines, [name])]
     edits = [edit for edit in patches if edit.hunks]
     own = [edit for edit in patches if edit.path == name]
     gone = {edit.path for edit in edits if _is_gone(project.root, edit.path, [name])}
@@ -255,13 +256,10 @@ def _read_versions(top: str, data: bytes, names: list[str]) -> dict[str, bytes |
     return dict.fromkeys(names, data) | dict(zip(asked, contents, strict=True))
 
 
-def find_edits(index: SearchIndex, lines: Sequence[str], paths: Sequence[str]) -> Iterator[Edit]:
+def find_edits(index: SearchIndex, lines: Iterable[str], paths: Collection[str]) -> Iterator[Edit]:
     """Yield the edits of files of these paths, also those that tell no line, and the edits of other
     files that brought or took one of these lines which few others did; all of a file that is gone
-    where one of its lines stands hardly anywhere else.
-
-    One that a record keeps in part is whole where it left these lines.
-    """
+    where one of its lines stands hardly anywhere else."""
     digests = {digest_line(line) for line in lines}
     found: list[tuple[Place, dict[str, object], Set[str]]] = []
     for place, fields in index.find_patches(digests, paths):
@@ -280,16 +278,15 @@ def find_edits(index: SearchIndex, lines: Sequence[str], paths: Sequence[str]) -
     own = {path for path in own if _is_gone(index.project.root, path, paths)}.union(paths)
     for place, fields, touched in found:
         if str(fields.get("path")) in own or not few.isdisjoint(touched):
-            yield _read_edit(place, fields).restore([lines])
+            yield _read_edit(place, fields)
 
 
 def _read_edit(place: Place, fields: Mapping[str, object]) -> Edit:
     # The id tells when the invocation began; the line when the patch was made, or seen.
     moment = str(fields.get("claimed_at") or fields.get("at") or "")
     number, member = get_seq(fields, 0), fields.get("lines")
-    text = member if isinstance(member, str) else ""
-    hunks = (_read_short if len(text) <= _SHORT else read_lines_member)(text or None)
     path, order = str(fields.get("path")), (moment, number)
+    hunks = read_lines_member(member)
     return Edit(place.invocation_id, number, order, path, hunks, fields, is_cut(member))
 
 
@@ -298,11 +295,6 @@ def _is_gone(root: str, path: str, names: Iterable[str]) -> bool:
     name elsewhere may be that in another worktree."""
     is_elsewhere = os.path.isabs(path) and path.endswith(tuple(f"/{name}" for name in names))
     return is_elsewhere or not os.path.lexists(os.path.join(root, path))
-
-
-# The same patch is read for each file that is like it: 5,000 of 100 lines each are 65 MB.
-_read_short = lru_cache(maxsize=5_000)(read_lines_member)
-_SHORT = 100 * 11
 
 
 def _describe_origin(project: Project, invocation_id: str, seq: int) -> Origin:
