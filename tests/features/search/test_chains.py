@@ -36,7 +36,7 @@ def test_where_equal_lines_may_be_laid_is_noted_once_a_line_of_the_patch() -> No
     """Each of 1,000 with each of 60 took a gigabyte in a file of 100 such patches."""
     view = laying._View([(digest_line("0"), 3, at) for at in range(60)], laying._NOW, is_whole=True)
     edit = Edit("I", 1, ("2026", 1), "a.py", [[LineMark("+", digest_line("0"))] * 1000])
-    found = laying._find_places(Patches([edit]), view, {"a.py"})
+    found = laying._find_places(Patches([edit]), view, {0})
 
     assert len(list(found)) == 998
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from itertools import accumulate, groupby, pairwise
 from typing import NamedTuple
 
 from specify_cli.features.origin.report import ChangedFile, Stretch
 from specify_cli.features.search.blame import find_writers
-from specify_cli.features.search.edits import Edit, EditsByLine, Names
+from specify_cli.features.search.edits import Came, Edit, EditsByLine, Names
 from specify_cli.features.search.laying import COMMON
 from specify_cli.features.search.patches import AddedLine, Patches
 from specify_cli.record.reading.patch_lines import ADDED, KEPT, REMOVED, LineMark, digest_line
@@ -108,6 +108,33 @@ def drop_given(
         for at, by in found.items()
         if all(given[key] <= patches.times_added[key] for key in name(at, by))
     }
+
+
+def drop_later(file: ChangedFile, writers: EditsByLine) -> Iterator[tuple[int, tuple[Edit, ...]]]:
+    """Yield the writers of each line but for what was patched after the commit it came in: that
+    did not write it, however it was found."""
+    now = Came("~")
+    for at, by in writers.items():
+        committed = file.came.get(at, now).committed
+        yield at, tuple(edit for edit in by if edit.order[0] <= committed)
+
+
+def list_texts(edits: Iterable[Edit]) -> Iterator[KeptText]:
+    """Yield the pieces of text that records keep of the lines which their patches added."""
+    for edit in edits:
+        added = {line.digest for hunk in edit.hunks for line in hunk if line.mark == ADDED}
+        pieces = [text.replace("\n+", "\n") for text in _read_pieces(edit.fields.get("diff"))]
+        for text in (*pieces, *_read_pieces(edit.fields.get("after"))):
+            lines = [line for line in text.split("\n") if digest_line(line) in added]
+            yield KeptText(edit, "\n".join(lines))
+
+
+def _read_pieces(value: object) -> Iterator[str]:
+    """Yield the texts that a captured value holds: the whole, or its head and tail."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        yield from (text for key in ("head", "tail") if isinstance(text := value.get(key), str))
 
 
 def _follow_commits(

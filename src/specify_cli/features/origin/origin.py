@@ -21,10 +21,11 @@ from doctrine.text import count, make_encodable, say
 from specify_cli.errors import InvocationError
 from specify_cli.features.approvals.approvals import Approval, judge_approvals
 from specify_cli.features.origin.attributing import (
-    KeptText,
     attribute_lines,
     drop_given,
+    drop_later,
     join_lines,
+    list_texts,
     list_unknown,
 )
 from specify_cli.features.origin.git_range import (
@@ -46,7 +47,7 @@ from specify_cli.features.origin.session import find_tests
 from specify_cli.features.origin.writers import ApprovedBy, Writer, describe_writer
 from specify_cli.features.search.chains import MAX_VERSIONS, find_in_versions, split_text
 from specify_cli.features.search.database import SearchIndex
-from specify_cli.features.search.edits import Came, Edit, EditsByLine, Names, Order, list_digests
+from specify_cli.features.search.edits import Edit, EditsByLine, Names, Order, list_digests
 from specify_cli.features.search.patches import Patches
 from specify_cli.features.search.why import find_edits, list_gaps
 from specify_cli.libraries.ssh.signatures import Signers
@@ -201,15 +202,6 @@ def find_prefix(root: str, top: str) -> str:
     return place and f"{place}/"
 
 
-def _drop_later(file: ChangedFile, writers: EditsByLine) -> Iterator[tuple[int, tuple[Edit, ...]]]:
-    """Yield the writers of each line but for what was patched after the commit it came in: that
-    did not write it, however it was found."""
-    now = Came("~")
-    for at, by in writers.items():
-        committed = file.came.get(at, now).committed
-        yield at, tuple(edit for edit in by if edit.order[0] <= committed)
-
-
 def _list_names(file: ChangedFile, prefix: str) -> tuple[list[str], list[str]]:
     """Return the paths of a file, now and before, and those below the project, as records have
     them."""
@@ -250,7 +242,7 @@ def _trace_file(
 
     def attribute(version: ChangedFile, paths: Collection[str]) -> EditsByLine:
         edits = (edit for path in sorted({*paths}) for edit in told.of_path.get(path, ()))
-        texts = list(_list_texts(edits))
+        texts = list(list_texts(edits))
         return attribute_lines(version, Names({*paths}, told.gone), told.ready, texts)
 
     writers = attribute(file, own)
@@ -274,7 +266,7 @@ def _trace_file(
     }
     ask = partial(read_blobs, top)
     writers |= find_in_versions(file.lines, came_in, ask, file.came, patches, writers)
-    stretches = join_lines(file, dict(_drop_later(file, writers)))
+    stretches = join_lines(file, dict(drop_later(file, writers)))
     open_lines = sum(part.size for part in stretches if part.is_unknown)
     if open_lines:
         copies = list(_find_copies(patches, read))
@@ -432,24 +424,6 @@ def _find_removed(top: str, changes: ChangeRange, file: ChangedFile, sought: Cou
             break
         end = committed
     return end
-
-
-def _list_texts(edits: Iterable[Edit]) -> Iterator[KeptText]:
-    """Yield the pieces of text that records keep of the lines which their patches added."""
-    for edit in edits:
-        added = {line.digest for hunk in edit.hunks for line in hunk if line.mark == ADDED}
-        pieces = [text.replace("\n+", "\n") for text in _read_pieces(edit.fields.get("diff"))]
-        for text in (*pieces, *_read_pieces(edit.fields.get("after"))):
-            lines = [line for line in text.split("\n") if digest_line(line) in added]
-            yield KeptText(edit, "\n".join(lines))
-
-
-def _read_pieces(value: object) -> Iterator[str]:
-    """Yield the texts that a captured value holds: the whole, or its head and tail."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict):
-        yield from (text for key in ("head", "tail") if isinstance(text := value.get(key), str))
 
 
 def read_writer(index: SearchIndex, place: Place, reading: Reading = Reading()) -> Writer:
