@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from specify_cli.features.origin.report import ChangedFile, Stretch
 from specify_cli.features.search.blame import find_writers
-from specify_cli.features.search.edits import Came, Edit, EditsByLine, Names
+from specify_cli.features.search.edits import Came, Edit, EditsByLine, Names, digest_lines
 from specify_cli.features.search.laying import COMMON
 from specify_cli.features.search.patches import AddedLine, Patches
 from specify_cli.record.reading.patch_lines import ADDED, KEPT, REMOVED, LineMark, digest_line
@@ -49,7 +49,7 @@ def attribute_lines(
     if not file.changed:
         return {}
     writers = find_writers(file.lines, named, patches, file.came, file.changed)
-    digests = list(map(digest_line, file.lines))
+    digests = digest_lines(file.lines)
     _follow_commits(file, digests, writers, patches)
     left = [at for at in file.changed if not writers[at]]
     for at, by in _match_moved(file, named, patches, left).items():
@@ -69,10 +69,11 @@ def attribute_lines(
 def join_lines(file: ChangedFile, writers: EditsByLine) -> tuple[Stretch, ...]:
     """Return the changed lines of a file as stretches; blank ones go with their neighbours."""
     lines: _LinesOf = {}
+    digests = digest_lines(file.lines)
     reformatted = {
         at
         for at in file.changed
-        if writers[at] and not _has(ADDED, digest_line(file.lines[at]), writers[at], lines)
+        if writers[at] and not _has(ADDED, digests[at], writers[at], lines)
     }
     _fill_blanks(file, writers)
     return tuple(_join(file, writers, reformatted))
@@ -81,12 +82,11 @@ def join_lines(file: ChangedFile, writers: EditsByLine) -> tuple[Stretch, ...]:
 def list_unknown(file: ChangedFile, writers: EditsByLine, patches: Patches) -> list[int]:
     """Return the changed lines without a writer that stood elsewhere when they came, and that an
     edit added somewhere."""
+    digests = digest_lines(file.lines)
     return [
         at
         for at in file.stood
-        if not writers[at]
-        and file.lines[at].strip()
-        and digest_line(file.lines[at]) in patches.added
+        if not writers[at] and file.lines[at].strip() and digests[at] in patches.added
     ]
 
 
@@ -96,10 +96,11 @@ def drop_given(
     """Return which of some more writers `found` can be told: a line that an invocation added is
     given once, so another one of the same content is somebody else's."""
 
+    digests = digest_lines(file.lines)
     lines: _LinesOf = {}
 
     def name(at: int, by: Sequence[Edit]) -> list[tuple[str, str]]:
-        digest = digest_line(file.lines[at])
+        digest = digests[at]
         return [(edit.invocation_id, digest) for edit in by if _has(ADDED, digest, [edit], lines)]
 
     given = Counter(key for at, by in {**writers, **found}.items() for key in name(at, by))
@@ -196,7 +197,8 @@ def _match_moved(
     file: ChangedFile, named: Names, patches: Patches, left: Collection[int]
 ) -> EditsByLine:
     """Return who moved lines to where git says that they came."""
-    sought = {digest_line(file.lines[at]) for at in left}
+    digests = digest_lines(file.lines)
+    sought = {digests[at] for at in left}
     moves: list[Edit] = []
     taken: set[tuple[str, str]] = set()
     took = {
@@ -222,7 +224,7 @@ def _match_moved(
     if not moves:
         return {}
     found = find_writers(file.lines, named, Patches(moves), file.came)
-    around = [*pairwise(["", *map(digest_line, file.lines), ""])]
+    around = [*pairwise(["", *digests, ""])]
     # Where a line stands beside what it was taken from, the move was taken back.
     return {at: found[at] for at in left if found[at] and taken.isdisjoint(around[at : at + 2])}
 

@@ -47,7 +47,14 @@ from specify_cli.features.origin.session import find_tests
 from specify_cli.features.origin.writers import ApprovedBy, Writer, describe_writer
 from specify_cli.features.search.chains import MAX_VERSIONS, find_in_versions, split_text
 from specify_cli.features.search.database import SearchIndex
-from specify_cli.features.search.edits import Edit, EditsByLine, Names, Order, list_digests
+from specify_cli.features.search.edits import (
+    Edit,
+    EditsByLine,
+    Names,
+    Order,
+    digest_lines,
+    list_digests,
+)
 from specify_cli.features.search.patches import Patches
 from specify_cli.features.search.why import find_edits, list_gaps
 from specify_cli.libraries.ssh.signatures import Signers
@@ -235,7 +242,7 @@ def _trace_file(
     """Return where the changed lines of a file come from, and why it is not known of some."""
     names, own = _list_names(file, prefix)
     patches = [edit for name in own for edit in told.of_path.get(name, ())]
-    is_told = patches or not told.ready.rare.keys().isdisjoint(map(digest_line, file.lines))
+    is_told = patches or not told.ready.rare.keys().isdisjoint(digest_lines(file.lines))
     if not file.changed or not own or not is_told:
         return join_lines(file, dict.fromkeys(file.changed, ())), None
     read = cache(lambda: read_versions(top, changes, names))
@@ -383,7 +390,7 @@ def _trace_removal(
         return (), ()
     path = make_encodable(file.path.removeprefix(prefix))
     gone = Counter(digest_line(line) for line in file.gone if line.strip())
-    sought = gone - Counter(digest_line(file.lines[at]) for at in file.changed)
+    sought = gone - Counter(map(digest_lines(file.lines).__getitem__, file.changed))
     took: list[tuple[Edit, Counter[str]]] = []
     for edit in told.of_path.get(path, ()):
         went = Counter(line.digest for hunk in edit.hunks for line in hunk if line.mark == REMOVED)
@@ -418,7 +425,7 @@ def _trace_removal(
 def _find_removed(top: str, changes: ChangeRange, file: ChangedFile, sought: Counter[str]) -> str:
     """Return when the commit was made in which the last of these lines went from a file; a time
     after all others where that is not known."""
-    left, end = Counter(map(digest_line, file.lines)), "~"
+    left, end = Counter(digest_lines(file.lines)), "~"
     for committed, lines in read_versions(top, changes, [file.path]):
         if sought & (Counter(map(digest_line, lines)) - left):
             break

@@ -16,11 +16,10 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from itertools import groupby
 
-from specify_cli.features.search.edits import Came, Edit, Names, Removals
+from specify_cli.features.search.edits import Came, Edit, Names, Removals, digest_lines
 from specify_cli.features.search.laying import Claim, lay_patches
 from specify_cli.features.search.patches import Patches, list_between
 from specify_cli.record.ids import rfc3339
-from specify_cli.record.reading.patch_lines import digest_line
 
 _TIMES = re.compile(rb"^(?:author|committer)-time ([0-9]+)$", re.M)
 # How git is asked who wrote a line: no list of a user, or of a branch, leaves out commits.
@@ -62,7 +61,7 @@ def find_writers(
     none that `came` before, by its number: such an edit copied it. `changed` are the lines that
     are asked for, where that is not all.
     """
-    digests = [digest_line(line) for line in lines]
+    digests = digest_lines(tuple(lines))
     named = named._replace(earlier=_find_earlier(named.earlier, patches, set(digests)))
     names = named.every
     claims = [

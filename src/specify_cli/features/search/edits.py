@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence, Set
+from functools import lru_cache
 from hashlib import sha256
 from typing import NamedTuple
 
@@ -31,6 +32,12 @@ def list_touched(member: object) -> list[str]:
     """Return the digests of the lines that came or went, by the member `lines` of a patch: of many
     patches nothing else of it is needed."""
     return _TOUCHED.findall(member) if isinstance(member, str) else []
+
+
+@lru_cache(maxsize=8)
+def digest_lines(lines: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the digests of a file's lines; those of a few files are kept, since each step asks."""
+    return tuple(map(digest_line, lines))
 
 
 class Edit(NamedTuple):
@@ -58,7 +65,7 @@ class Edit(NamedTuple):
         lines = versions.get(self.after_hash)
         if lines is None or not self.is_cut or self.fields.get("kind") != "create":
             return self
-        hunks = [[LineMark(ADDED, digest_line(line)) for line in lines]]
+        hunks = [[LineMark(ADDED, digest) for digest in digest_lines(tuple(lines))]]
         return self._replace(hunks=hunks, is_cut=False)
 
 
