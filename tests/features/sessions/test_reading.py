@@ -610,6 +610,30 @@ def test_a_command_of_claude_code_that_a_person_interrupted_was_not_refused() ->
         assert [event for event, _, _ in told(read_session("claude-code", data, {}))] == ["PreToolUse", name]
 
 
+@pytest.mark.parametrize(
+    ("said", "ended"),
+    [
+        ("To tell you how to proceed, the user said:\nUse git.", ("PermissionDenied", "Bash", None)),
+        ("", ("PostToolUseFailure", "Bash", "unknown")),
+    ],
+)
+def test_a_call_was_refused_by_whoever_said_why_to_versions_of_claude_code_that_name_no_kind(
+    said: str, ended: tuple[str, str, str | None]
+) -> None:
+    """Of one without a word they say the same where it ran until a person stopped it."""
+    head = {"sessionId": "s", "cwd": "/p", "timestamp": AT.format(0), "version": "2.1.44"}
+    text = f"The user doesn't want to proceed with this tool use. The tool use was rejected (eg. …). {said}"
+    used = {"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": "make"}}
+    result = {"type": "tool_result", "tool_use_id": "t1", "is_error": True, "content": text}
+    told_as = f"Error: {text}" if said else "User rejected tool use"
+    data = lines(
+        {**head, "type": "assistant", "message": {"id": "m", "content": [used]}},
+        {**head, "type": "user", "toolUseResult": told_as, "message": {"content": [result]}},
+    )
+
+    assert told(read_session("claude-code", data, {}))[-1] == ended
+
+
 def test_a_command_of_claude_code_that_ends_in_the_background_amid_a_turn_ends_when_that_is_queued() -> None:
     head = {"sessionId": "s", "cwd": "/p"}
     used = {"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": "make", "run_in_background": True}}
@@ -1046,6 +1070,87 @@ def test_what_a_subagent_used_that_ended_without_a_word_is_told() -> None:
     turns = [item.event.payload for item in iter_events(session, "/p") if item.event.event == "turn"]
 
     assert [(turn["agent"], turn["tokens"]) for turn in turns] == [("a1", {"input": 1, "output": 7})]
+
+
+def test_what_copilot_says_in_a_person_s_name_amid_a_turn_is_no_prompt_and_ends_no_turn() -> None:
+    def say(kind: str, **data: object) -> dict[str, object]:
+        return {"type": kind, "timestamp": AT.format(0), "data": data}
+
+    data = lines(
+        say("session.start", sessionId="s", context={"cwd": "/p"}),
+        say("user.message", content="fix the flaky test", delivery="idle"),
+        say("assistant.message", content="I trace it.", model="gpt-5.6-sol"),
+        say("user.message", content="", source="system", delivery="steering"),
+        say("user.message", content="<system_reminder>AGENTS.md</system_reminder>", source="instruction-discovery"),
+        say("assistant.message", content="Fixed.", model="gpt-5.6-sol"),
+        say("user.message", content="commit it", source="user"),
+        say("assistant.message", content="Done.", model="gpt-5.6-sol"),
+    )
+    session = read_session("copilot", data, {})
+
+    assert session is not None
+    said = [item.payload.get("prompt") or item.payload.get("last_assistant_message") for item in session.events]
+    assert said == ["fix the flaky test", "Fixed.", "commit it", "Done."]
+    assert [item.facts.model for item in session.events if item.facts] == ["gpt-5.6-sol"] * 2
+
+
+@pytest.mark.parametrize(
+    ("end", "status"),
+    [
+        ("<exited with exit code 0>", "ok"),
+        ("<exited with exit code 2>", "error"),
+        ("exited with exit code 0", "unknown"),
+    ],
+)
+def test_how_a_command_of_copilot_ended_is_told_without_the_name_of_its_shell_too(end: str, status: str) -> None:
+    call = {"toolCallId": "t"}
+    data = lines(
+        {"type": "session.start", "timestamp": AT.format(0), "data": {"sessionId": "s", "context": {"cwd": "/p"}}},
+        {"type": "tool.execution_start", "data": {**call, "toolName": "bash", "arguments": {"command": "make"}}},
+        {"type": "tool.execution_complete", "data": {**call, "success": True, "result": {"content": f"\n{end}"}}},
+    )
+    session = read_session("copilot", data, {})
+
+    assert session is not None
+    told_events = [item.event for item in iter_events(session, "/p")]
+    assert [event.payload["status"] for event in told_events if event.event == "tool_result"] == [status]
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "status"),
+    [
+        ("make", "0", "ok"),
+        ("make", "2", "error"),
+        ("true\nChunk ID: abc\nWall time: 1 seconds\nProcess exited with code 0\n", "1", "error"),
+    ],
+)
+def test_how_a_command_of_codex_ended_is_told_behind_the_command_itself_too(
+    command: str, code: str, status: str
+) -> None:
+    """Version 0.118 writes the command first, and what stands in it says nothing of its end."""
+    args = json.dumps({"cmd": command})
+    call = {"type": "function_call", "name": "exec_command", "call_id": "c", "arguments": args}
+    text = (
+        f"Command: /bin/zsh -lc '{command}'\nChunk ID: 5e02\nWall time: 0.1 seconds\nProcess exited with code {code}\n"
+    )
+    ended = {"type": "function_call_output", "call_id": "c", "output": f"{text}Output:\n"}
+    data = lines(
+        {"type": "session_meta", "timestamp": AT.format(0), "payload": {"id": "s", "cwd": "/p"}},
+        *({"type": "response_item", "timestamp": AT.format(0), "payload": item} for item in (call, ended)),
+    )
+
+    assert told(read_session("codex", data, {}))[-1] == ("PostToolUse", "Bash", status)
+
+
+def test_what_a_process_of_codex_did_not_take_is_an_error() -> None:
+    call = {"type": "function_call", "name": "write_stdin", "call_id": "c", "arguments": '{"session_id": 7}'}
+    ended = {"type": "function_call_output", "call_id": "c", "output": "write_stdin failed: stdin is closed"}
+    data = lines(
+        {"type": "session_meta", "timestamp": AT.format(0), "payload": {"id": "s", "cwd": "/p"}},
+        *({"type": "response_item", "timestamp": AT.format(0), "payload": item} for item in (call, ended)),
+    )
+
+    assert told(read_session("codex", data, {}))[-1] == ("PostToolUse", "write_stdin", "error")
 
 
 def test_a_file_of_copilot_with_twice_as_many_subagents_takes_twice_as_many_steps() -> None:

@@ -35,7 +35,8 @@ EVENTS = {
 }
 _CREATED = "File created successfully at"
 # What it writes of a call whose turn, or whose program, ended first: whether it ran is not known.
-ABORTS = ("interrupted", "cancelled")
+# Versions until 2.1.179 name no kind, and write the third of what a person refused or stopped.
+ABORTS = ("interrupted", "cancelled", "User rejected tool use")
 _PLACES = ("oldStart", "oldLines", "newStart", "newLines")
 
 
@@ -133,8 +134,12 @@ def was_refused(line: Payload) -> bool:
     """Return whether a line of the transcript says that a call was refused before it ran: a command
     that a person interrupted is said to be rejected, too."""
     kind = line.get("toolDenialKind")
+    if kind is None:  # what those write where the person said why
+        return str(line.get("toolUseResult")).startswith(
+            "Error: The user doesn't want to proceed with this tool use. The tool use was rejected"
+        )
     asked = get_object(line, "permissionDecision").get("decision") == "reject"
-    return kind not in (None, *ABORTS) and (
+    return kind not in ABORTS and (
         kind != "user-rejected" or asked or line.get("toolDenialBeforeRun") is True
     )
 

@@ -58,9 +58,8 @@ class Copilot(Dialect):
 
     def read_turn(self, turn: Turn, line: Payload, number: int) -> Turn:
         data = line.get("data") or {}
-        is_inner = "parentToolCallId" in data or str(data.get("source", "")).startswith("agent-")
-        if line.get("agentId") or is_inner:
-            return turn  # a subagent's
+        if line.get("agentId") or "parentToolCallId" in data or not was_typed(data):
+            return turn  # a subagent's, or what the program says amid a turn
         if line.get("type") in ("user.message", "system.notification"):
             return turn.begin_next()
         if line.get("type") == "session.usage_record":
@@ -68,9 +67,16 @@ class Copilot(Dialect):
             turn.name_model(usage.get("model"))
             turn.add_usage(str(number), usage)
         elif line.get("type") == "assistant.message":
+            turn.name_model(data.get("model"))
             turn.add_answer(data.get("content"))
             turn.add_thought(data.get("reasoningText"))
         return turn
+
+
+def was_typed(data: Payload) -> bool:
+    """Return whether a message can be a person's own: what skills, instructions and other agents
+    say in their name has another source."""
+    return str(data.get("source") or "user").startswith(("user", "command"))
 
 
 def _read_command_status(output: object) -> str:
@@ -80,8 +86,9 @@ def _read_command_status(output: object) -> str:
         text = match_whole(output, "text_result_for_llm", "textResultForLlm")
     if text is None:
         return "unknown"
-    shell, _, code = text.rstrip("\n").rpartition("\n")[2].partition(" completed with exit code ")
-    if not shell.startswith("<shellId: ") or not code.endswith(">"):
+    shell, _, code = text.rstrip("\n").rpartition("\n")[2].partition(" with exit code ")
+    # the second until 1.0.20
+    if not shell.startswith(("<shellId: ", "<exited")) or not code.endswith(">"):
         return "unknown"
     return "ok" if code == "0>" else "error"
 

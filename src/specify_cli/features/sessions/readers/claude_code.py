@@ -154,7 +154,7 @@ class ClaudeReader(SessionReader):
         if was_refused(line):
             self.end_call("PermissionDenied", call_id, reason=text)
         elif part.get("is_error") is True:
-            status = "unknown" if line.get("toolDenialKind") in ABORTS else None
+            status = "unknown" if line.get("toolDenialKind", result) in ABORTS else None
             self.end_call("PostToolUseFailure", call_id, status=status, error=text)
         else:
             response = part.get("content") if result is None else result

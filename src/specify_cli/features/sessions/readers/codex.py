@@ -283,7 +283,9 @@ class CodexReader(SessionReader):
         if items < self._items and not given:
             return
         text = output if isinstance(output, str) else join_texts(output, "text")
-        status = "error" if text.startswith("Script failed") else None
+        if command is not None and text.startswith("Command: "):  # as 0.118 writes before the rest
+            text = text.split("\n", command.count("\n") + 1)[-1]
+        status = "error" if text.startswith(("Script failed", "write_stdin failed")) else None
         if status and _REFUSED in text[:500]:
             status = "denied"
         name = f"{begun.get('namespace') or ''}{begun['name']}"

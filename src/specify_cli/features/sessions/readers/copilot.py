@@ -7,6 +7,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 
+from specify_cli.features.hooks.harnesses.copilot import was_typed
 from specify_cli.features.hooks.payload.outputs import judge_exit_code, parse_json
 from specify_cli.features.hooks.payload.values import as_object, get_object
 from specify_cli.features.sessions.reading import Line, SessionReader
@@ -59,7 +60,7 @@ class CopilotReader(SessionReader):
         agent = str(line.get("agentId") or "")
         if kind == "subagent.started" and agent:
             self.note_agent(agent, data.get("agentName"), str(data.get("parentId") or ""))
-        if agent != self.agent or (self.agent and kind == "user.message"):
+        if agent != self.agent or (kind == "user.message" and (self.agent or not was_typed(data))):
             return
         if kind == "user.message":
             self.add_prompt(str(data.get("content") or ""))
