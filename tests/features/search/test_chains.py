@@ -12,7 +12,7 @@ import pytest
 from specify_cli.features.search import chains, laying
 from specify_cli.features.search.blame import find_writers
 from specify_cli.features.search.chains import find_in_versions, find_makers
-from specify_cli.features.search.edits import Edit, Names
+from specify_cli.features.search.edits import Came, Edit, Names
 from specify_cli.features.search.patches import Patches
 from specify_cli.record.reading.patch_lines import LineMark, digest_line, lines_of_patch, read_lines_member
 
@@ -178,3 +178,16 @@ def test_a_head_that_many_files_have_is_from_none_of_them(files: int, by: list[s
     found = find_writers(file, Names({"a.go"}), Patches(edits))
 
     assert [one.invocation_id for one in found[1]] == by and not found[5]
+
+
+@pytest.mark.parametrize(("committed", "by"), [("2026-01-02", ["I"]), ("2026-01-04", [])])
+def test_a_patch_that_was_cut_brought_no_line_that_was_committed_before_it(committed: str, by: list[str]) -> None:
+    """A later one wrote the file anew: 240 lines of a published project had no writer."""
+    file = ["import one", "import two", "price = compute()", "done()"]
+    anew = patch("J", 3, [], ["# begun anew", *file])
+    cut = anew._replace(is_cut=True, fields={**anew.fields, "kind": "create"}, hunks=[anew.hunks[0][:1]])
+    came = dict.fromkeys(range(4), Came(f"{committed}T00:00:00.999Z", f"{committed}T00:00:00.999Z"))
+
+    found = find_writers(file, Names({"a.py"}), Patches([patch("I", 1, [], file), cut]), came)
+
+    assert [one.invocation_id for one in found[2]] == by

@@ -72,6 +72,8 @@ def find_writers(
     _drop_equal(writers, digests)
     sought = set(range(len(lines)) if changed is None else changed)
     _match_between(lines, digests, named, patches, came, sought, writers)
+    # A line that another invocation wrote, in another file or before a patch made the file, may
+    # have come again with that patch, of which the record does not keep all lines.
     # One that is gone holds lines back only if what is known of it stands here.
     standing = {claim.edit.order for claimed in claims for claim in claimed}
     cuts = [
@@ -81,9 +83,18 @@ def find_writers(
     ]
     return [
         ()
-        if any(_may_have_come_with(cut, edit, names) for cut in cuts for edit in edits)
+        if any(
+            edit.invocation_id != cut.invocation_id
+            and named.allow(cut, came.get(at))
+            and (
+                edit.path not in names
+                or (cut.fields.get("kind") == "create" and edit.order < cut.order)
+            )
+            for cut in cuts
+            for edit in edits
+        )
         else edits
-        for edits in writers
+        for at, edits in enumerate(writers)
     ]
 
 
@@ -96,14 +107,6 @@ def _find_earlier(paths: Set[str], patches: Patches, here: Set[str]) -> Set[str]
         for path in paths & set[str]().union(*holding)
         if 2 * len(patches.left[path] & here) >= len(patches.left[path])
     }
-
-
-def _may_have_come_with(cut: Edit, edit: Edit, names: Set[str]) -> bool:
-    """Return whether a line that another invocation wrote, in another file or before this patch
-    made the file, may have come again with it: a record does not keep all of its lines."""
-    is_made = cut.fields.get("kind") == "create"
-    is_before = edit.path not in names or (is_made and edit.order < cut.order)
-    return is_before and edit.invocation_id != cut.invocation_id
 
 
 def _match_between(
