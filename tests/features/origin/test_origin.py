@@ -248,6 +248,21 @@ def test_the_one_line_left_of_two_is_not_given_to_who_added_the_second() -> None
     assert tell("start\n\nrow = 9\nprice = bill(4795)\n\nstop", (3,), [edit]) == [""]
 
 
+@pytest.mark.parametrize(
+    ("line", "by"),
+    [
+        ("event.preventDefault();", ""),
+        ("shop.cart.theme.summary,", ""),
+        ("if(event.key==='Enter') event.preventDefault()", "I"),
+        ("shop.cart.theme.dark {", "I"),
+    ],
+)
+def test_a_line_that_is_a_part_of_what_an_agent_wrote_is_no_other_form_of_it(line: str, by: str) -> None:
+    text = 'if (event.key === "Enter") event.preventDefault();\nshop.cart.theme\n  .dark {\nshop.cart.theme.summary b {'
+
+    assert tell(f"one()\n{line}\ntwo()", (1,), [make_edit("I", 1, "+other")], text) == [by]
+
+
 def test_a_formatted_line_of_the_file_is_not_given_to_who_wrote_the_same_text_elsewhere() -> None:
     edit = make_edit("I", 1, " one()\n+name = bill(4564, 'xyz')\n two()")
     text = "one()\nname = bill(4564, 'xyz')\ntwo()\nthree()\nname = bill( 4564, 'xyz' )"

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, groupby, pairwise
 from typing import NamedTuple
 
@@ -285,7 +285,10 @@ def _find_by_text(
 ) -> EditsByLine:
     """Return the edits whose text holds lines, perhaps in another form, the longest rows first."""
     form = _PROSE_FORM if file.path.endswith(_PROSE) else _FORM
-    texts = [(item.edit, *_strip_form(form, item.text)) for item in kept_texts]
+    texts = []
+    for edit, text in kept_texts:
+        parts = [form.sub("", line) for line in text.split("\n")]
+        texts.append((edit, "".join(parts), {0, *accumulate(map(len, parts))}))
     bare = {at: form.sub("", file.lines[at]) for at in left}
     gone = form.sub("", "\n".join(file.gone))
     writers: EditsByLine = {}
@@ -299,32 +302,19 @@ def _find_by_text(
     return writers
 
 
-def _strip_form(form: re.Pattern[str], text: str) -> tuple[str, Set[int]]:
-    """Return a text without its form, and the places in it where that stood: elsewhere no formatter
-    begins a line."""
-    pieces = form.split(text)
-    return "".join(pieces), {0, *accumulate(map(len, pieces))}
-
-
-def _stands_in(sought: str, text: str, ends: Set[int]) -> bool:
-    """Return whether a text holds what is sought from one of its ends to another."""
-    at = text.find(sought)
-    while at >= 0 and not {at, at + len(sought)} <= ends:
-        at = text.find(sought, at + 1)
-    return at >= 0
-
-
 def _find_row(
     lines: Sequence[str],
     left: Sequence[int],
     start: int,
     bare: Mapping[int, str],
-    texts: Sequence[tuple[Edit, str, Set[int]]],
+    texts: Sequence[tuple[Edit, str, set[int]]],
 ) -> tuple[Sequence[int], tuple[Edit, ...]]:
     """Return the longest row of lines from `start` in `left` that edits hold, and the edits; no
     line where that is too little to tell.
 
-    `bare` is each line without its form. A row does not end with a blank line.
+    `bare` is each line without its form; of a text, where its lines begin or end is known, too. A
+    row begins where one does and does not end with a blank line, and one line alone is no part of
+    a line.
     """
     sought, size, holding = "", 0, texts
     edits: tuple[Edit, ...] = ()
@@ -336,10 +326,11 @@ def _find_row(
         holding = [item for item in holding if sought in item[1]]
         if not holding:
             break
-        if lines[at].strip() and len(sought) >= _ENOUGH:
-            by_id = {
-                one[0].invocation_id: one[0] for one in holding if _stands_in(sought, *one[1:])
-            }
-            if by_id:
-                size, edits = count, tuple(edit for _, edit in sorted(by_id.items()))
+        by_id = {
+            edit.invocation_id: edit
+            for edit, text, ends in holding
+            if (place := text.find(sought)) in ends and (count > 1 or place + len(sought) in ends)
+        }
+        if by_id and lines[at].strip() and len(sought) >= _ENOUGH:
+            size, edits = count, tuple(by_id[name] for name in sorted(by_id))
     return left[start : start + size], edits
