@@ -346,6 +346,7 @@ def rules_that_cannot_be_read(street: Street) -> None:
 def records_that_are_no_json(street: Street) -> None:
     forge(street)
     month = street.mallory.root / ".kittify/trail/2026-11"
+    month.mkdir(exist_ok=True)  # what was forged lies in that of today
     (month / "builder-bea-01JD4Q3S0000000000000000A1.jsonl").write_bytes(b"[" * 100_000 + b"\n\xff\xfe\n")
     street.mallory.commit("no json")
 
