@@ -263,6 +263,24 @@ def test_a_line_that_is_a_part_of_what_an_agent_wrote_is_no_other_form_of_it(lin
     assert tell(f"one()\n{line}\ntwo()", (1,), [make_edit("I", 1, "+other")], text) == [by]
 
 
+def test_a_head_that_many_files_of_a_range_have_is_copied_from_no_agent_s(repository: Path, tmp_path: Path) -> None:
+    """Of five that have it one is recorded: the records alone would call it rare."""
+    root, history = begin_history(repository, tmp_path / "heads")
+    before = git(root, "rev-parse", "HEAD").strip()
+    head = "".join(f'import {{ {name} }} from "@/ui/{name}"\n' for name in ("Button", "Input", "Label", "Select"))
+    texts = {f"src/{name}.ts": f"{head}\nexport const {name} = new Page()\n" for name in "abcde"}
+    for path, text in texts.items():
+        (root / path).write_text(text)
+    with open_invocation(root, "write a page") as run:
+        run.patch("src/a.ts", "create", after=texts["src/a.ts"])
+    history.commit("work")
+
+    files = trace(root, tmp_path, f"{before}..HEAD").files
+
+    told = {file.path: {name for part in file.stretches for name in part.invocation_ids} for file in files}
+    assert told == {path: {run.invocation_id} if path == "src/a.ts" else set() for path in texts}
+
+
 def test_a_formatted_line_of_the_file_is_not_given_to_who_wrote_the_same_text_elsewhere() -> None:
     edit = make_edit("I", 1, " one()\n+name = bill(4564, 'xyz')\n two()")
     text = "one()\nname = bill(4564, 'xyz')\ntwo()\nthree()\nname = bill( 4564, 'xyz' )"

@@ -15,7 +15,7 @@ from itertools import accumulate, groupby, pairwise
 from typing import NamedTuple
 
 from specify_cli.features.origin.report import ChangedFile, Stretch
-from specify_cli.features.search.blame import find_writers
+from specify_cli.features.search.blame import find_writers, keep_last
 from specify_cli.features.search.edits import Came, Edit, EditsByLine, Names, digest_lines
 from specify_cli.features.search.laying import COMMON
 from specify_cli.features.search.patches import AddedLine, Patches
@@ -326,11 +326,11 @@ def _find_row(
         holding = [item for item in holding if sought in item[1]]
         if not holding:
             break
-        by_id = {
-            edit.invocation_id: edit
+        told = [
+            edit
             for edit, text, ends in holding
             if (place := text.find(sought)) in ends and (count > 1 or place + len(sought) in ends)
-        }
-        if by_id and lines[at].strip() and len(sought) >= _ENOUGH:
-            size, edits = count, tuple(by_id[name] for name in sorted(by_id))
+        ]
+        if told and lines[at].strip() and len(sought) >= _ENOUGH:
+            size, edits = count, keep_last(told)
     return left[start : start + size], edits

@@ -55,7 +55,7 @@ from specify_cli.features.search.edits import (
     digest_lines,
     list_digests,
 )
-from specify_cli.features.search.patches import Patches
+from specify_cli.features.search.patches import HARDLY, Patches
 from specify_cli.features.search.why import find_edits, list_gaps
 from specify_cli.libraries.ssh.signatures import Signers
 from specify_cli.libraries.story.naming import name_event
@@ -233,7 +233,11 @@ def _read_edits(index: SearchIndex, changes: ChangeRange, prefix: str, top: str)
         of_path.setdefault(edit.path, []).append(edit)
     gone = {path for path in of_path if f"{prefix}{path}" not in changes.paths}
     every = chain.from_iterable(of_path.values())
-    return _Told(Patches(edit for edit in every if edit.hunks), of_path, gone)
+    ready = Patches(edit for edit in every if edit.hunks)
+    # By few records alone any line would be rare.
+    often = Counter(chain.from_iterable(digest_lines(file.lines) for file in changes.files))
+    ready.rare = {line: held for line, held in ready.rare.items() if often[line] <= HARDLY}
+    return _Told(ready, of_path, gone)
 
 
 def _trace_file(

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import groupby
 
 from specify_cli.features.search.edits import Came, Edit, Names, Removals, digest_lines
@@ -62,7 +62,15 @@ def find_writers(
     are asked for, where that is not all.
     """
     digests = digest_lines(tuple(lines))
-    named = named._replace(earlier=_find_earlier(named.earlier, patches, set(digests)))
+    # A file that is gone may have been this one if half of what it held stands here, and something
+    # of it that hardly another file has.
+    holding = (patches.rare[digest] for digest in patches.rare.keys() & digests)
+    earlier = {
+        path
+        for path in named.earlier & set[str]().union(*holding)
+        if 2 * len(patches.left[path].intersection(digests)) >= len(patches.left[path])
+    }
+    named = named._replace(earlier=earlier)
     names = named.every
     claims = [
         [one for one in laid if named.allow(one.edit, came.get(at))]
@@ -98,17 +106,6 @@ def find_writers(
     ]
 
 
-def _find_earlier(paths: Set[str], patches: Patches, here: Set[str]) -> Set[str]:
-    """Return which files that are gone this one may have been: half of what they held stands here,
-    and something of it that hardly another file has."""
-    holding = (patches.rare[digest] for digest in here & patches.rare.keys())
-    return {
-        path
-        for path in paths & set[str]().union(*holding)
-        if 2 * len(patches.left[path] & here) >= len(patches.left[path])
-    }
-
-
 def _match_between(
     lines: Sequence[str],
     digests: Sequence[str],
@@ -136,7 +133,7 @@ def _match_between(
         by = [edit for edit, _ in reversed(told)]
         is_told = len(left) <= sum(new for _, new in told)
         if is_told and all(named.allow(edit, came.get(at)) for edit in by for at in left):
-            last = _keep_last(by)
+            last = keep_last(by)
             for at in left:
                 writers[at] = last
 
@@ -163,16 +160,16 @@ def _choose(claims: Sequence[Claim], digest: str, removed: Removals) -> tuple[Ed
     last = edits[-1]
     unsure = [claim.edit for claim in claims if not claim.sure and claim.edit.order > last.order]
     if unsure:
-        return _keep_last([*edits, *unsure])
+        return keep_last([*edits, *unsure])
     # The line was taken away after all but the last of them had written it.
     gone = [
         any(edit.order < order < last.order for order in removed.get(digest, {}).get(edit.path, ()))
         for edit in edits
         if edit.invocation_id != last.invocation_id
     ]
-    return (last,) if all(gone) else _keep_last(edits)
+    return (last,) if all(gone) else keep_last(edits)
 
 
-def _keep_last(edits: Iterable[Edit]) -> tuple[Edit, ...]:
+def keep_last(edits: Iterable[Edit]) -> tuple[Edit, ...]:
     """Return the last edit of each invocation, in the order of the invocations."""
     return tuple(edit for _, edit in sorted({edit.invocation_id: edit for edit in edits}.items()))
