@@ -266,8 +266,7 @@ def _trace_file(
         if path.startswith(prefix) and key not in known and len(known) < MAX_VERSIONS:
             version = read_version(top, changes, *key)
             paths = [*own, make_encodable(path.removeprefix(prefix))]
-            same = None if version is None else version._replace(gone=file.gone)
-            known[key] = {} if same is None else attribute(same, paths)
+            known[key] = attribute(version._replace(gone=file.gone), paths) if version else {}
         found[at] = known.get(key, {}).get(number, ())
     writers |= drop_given(file, writers, found, told.ready)
     came_in = {
