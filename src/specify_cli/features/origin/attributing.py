@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from itertools import accumulate, groupby, pairwise
 from typing import NamedTuple
 
@@ -136,6 +136,14 @@ def _read_pieces(value: object) -> Iterator[str]:
         yield value
     elif isinstance(value, dict):
         yield from (text for key in ("head", "tail") if isinstance(text := value.get(key), str))
+
+
+def name_copiers(
+    file: ChangedFile, part: Stretch, copies: Iterable[tuple[str, Set[str]]]
+) -> tuple[str, ...]:
+    """Return who made a version of the file that held all lines of a stretch."""
+    lines = {*file.lines[part.first - 1 : part.last]}
+    return tuple(sorted({name for name, held in copies if lines <= held}))
 
 
 def _follow_commits(

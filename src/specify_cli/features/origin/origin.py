@@ -27,6 +27,7 @@ from specify_cli.features.origin.attributing import (
     join_lines,
     list_texts,
     list_unknown,
+    name_copiers,
 )
 from specify_cli.features.origin.git_range import (
     REPOSITORY,
@@ -281,7 +282,7 @@ def _trace_file(
     if open_lines:
         copies = list(_find_copies(patches, read))
         stretches = tuple(
-            part._replace(copied_by=_name_copiers(file, part, copies)) if part.is_unknown else part
+            part._replace(copied_by=name_copiers(file, part, copies)) if part.is_unknown else part
             for part in stretches
         )
     cut = sorted({edit.invocation_id for edit in patches if edit.is_cut and edit.hunks})
@@ -313,14 +314,6 @@ def _find_copies(
                 for edit in made.pop(digest):
                     if edit.order[0] <= committed:
                         yield edit.invocation_id, {*held}
-
-
-def _name_copiers(
-    file: ChangedFile, part: Stretch, copies: Iterable[tuple[str, Set[str]]]
-) -> tuple[str, ...]:
-    """Return who made a version of the file that held all lines of a stretch."""
-    lines = {*file.lines[part.first - 1 : part.last]}
-    return tuple(sorted({name for name, held in copies if lines <= held}))
 
 
 def _find_makers(
