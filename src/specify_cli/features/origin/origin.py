@@ -236,7 +236,7 @@ def _read_edits(index: SearchIndex, changes: ChangeRange, prefix: str, top: str)
     every = chain.from_iterable(of_path.values())
     ready = Patches(edit for edit in every if edit.hunks)
     # By few records alone any line would be rare.
-    often = Counter(chain.from_iterable(digest_lines(file.lines) for file in changes.files))
+    often = Counter(chain.from_iterable({*digest_lines(one.lines)} for one in changes.files))
     ready.rare = {line: held for line, held in ready.rare.items() if often[line] <= HARDLY}
     return _Told(ready, of_path, gone)
 
