@@ -15,12 +15,11 @@ specialist, a generalist wins. A tie is returned as it is: the router refuses an
 from __future__ import annotations
 
 import re
-import unicodedata
 from functools import lru_cache
 
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 from doctrine.text import match_glob
-from specify_cli.routing.parser import READ_CHARS
+from specify_cli.routing.parser import read_beginning
 from specify_cli.routing.table import fold
 
 if TYPE_CHECKING:
@@ -128,7 +127,7 @@ def find_evidence(request: str, table: RouterTable) -> Evidence:
     The first 6,000 characters are read. Short names such as Go count only where they cannot be
     words.
     """
-    text = unicodedata.normalize("NFKC", request.lstrip()[:READ_CHARS])
+    text = read_beginning(request)
     files = tuple(dict.fromkeys(match for match in _FILE.findall(text) if match))
     names = [table.actions("extensions").get(name.rpartition(".")[2].lower()) for name in files]
     names += [table.actions("languages").get(word) for word in _EVIDENCE.findall(fold(text))]

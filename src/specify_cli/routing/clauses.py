@@ -14,24 +14,22 @@ made it necessary, and tests/specify_cli/routing/router_titles.jsonl holds hundr
 
 from __future__ import annotations
 
-from specify_cli.routing.questions import OWN_WORK, Questions
+from specify_cli.routing.questions import IT, OUGHT, OWN_WORK, Questions
 from specify_cli.routing.request_text import NEEDED, PEOPLE, SUBJECTS, THINGS, Reading
 from specify_cli.routing.table import Phrase, Verb, read_cell
 
 _KNOWN = read_cell("the this that my our your")
 _ASKS = read_cell("please you me us we users")
-_OUGHT = read_cell("should must shall")
 _BUSY = read_cell("i'll we're i'm you're they're")
 _BEING = read_cell("is are was were")
 _FILLERS = read_cell(
     "so and but well ok okay yes yeah alright right now hmm hm um oh ah hey hi then also great cool"
 )
-_IT = read_cell("it this that")
 _PLACES = read_cell("on for in to")
+_STAGES = read_cell("phase stage sprint milestone batch round slice")
 _TALKS = read_cell("meeting call chat talk look minute moment word break sync demo retro standup")
-_PHASES = read_cell("start begin continue finish resume")
+PHASES = read_cell("start begin continue finish resume")
 _WEIGHED = ("consider", "look at")
-_MOVED = read_cell("into onto from")
 # "Do the frontend" is an order, whatever it names; "do a demo" names no work.
 _SOME_DOING = ("do a", "do an", "do another")
 # What somebody sees or has done is no order: "we're seeing timeouts", "I'm done with it".
@@ -110,36 +108,23 @@ class Clauses(Questions):
         return self._read_thing(start, i, end, noun)
 
     def _read_thing(self, start: int, i: int, end: int, noun: bool) -> tuple[Reading, int] | None:
-        """Return the reading of the thing that a clause without an order names at `i`; None for a
-        condition.
+        """Return the reading of the thing that a clause without an order names at `i`.
 
         `noun` says that a determiner stands before it.
         """
-        if self.is_in(start, "subordinators"):
-            return None
         head = self._read_wanted(start, i, end) or self.read_head(i, end)
         # "Please drag tasks between columns": after what asks for a verb stands an unknown one.
         last, after = self.find_head(i, end)
-        asks = self.word(i - 1) == "to" or (self.word(i - 1) in _ASKS and self.word(after))
-        if asks and not noun and last == i + 1 and self.word(last).endswith("s"):
-            return None
-        return head
+        asks = self.word(i - 1) in _ASKS and self.word(after) and last == i + 1
+        return None if asks and not noun else head
 
     def _has_thing_do(self, i: int, end: int) -> bool:
         """Return whether an order to let a thing do something begins at `i`: "have the importer
         skip empty rows", unlike "have the review done" and "have the team meet"."""
         if self.word(i) != "have" or self.word(i + 1) not in ("the", "our", "each"):
             return False
-        does = self.word(i + 3) if self.word(i - 1) not in SUBJECTS else ""
-        is_done = does.endswith(("ed", "ing")) or self.is_in(i + 3, "past")
         is_somebody = self.is_in(i + 2, "leadins") or self.name_action(i + 2)
-        return self.continues(i + 3, end) and not is_done and not is_somebody
-
-    def says_duty(self, i: int) -> bool:
-        """Return whether the word at `i` says what a thing ought to do: "`Count` should report the
-        lines", "it should pick another port"."""
-        is_thing = self.is_name(i - 1, i) or self.word(i - 1) in _IT
-        return is_thing and self.word(i) in _OUGHT
+        return self.continues(i + 3, end) and not is_somebody
 
     def read_head(self, i: int, end: int) -> tuple[Reading, int] | None:
         """Return the reading of the phrase at `i` by the action of its head noun, and the position
@@ -151,8 +136,6 @@ class Clauses(Questions):
         actions can begin.
         """
         last, after = self.find_head(i, end)
-        if last < 0:
-            return None
         is_statement = self.is_in(after, "finite")
         if is_statement and self.word(after + 1) not in NEEDED:
             return None
@@ -164,8 +147,7 @@ class Clauses(Questions):
         # "Configurable log format" is to be built, "new release" is not.
         is_wish = self.is_in(i, "wished") and last > i and self.word(i - 1) not in _KNOWN
         # "no output with --quiet", "how about a progress bar?"
-        is_suggested = self.word(i - 2) == "about" and self.word(i - 1) in ("a", "an")
-        is_absent = self.word(i - 1) == "no" or is_suggested
+        is_absent = self.word(i - 1) == "no" or self.word(i - 2) == "about"
         is_absent = is_absent and self.is_in(last, "deliverables", "buildables")
         named = self.find_verb(last)
         is_wish = is_wish and not action and (named is None or named.action != "none")
@@ -175,7 +157,7 @@ class Clauses(Questions):
         # is done.
         built = self.word(after) in _PLACES or self.word(i - 1) in ("need", "needs")
         built = built and self.is_in(last, "deliverables")
-        if built and action == "curate" and not self.is_name(after + 1, end):
+        if built and action == "curate":
             return self.make_reading(last, "something to be built", "implement"), after
         if not action:
             return None
@@ -196,16 +178,15 @@ class Clauses(Questions):
         named = self.name_action(i) if wish.action else ""
         if named:  # "нужен план миграции"
             return self.make_reading(i, "noun", named, self.word(i)), i + 1
-        is_thing = last >= i and not self.name_action(last) and not is_talk
+        is_thing = not self.name_action(last) and not is_talk
         # "Can we have a preview before sending?", "I'd like the logs in JSON"
-        is_form = self.word(after) in ("in", "as") and after + 2 == end
+        is_form = self.word(after) in ("in", "as")
         # "We want a single repository for both"
         is_new = self.word(i - 1) in ("a", "an") or wish.action
         if is_thing and (wish.words[-1] == "have" or is_form or is_new):
             return self.imply(last, "what is wished"), after
         verb, word = self.find_verb(last), self.word(last)
-        is_told = any(self.word(j) in PEOPLE for j in range(i, last))  # "the file you changed"
-        if not verb or is_told or not (word.endswith("ed") or self.is_in(last, "past")):
+        if not verb or not (word.endswith("ed") or self.is_in(last, "past")):
             return None
         order = self._ask_object(verb, i, last)
         return self.make_reading(last, "what is wanted", order.action, order.lemma), after
@@ -214,11 +195,9 @@ class Clauses(Questions):
         """Return whether the words at `i` say what a thing is wanted to do or be: "it to be green",
         "the importer to pull from the cache", unlike "the team to review it"."""
         has_thing = self.is_in(i, "determiners") and self.word(i) not in ("a", "an")
-        if self.word(i) not in _IT and not has_thing:
+        if self.word(i) not in IT and not has_thing:
             return False
         to = next((j for j in range(i + 1, min(end, i + 6)) if self.word(j) == "to"), end)
-        if any(self.is_in(j, "leadins") for j in range(i + 1, to)):
-            return False
         verb = self.find_verb(to + 1 + (self.word(to + 1) == "be"))
         return to < end and (verb is None or verb.action in ("implement", "none"))
 
@@ -227,13 +206,14 @@ class Clauses(Questions):
         "it writes a file"."""
         word, before = self.word(i), self.word(i - 1)
         subject = self.skip_adverbs(i - 1)  # "I just reviewed it"
-        if word in _SEES and before.endswith(("m", "re", "keep")):
-            return True
-        if before in _BUSY and not word.endswith("ing"):
+        has_done = self.word(subject) == "have" and word.endswith("ed")
+        if has_done:  # "we have already worked on it"
+            subject = self.skip_adverbs(subject - 1)
+        if word in _SEES or (before in _BUSY and not word.endswith("ing")):
             return True  # "I'll run it myself", "we're clean"
         if word == "know" and before in SUBJECTS:
             return True  # "I know that it is slow"
-        is_past = self.is_in(i, "past") or word == "tried"
+        is_past = self.is_in(i, "past") or word == "tried" or has_done
         is_asked = self.is_in(subject - 1, "aux")  # "can we split the form?"
         if is_past and self.word(subject) in PEOPLE and not is_asked:
             return True  # "I wrote a spec", "I tried to run it"
@@ -246,14 +226,15 @@ class Clauses(Questions):
             return True  # "I can reproduce it"
         if before == "only" and self.word(i - 2) == "can":
             return True  # "you can only export one page"
-        if word.endswith("ed") or word == "done":
+        # "Can you speed up the page" has no past form.
+        if (word.endswith("ed") and word != verb.lemma) or word == "done":
             if self.word(subject) in SUBJECTS:
                 return True
             # "MTM-46 added the page" is the title of a change, "WP05 done" a report.
             object_follows = self.continues(i + 1, end) or self.marks_object(i + 1, end)
             titled = object_follows and not self.is_adverb(i + 1)
             return self.is_name(i - 1, end) and not titled
-        if not word.endswith("s") or word in self.table.verbs:
+        if not word.endswith("s"):
             return False
         # "upsert() detects duplicate keys" says what is
         acts = self.is_name(subject, end) and verb.action not in ("implement", "none")
@@ -268,6 +249,9 @@ class Clauses(Questions):
         """
         if self.find_phrase("compounds", i, end):
             return True
+        # "Phase 2: add the queue", unlike "batch 50 requests"
+        if self.word(i) in _STAGES and self.is_name(i + 1, end):
+            return not self.continues(i + 2, end)
         if not self.is_in(i, "homographs"):
             return False
         # "config.yaml file missing": what follows the name of a file names it further.
@@ -280,10 +264,13 @@ class Clauses(Questions):
         """Return whether the phrase at `i` goes by its last word: "test plan review", "group mapper
         fixes"."""
         last, after = self.find_head(i, end)
-        if self.word(after) in _MOVED:  # "Move the security review into CI"
+        if self.word(after) in ("into", "onto", "from"):  # "Move the security review into CI"
             return False
         action = self.name_action(last) if last > i else ""
         is_work = last > i + 1 and self.is_in(last, "work_nouns") and self.word(last)[-1] == "s"
+        verb = self.find_verb(i)
+        if verb and verb.weight == "alias" and self.is_plural(last, end):
+            return False  # "Review the latest changes"
         if action not in ("review", "analyze") and not is_work:
             return False
         phrase = self.find_phrase("phrases", i, end)
@@ -309,17 +296,23 @@ class Clauses(Questions):
         if phrase and " ".join(phrase[0].words) in _SOME_DOING:
             phrase = phrase if self._names_work(phrase[1], end) else None
         if phrase and not self._only_names(i, phrase[1], end, noun):
-            return self._read_phrase(i, *phrase, end)
+            is_opened = phrase[0].action == "none" and "a" in phrase[0].words
+            served = self._read_purpose(phrase[1], end) if is_opened else None
+            return served or self._read_phrase(i, *phrase, end)
         if noun or self.is_part_of_word(i, end) or self._only_helps(i, end):
             return None
         verb = self.find_verb(i)
         if not verb or self._is_noun(i, end, verb, opened):
             return None
         is_past = self.word(i).endswith("ed") and self.word(i) != verb.lemma
+        # "Proposed change: rename the flag", "the loader (added in 3.2)"
+        is_heading = verb.action != "implement" and self.is_topic(i, end)
+        if is_past and (is_heading or self.tokens[i - 1].word == "("):
+            return None
         if is_past and self.word(i + 1) in _BEING:
             return None  # "Attached are thirty notes."
-        is_past = is_past and (i > 0 or self.word(i + 1) == "by")
-        if is_past and not opened and verb.action not in ("implement", "none"):
+        is_told = is_past and not opened and (i > 0 or self.word(i + 1) == "by")
+        if is_told and verb.action not in ("implement", "none"):
             return None  # "Update docs: explained why", "Reported by a customer"
         lacks_object = i + 1 >= end or (i + 2 >= end and self.word(i + 1) in THINGS)
         if lacks_object and verb.lemma in self.table.words("halting"):
@@ -335,6 +328,13 @@ class Clauses(Questions):
             return True
         goes_on = self.continues(after, end) and self.word(i) not in self.table.foreign
         return goes_on and bool(self.name_action(after - 1))
+
+    def _read_purpose(self, i: int, end: int) -> tuple[Reading, int] | None:
+        """Return the reading of what a branch or a pull request is opened for at `i`: "open a PR to
+        fix the typo", "make a PR that bumps it"."""
+        if self.word(i) not in ("to", "that"):
+            return None
+        return self.read_order(i + 1, end, noun=False, opened=False)
 
     def _only_helps(self, i: int, end: int) -> bool:
         """Return whether the word at `i` only leads to the verb; "do WP03" has no other."""
@@ -367,10 +367,9 @@ class Clauses(Questions):
         login page", unlike "do a demo"."""
         last, after = self.find_head(i, end)
         verb = self.find_verb(last)
-        makes = verb is not None and verb.action == "implement" and self.word(last) != "run"
+        makes = verb is not None and verb.action == "implement"
         is_work = self.is_in(last, "buildables", "deliverables", "work_nouns", "prefixes")
-        # "Do a better job", "do an end to end test"
-        is_named = last < 0 or self.word(i) == "better" or self.word(after) == "to"
+        is_named = last < 0 or self.word(after) == "to"  # "do an end to end test"
         return makes or is_work or is_named or bool(self.name_action(last))
 
     def _is_noun(self, i: int, end: int, verb: Verb, opened: bool) -> bool:
@@ -380,7 +379,7 @@ class Clauses(Questions):
         is_plural = word != verb.lemma and word.endswith("s")
         is_liked = is_plural and self.word(i - 1) in ("like", "love")
         # "QA found that it crashes", "Next hand should start by itself"
-        if is_liked or self.word(i + 1) in _SAYS | _OUGHT:
+        if is_liked or self.word(i + 1) in _SAYS | OUGHT:
             return True
         if opened:
             return False
@@ -408,7 +407,7 @@ class Clauses(Questions):
         while self.is_adverb(i):
             i += 1
         done = self.find_verb(i) if self.word(i).endswith("ing") else None
-        if done and verb.lemma in _PHASES:
+        if done and verb.lemma in PHASES:
             return self._ask_object(done, i + 1, end)
         if not done or done.action != "implement" or not verb.lemma.endswith(_WEIGHED):
             return None
@@ -441,8 +440,9 @@ class Clauses(Questions):
         if self.word(i) in ("it", "them"):  # "The labels are a mess. Clean them up."
             places = [i, *self.find_referents(i)]
         # "close #12": an object that is no word stands in the row as what it is, `%n`.
-        kind = f"%{self.tokens[i].kind}" if i < end else ""
-        if kind == "%n" and self.continues(i + 1, end):
+        thing = i + self.is_in(i, "determiners")
+        kind = f"%{self.tokens[thing].kind}" if thing < end else ""
+        if self.continues(thing + 1, end):
             kind = ""  # "split 3MF support" splits no entry of that number
         row = table.objects(verb.lemma)
         for word in (*map(self.word, places), self.word(after), kind):

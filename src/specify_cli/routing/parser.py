@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from specify_cli.routing.tokens import Token
 
 READ_CHARS = 6_000
+# Before this line an editor tells which files are open.
+_ASKED = "## My request for Codex:"
 _COMMAND = r"(?i)\s*(?:/(?:[\w-]+[.:])?|(?:speckit|spec-?kitty)[.:])([\w-]+)(?=[\s:]|\Z)"
 # "As an admin, I want to see the last login"
 _STORY = (
@@ -195,6 +197,7 @@ _LATE = (_read_run_on, _read_last_verb)
 
 def _is_ask(parsed: Clauses, start: int, end: int) -> bool:
     """Return whether a sentence has a label that says it is the request: "Context: … Task: …"."""
+    start += parsed.word(start) in ("your", "my")
     is_label = parsed.word(start) in _ASKING and end - start > 2
     return is_label and parsed.tokens[start + 1].word == ":"
 
@@ -210,9 +213,15 @@ def _is_empty(tokens: list[Token], table: RouterTable) -> bool:
     return all(token.kind == "w" and token.word in stop_words for token in content)
 
 
+def read_beginning(request: str) -> str:
+    """Return the beginning of a request in NFKC, without what an editor told before it."""
+    request = request.rpartition(_ASKED)[2].strip() or request
+    return unicodedata.normalize("NFKC", request.lstrip()[:READ_CHARS])
+
+
 def _make_plain(request: str) -> str:
     """Return the beginning of a request in NFKC, without what nobody sees."""
-    text = unicodedata.normalize("NFKC", request.lstrip()[:READ_CHARS]).strip()
+    text = read_beginning(request).strip()
     if not text.isascii():
         # Zero-width and soft-hyphen characters come along with copied text.
         text = "".join(c for c in text if unicodedata.category(c) != "Cf").strip()
@@ -266,8 +275,6 @@ def _read_whole(text: str, table: RouterTable) -> tuple[Reading, ...]:
 
 def _read_command(text: str, table: RouterTable) -> Reading | None:
     """Return the reading of a slash command such as `/review` or `speckit.plan`."""
-    if not text.lstrip().startswith(("/", "s", "S")):
-        return None
     command = re.match(_COMMAND, text)
     if not command:
         return None
@@ -354,6 +361,8 @@ def _read_scope(text: str, tag: re.Match[str] | None, parsed: Clauses) -> tuple[
     if not label or text.rstrip().endswith("?"):
         return ()
     name = fold(label[1])
+    if re.match(r"wp\d", name):
+        return ()  # "WP03: check the plan"
     count = len(parsed.tokens)
     [(first, end)] = _skip_label(parsed.tokens, [(0, count)], label) or [(count, count)]
     # "notify: log the response": the verb of an order follows, so the one before it is a name.

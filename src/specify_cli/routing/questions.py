@@ -21,6 +21,8 @@ _POINTING = read_cell("this these that")
 _JUDGED = read_cell("idiomatic pythonic clean readable")
 _PLAIN_WH = read_cell("why where when who why's where's who's")
 _POLITE = read_cell("can could would will shall")
+OUGHT = read_cell("should must shall")
+IT = read_cell("it this that")
 _TAGS = read_cell("why right no correct")
 # What a thing could do that nobody would ask about: "could the error name the field?"
 _OFFERS = read_cell(
@@ -113,6 +115,12 @@ class Questions(RequestText):
             return False
         words = [self.word(j) for j in range(i + 3, end)]
         return "be" not in words and not _OFFERS.isdisjoint(words[:3])
+
+    def says_duty(self, i: int) -> bool:
+        """Return whether the word at `i` says what a thing ought to do: "`Count` should report the
+        lines", "it should pick another port"."""
+        is_thing = self.is_name(i - 1, i) or self.word(i - 1) in IT
+        return is_thing and self.word(i) in OUGHT
 
     def asks_about_change(self, i: int, end: int) -> bool:
         """Return whether a question is about somebody's change: "is this branch ready to merge"."""

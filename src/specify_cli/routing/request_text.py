@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 SUBJECTS = read_cell("i we they he she you it someone somebody i've we've is are was were be")
 PEOPLE = read_cell("i we you they he she")
 _WANTS = read_cell("need needs want wants")
-_ATTEMPTS = read_cell("attempt draft version implementation stab solution")
 _BY_ITSELF = read_cell("automatically lazily eagerly gracefully asynchronously")
 _EACH_TIME = read_cell("before after on at")
 _HANDING = read_cell("push commit submit finish complete")
@@ -52,6 +51,12 @@ _PART_OF = read_cell("to on of from in")
 _NOT = read_cell("not nicht niet ikke inte")
 _ARTICLES = read_cell("the a an my our")
 _ADVERBS = read_cell("always sometimes often still also only just now again already yesterday")
+# What can stand before a noun: "review recent crashes".
+_DESCRIBING = read_cell(
+    "recent current latest last previous open new old pending upcoming local other remaining"
+)
+# Plurals that say nothing of a subject unless an object follows.
+_PLURALS = read_cell("changes logs posts blocks leaks")
 _CONTRACTED = read_cell("it's that's what's there's here's let's he's she's who's where's")
 
 
@@ -386,6 +391,8 @@ class RequestText:
         for j in range(i + 1, end if is_gerund else min(end, i + _PREDICATE)):
             if self.word(j) in PEOPLE:
                 return False  # "research libraries we could use"
+            if self.is_plural(j, end):
+                continue
             # "Search only finds exact matches"
             only = self.word(j) in ("only", "still") and self.word(j + 1).endswith("s")
             if only or self.is_in(j, "finite"):
@@ -399,6 +406,14 @@ class RequestText:
             if ends_phrase:
                 return False
         return False
+
+    def is_plural(self, i: int, end: int) -> bool:
+        """Return whether what could be a verb at `i` is a noun: "review recent crashes", "check the
+        server logs", unlike "review page crashes" and "the server logs nothing"."""
+        before = self.word(i - 1)
+        is_described = before in _DESCRIBING or before.endswith(("ed", "ing"))
+        is_noun = self.word(i) in _PLURALS or (is_described and self.word(i).endswith("s"))
+        return is_noun and not (self.continues(i + 1, end) or self.marks_object(i + 1, end))
 
     def is_automatic(self, order: Reading, start: int, end: int) -> bool:
         """Return whether a clause asks for a program that does an order by itself: "rotate the keys
@@ -424,8 +439,7 @@ class RequestText:
     def tells_change(self, i: int, end: int) -> bool:
         """Return whether the words from `i` to `end` say that somebody changed something, and no
         fault of it before their last comma: "I rewrote it, …", "what you just changed"."""
-        # "Here is my first attempt"
-        if any(self.word(j) == "my" and self.word(j + 2) in _ATTEMPTS for j in range(i, end)):
+        if self.find_anywhere("attempts", i, end):
             return True
         last = max((j for j in range(i, end) if self.tokens[j].kind in ",."), default=i)
         if any(self.is_in(j, "finite", "defects") for j in range(i, last)):

@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 
 from doctrine.light_imports import TYPE_CHECKING
+from specify_cli.routing.clauses import PHASES
 from specify_cli.routing.request_text import FRONTS, SUBJECTS, THINGS, Reading, drop_doubles
 from specify_cli.routing.table import read_cell
 from specify_cli.routing.tokens import split_tokens
@@ -50,7 +51,7 @@ _GUESSING = read_cell("guess think suppose believe assume hope")
 _ALIKE = read_cell("similar same one equivalent")
 _EXAMPLES = read_cell("example examples snippet demonstration illustration")
 # With these begins what comes after other work: "Once done, …".
-_AFTERWARDS = read_cell("after once when finally")
+_AFTERWARDS = read_cell("after once when finally also")
 _CONDITIONS = read_cell("if when whenever once before")
 # What one does while tidying up, and to what.
 _SORTING = read_cell("delete remove drop move merge rename link number discard")
@@ -100,13 +101,15 @@ def read_sentences(
             if lead[0].rule.startswith("question") and lead[0].action != "review":
                 question_reading = question_reading or lead[0]
                 break
+            if _gives_way(parsed, *lead, first, last, end):
+                continue
             if end < sentences[-1][0] and _only_tells(parsed, lead[0], first):
                 habit = habit or combine_actions(parsed, *lead, end)
                 break
             is_answered = question_reading is not None and question_reading.action != "none"
             # "What is it called? Shared key or something else?"
             goes_on = question and lead[0].position == tokens[start].at
-            goes_on = goes_on or (question and parsed.word(start) == "or")
+            goes_on = goes_on or (question and parsed.word(start) in ("or", "perhaps", "maybe"))
             if not (is_answered and (goes_on or _serves_answer(parsed, *lead, first))):
                 lead = _find_main_order(parsed, first, last, end) or lead
                 parts = [*split_tokens(tokens, ",", last, end), *sentences]
@@ -117,15 +120,25 @@ def read_sentences(
     return (question_reading,) if question_reading else habit
 
 
+def _gives_way(parsed: Clauses, lead: Reading, after: int, first: int, last: int, end: int) -> bool:
+    """Return whether a clause only leads to the next: "Let's start: check the plan", "I'm using the
+    new loader, can you see why it fails?"."""
+    if lead.lemma in PHASES and after == last < end and parsed.tokens[last].word == ":":
+        return True
+    begins = (i for i, _ in split_tokens(parsed.tokens, ",", last, end))
+    asks = (parsed.find_phrase("run_ons", i, end) or parsed.is_in(i, "strict_aux") for i in begins)
+    return lead.action == "implement" and _only_tells(parsed, lead, first) and any(asks)
+
+
 def _asks_nothing(parsed: Clauses, first: int, last: int, begin: int) -> bool:
     """Return whether a clause refers to something ("Login fails, see #12", "See the log."), agrees
     ("Got it."), guesses ("Off by one, I guess.") or praises.
 
     `begin` is where the first sentence of the request begins.
     """
-    has_more = last + 1 < len(parsed.tokens)
-    is_later = first > begin or (parsed.is_name(first + 1, last) and has_more)
-    refers = parsed.word(first) == "see" and is_later
+    # "See if it breaks" refers to nothing.
+    refers = parsed.word(first) == "see" and parsed.word(first + 1) not in ("if", "whether")
+    refers = refers and first > begin
     agrees = " ".join(parsed.word(i) for i in range(first, last)) in _AGREEMENTS
     guesses = parsed.word(first) == "i" and parsed.word(last - 1) in _GUESSING
     return refers or agrees or guesses or _praises(parsed, first, last)
@@ -139,28 +152,29 @@ def _serves_answer(parsed: Clauses, order: Reading, after: int, first: int) -> b
     `first` is where its clause begins, and `after` where its words end.
     """
     words = [parsed.word(i) for i in range(first, after)]
-    is_reason = bool(words) and words[0] in _SPEAKERS and "you" not in words
+    is_reason = bool(words) and words[0] in _SPEAKERS
     if is_reason or order.lemma in parsed.table.words("verify_tail"):
         return True
     keeps = order.lemma in _KEEPING and parsed.word(after) in THINGS
-    gives = order.lemma == "give" and parsed.word(after) == "me"
+    gives = parsed.word(after) == "me"
     return (keeps or gives) and order.action in ("implement", "analyze")
 
 
 def _only_tells(parsed: Clauses, lead: Reading, first: int) -> bool:
     """Return whether a clause only says what somebody does ("We ship in two days. …") or when to
     ask back ("Let me know if anything is unclear. …")."""
+    first += parsed.word(first) in ("and", "now")
     words = [parsed.word(i) for i in range(first, first + 5)]
     asks_back = lead.lemma in ("ask", "know", "ping") and "me" in words
     if asks_back and not _CONDITIONS.isdisjoint(words):
         return True
-    is_verb = lead.rule in ("leading verb", "verb", "phrase")
     # "We're evaluating brokers. …"
     is_busy = parsed.word(first) in ("we're", "i'm") and parsed.word(first + 1).endswith("ing")
     if parsed.word(first) == "there" and parsed.is_in(first + 1, "finite"):
         return True  # "There are five packages. …"
     speaks = is_busy or parsed.word(first) in ("we", "i", "they")
-    return is_verb and speaks and lead.position == parsed.tokens[first + 1].at
+    first += 1 + (parsed.word(first + 1) == "would")  # "We would use a queue. …"
+    return speaks and lead.position == parsed.tokens[first].at
 
 
 def _find_prepared(
@@ -192,7 +206,7 @@ def _find_prepared(
             continue
         if (lead.action, later[0].action) == ("review", "analyze"):
             continue  # "Look at my branch. Then tell me what you would change."
-        if_not = checks and parsed.word(begin) in ("if", "otherwise")
+        if_not = parsed.word(begin) in ("if", "otherwise")
         if checks and not if_not and (is_own or later[0].action != "implement"):
             continue
         # "Then add one", in German "Schreibe dann einen"
@@ -200,25 +214,24 @@ def _find_prepared(
         then = if_not or then or parsed.word(begin) in _AFTERWARDS
         keeps = "down" in (parsed.word(end - 1), parsed.word(end - 2))  # "Write them down"
         is_tail = keeps or _is_tail(parsed, later[0])
-        # "Read the API. Then update the docs", unlike "Then tell me what it does"
-        follows = later[0].lemma in parsed.table.words("follow") and later[0].action != "analyze"
+        # "Read the API. Then update the docs"
+        follows = later[0].lemma in parsed.table.words("follow")
         if in_order or then:
-            goes_on = follows or not is_tail
+            # "Then debug the crash"
+            works = later[0].action == "implement" and _is_preparing(parsed, later[0])
+            goes_on = follows or works or not is_tail
         else:
-            goes_on = not is_tail and lead.lemma != "list" and _is_work(parsed, later[0])
+            goes_on = not is_tail and lead.lemma != "list" and _is_work(later[0])
         if goes_on:
             return later
     return ()
 
 
-def _is_work(parsed: Clauses, order: Reading) -> bool:
+def _is_work(order: Reading) -> bool:
     """Return whether an order is work of its own and no manner of another, as "use a profiler"
     is."""
-    changes = order.lemma in _CHANGING or order.lemma in parsed.table.words("mending")
-    # "Pull that out into its own file"
-    is_moved = order.rule == "phrase" and order.lemma.endswith((" out", " off", " on", " up"))
-    changes = changes or (is_moved and order.action == "implement")
-    return changes or order.weight == "alias" or order.action not in ("implement", "analyze")
+    changes = order.lemma in _CHANGING or order.weight == "alias"
+    return changes or order.action not in ("implement", "analyze")
 
 
 def _is_preparing(parsed: Clauses, order: Reading) -> bool:
@@ -271,6 +284,9 @@ def _find_request(
         order = begin > start and parsed.read_clause(begin, end, question=False)
         order = order if order and order[0].rule in ("leading verb", "verb", "phrase") else None
         if order and order[0].action in ("plan", "specify"):
+            # "We need to implement the review, plan and analyze commands"
+            if parsed.is_in(order[1], "conjunctions"):
+                continue
             return (order[0],)
         is_other = order and order[0].weight == "alias" and order[0].action != lead.action
         if order and (is_topic or is_other) and not _is_tail(parsed, order[0]):
@@ -281,14 +297,8 @@ def _find_request(
 def _praises(parsed: Clauses, first: int, last: int) -> bool:
     """Return whether a clause before the request only praises what was done: "Great plan. Now do
     it", unlike "great, plan the sprint"."""
-    is_noun = parsed.continues(first + 1, last) and not parsed.is_in(first + 1, "leadins")
     has_more = last + 1 < len(parsed.tokens)
-    return (
-        parsed.word(first) in _PRAISE
-        and is_noun
-        and has_more
-        and not parsed.marks_object(first + 2, last)
-    )
+    return parsed.word(first) in _PRAISE and has_more and not parsed.marks_object(first + 2, last)
 
 
 def _read_joined(parsed: Clauses, first: int, last: int) -> tuple[Reading, int] | None:
@@ -301,7 +311,7 @@ def _read_joined(parsed: Clauses, first: int, last: int) -> tuple[Reading, int] 
         if parsed.is_in(i - 1, "finite") or (parsed.word(i + 1) in SUBJECTS and not opens):
             continue  # "is so slow that", "but it works"
         order = parsed.read_clause(i + 1, last, question=False)
-        if not order or order[1] >= last or order[0].rule not in ("leading verb", "phrase"):
+        if not order or order[0].rule not in ("leading verb", "phrase"):
             return None
         is_base = order[0].token.lower().split()[0] == order[0].lemma.split()[0]
         return order if is_base else None
@@ -325,8 +335,6 @@ def _read_after_front(parsed: Clauses, first: int, last: int) -> tuple[Reading, 
         verb, phrase = parsed.find_verb(at), parsed.find_phrase("phrases", at, last)
         is_base = verb is not None and parsed.word(at) == verb.lemma
         is_order = is_base and (parsed.marks_object(at + 1, last) or parsed.word(at + 1) == "to")
-        # "In the invoice add one line"
-        is_order = is_order or (is_base and verb is not None and verb.lemma in _CHANGING)
         is_order = is_order or (
             phrase is not None
             and parsed.word(at) == phrase[0].words[0]
@@ -346,7 +354,6 @@ def combine_actions(parsed: Clauses, first: Reading, at: int, end: int) -> tuple
     tidies = others and others[0].action == "curate" and _sorts_out(parsed, first, end)
     # "Check the list page and add a filter", unlike "check and fix it"
     looks = first.lemma == "check" and others and others[0].weight == "own"
-    looks = looks and others[0].action == "implement"
     if others and (tidies or looks or _is_preparing(parsed, first)):
         return drop_doubles(r._replace(rule=_PREPARED) for r in others)
     return drop_doubles((first, *others))
@@ -376,7 +383,9 @@ def _find_others(parsed: Clauses, first: Reading, at: int, end: int) -> list[Rea
             then = then or parsed.is_in(k, "then_words")
             # "and we'll merge it": somebody else does that.
             k = end if parsed.word(k) in _OTHERS else k + 1
-        fixes = opened_by in _CAUSES and _fixes_cause(parsed, k, end)
+        # "Find out why and fix the bug"
+        fixes = parsed.word(i - 1) == opened_by or _fixes_cause(parsed, k, end)
+        fixes = fixes and opened_by in _CAUSES
         region = region and not then and not fixes
         if not region and k < end and k not in parsed.negated:
             sure = then or fixes or i == at
@@ -418,9 +427,9 @@ def _fixes_cause(parsed: Clauses, k: int, end: int) -> bool:
     """Return whether the verb at `k` fixes what was asked for before it: "find out why it
     fails and fix it", unlike "explain how we load and cache it"."""
     # "See how the others do it and write one for XML"
-    if parsed.word(k + 1) in _ALIKE or parsed.word(k + 2) in _ALIKE:
+    if parsed.word(k + 2) in _ALIKE:
         return True
-    if parsed.is_in(k, "light") and parsed.word(k + 1) == "a":  # "how to do it and write a plan"
+    if parsed.word(k + 1) == "a":  # "how to do it and write a plan"
         return parsed.name_action(parsed.find_head(k + 1, end)[0]) == "plan"
     is_all = k + 1 >= end or (parsed.word(k + 1) in THINGS and k + 2 >= end)
     return parsed.is_in(k, "mending") and is_all
@@ -444,7 +453,7 @@ def _read_other(
         k + 1 >= end or parsed.is_in(k + 1, "verify_objects")
     )
     # "and merge it", "and tell me", "and close the issue"
-    follows = other.lemma in words("follow") and other.weight == "own"
+    follows = other.lemma in words("follow")
     # "Read and carefully update `plan.md`", "look at the header and update the colors"
     updates = parsed.is_name(after, end) or _is_preparing(parsed, first)
     follows = follows and not (other.lemma == "update" and updates)
@@ -463,10 +472,9 @@ def _read_other(
     is_last = thing + 1 >= end and parsed.word(thing).endswith("s")
     is_last = is_last and parsed.word(k - 1) == "and"
     has_object = has_object or is_last or parsed.is_in(thing, "lacking", "states", "wished")
-    has_object = has_object or parsed.word(thing) == "one"
     # "Look at my config and make foo the same"
     has_object = has_object or (other.lemma == "make" and parsed.continues(thing, end))
-    particle = other.rule == "phrase" and parsed.word(after - 1) in _PARTICLES
+    particle = parsed.word(after - 1) in _PARTICLES
     has_object = has_object or (particle and parsed.continues(after, end))
     return [other] if sure or has_object or other.rule == "verb" else []
 

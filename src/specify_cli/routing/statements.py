@@ -38,7 +38,6 @@ _PERCEIVED = read_cell(
 _OUGHT = read_cell("should must wants")
 _TELLS = read_cell("tell mention explain describe say warn")
 _RUNS = read_cell("run start stop fire trigger")
-_CONCERNS = read_cell("to of for with in")
 _CIRCUMSTANCES = read_cell("when while if before after although though despite instead")
 _SERVES = read_cell("for to with via on")
 _TROUBLES = read_cell("problem problems issue issues trouble troubles difficulty difficulties")
@@ -138,7 +137,7 @@ def _find_hopes(parsed: Clauses, start: int, end: int) -> Iterator[Reading]:
         at = hope[1]
         # The verb of a wish is a past form: "file" is none in "opened the last file".
         verbs = (parsed.find_verb(j) for j in range(at, end) if parsed.word(j).endswith("ed"))
-        has_thing = parsed.is_in(at, "determiners") or parsed.word(at + 1) in ("was", "were")
+        has_thing = parsed.is_in(at, "determiners")
         last = parsed.find_head(at, end)[0]
         other = any(verb and verb.action != "implement" for verb in verbs)
         if has_thing and not other and not parsed.name_action(last) and i not in parsed.negated:
@@ -196,21 +195,15 @@ def _find_ceased(parsed: Clauses, start: int, end: int) -> Iterator[Reading]:
     names_somebody = any(
         parsed.word(j) in SUBJECTS or parsed.word(j) in THINGS for j in range(at, end)
     )
-    has_article = parsed.is_in(at + 1, "determiners")
-    is_order = has_article or names_somebody or parsed.is_in(at, "no_defects")
-    is_title = not verb and not is_order and end - at > 3 and parsed.word(start) != "ne"
+    is_order = names_somebody or parsed.is_in(at + 1, "determiners")
+    is_title = not (verb or is_order) and end - at > 3 and parsed.word(start) != "ne"
     # "Don't copy the fonts if the user has other ones"
     has_condition = any(parsed.word(j) in ("if", "unless") for j in range(at + 2, end))
     is_conditional = has_condition and verb and verb.action == "implement"
     # "Never return null"
     behaviour = parsed.table.words("forbidden_behaviour")
     is_behaviour = not behaviour.isdisjoint(list_lemmas(parsed.word(at)))
-    # "Don't log the body any more"
-    ends = parsed.word(end - 1) == "anymore" or (
-        parsed.word(end - 2) == "any" and parsed.word(end - 1) in ("more", "longer")
-    )
-    is_ended = ends and (verb is None or verb.action == "implement")
-    if is_gerund or is_title or is_behaviour or is_conditional or is_ended:
+    if is_gerund or is_title or is_behaviour or is_conditional:
         lemma = verb.lemma if verb else parsed.word(at)
         yield parsed.make_reading(start, "what the software must not do", "implement", lemma)
 
@@ -300,7 +293,7 @@ def _judge_statement(parsed: Clauses, i: int, start: int, end: int) -> str:
     goes_on = subject > start and parsed.word(subject) in ("but", "and")
     if not (cannot or goes_on or parsed.is_subject(subject, end)):
         return ""
-    if _says_failure(parsed, i, end):
+    if _says_failure(parsed, i):
         return _FAILS
     # "Login broken", and "broken when saving", but not "a broken login".
     looks = parsed.word(i - 1) in _LOOKS and parsed.is_in(i, "lacking")
@@ -337,7 +330,7 @@ def _find_subject(parsed: Clauses, i: int, start: int) -> int:
     return parsed.skip_adverbs(subject, start)
 
 
-def _says_failure(parsed: Clauses, i: int, end: int) -> bool:
+def _says_failure(parsed: Clauses, i: int) -> bool:
     """Return whether the word at `i` and what follows say that something is not done: "doesn't
     react", "is not rendered", but not "is not me".
 
@@ -348,13 +341,12 @@ def _says_failure(parsed: Clauses, i: int, end: int) -> bool:
     if word == "never":  # "the job never finishes"
         is_passive = parsed.word(i - 1) in _BEING and parsed.word(i + 1).endswith("ed")
         return parsed.word(i + 1).endswith("s") or is_passive
-    if not parsed.is_in(i, "defects") or i + 1 >= end:
+    if not parsed.is_in(i, "defects"):
         return False
-    if parsed.word(i + 1) in _LOOKS and parsed.word(i + 2) == "to":
+    if parsed.word(i + 1) in _LOOKS:
         return True  # "it doesn't seem to fire"
     # "Students can't see their grades"
     is_barred = parsed.word(i - 1) not in SUBJECTS and word in ("can't", "cannot")
-    is_barred = is_barred and i + 2 < end
     # "The section doesn't have any padding"
     is_barred = is_barred or (parsed.word(i + 1) == "have" and parsed.word(i - 1) not in SUBJECTS)
     if parsed.is_in(i + 1, "no_defects") and not is_barred:
@@ -401,12 +393,11 @@ def _is_repeated(parsed: Clauses, i: int, end: int) -> bool:
     if parsed.word(i - 1) in ("still", "only") and (points or word.endswith("s")):
         has_object = points or parsed.continues(i + 1, end) or parsed.marks_object(i + 1, end)
         return has_object and not parsed.is_in(i, "no_defects")
-    if not word.endswith("ing") or not parsed.continues(i - 1, end):
+    if not word.endswith("ing"):
         return False
     if following in ("on", "at") and parsed.word(i + 2) in ("every", "each"):
         return True
-    acts = parsed.find_verb(i) is not None or parsed.is_in(i, "behaves")
-    return acts and following in ("after", "behind", "twice") and i + 2 < end
+    return following in ("after", "behind", "twice") and i + 2 < end
 
 
 def _is_behaving(parsed: Clauses, i: int, end: int) -> bool:
@@ -472,10 +463,8 @@ def _find_work(parsed: Clauses, start: int, end: int) -> Iterator[Reading]:
     if parsed.is_in(start, "determiners") or parsed.word(start) in SUBJECTS:
         return  # "The update", "I asked support": no title
     last = max((i for i in range(start, end) if parsed.word(i)), default=start)
-    head, after = parsed.find_head(start, end)
-    # "Version bump to 1.8"
-    places = (last, head) if parsed.word(after) in _CONCERNS else (last,)
-    for i in places:
+    head = parsed.find_head(start, end)[0]  # "Version bump to 1.8"
+    for i in (last, head):
         is_work = parsed.is_in(i, "work_nouns") or parsed.word(i) in _TROUBLES
         if i > start and is_work and i not in parsed.negated:
             yield parsed.imply(i, "work the title names")
