@@ -84,7 +84,7 @@ GOVERNANCE_KEYS = (
 )
 
 SCORER = "applies-text"
-SCORER_VERSION = 6
+SCORER_VERSION = 7
 _BY_CHARACTERS = 2
 BINDS = "binds"
 _READS_CHANGES = "review"

@@ -12,6 +12,7 @@ import re
 from charter.retrieval import MAX_QUERY, query_terms, stem, words
 from doctrine.languages import LANGUAGES
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple
+from doctrine.text import blank_sources
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -20,6 +21,8 @@ MAX_FILES = 50
 _NAMES = frozenset(LANGUAGES.values())
 OTHER = "other"
 _CLEAR = ("bug", "docs", "upgrade", "performance", "security", "migration")
+# What is not done in an action, whatever the request speaks of.
+_UNDONE = {"analyze": ("docs", "upgrade"), "review": ("bug",)}
 _BEFORE_WORK = ("plan", "specify", "curate", "coordinate")
 _PREFIXES = {
     "fix": "bug", "fixes": "bug", "fixed": "bug", "bugfix": "bug", "hotfix": "bug", "bug": "bug",
@@ -27,6 +30,8 @@ _PREFIXES = {
     "refactor": "refactoring", "test": "test", "tests": "test", "security": "security",
 }  # fmt: skip
 _FILE = r"(?<![\w/.@:-])(?:(?:[\w.@-]+/)+|[\w@-])[\w@-][\w.@-]*\.[A-Za-z][A-Za-z0-9]{0,7}(?![\w/(])"
+# What says nothing of the work: an address, and how an example begins.
+_BESIDES = r"https?://\S+|\b[Ff]or example\b"
 _VERSION = r"\bv?\d+\.\d+(?:\.\d+)*\b|\bto v?\d{1,3}\b"
 _LONGEST_PREFIX = 50
 # What stands before a title: its type, as `fix(parser)!:`, or the part that it changes.
@@ -105,7 +110,8 @@ _BESIDE = _split_all(
             "backfill column data databas db field index mysql orm postgr record row schema sql "
             "sqlit tabl",
         ),
-        **dict.fromkeys(("fast", "optimizer", "optimizers", "optimized"), ""),
+        "exampl": "add broken code doc docstr fix guid readm remov tutori updat usag",
+        **dict.fromkeys(("fast", "optimizer", "optimizers", "optimized", "duplication"), ""),
         "faster": "fast",
     }
 )
@@ -149,21 +155,28 @@ def read_work(
     term.
     """
     text = request[:MAX_QUERY]
+    said = re.sub(_BESIDES, "", blank_sources(text))
+    changed = tuple(files)
     spelt = re.findall(_FILE, text) if "." in text else ()
-    paths = [*dict.fromkeys((*spelt, *files))][:MAX_FILES]
+    named = (file for file in spelt if ".." not in _name(file))
+    paths = [*dict.fromkeys((*named, *changed))][:MAX_FILES]
     file_languages = {
         LANGUAGES.get(_ending(file), LANGUAGES.get(_name(file), "")) for file in paths
     }
     terms = query_terms(text)
     plain = tuple(term for term in terms if term != stem(action)) or terms
-    kinds = read_kinds(text, action, paths)
+    kinds = read_kinds(said, action, [path for path in paths if path in said or path in changed])
     return Work(
         action,
         kinds,
         plain,
         tuple(paths),
         frozenset({*file_languages, *languages, *_NAMES.intersection(words(text))} - {""}),
-        tuple(kind for kind in kinds if kind in _CLEAR and _is_said(kind, text)),
+        tuple(
+            kind
+            for kind in kinds
+            if kind in _CLEAR and kind not in _UNDONE.get(action, ()) and _is_said(kind, said)
+        ),
     )
 
 
@@ -264,7 +277,9 @@ def _is_upgrade(text: str, lead: str, stems: list[str]) -> bool:
         return True
     counted = not _DEPENDENCY.isdisjoint(stems)
     if "updat" in stems or "hash" in stems:
-        return counted or re.search(_VERSION, text) is not None
+        # "Update the readme for 2.0"
+        is_page = not _SIGNS["docs"].isdisjoint(stems)
+        return counted or (not is_page and re.search(_VERSION, text) is not None)
     return lead == "add" and not _NEEDED.isdisjoint(stems)
 
 

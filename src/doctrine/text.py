@@ -10,6 +10,7 @@ looks the same everywhere.
 from __future__ import annotations
 
 import json
+import re
 
 from doctrine.light_imports import TYPE_CHECKING
 
@@ -33,6 +34,19 @@ UNSEEN = f'[{_INVISIBLE}]|(?<=[\x00-"$-),-/:-\x7f\ufe00-\ufe0f])[\ufe0e\ufe0f]'
 # A pattern for a sign of the languages whose words no blanks part: kana, Chinese characters and
 # Hangul.
 EAST_ASIAN = "[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]"
+
+
+# A document behind one of these verbs is read, and not changed.
+_READ = (
+    r"(?i)\b((?:read|see|per|implement|build|execute|continue|following|follow|using|according to"
+    r"|based on|described in)\b[^.;\n]{0,60}?)[\w@./-]+\.(?:md|rst|adoc|txt)\b"
+)
+
+
+def blank_sources(text: str) -> str:
+    """Return a request without the documents that it names to be read: "implement docs/plan.md",
+    "fix it as described in docs/bug.md", unlike "update docs/plan.md"."""
+    return re.sub(_READ, r"\1", text)
 
 
 def spell(value: object) -> str:

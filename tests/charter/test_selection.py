@@ -37,6 +37,12 @@ def _hit(applies: str, request: str, *, action: str = "implement", **given: Any)
         ("upgrade of the cluster fails on the second node", ("bug",)),
         ("Fix a typo in the README", ("typo",)),
         ("Clarify the README", ("docs",)),
+        ("update the readme to say testing v1.1", ("docs",)),
+        ("Update sphinx to 7.2 in the docs requirements", ("upgrade",)),
+        ("detect code duplication", ("feature",)),
+        ("duplicate rows in the export", ("bug",)),
+        ("are these only examples?", ("question",)),
+        ("fix the example in the guide", ("docs",)),
         ("jsonnet: drop the alert", ("refactoring", "removal")),
         ("the client should close the socket", ("bug",)),
         ("Ignore the folder", ("other",)),
@@ -100,6 +106,32 @@ def test_a_request_names_files_and_the_branch_brings_others() -> None:
 
     assert ("src/app/url.py", "src/app/parts.py", "db/1.sql") == work.files
     assert {"python", "sql"} <= work.languages
+
+
+@pytest.mark.parametrize(
+    ("request_text", "action", "kinds", "clear"),
+    [
+        ("Implement the queue following docs/plan.md", "implement", ("feature",), ()),
+        ("Fix the parser as described in docs/a.md", "implement", ("bug",), ()),
+        ("Update docs/a.md", "implement", ("docs",), ("docs",)),
+        ("Add a test, see https://example.org/docs/security", "implement", ("test",), ()),
+        ("Add a row, for example one for the code", "implement", ("feature",), ()),
+        ("why is README.md outdated?", "analyze", ("docs",), ()),
+        ("review the deadlock fix", "review", ("bug",), ()),
+    ],
+)
+def test_no_rule_is_shown_whole_for_what_is_only_read_or_done_already(
+    request_text: str, action: str, kinds: tuple[str, ...], clear: tuple[str, ...]
+) -> None:
+    work = read_work(request_text, action, ())
+
+    assert (kinds, clear) == (work.kinds, work.clear)
+
+
+def test_dots_between_two_words_make_no_file() -> None:
+    assert read_work("go on with this..it should be bigger, as in ../app/main.py", "implement", ()).files == (
+        "../app/main.py",
+    )
 
 
 def test_each_of_its_conditions_brings_a_rule_in_and_is_named() -> None:

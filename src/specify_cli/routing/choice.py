@@ -18,7 +18,7 @@ import re
 from functools import lru_cache
 
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple
-from doctrine.text import match_glob
+from doctrine.text import blank_sources, match_glob
 from specify_cli.routing.parser import read_beginning
 from specify_cli.routing.table import fold
 
@@ -127,7 +127,7 @@ def find_evidence(request: str, table: RouterTable) -> Evidence:
     The first 6,000 characters are read. Short names such as Go count only where they cannot be
     words.
     """
-    text = read_beginning(request)
+    text = blank_sources(read_beginning(request))
     files = tuple(dict.fromkeys(match for match in _FILE.findall(text) if match))
     names = [table.actions("extensions").get(name.rpartition(".")[2].lower()) for name in files]
     names += [table.actions("languages").get(word) for word in _EVIDENCE.findall(fold(text))]

@@ -431,3 +431,19 @@ def test_every_profile_asked_is_listed_with_why_it_lost_or_won() -> None:
         ("web", False),
     ]
     assert answer.considered[3]["reason"] == "the request speaks of python"
+
+
+def test_a_document_that_is_read_asks_for_nobody_who_writes_documents() -> None:
+    scribe = profile("scribe", "IMPLEMENTER", file_patterns=("*.md",), domain_keywords=("docs",))
+    team = [scribe, GENERAL]
+    read = [
+        "Implement the plan in docs/plan.md",
+        "implement WP03 per kitty-specs/042-login/tasks/WP03.md",
+        "Read docs/plan.md and wire the queue",
+        "fix the loader as described in docs/loader.md",
+        "# Open tabs:\n- plan.md: docs/plan.md\n\n## My request for Codex:\nrename the flag",
+    ]
+    changed = ["update docs/plan.md", "add a section to README.md", "fix the link in docs/a.md"]
+
+    assert [chosen(request, team) for request in read] == ["general"] * len(read)
+    assert [chosen(request, team) for request in changed] == ["scribe"] * len(changed)
