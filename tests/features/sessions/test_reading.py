@@ -1072,7 +1072,8 @@ def test_what_a_subagent_used_that_ended_without_a_word_is_told() -> None:
     assert [(turn["agent"], turn["tokens"]) for turn in turns] == [("a1", {"input": 1, "output": 7})]
 
 
-def test_what_copilot_says_in_a_person_s_name_amid_a_turn_is_no_prompt_and_ends_no_turn() -> None:
+@pytest.mark.parametrize("source", ["user", "command-review", "schedule-3"])
+def test_what_copilot_says_in_a_person_s_name_amid_a_turn_is_no_prompt_and_ends_no_turn(source: str) -> None:
     def say(kind: str, **data: object) -> dict[str, object]:
         return {"type": kind, "timestamp": AT.format(0), "data": data}
 
@@ -1083,7 +1084,7 @@ def test_what_copilot_says_in_a_person_s_name_amid_a_turn_is_no_prompt_and_ends_
         say("user.message", content="", source="system", delivery="steering"),
         say("user.message", content="<system_reminder>AGENTS.md</system_reminder>", source="instruction-discovery"),
         say("assistant.message", content="Fixed.", model="gpt-5.6-sol"),
-        say("user.message", content="commit it", source="user"),
+        say("user.message", content="commit it", source=source),
         say("assistant.message", content="Done.", model="gpt-5.6-sol"),
     )
     session = read_session("copilot", data, {})

@@ -74,9 +74,9 @@ class Copilot(Dialect):
 
 
 def was_typed(data: Payload) -> bool:
-    """Return whether a message can be a person's own: what skills, instructions and other agents
-    say in their name has another source."""
-    return data.get("source") in (None, "user", "command")
+    """Return whether a message can be a person's own, as by a command or at a time they set: what
+    skills, instructions and other agents say in their name has another source."""
+    return str(data.get("source") or "user").startswith(("user", "command", "schedule"))
 
 
 def _read_command_status(output: object) -> str:
