@@ -36,10 +36,15 @@ UNSEEN = f'[{_INVISIBLE}]|(?<=[\x00-"$-),-/:-\x7f\ufe00-\ufe0f])[\ufe0e\ufe0f]'
 EAST_ASIAN = "[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]"
 
 
-# A document behind one of these verbs is read, and not changed.
+# A document behind one of these words is read, and not changed: where an order begins, or a
+# phrase, and with no word of other work between.
+_DOCUMENT = r"[\w@./-]{1,200}\.(?:md|rst|adoc|txt)\b"
 _READ = (
-    r"(?i)\b((?:read|see|per|implement|build|execute|continue|following|follow|using|according to"
-    r"|based on|described in)\b[^.;\n]{0,60}?)[\w@./-]+\.(?:md|rst|adoc|txt)\b"
+    r"(?im)((?:(?:^|[.,;:!?(*-] *|\b(?:and|then|please|first|now|just|also|you|(?<!how )to) )"
+    r"(?:read|implement|build|execute|continue|follow)"
+    r"|\b(?:see|per|using|following|according to|based on|described in))(?= )"
+    r"(?:(?!\b(?:and(?! \d)|then|to|into|(?:re)?writ\w+|updat\w+|add|docs?)\b)[^.,;\n]){0,60}?)"
+    rf"{_DOCUMENT}(?:(?:,|,? and) {_DOCUMENT}){{0,9}}"
 )
 
 

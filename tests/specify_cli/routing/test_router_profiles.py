@@ -443,7 +443,16 @@ def test_a_document_that_is_read_asks_for_nobody_who_writes_documents() -> None:
         "fix the loader as described in docs/loader.md",
         "# Open tabs:\n- plan.md: docs/plan.md\n\n## My request for Codex:\nrename the flag",
     ]
-    changed = ["update docs/plan.md", "add a section to README.md", "fix the link in docs/a.md"]
+    changed = [
+        "update docs/plan.md",
+        "add a section to README.md",
+        "fix the link in docs/a.md",
+        "write the guide to docs/guide.md",
+        "read the code and update docs/plan.md",
+        "implement the flag and document it in docs/a.md",
+        "using the new names, update docs/a.md",
+        "add the build badge to README.md",
+    ]
 
     assert [chosen(request, team) for request in read] == ["general"] * len(read)
     assert [chosen(request, team) for request in changed] == ["scribe"] * len(changed)
