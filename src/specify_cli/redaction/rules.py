@@ -196,15 +196,15 @@ def _can_begin(text: str, at: int, start: str) -> bool:
 
     Nothing that belongs to it stands before, or what does is the end of an escape.
     """
-    before = text[at - 1 : at]
+    before, earlier = text[at - 1 : at], text[at - 2 : at - 1]
     if start == "token" and before in ("_", "-"):
         # One joins it to a word before it; two part them (mcp__…), and so does one with no word
         # before it (a diff's -).
-        return text[at - 2 : at - 1] in ("_", "-") or not text[at - 2 : at - 1].isalnum()
+        return earlier in ("_", "-") or not earlier.isalnum()
     return (
         not before.isalnum()
         or not before.isascii()
-        or (before in "nrtbf" and text[at - 2 : at - 1] == "\\")
+        or (before in "nrtbf" and earlier == "\\")
         or text[at - 3 : at - 2] == "%"
         or text[at - 4 : at - 2] == "\\x"
     )

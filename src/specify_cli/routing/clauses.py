@@ -14,7 +14,7 @@ made it necessary, and tests/specify_cli/routing/router_titles.jsonl holds hundr
 
 from __future__ import annotations
 
-from specify_cli.routing.questions import IT, OUGHT, OWN_WORK, Questions
+from specify_cli.routing.questions import OUGHT, OWN_WORK, Questions
 from specify_cli.routing.request_text import NEEDED, PEOPLE, SUBJECTS, THINGS, Reading
 from specify_cli.routing.table import Phrase, Verb, read_cell
 
@@ -26,7 +26,7 @@ _FILLERS = read_cell(
     "so and but well ok okay yes yeah alright right now hmm hm um oh ah hey hi then also great cool"
 )
 _PLACES = read_cell("on for in to")
-_STAGES = read_cell("phase stage sprint milestone batch round slice")
+_STAGES = read_cell("phase stage sprint milestone batch round")
 _TALKS = read_cell("meeting call chat talk look minute moment word break sync demo retro standup")
 PHASES = read_cell("start begin continue finish resume")
 _WEIGHED = ("consider", "look at")
@@ -82,7 +82,7 @@ class Clauses(Questions):
                 i = opener[1]
                 noun, opened, is_start = False, True, False
                 continue
-            if self._has_thing_do(i, end):
+            if self.has_thing_do(i, end):
                 return self.imply(i, "what a thing should do"), i + 2
             is_thing = not (opened or noun) and self._names_thing(i, end)
             order = None if is_thing else self.read_order(i, end, noun=noun, opened=opened)
@@ -115,16 +115,9 @@ class Clauses(Questions):
         head = self._read_wanted(start, i, end) or self.read_head(i, end)
         # "Please drag tasks between columns": after what asks for a verb stands an unknown one.
         last, after = self.find_head(i, end)
-        asks = self.word(i - 1) in _ASKS and self.word(after) and last == i + 1
-        return None if asks and not noun else head
-
-    def _has_thing_do(self, i: int, end: int) -> bool:
-        """Return whether an order to let a thing do something begins at `i`: "have the importer
-        skip empty rows", unlike "have the review done" and "have the team meet"."""
-        if self.word(i) != "have" or self.word(i + 1) not in ("the", "our", "each"):
-            return False
-        is_somebody = self.is_in(i + 2, "leadins") or self.name_action(i + 2)
-        return self.continues(i + 3, end) and not is_somebody
+        asks = self.word(i - 1) == "to" or (self.word(i - 1) in _ASKS and self.word(after))
+        asks = asks and not noun and last == i + 1 and self.word(last).endswith("s")
+        return None if asks else head
 
     def read_head(self, i: int, end: int) -> tuple[Reading, int] | None:
         """Return the reading of the phrase at `i` by the action of its head noun, and the position
@@ -136,18 +129,19 @@ class Clauses(Questions):
         actions can begin.
         """
         last, after = self.find_head(i, end)
-        is_statement = self.is_in(after, "finite")
-        if is_statement and self.word(after + 1) not in NEEDED:
+        if self.is_in(after, "finite") and self.word(after + 1) not in NEEDED:
             return None
+        before = self.word(i - 1)
         # "missing validation on the form", "nothing runs the triage"
         does_nothing = self.word(i) == "nothing" and self.word(i + 1).endswith("s")
         if (self.is_in(i, "lacking") or does_nothing) and last > i:
             return self.imply(i, "what is amiss"), after
         action = self.name_action(last)
         # "Configurable log format" is to be built, "new release" is not.
-        is_wish = self.is_in(i, "wished") and last > i and self.word(i - 1) not in _KNOWN
+        is_wish = self.is_in(i, "wished") and last > i and before not in _KNOWN
         # "no output with --quiet", "how about a progress bar?"
-        is_absent = self.word(i - 1) == "no" or self.word(i - 2) == "about"
+        is_suggested = self.word(i - 2) == "about" and before in ("a", "an", "another")
+        is_absent = before == "no" or is_suggested
         is_absent = is_absent and self.is_in(last, "deliverables", "buildables")
         named = self.find_verb(last)
         is_wish = is_wish and not action and (named is None or named.action != "none")
@@ -155,9 +149,8 @@ class Clauses(Questions):
             return self.imply(i, "what is wished"), after
         # "Validation on the form" and "needs validation" are built, "validation of the findings"
         # is done.
-        built = self.word(after) in _PLACES or self.word(i - 1) in ("need", "needs")
-        built = built and self.is_in(last, "deliverables")
-        if built and action == "curate":
+        built = self.word(after) in _PLACES or before in ("need", "needs")
+        if built and action == "curate" and self.is_in(last, "deliverables"):
             return self.make_reading(last, "something to be built", "implement"), after
         if not action:
             return None
@@ -171,14 +164,14 @@ class Clauses(Questions):
         wish = self.find_anywhere("wanting", start, i)
         if not wish:
             return None
-        if self._wants_doing(start + len(wish.words), end):
+        if self.wants_doing(start + len(wish.words), end):
             return self.imply(start, "what is wished"), i
         last, after = self.find_head(i, end)
         is_talk = any(self.word(j) in _TALKS for j in range(i, last + 1))
         named = self.name_action(i) if wish.action else ""
         if named:  # "нужен план миграции"
             return self.make_reading(i, "noun", named, self.word(i)), i + 1
-        is_thing = not self.name_action(last) and not is_talk
+        is_thing = last >= i and not self.name_action(last) and not is_talk
         # "Can we have a preview before sending?", "I'd like the logs in JSON"
         is_form = self.word(after) in ("in", "as")
         # "We want a single repository for both"
@@ -191,33 +184,27 @@ class Clauses(Questions):
         order = self._ask_object(verb, i, last)
         return self.make_reading(last, "what is wanted", order.action, order.lemma), after
 
-    def _wants_doing(self, i: int, end: int) -> bool:
-        """Return whether the words at `i` say what a thing is wanted to do or be: "it to be green",
-        "the importer to pull from the cache", unlike "the team to review it"."""
-        has_thing = self.is_in(i, "determiners") and self.word(i) not in ("a", "an")
-        if self.word(i) not in IT and not has_thing:
-            return False
-        to = next((j for j in range(i + 1, min(end, i + 6)) if self.word(j) == "to"), end)
-        verb = self.find_verb(to + 1 + (self.word(to + 1) == "be"))
-        return to < end and (verb is None or verb.action in ("implement", "none"))
-
     def _is_predicate(self, i: int, end: int) -> bool:
         """Return whether the word at `i` is the verb of a statement: "WP05 done", "I pushed it",
         "it writes a file"."""
         word, before = self.word(i), self.word(i - 1)
         subject = self.skip_adverbs(i - 1)  # "I just reviewed it"
-        has_done = self.word(subject) == "have" and word.endswith("ed")
+        is_ed = word.endswith("ed")
+        has_done = self.word(subject) == "have" and is_ed
         if has_done:  # "we have already worked on it"
             subject = self.skip_adverbs(subject - 1)
-        if word in _SEES or (before in _BUSY and not word.endswith("ing")):
+        who = self.word(subject)
+        if word in _SEES and before.endswith(("m", "re", "keep")):
+            return True
+        if before in _BUSY and not word.endswith("ing"):
             return True  # "I'll run it myself", "we're clean"
         if word == "know" and before in SUBJECTS:
             return True  # "I know that it is slow"
         is_past = self.is_in(i, "past") or word == "tried" or has_done
         is_asked = self.is_in(subject - 1, "aux")  # "can we split the form?"
-        if is_past and self.word(subject) in PEOPLE and not is_asked:
+        if is_past and who in PEOPLE and not is_asked:
             return True  # "I wrote a spec", "I tried to run it"
-        if before == "just" and word.endswith("ed"):
+        if before == "just" and is_ed:
             return True  # "just finished the parser"
         verb = self.find_verb(i)
         if not verb:
@@ -227,18 +214,18 @@ class Clauses(Questions):
         if before == "only" and self.word(i - 2) == "can":
             return True  # "you can only export one page"
         # "Can you speed up the page" has no past form.
-        if (word.endswith("ed") and word != verb.lemma) or word == "done":
-            if self.word(subject) in SUBJECTS:
+        if (is_ed and word != verb.lemma) or word == "done":
+            if who in SUBJECTS:
                 return True
             # "MTM-46 added the page" is the title of a change, "WP05 done" a report.
             object_follows = self.continues(i + 1, end) or self.marks_object(i + 1, end)
             titled = object_follows and not self.is_adverb(i + 1)
             return self.is_name(i - 1, end) and not titled
-        if not word.endswith("s"):
+        if not word.endswith("s") or word in self.table.verbs:
             return False
         # "upsert() detects duplicate keys" says what is
         acts = self.is_name(subject, end) and verb.action not in ("implement", "none")
-        return acts or self.word(subject) in ("it", "he", "she")
+        return acts or who in ("it", "he", "she")
 
     def _names_thing(self, i: int, end: int) -> bool:
         """Return whether a noun stands at `i` that could be a verb, since the words after it say
@@ -250,8 +237,9 @@ class Clauses(Questions):
         if self.find_phrase("compounds", i, end):
             return True
         # "Phase 2: add the queue", unlike "batch 50 requests"
-        if self.word(i) in _STAGES and self.is_name(i + 1, end):
-            return not self.continues(i + 2, end)
+        is_stage = self.word(i) in _STAGES and self.is_name(i + 1, end)
+        if is_stage and not self.continues(i + 2, end) and self.word(i + 2) not in _PLACES:
+            return True
         if not self.is_in(i, "homographs"):
             return False
         # "config.yaml file missing": what follows the name of a file names it further.
@@ -304,17 +292,17 @@ class Clauses(Questions):
         verb = self.find_verb(i)
         if not verb or self._is_noun(i, end, verb, opened):
             return None
-        is_past = self.word(i).endswith("ed") and self.word(i) != verb.lemma
-        # "Proposed change: rename the flag", "the loader (added in 3.2)"
-        is_heading = verb.action != "implement" and self.is_topic(i, end)
-        if is_past and (is_heading or self.tokens[i - 1].word == "("):
+        word, following = self.word(i), self.word(i + 1)
+        is_past = word.endswith("ed") and word != verb.lemma
+        # "Proposed change: rename the flag"
+        if is_past and verb.action != "implement" and self.is_topic(i, end):
             return None
-        if is_past and self.word(i + 1) in _BEING:
+        if is_past and following in _BEING:
             return None  # "Attached are thirty notes."
-        is_told = is_past and not opened and (i > 0 or self.word(i + 1) == "by")
+        is_told = is_past and not opened and (i > 0 or following == "by")
         if is_told and verb.action not in ("implement", "none"):
             return None  # "Update docs: explained why", "Reported by a customer"
-        lacks_object = i + 1 >= end or (i + 2 >= end and self.word(i + 1) in THINGS)
+        lacks_object = i + 1 >= end or (i + 2 >= end and following in THINGS)
         if lacks_object and verb.lemma in self.table.words("halting"):
             return None  # "stop", "cancel it": said to the agent, about nothing in a file
         rule = "leading verb" if verb.lemma in self.table.verbs else "verb"
@@ -327,14 +315,17 @@ class Clauses(Questions):
         if noun and self.is_in(after, "finite"):
             return True
         goes_on = self.continues(after, end) and self.word(i) not in self.table.foreign
-        return goes_on and bool(self.name_action(after - 1))
+        # "Switch to main menu on escape"
+        is_branch = self.word(after - 1) in ("main", "master")
+        return goes_on and (is_branch or bool(self.name_action(after - 1)))
 
     def _read_purpose(self, i: int, end: int) -> tuple[Reading, int] | None:
         """Return the reading of what a branch or a pull request is opened for at `i`: "open a PR to
         fix the typo", "make a PR that bumps it"."""
-        if self.word(i) not in ("to", "that"):
+        if self.word(i) not in ("to", "that") or self.word(i + 1) in ("targets", "points"):
             return None
-        return self.read_order(i + 1, end, noun=False, opened=False)
+        order = self.read_order(i + 1, end, noun=False, opened=False)
+        return order if order and order[0].action == "implement" else None
 
     def _only_helps(self, i: int, end: int) -> bool:
         """Return whether the word at `i` only leads to the verb; "do WP03" has no other."""
@@ -367,24 +358,24 @@ class Clauses(Questions):
         login page", unlike "do a demo"."""
         last, after = self.find_head(i, end)
         verb = self.find_verb(last)
-        makes = verb is not None and verb.action == "implement"
+        makes = verb is not None and verb.action == "implement" and self.word(last) != "run"
         is_work = self.is_in(last, "buildables", "deliverables", "work_nouns", "prefixes")
-        is_named = last < 0 or self.word(after) == "to"  # "do an end to end test"
+        # "Do a better job", "do an end to end test"
+        is_named = last < 0 or self.word(i) == "better" or self.word(after) == "to"
         return makes or is_work or is_named or bool(self.name_action(last))
 
     def _is_noun(self, i: int, end: int, verb: Verb, opened: bool) -> bool:
         """Return whether a word that could be a verb is a noun: the subject of "review page is
         broken", or "I like trains"."""
-        word = self.word(i)
+        before, word, following = (self.word(j) for j in range(i - 1, i + 2))
         is_plural = word != verb.lemma and word.endswith("s")
-        is_liked = is_plural and self.word(i - 1) in ("like", "love")
         # "QA found that it crashes", "Next hand should start by itself"
-        if is_liked or self.word(i + 1) in _SAYS | OUGHT:
+        if (is_plural and before in ("like", "love")) or following in _SAYS | OUGHT:
             return True
         if opened:
             return False
         # "Plan approved. Build it."
-        is_done = self.word(i + 1).endswith("ed") and self.word(i + 1) not in NEEDED
+        is_done = following.endswith("ed") and following not in NEEDED
         if is_done and i + 2 >= end and verb.lemma in self.table.words("homographs"):
             return True
         # "Setting `a` on a page can cause an error"
@@ -420,37 +411,37 @@ class Clauses(Questions):
         `i` is where the object begins. The row of the verb in the cell `objects` decides first; a
         verb without one keeps its action, unless the head noun stands for another ("make a plan").
         """
-        table = self.table
+        table, lemma = self.table, verb.lemma
         done = self._ask_gerund(verb, i, end)
         if done:
             return done
-        checks = verb.lemma == "check" or (verb.action == "review" and verb.lemma in table.foreign)
+        checks = lemma == "check" or (verb.action == "review" and lemma in table.foreign)
         if checks and self.find_anywhere("why", i, end + 2):  # "проверь, почему падает тест"
             return verb._replace(action="analyze")  # "Check the docs and see why it fails"
-        tracks = verb.lemma.removesuffix(" up") in table.words("tracker_verbs")
+        tracks = lemma.removesuffix(" up") in table.words("tracker_verbs")
         if tracks and self.is_tracked(i, end):
             return verb._replace(action="curate")
         last, after = self.find_head(i, end)
         if self.word(last) == "list" and self.word(after) == "of":
             return self._ask_object(verb, after + 1, end)  # "tidy up the list of labels"
         # A verb such as *make* says nothing by itself: the last word of its object counts alone.
-        is_light = verb.lemma in table.words("light") | table.texts("light_phrases")
+        is_light = lemma in table.words("light") | table.texts("light_phrases")
         # "Show the output column" in a program, unlike "show the output" of it
-        places = [last] if is_light or verb.lemma == "show" else [*range(i, after)]
+        places = [last] if is_light or lemma == "show" else [*range(i, after)]
         if self.word(i) in ("it", "them"):  # "The labels are a mess. Clean them up."
             places = [i, *self.find_referents(i)]
         # "close #12": an object that is no word stands in the row as what it is, `%n`.
         thing = i + self.is_in(i, "determiners")
         kind = f"%{self.tokens[thing].kind}" if thing < end else ""
-        if self.continues(thing + 1, end):
+        if kind == "%n" and self.continues(thing + 1, end):
             kind = ""  # "split 3MF support" splits no entry of that number
-        row = table.objects(verb.lemma)
+        row = table.objects(lemma)
         for word in (*map(self.word, places), self.word(after), kind):
             if word in row:
                 return verb._replace(action=row[word])
         change = last - (self.word(last) == "request")  # "pull request", "merge request"
         is_review = False
-        if verb.action == "analyze" and "look" in verb.lemma.split():
+        if verb.action == "analyze" and "look" in lemma.split():
             # "Have a look at my branch", and at a pull request
             is_own = self.word(i) == "my" and self.word(last) in OWN_WORK - {"code"}
             seen = places if after == i + 1 else [change]
@@ -459,15 +450,13 @@ class Clauses(Questions):
             is_bare = i >= end or self.word(i) in ("and", "it", "them")
             begin, stop = (0, i) if is_bare else (i, end)
             is_review = is_review or self.tells_change(begin, stop)
-        elif verb.action == "analyze" and verb.lemma.startswith(
-            ("tell", "let", "know", "check", "see")
-        ):
+        elif verb.action == "analyze" and lemma.startswith(("tell", "let", "know", "check", "see")):
             is_review = self.asks_about_change(i, end)
         if is_review:
             return verb._replace(action="review")
         # "Make the specification a page" makes no specification.
-        turns = verb.lemma == "make" and self.word(after) in ("a", "an")
+        turns = lemma == "make" and self.word(after) in ("a", "an")
         action = self.name_action(last) if is_light and last >= 0 and not turns else ""
         # "Update the spec" is no order to specify anew.
-        is_assembled = action in ("specify", "review") and verb.lemma in table.words("assembling")
+        is_assembled = action in ("specify", "review") and lemma in table.words("assembling")
         return verb._replace(action=action) if action and not is_assembled else verb

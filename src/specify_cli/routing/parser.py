@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from specify_cli.routing.tokens import Token
 
 READ_CHARS = 6_000
-# Before this line an editor tells which files are open.
-_ASKED = "## My request for Codex:"
+# An editor tells first which files are open.
+_TOLD = r"(?ms)\A\s*# .*?^## My request for Codex:"
 _COMMAND = r"(?i)\s*(?:/(?:[\w-]+[.:])?|(?:speckit|spec-?kitty)[.:])([\w-]+)(?=[\s:]|\Z)"
 # "As an admin, I want to see the last login"
 _STORY = (
@@ -215,7 +215,7 @@ def _is_empty(tokens: list[Token], table: RouterTable) -> bool:
 
 def read_beginning(request: str) -> str:
     """Return the beginning of a request in NFKC, without what an editor told before it."""
-    request = request.rpartition(_ASKED)[2].strip() or request
+    request = re.sub(_TOLD, "", request).strip() or request
     return unicodedata.normalize("NFKC", request.lstrip()[:READ_CHARS])
 
 
@@ -361,7 +361,7 @@ def _read_scope(text: str, tag: re.Match[str] | None, parsed: Clauses) -> tuple[
     if not label or text.rstrip().endswith("?"):
         return ()
     name = fold(label[1])
-    if re.match(r"wp\d", name):
+    if re.fullmatch(r"wp\d+", name):
         return ()  # "WP03: check the plan"
     count = len(parsed.tokens)
     [(first, end)] = _skip_label(parsed.tokens, [(0, count)], label) or [(count, count)]

@@ -23,6 +23,20 @@ _PLAIN_WH = read_cell("why where when who why's where's who's")
 _POLITE = read_cell("can could would will shall")
 OUGHT = read_cell("should must shall")
 IT = read_cell("it this that")
+# "Off by one, I guess."
+_GUESSING = read_cell("guess think suppose believe assume hope")
+_PRAISE = read_cell("good great nice excellent awesome amazing perfect cool")
+_AGREEMENTS = (
+    "got it",
+    "got that",
+    "i see",
+    "makes sense",
+    "fair enough",
+    "never mind",
+    "let's back up",
+    "approved",
+    "correct",
+)
 _TAGS = read_cell("why right no correct")
 # What a thing could do that nobody would ask about: "could the error name the field?"
 _OFFERS = read_cell(
@@ -89,16 +103,16 @@ class Questions(RequestText):
         """Return whether an auxiliary at the beginning asks: "does it scale", "can two run?"."""
         if not self.is_in(i, "aux") or i + 2 >= end:
             return False
-        word = self.word(i)
+        word, following = self.word(i), self.word(i + 1)
         # "Doesn't hit the breakpoint" has no subject: a title and no question.
-        has_subject = self.is_in(i + 1, "determiners") or self.word(i + 1) in SUBJECTS
+        has_subject = self.is_in(i + 1, "determiners") or following in SUBJECTS
         is_title = word.endswith("n't") and not (question or has_subject)
         if self.is_in(i, "strict_aux") and not is_title:
             return True
         asked = ("i",) if word in ("can", "may") else ("i", "we", "you", "they")
-        if word in ("should", "do", "can", "may") and self.word(i + 1) in asked:
+        if word in ("should", "do", "can", "may") and following in asked:
             return True  # "should I use a class here", "do we wanna hardcode it", "can I paste it"
-        if word in ("will", "would") and self.word(i + 1) in ("it", "this", "that", "they"):
+        if word in ("will", "would") and following in ("it", "this", "that", "they"):
             return True  # "but will it stay"
         is_polite = word in _POLITE and self.is_in(i + 1, "politely")
         return (question or self._wishes(i, end)) and not is_polite
@@ -115,6 +129,49 @@ class Questions(RequestText):
             return False
         words = [self.word(j) for j in range(i + 3, end)]
         return "be" not in words and not _OFFERS.isdisjoint(words[:3])
+
+    def has_thing_do(self, i: int, end: int) -> bool:
+        """Return whether an order to let a thing do something begins at `i`: "have the importer
+        skip empty rows", unlike "have the review done" and "have the team meet"."""
+        if self.word(i) != "have" or self.word(i + 1) not in ("the", "our", "each"):
+            return False
+        does = self.word(i + 3) if self.word(i - 1) not in SUBJECTS else ""
+        is_done = does.endswith(("ed", "ing")) or self.is_in(i + 3, "past")
+        is_somebody = self.is_in(i + 2, "leadins") or self.name_action(i + 2)
+        return self.continues(i + 3, end) and not is_done and not is_somebody
+
+    def wants_doing(self, i: int, end: int) -> bool:
+        """Return whether the words at `i` say what a thing is wanted to do or be: "it to be green",
+        "the importer to pull from the cache", unlike "the team to review it"."""
+        has_thing = self.is_in(i, "determiners") and self.word(i) not in ("a", "an")
+        if self.word(i) not in IT and not has_thing:
+            return False
+        to = next((j for j in range(i + 1, min(end, i + 6)) if self.word(j) == "to"), end)
+        if any(self.is_in(j, "leadins") for j in range(i + 1, to)):
+            return False
+        verb = self.find_verb(to + 1 + (self.word(to + 1) == "be"))
+        return to < end and (verb is None or verb.action in ("implement", "none"))
+
+    def asks_nothing(self, first: int, last: int, begin: int) -> bool:
+        """Return whether a clause refers to something ("Login fails, see #12", "See the log."),
+        agrees ("Got it."), guesses ("Off by one, I guess.") or praises.
+
+        `begin` is where the first sentence of the request begins.
+        """
+        # "See if it breaks" refers to nothing.
+        refers = self.word(first) == "see" and self.word(first + 1) not in ("if", "whether")
+        has_more = last + 1 < len(self.tokens)
+        refers = refers and (first > begin or (self.is_name(first + 1, last) and has_more))
+        agrees = " ".join(self.word(i) for i in range(first, last)) in _AGREEMENTS
+        guesses = self.word(first) == "i" and self.word(last - 1) in _GUESSING
+        return refers or agrees or guesses or (has_more and self._praises(first, last))
+
+    def _praises(self, first: int, last: int) -> bool:
+        """Return whether a clause before the request only praises what was done: "Great plan. Now
+        do it", unlike "great, plan the sprint"."""
+        is_noun = self.continues(first + 1, last) and not self.is_in(first + 1, "leadins")
+        praises = self.word(first) in _PRAISE and is_noun
+        return praises and not self.marks_object(first + 2, last)
 
     def says_duty(self, i: int) -> bool:
         """Return whether the word at `i` says what a thing ought to do: "`Count` should report the

@@ -53,7 +53,8 @@ _ARTICLES = read_cell("the a an my our")
 _ADVERBS = read_cell("always sometimes often still also only just now again already yesterday")
 # What can stand before a noun: "review recent crashes".
 _DESCRIBING = read_cell(
-    "recent current latest last previous open new old pending upcoming local other remaining"
+    "recent current latest last previous open new old pending upcoming local other remaining "
+    "existing missing failing"
 )
 # Plurals that say nothing of a subject unless an object follows.
 _PLURALS = read_cell("changes logs posts blocks leaks")
@@ -411,7 +412,9 @@ class RequestText:
         """Return whether what could be a verb at `i` is a noun: "review recent crashes", "check the
         server logs", unlike "review page crashes" and "the server logs nothing"."""
         before = self.word(i - 1)
-        is_described = before in _DESCRIBING or before.endswith(("ed", "ing"))
+        # "Check scheduled runs", unlike "Check rendering breaks" and "Export selected fails"
+        is_described = before.endswith("ed") and not self.is_in(i, "finite")
+        is_described = is_described or before in _DESCRIBING
         is_noun = self.word(i) in _PLURALS or (is_described and self.word(i).endswith("s"))
         return is_noun and not (self.continues(i + 1, end) or self.marks_object(i + 1, end))
 

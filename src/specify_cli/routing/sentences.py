@@ -28,26 +28,13 @@ _TAILS = ("preparatory", "verify_tail", "report_tail", "follow")
 _AHEAD = 8
 _PREPARED = "verb the first one prepares"
 _SPEAKERS = read_cell("we i we'd i'd we've i've we're i'm we'll i'll")
-_PRAISE = read_cell("good great nice excellent awesome amazing perfect cool")
 _KEEPING = read_cell("write document note list summarize report explain print")
 _OTHERS = read_cell("i'll we'll they he she it is are was has had")
 _PARTICLES = read_cell("up of off out down into")
 _CHANGING = read_cell(
-    "add delete remove rename replace move change put turn disable enable hide sort"
+    "add delete remove rename replace move change put turn disable enable hide sort "
+    "fix solve resolve repair correct patch mend address remedy cure"
 )
-_AGREEMENTS = (
-    "got it",
-    "got that",
-    "i see",
-    "makes sense",
-    "fair enough",
-    "never mind",
-    "let's back up",
-    "approved",
-    "correct",
-)
-# "Off by one, I guess."
-_GUESSING = read_cell("guess think suppose believe assume hope")
 _ALIKE = read_cell("similar same one equivalent")
 _EXAMPLES = read_cell("example examples snippet demonstration illustration")
 # With these begins what comes after other work: "Once done, …".
@@ -84,7 +71,7 @@ def read_sentences(
         if end - start <= 2 and len(sentences) > 1 and parsed.is_in(start, "neutral_labels"):
             continue
         for first, last in split_tokens(tokens, ",", start, end):
-            if _asks_nothing(parsed, first, last, sentences[0][0]):
+            if parsed.asks_nothing(first, last, sentences[0][0]):
                 continue
             # "When I log in, …" introduces; "when is it due, …?" asks.
             introduces = parsed.is_in(first, "subordinators") and last < end
@@ -125,23 +112,12 @@ def _gives_way(parsed: Clauses, lead: Reading, after: int, first: int, last: int
     new loader, can you see why it fails?"."""
     if lead.lemma in PHASES and after == last < end and parsed.tokens[last].word == ":":
         return True
-    begins = (i for i, _ in split_tokens(parsed.tokens, ",", last, end))
-    asks = (parsed.find_phrase("run_ons", i, end) or parsed.is_in(i, "strict_aux") for i in begins)
-    return lead.action == "implement" and _only_tells(parsed, lead, first) and any(asks)
-
-
-def _asks_nothing(parsed: Clauses, first: int, last: int, begin: int) -> bool:
-    """Return whether a clause refers to something ("Login fails, see #12", "See the log."), agrees
-    ("Got it."), guesses ("Off by one, I guess.") or praises.
-
-    `begin` is where the first sentence of the request begins.
-    """
-    # "See if it breaks" refers to nothing.
-    refers = parsed.word(first) == "see" and parsed.word(first + 1) not in ("if", "whether")
-    refers = refers and first > begin
-    agrees = " ".join(parsed.word(i) for i in range(first, last)) in _AGREEMENTS
-    guesses = parsed.word(first) == "i" and parsed.word(last - 1) in _GUESSING
-    return refers or agrees or guesses or _praises(parsed, first, last)
+    if lead.action != "implement" or not _only_tells(parsed, lead, first):
+        return False
+    return any(
+        parsed.find_phrase("run_ons", i, end) or parsed.is_in(i, "strict_aux")
+        for i, _ in split_tokens(parsed.tokens, ",", last, end)
+    )
 
 
 def _serves_answer(parsed: Clauses, order: Reading, after: int, first: int) -> bool:
@@ -152,11 +128,11 @@ def _serves_answer(parsed: Clauses, order: Reading, after: int, first: int) -> b
     `first` is where its clause begins, and `after` where its words end.
     """
     words = [parsed.word(i) for i in range(first, after)]
-    is_reason = bool(words) and words[0] in _SPEAKERS
+    is_reason = bool(words) and words[0] in _SPEAKERS and "you" not in words
     if is_reason or order.lemma in parsed.table.words("verify_tail"):
         return True
     keeps = order.lemma in _KEEPING and parsed.word(after) in THINGS
-    gives = parsed.word(after) == "me"
+    gives = order.lemma == "give" and parsed.word(after) == "me"
     return (keeps or gives) and order.action in ("implement", "analyze")
 
 
@@ -206,7 +182,7 @@ def _find_prepared(
             continue
         if (lead.action, later[0].action) == ("review", "analyze"):
             continue  # "Look at my branch. Then tell me what you would change."
-        if_not = parsed.word(begin) in ("if", "otherwise")
+        if_not = checks and parsed.word(begin) in ("if", "otherwise")
         if checks and not if_not and (is_own or later[0].action != "implement"):
             continue
         # "Then add one", in German "Schreibe dann einen"
@@ -230,8 +206,11 @@ def _find_prepared(
 def _is_work(order: Reading) -> bool:
     """Return whether an order is work of its own and no manner of another, as "use a profiler"
     is."""
-    changes = order.lemma in _CHANGING or order.weight == "alias"
-    return changes or order.action not in ("implement", "analyze")
+    # "Pull that out into its own file"
+    is_moved = order.lemma.endswith((" out", " off", " on", " up"))
+    if order.lemma in _CHANGING or (is_moved and order.action == "implement"):
+        return True
+    return order.weight == "alias" or order.action not in ("implement", "analyze")
 
 
 def _is_preparing(parsed: Clauses, order: Reading) -> bool:
@@ -294,13 +273,6 @@ def _find_request(
     return ()
 
 
-def _praises(parsed: Clauses, first: int, last: int) -> bool:
-    """Return whether a clause before the request only praises what was done: "Great plan. Now do
-    it", unlike "great, plan the sprint"."""
-    has_more = last + 1 < len(parsed.tokens)
-    return parsed.word(first) in _PRAISE and has_more and not parsed.marks_object(first + 2, last)
-
-
 def _read_joined(parsed: Clauses, first: int, last: int) -> tuple[Reading, int] | None:
     """Return the order that a statement is the reason of: "the name misleads, so rename it", "nice
     work but add a test"."""
@@ -335,6 +307,8 @@ def _read_after_front(parsed: Clauses, first: int, last: int) -> tuple[Reading, 
         verb, phrase = parsed.find_verb(at), parsed.find_phrase("phrases", at, last)
         is_base = verb is not None and parsed.word(at) == verb.lemma
         is_order = is_base and (parsed.marks_object(at + 1, last) or parsed.word(at + 1) == "to")
+        # "In the invoice add one line"
+        is_order = is_order or (is_base and verb is not None and verb.lemma in _CHANGING)
         is_order = is_order or (
             phrase is not None
             and parsed.word(at) == phrase[0].words[0]
@@ -427,11 +401,12 @@ def _fixes_cause(parsed: Clauses, k: int, end: int) -> bool:
     """Return whether the verb at `k` fixes what was asked for before it: "find out why it
     fails and fix it", unlike "explain how we load and cache it"."""
     # "See how the others do it and write one for XML"
-    if parsed.word(k + 2) in _ALIKE:
+    following = parsed.word(k + 1)
+    if following in _ALIKE or parsed.word(k + 2) in _ALIKE:
         return True
-    if parsed.word(k + 1) == "a":  # "how to do it and write a plan"
+    if following == "a" and parsed.is_in(k, "light"):  # "how to do it and write a plan"
         return parsed.name_action(parsed.find_head(k + 1, end)[0]) == "plan"
-    is_all = k + 1 >= end or (parsed.word(k + 1) in THINGS and k + 2 >= end)
+    is_all = k + 1 >= end or (following in THINGS and k + 2 >= end)
     return parsed.is_in(k, "mending") and is_all
 
 
@@ -472,6 +447,7 @@ def _read_other(
     is_last = thing + 1 >= end and parsed.word(thing).endswith("s")
     is_last = is_last and parsed.word(k - 1) == "and"
     has_object = has_object or is_last or parsed.is_in(thing, "lacking", "states", "wished")
+    has_object = has_object or parsed.word(thing) == "one"
     # "Look at my config and make foo the same"
     has_object = has_object or (other.lemma == "make" and parsed.continues(thing, end))
     particle = parsed.word(after - 1) in _PARTICLES

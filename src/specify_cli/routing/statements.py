@@ -137,7 +137,7 @@ def _find_hopes(parsed: Clauses, start: int, end: int) -> Iterator[Reading]:
         at = hope[1]
         # The verb of a wish is a past form: "file" is none in "opened the last file".
         verbs = (parsed.find_verb(j) for j in range(at, end) if parsed.word(j).endswith("ed"))
-        has_thing = parsed.is_in(at, "determiners")
+        has_thing = parsed.is_in(at, "determiners") or parsed.word(at + 1) in ("was", "were")
         last = parsed.find_head(at, end)[0]
         other = any(verb and verb.action != "implement" for verb in verbs)
         if has_thing and not other and not parsed.name_action(last) and i not in parsed.negated:
@@ -192,10 +192,8 @@ def _find_ceased(parsed: Clauses, start: int, end: int) -> Iterator[Reading]:
     # "Avoid creating objects" cannot stop what somebody is doing, as "stop creating" can.
     is_gerund = is_gerund or (verb and verb.action == "implement" and parsed.word(start) == "avoid")
     # "Don't error on overlapping chunks": an order to somebody has an article, or names them.
-    names_somebody = any(
-        parsed.word(j) in SUBJECTS or parsed.word(j) in THINGS for j in range(at, end)
-    )
-    is_order = names_somebody or parsed.is_in(at + 1, "determiners")
+    is_order = parsed.is_in(at + 1, "determiners") or parsed.is_in(at, "no_defects")
+    is_order = is_order or any(parsed.word(j) in SUBJECTS | THINGS for j in range(at, end))
     is_title = not (verb or is_order) and end - at > 3 and parsed.word(start) != "ne"
     # "Don't copy the fonts if the user has other ones"
     has_condition = any(parsed.word(j) in ("if", "unless") for j in range(at + 2, end))
@@ -203,7 +201,11 @@ def _find_ceased(parsed: Clauses, start: int, end: int) -> Iterator[Reading]:
     # "Never return null"
     behaviour = parsed.table.words("forbidden_behaviour")
     is_behaviour = not behaviour.isdisjoint(list_lemmas(parsed.word(at)))
-    if is_gerund or is_title or is_behaviour or is_conditional:
+    # "Don't log the body any more"
+    last = f"{parsed.word(end - 2)} {parsed.word(end - 1)}"
+    ends = last.endswith((" anymore", "any more", "any longer"))
+    is_ended = ends and (verb is None or verb.action == "implement")
+    if is_gerund or is_title or is_behaviour or is_conditional or is_ended:
         lemma = verb.lemma if verb else parsed.word(at)
         yield parsed.make_reading(start, "what the software must not do", "implement", lemma)
 
@@ -293,7 +295,7 @@ def _judge_statement(parsed: Clauses, i: int, start: int, end: int) -> str:
     goes_on = subject > start and parsed.word(subject) in ("but", "and")
     if not (cannot or goes_on or parsed.is_subject(subject, end)):
         return ""
-    if _says_failure(parsed, i):
+    if _says_failure(parsed, i, end):
         return _FAILS
     # "Login broken", and "broken when saving", but not "a broken login".
     looks = parsed.word(i - 1) in _LOOKS and parsed.is_in(i, "lacking")
@@ -330,35 +332,29 @@ def _find_subject(parsed: Clauses, i: int, start: int) -> int:
     return parsed.skip_adverbs(subject, start)
 
 
-def _says_failure(parsed: Clauses, i: int) -> bool:
+def _says_failure(parsed: Clauses, i: int, end: int) -> bool:
     """Return whether the word at `i` and what follows say that something is not done: "doesn't
     react", "is not rendered", but not "is not me".
 
     After a form of *be*, or a *not* after a pronoun, a participle must follow: "is not rendered"
     fails to happen, "is not a test" only describes.
     """
-    word = parsed.word(i)
+    before, word, following, after = (parsed.word(j) for j in range(i - 1, i + 3))
     if word == "never":  # "the job never finishes"
-        is_passive = parsed.word(i - 1) in _BEING and parsed.word(i + 1).endswith("ed")
-        return parsed.word(i + 1).endswith("s") or is_passive
-    if not parsed.is_in(i, "defects"):
+        return following.endswith("s") or (before in _BEING and following.endswith("ed"))
+    if not parsed.is_in(i, "defects") or i + 1 >= end:
         return False
-    if parsed.word(i + 1) in _LOOKS:
+    if following in _LOOKS and after == "to":
         return True  # "it doesn't seem to fire"
-    # "Students can't see their grades"
-    is_barred = parsed.word(i - 1) not in SUBJECTS and word in ("can't", "cannot")
-    # "The section doesn't have any padding"
-    is_barred = is_barred or (parsed.word(i + 1) == "have" and parsed.word(i - 1) not in SUBJECTS)
-    if parsed.is_in(i + 1, "no_defects") and not is_barred:
+    # "Students can't see their grades", "The section doesn't have any padding"
+    is_barred = (word in ("can't", "cannot") and i + 2 < end) or following == "have"
+    if parsed.is_in(i + 1, "no_defects") and (before in SUBJECTS or not is_barred):
         return False
-    if parsed.word(i - 1) in ("should", "must"):  # said to somebody
+    if before in ("should", "must"):  # said to somebody
         return False
-    needs_participle = word[:2] in ("is", "ar", "wa") or (
-        word == "not" and parsed.word(i - 1) in SUBJECTS
-    )
-    following = (parsed.word(i + 1), parsed.word(i + 2))
+    needs_participle = word[:2] in ("is", "ar", "wa") or (word == "not" and before in SUBJECTS)
     return not needs_participle or any(
-        word.endswith(("ing", "ed", "ble", "wn", "tent", "istic")) for word in following
+        word.endswith(("ing", "ed", "ble", "wn", "tent", "istic")) for word in (following, after)
     )
 
 

@@ -97,6 +97,10 @@ def make_timeline(events: Sequence[Fields]) -> Sequence[Entry]:
     return timeline if len(pairs.first_lines) > _MAX_LISTED else list(timeline)
 
 
+# The place of an entry among all, by its call or step.
+_Places = dict[tuple[str, str], int]
+
+
 class _Pairs(NamedTuple):
     """For each entry the number of its first line, of its last line (0 if it has no end), and the
     place of its step plus one (0 if it is in none). `first_ends` maps the place of an entry to its
@@ -116,12 +120,12 @@ def _pair_lines(events: Sequence[Fields]) -> _Pairs:
     """
     first_lines, last_lines, within = array("I"), array("I"), array("I")
     # Entries with a provisional end, by call; and the provisional ends that a later one replaced.
-    unsure: dict[tuple[str, str], int] = {}
+    unsure: _Places = {}
     first_ends: dict[int, int] = {}
     # Results that came before their calls.
-    early: dict[tuple[str, str], int] = {}
-    open_calls: dict[tuple[str, str], int] = {}
-    open_steps: dict[tuple[str, str], int] = {}
+    early: _Places = {}
+    open_calls: _Places = {}
+    open_steps: _Places = {}
     for number, fields in enumerate(events):
         kind = say(fields.get("event") or "")
         # A call's end may say less of the step it ran in than its beginning: its id alone tells
