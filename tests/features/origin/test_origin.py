@@ -102,6 +102,41 @@ def test_what_a_formatter_rewrote_is_said_as_such(repository: Path, tmp_path: Pa
     assert told == [(1, 1, (run.invocation_id,), False), (2, 4, (run.invocation_id,), True)]
 
 
+@pytest.mark.parametrize(
+    ("shared", "own"),
+    [
+        (["    raise ValueError(message)", "    other = 2"], ["    if not_given:", "    raise ValueError(message)"]),
+        (["    shared = prepare_all(5)", "}"], ["}"]),
+    ],
+    ids=["a line that stands in both files", "a line without words"],
+)
+def test_what_an_invocation_added_to_another_file_makes_no_line_of_this_one_its_own(
+    repository: Path, tmp_path: Path, shared: list[str], own: list[str]
+) -> None:
+    root, history = begin_history(repository, tmp_path / "shared")
+    rows = {name: [f"    {name}_{at} = prepare_{name}({at})" for at in range(20)] for name in ("one", "two")}
+    texts = {name: "\n".join(rows[name]) + "\n" for name in rows}
+    for name, text in texts.items():
+        (root / f"src/{name}.py").write_text(text)
+    history.commit("start")
+    before = git(root, "rev-parse", "HEAD").strip()
+    with open_invocation(root, "fix both files") as run:
+        for name, came in (("one", shared if len(own) > 1 else shared[:1]), ("two", shared)):
+            rows[name][5:5] = [f"    {name}_of_agent = 1", *came]
+            (root / f"src/{name}.py").write_text("\n".join(rows[name]) + "\n")
+            run.patch(f"src/{name}.py", "modify", before=texts[name], after=(root / f"src/{name}.py").read_text())
+    at = 16 if len(own) > 1 else 7
+    rows["one"][at:at] = own
+    (root / "src/one.py").write_text("\n".join(rows["one"]) + "\n")
+    history.commit("work, and what a person added")
+
+    one, _ = trace(root, tmp_path, f"{before}..HEAD").files
+
+    told = {number: part.invocation_ids for part in one.stretches for number in range(part.first, part.last + 1)}
+    assert {told[at + 1 + number] for number in range(len(own))} == {()}
+    assert told[6] == told[7] == (run.invocation_id,)
+
+
 def test_a_person_s_line_at_the_top_is_no_agent_s_and_an_agent_s_is(repository: Path, tmp_path: Path) -> None:
     root, history = begin_history(repository, tmp_path / "top")
     path, start = root / "src/top.py", "import os\n\nx = 1\n"

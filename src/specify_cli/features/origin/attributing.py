@@ -93,15 +93,15 @@ def list_unknown(file: ChangedFile, writers: EditsByLine, patches: Patches) -> l
 def drop_given(
     file: ChangedFile, writers: EditsByLine, found: EditsByLine, patches: Patches
 ) -> EditsByLine:
-    """Return which of some more writers `found` can be told: a line that an invocation added is
-    given once, so another one of the same content is somebody else's."""
+    """Return which of some more writers `found` can be told: a line that an invocation added to a
+    file is given once, so another one of the same content is somebody else's."""
 
     digests = digest_lines(file.lines)
     lines: _LinesOf = {}
 
-    def name(at: int, by: Sequence[Edit]) -> list[tuple[str, str]]:
+    def name(at: int, by: Sequence[Edit]) -> list[tuple[tuple[str, str], str]]:
         digest = digests[at]
-        return [(edit.invocation_id, digest) for edit in by if _has(ADDED, digest, [edit], lines)]
+        return [(edit.of_file, digest) for edit in by if _has(ADDED, digest, [edit], lines)]
 
     given = Counter(key for at, by in {**writers, **found}.items() for key in name(at, by))
     return {
@@ -165,8 +165,7 @@ def _follow_commits(
         if not 0 <= beside < len(digests) or len(writers[beside]) != 1:
             return set()
         one, two = sorted((at, beside))
-        name = writers[beside][0].invocation_id
-        places = patches.find_pairs(name, digests[one], digests[two])
+        places = patches.find_pairs(writers[beside][0], digests[one], digests[two])
         if len(places) > COMMON:
             return set()
         return {place._replace(line=place.line + (at > beside)) for place in places}

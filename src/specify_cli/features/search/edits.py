@@ -54,6 +54,11 @@ class Edit(NamedTuple):
     is_cut: bool = False
 
     @property
+    def of_file(self) -> tuple[str, str]:
+        """Whose edit of which file it is."""
+        return self.invocation_id, self.path
+
+    @property
     def after_hash(self) -> str:
         """The digest of the text that it left, as `list_digests` returns them; the empty text where
         the record keeps none."""

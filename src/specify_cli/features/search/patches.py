@@ -2,7 +2,7 @@
 
 patches = Patches(edits)
 patches.list_rows(3)                  # where three lines with words stand in a row
-patches.find_pairs(name, one, two)    # where an invocation added two lines beside each other
+patches.find_pairs(edit, one, two)    # where its invocation added two lines beside each other
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Patches:
         self.of_path: dict[str, list[int]] = defaultdict(list)
         self._rows: dict[int, dict[tuple[str, ...], list[_Place]]] = {}
         self._between: dict[str, dict[tuple[str, str], list[tuple[Edit, int, int]]]] = {}
-        self._pairs: dict[tuple[str, str], dict[str, list[AddedLine]]] = {}
+        self._pairs: dict[tuple[str, str], dict[tuple[str, str], list[AddedLine]]] = {}
         self.whole: dict[tuple[str, ...], list[_Place]] = defaultdict(list)
         self.added: dict[str, list[_Place]] = defaultdict(list)
         self.removed: dict[str, dict[str, list[Order]]] = {}
@@ -81,10 +81,10 @@ class Patches:
                     by_path.setdefault(hunk.edit.path, []).append(hunk.edit.order)
 
     @cached_property
-    def times_added(self) -> Counter[tuple[str, str]]:
-        """How often each invocation added a line, by its name and the line's digest."""
+    def times_added(self) -> Counter[tuple[tuple[str, str], str]]:
+        """How often each invocation added a line to a file, by both and the line's digest."""
         return Counter(
-            (self.hunks[number].edit.invocation_id, digest)
+            (self.hunks[number].edit.of_file, digest)
             for digest, places in self.added.items()
             for number, _ in places
         )
@@ -123,16 +123,17 @@ class Patches:
                     rows[row].append((number, place))
         return self._rows[size]
 
-    def find_pairs(self, invocation_id: str, one: str, two: str) -> Sequence[AddedLine]:
-        """Return where an invocation added two lines beside each other, by the first of both."""
+    def find_pairs(self, edit: Edit, one: str, two: str) -> Sequence[AddedLine]:
+        """Return where the invocation of an edit added two lines beside each other to the same
+        file, by the first of both."""
         if (one, two) not in self._pairs:
             pairs = self._pairs[one, two] = defaultdict(list)
             rare, step = min((one, 0), (two, 1), key=lambda line: len(self.added.get(line[0], ())))
             for number, place in self.added.get(rare, ()):
                 hunk, at = self.hunks[number], place - step
                 if {at, at + 1} <= hunk.added and hunk.digests[at : at + 2] == [one, two]:
-                    pairs[hunk.edit.invocation_id].append(AddedLine(number, at))
-        return self._pairs[one, two].get(invocation_id, ())
+                    pairs[hunk.edit.of_file].append(AddedLine(number, at))
+        return self._pairs[one, two].get(edit.of_file, ())
 
     def find_between(self, before: str, line: str, after: str) -> Sequence[tuple[Edit, int, int]]:
         """Return the edits that added a line, or a row of equal ones, between two others
