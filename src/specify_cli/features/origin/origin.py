@@ -224,11 +224,12 @@ def _read_edits(index: SearchIndex, changes: ChangeRange, prefix: str, top: str)
     lines = (line for file, _, own in files if own and file.changed for line in file.lines)
     edits = list(find_edits(index, lines, {name for *_, own in files for name in own}))
     cut = {edit.path for edit in edits if edit.is_cut}
+    left = {edit.after_hash for edit in edits if edit.is_cut}
     texts: dict[str, Sequence[str]] = {}
     for file, names, own in files if cut else ():
         read = () if cut.isdisjoint(own) else read_versions(top, changes, names)
         for text in (file.lines, *(lines for _, lines in read)):
-            texts |= dict.fromkeys(list_digests(text), text)
+            texts |= dict.fromkeys(list_digests(text) & left, text)
     of_path: dict[str, list[Edit]] = {}
     for edit in (one.restore(texts) for one in edits):
         of_path.setdefault(edit.path, []).append(edit)

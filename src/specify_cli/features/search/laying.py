@@ -142,31 +142,35 @@ def _find_places(
 ) -> Iterator[tuple[int, int, list[int]]]:
     """Yield where hunks that are old enough may be laid at a view: the number of the hunk, a line
     of it, and the lines of the view that are alike. What this leaves out tells nothing."""
-    rare = (patches.added[digest] for digest in patches.rare.keys() & view.digests)
-    asked = own.union(number for places in rare for number, _ in places)
     # The hunks of the edits that came before, in `hunks`.
-    first = (len(patches.hunks) - bisect_left(patches.orders, view.until),)
+    first = len(patches.hunks) - bisect_left(patches.orders, view.until)
+    rare = (patches.added[digest] for digest in patches.rare.keys() & view.digests)
+    every = own.union(number for places in rare for number, _ in places)
+    asked = {number for number in every if number >= first}
     at_rows: dict[tuple[str, ...], list[int]] = defaultdict(list)
     size = min(_ENOUGH, sum(digest not in BARE for digest in view.digests))
     for row, at in list_rows(view.digests, size) if size > 1 else ():
         at_rows[row].append(at)
     rows = patches.list_rows(size) if at_rows else {}
     for row in rows.keys() & at_rows.keys():
-        places = rows[row]
         if len(at_rows[row]) <= COMMON:
-            for number, place in places[bisect_left(places, first) :]:
-                if number in asked:
-                    yield number, place, at_rows[row]
+            yield from ((*place, at_rows[row]) for place in _select(rows[row], asked))
     if view.is_whole:
         whole = patches.whole.get(tuple(view.digests), [])
-        for number, place in whole[bisect_left(whole, first) :]:
-            if number in asked:
-                yield number, place, [0]
+        yield from ((*place, [0]) for place in _select(whole, asked))
     for at, digest in enumerate(view.digests if view.is_file else ()):
         if digest in patches.added and view.is_alone(at):
-            for number, place in patches.added[digest]:
-                if number in own:
-                    yield number, place, [at]
+            yield from ((*place, [at]) for place in _select(patches.added[digest], own))
+
+
+def _select(places: Sequence[tuple[int, int]], numbers: Set[int]) -> Iterator[tuple[int, int]]:
+    """Yield the places in hunks of these numbers. What stands in each of many files is asked for
+    with each, so that not all of its places are looked at."""
+    if len(places) <= len(numbers):
+        yield from (place for place in places if place[0] in numbers)
+        return
+    for number in numbers:
+        yield from places[bisect_left(places, (number,)) : bisect_left(places, (number + 1,))]
 
 
 def _claim_lines(
