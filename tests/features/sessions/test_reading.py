@@ -634,6 +634,23 @@ def test_a_call_was_refused_by_whoever_said_why_to_versions_of_claude_code_that_
     assert told(read_session("claude-code", data, {}))[-1] == ended
 
 
+@pytest.mark.parametrize(
+    ("version", "failed", "ended"), [("2.1.44", False, "PostToolUse"), ("2.1.180", True, "PostToolUseFailure")]
+)
+def test_what_a_tool_says_of_a_refusal_is_none(version: str, failed: bool, ended: str) -> None:
+    """A tool of an MCP server can print what the program writes of a call that a person refused."""
+    head = {"sessionId": "s", "cwd": "/p", "timestamp": AT.format(0), "version": version}
+    text = "The user doesn't want to proceed with this tool use. The tool use was rejected (eg. …)"
+    used = {"type": "tool_use", "id": "t1", "name": "mcp__x__ask", "input": {}}
+    result = {"type": "tool_result", "tool_use_id": "t1", "is_error": failed, "content": text}
+    data = lines(
+        {**head, "type": "assistant", "message": {"id": "m", "content": [used]}},
+        {**head, "type": "user", "toolUseResult": f"Error: {text}", "message": {"content": [result]}},
+    )
+
+    assert told(read_session("claude-code", data, {}))[-1][0] == ended
+
+
 def test_a_command_of_claude_code_that_ends_in_the_background_amid_a_turn_ends_when_that_is_queued() -> None:
     head = {"sessionId": "s", "cwd": "/p"}
     used = {"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": "make", "run_in_background": True}}

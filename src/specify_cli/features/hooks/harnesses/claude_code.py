@@ -135,7 +135,9 @@ def was_refused(line: Payload) -> bool:
     that a person interrupted is said to be rejected, too."""
     kind = line.get("toolDenialKind")
     if kind is None:  # what those write where the person said why
-        return str(line.get("toolUseResult")).startswith(
+        version = str(line.get("version")).split(".")
+        is_older = [int(part[:9]) for part in version if part.isdecimal()] < [2, 1, 180]
+        return is_older and str(line.get("toolUseResult")).startswith(
             "Error: The user doesn't want to proceed with this tool use. The tool use was rejected"
         )
     asked = get_object(line, "permissionDecision").get("decision") == "reject"
