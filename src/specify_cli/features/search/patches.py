@@ -90,17 +90,17 @@ class Patches:
         )
 
     @cached_property
-    def rare(self) -> dict[str, set[str]]:
+    def rare(self) -> dict[str, tuple[str, ...]]:
         """The lines that hardly a file got, and which paths hold each as far as patches tell: a row
         without one, as of imports, may be anybody's."""
-        rare: dict[str, set[str]] = {
-            digest: set()
+        rare: dict[str, tuple[str, ...]] = {
+            digest: ()
             for digest, places in self.added.items()
             if len({self.hunks[number].edit.path for number, _ in places}) <= HARDLY
         }
         for path, lines in self.left.items():
             for digest in lines & rare.keys():
-                rare[digest].add(path)
+                rare[digest] += (path,)
         return rare
 
     @cached_property

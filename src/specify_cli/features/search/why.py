@@ -264,9 +264,7 @@ def find_edits(index: SearchIndex, lines: Iterable[str], paths: Collection[str])
     found: list[tuple[Place, dict[str, object], Set[str]]] = []
     for place, fields in index.find_patches(digests, paths):
         if fields.get("ok") is not False:
-            member = fields.get("lines")
-            told = digests if is_cut(member) else digests.intersection(list_touched(member))
-            found.append((place, fields, told))
+            found.append((place, fields, digests.intersection(list_touched(fields.get("lines")))))
     often = Counter(digest for *_, touched in found for digest in touched)
     few = {digest for digest, times in often.items() if times <= MANY} - BARE
     holders: dict[str, set[str]] = defaultdict(set)
@@ -277,7 +275,8 @@ def find_edits(index: SearchIndex, lines: Iterable[str], paths: Collection[str])
     own = set[str]().union(*(held for held in holders.values() if len(held) <= HARDLY))
     own = {path for path in own if _is_gone(index.project.root, path, paths)}.union(paths)
     for place, fields, touched in found:
-        if str(fields.get("path")) in own or not few.isdisjoint(touched):
+        is_told = is_cut(fields.get("lines")) or not few.isdisjoint(touched)
+        if is_told or str(fields.get("path")) in own:
             yield _read_edit(place, fields)
 
 
