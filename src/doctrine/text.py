@@ -51,7 +51,7 @@ _READ = (
 def blank_sources(text: str) -> str:
     """Return a request without the documents that it names to be read: "implement docs/plan.md",
     "fix it as described in docs/bug.md", unlike "update docs/plan.md"."""
-    return re.sub(_READ, r"\1", text)
+    return re.sub(_READ, r"\1", text) if "." in text else text
 
 
 def spell(value: object) -> str:

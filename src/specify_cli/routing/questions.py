@@ -22,7 +22,7 @@ _JUDGED = read_cell("idiomatic pythonic clean readable")
 _PLAIN_WH = read_cell("why where when who why's where's who's")
 _POLITE = read_cell("can could would will shall")
 OUGHT = read_cell("should must shall")
-IT = read_cell("it this that")
+_IT = read_cell("it this that")
 # "Off by one, I guess."
 _GUESSING = read_cell("guess think suppose believe assume hope")
 _PRAISE = read_cell("good great nice excellent awesome amazing perfect cool")
@@ -144,7 +144,7 @@ class Questions(RequestText):
         """Return whether the words at `i` say what a thing is wanted to do or be: "it to be green",
         "the importer to pull from the cache", unlike "the team to review it"."""
         has_thing = self.is_in(i, "determiners") and self.word(i) not in ("a", "an")
-        if self.word(i) not in IT and not has_thing:
+        if self.word(i) not in _IT and not has_thing:
             return False
         to = next((j for j in range(i + 1, min(end, i + 6)) if self.word(j) == "to"), end)
         if any(self.is_in(j, "leadins") for j in range(i + 1, to)):
@@ -176,7 +176,7 @@ class Questions(RequestText):
     def says_duty(self, i: int) -> bool:
         """Return whether the word at `i` says what a thing ought to do: "`Count` should report the
         lines", "it should pick another port"."""
-        is_thing = self.is_name(i - 1, i) or self.word(i - 1) in IT
+        is_thing = self.is_name(i - 1, i) or self.word(i - 1) in _IT
         return is_thing and self.word(i) in OUGHT
 
     def asks_about_change(self, i: int, end: int) -> bool:

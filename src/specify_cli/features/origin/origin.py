@@ -221,8 +221,13 @@ def _list_names(file: ChangedFile, prefix: str) -> tuple[list[str], list[str]]:
 def _read_edits(index: SearchIndex, changes: ChangeRange, prefix: str, top: str) -> _Told:
     """Return what records tell of the files of a range, read once for all of them."""
     files = [(file, *_list_names(file, prefix)) for file in changes.files]
-    lines = (line for file, _, own in files if own and file.changed for line in file.lines)
-    edits = list(find_edits(index, lines, {name for *_, own in files for name in own}))
+    often, sought = Counter[str](), set[str]()
+    for file, _, own in files:
+        digests = {*digest_lines(file.lines)}
+        often.update(digests)
+        if own and file.changed:
+            sought |= digests
+    edits = list(find_edits(index, sought, {name for *_, own in files for name in own}))
     cut = {edit.path for edit in edits if edit.is_cut}
     left = {edit.after_hash for edit in edits if edit.is_cut}
     texts: dict[str, Sequence[str]] = {}
@@ -237,7 +242,6 @@ def _read_edits(index: SearchIndex, changes: ChangeRange, prefix: str, top: str)
     every = chain.from_iterable(of_path.values())
     ready = Patches(edit for edit in every if edit.hunks)
     # By few records alone any line would be rare.
-    often = Counter(chain.from_iterable({*digest_lines(one.lines)} for one in changes.files))
     ready.rare = {line: held for line, held in ready.rare.items() if often[line] <= HARDLY}
     return _Told(ready, of_path, gone)
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from itertools import groupby
 
 from specify_cli.features.search.edits import Came, Edit, Names, Removals, digest_lines
@@ -80,8 +80,6 @@ def find_writers(
     _drop_equal(writers, digests)
     sought = set(range(len(lines)) if changed is None else changed)
     _match_between(lines, digests, named, patches, came, sought, writers)
-    # A line that another invocation wrote, in another file or before a patch made the file, may
-    # have come again with that patch, of which the record does not keep all lines.
     # One that is gone holds lines back only if what is known of it stands here.
     standing = {claim.edit.order for claimed in claims for claim in claimed}
     cuts = [
@@ -92,18 +90,21 @@ def find_writers(
     return [
         ()
         if any(
-            edit.invocation_id != cut.invocation_id
-            and named.allow(cut, came.get(at))
-            and (
-                edit.path not in names
-                or (cut.fields.get("kind") == "create" and edit.order < cut.order)
-            )
-            for cut in cuts
+            named.allow(cut, came.get(at)) and _may_have_come_with(cut, edit, names)
             for edit in edits
+            for cut in cuts
         )
         else edits
         for at, edits in enumerate(writers)
     ]
+
+
+def _may_have_come_with(cut: Edit, edit: Edit, names: Set[str]) -> bool:
+    """Return whether a line that another invocation wrote, in another file or before this patch
+    made the file, may have come again with it: a record does not keep all of its lines."""
+    is_made = cut.fields.get("kind") == "create"
+    is_before = edit.path not in names or (is_made and edit.order < cut.order)
+    return is_before and edit.invocation_id != cut.invocation_id
 
 
 def _match_between(

@@ -29,13 +29,12 @@ from specify_cli.features.search.blame import (
 )
 from specify_cli.features.search.chains import find_in_versions, split_text
 from specify_cli.features.search.database import MANY, SearchIndex
-from specify_cli.features.search.edits import Edit, Names, list_digests, list_touched
+from specify_cli.features.search.edits import Edit, Names, digest_lines, list_digests, list_touched
 from specify_cli.features.search.patches import BARE, HARDLY, Patches
 from specify_cli.libraries.story.words import describe_work
 from specify_cli.project.config import Project
 from specify_cli.record.reading.done_note import RemarkSources
 from specify_cli.record.reading.patch_lines import (
-    digest_line,
     is_cut,
     read_lines_member,
 )
@@ -154,7 +153,8 @@ def explain_file(
             f"spec-kitty why {quote(path)}",
         )
     versions = dict.fromkeys(list_digests(lines), lines)
-    patches = [edit.restore(versions) for edit in find_edits(index, lines, [name])]
+    every = find_edits(index, {*digest_lines(lines)}, [name])
+    patches = [edit.restore(versions) for edit in every]
     edits = [edit for edit in patches if edit.hunks]
     own = [edit for edit in patches if edit.path == name]
     gone = {edit.path for edit in edits if _is_gone(project.root, edit.path, [name])}
@@ -256,15 +256,14 @@ def _read_versions(top: str, data: bytes, names: list[str]) -> dict[str, bytes |
     return dict.fromkeys(names, data) | dict(zip(asked, contents, strict=True))
 
 
-def find_edits(index: SearchIndex, lines: Iterable[str], paths: Collection[str]) -> Iterator[Edit]:
+def find_edits(index: SearchIndex, digests: Set[str], paths: Collection[str]) -> Iterator[Edit]:
     """Yield the edits of files of these paths, also those that tell no line, and the edits of other
-    files that brought or took one of these lines which few others did; all of a file that is gone
-    where one of its lines stands hardly anywhere else."""
-    digests = {digest_line(line) for line in lines}
+    files that brought or took a line of one of these digests which few others did; all of a file
+    that is gone where one of its lines stands hardly anywhere else."""
     found: list[tuple[Place, dict[str, object], Set[str]]] = []
     for place, fields in index.find_patches(digests, paths):
         if fields.get("ok") is not False:
-            found.append((place, fields, digests.intersection(list_touched(fields.get("lines")))))
+            found.append((place, fields, digests & {*list_touched(fields.get("lines"))}))
     often = Counter(digest for *_, touched in found for digest in touched)
     few = {digest for digest, times in often.items() if times <= MANY} - BARE
     holders: dict[str, set[str]] = defaultdict(set)

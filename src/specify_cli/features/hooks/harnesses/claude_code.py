@@ -112,7 +112,7 @@ class ClaudeCode(Dialect):
             parts = content if isinstance(content, list) else []
             results = [part for part in parts if part.get("type") == "tool_result"]
             for part in results:
-                if part.get("is_error") is True and was_refused(line):
+                if was_refused(line, part):
                     turn.denied[part["tool_use_id"]] = turn.join_texts(part.get("content"), "text")
             return turn if results else turn.begin_next()
         if line.get("type") == "assistant":
@@ -130,9 +130,11 @@ class ClaudeCode(Dialect):
         return turn
 
 
-def was_refused(line: Payload) -> bool:
-    """Return whether a line of the transcript says that a call was refused before it ran: a command
-    that a person interrupted is said to be rejected, too."""
+def was_refused(line: Payload, part: Payload) -> bool:
+    """Return whether a line of the transcript says that a call was refused before it ran, in its
+    part for this call: a command that a person interrupted is said to be rejected, too."""
+    if part.get("is_error") is not True:
+        return False
     kind = line.get("toolDenialKind")
     if kind is None:  # what those write where the person said why
         version = str(line.get("version")).split(".")

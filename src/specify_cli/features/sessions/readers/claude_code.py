@@ -151,7 +151,7 @@ class ClaudeReader(SessionReader):
         result, members = line.get("toolUseResult"), get_object(line, "toolUseResult")
         if isinstance(members.get("agentId"), str):
             self.note_agent(members["agentId"], members.get("agentType"))
-        if part.get("is_error") is True and was_refused(line):
+        if was_refused(line, part):
             self.end_call("PermissionDenied", call_id, reason=text)
         elif part.get("is_error") is True:
             status = "unknown" if line.get("toolDenialKind", result) in ABORTS else None
