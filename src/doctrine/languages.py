@@ -24,6 +24,16 @@ _SIGNS = {
     "dart": ".dart pubspec.yaml",
     "haskell": ".hs .cabal stack.yaml",
     "sql": ".sql",
+    "clojure": ".clj .cljs deps.edn project.clj",
+    "crystal": ".cr shard.yml",
+    "erlang": ".erl rebar.config",
+    "fsharp": ".fs .fsproj",
+    "julia": ".jl",
+    "lua": ".lua",
+    "ocaml": ".ml dune-project",
+    "perl": ".pl .pm",
+    "r": ".r",
+    "zig": ".zig",
 }
 LANGUAGES = {sign: language for language, signs in _SIGNS.items() for sign in signs.split()}
 ENDINGS = {sign: language for sign, language in LANGUAGES.items() if sign.startswith(".")}

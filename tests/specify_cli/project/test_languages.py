@@ -25,6 +25,16 @@ from specify_cli.project.languages import detect_facts
         ("Package.swift", "swift"),
         ("CMakeLists.txt", "cpp"),
         ("mix.exs", "elixir"),
+        ("train.lua", "lua"),
+        ("deps.edn", "clojure"),
+        ("rebar.config", "erlang"),
+        ("build.zig", "zig"),
+        ("shard.yml", "crystal"),
+        ("Solve.jl", "julia"),
+        ("dune-project", "ocaml"),
+        ("App.fsproj", "fsharp"),
+        ("Makefile.PL", "perl"),
+        ("model.R", "r"),
     ],
 )
 def test_a_marker_file_names_its_language(tmp_path: Path, name: str, language: str) -> None:
