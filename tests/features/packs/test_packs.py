@@ -386,9 +386,10 @@ def test_a_rule_that_a_pack_binds_is_the_first_ones_and_those_of_others_are_name
 
 
 @pytest.mark.usefixtures("pack")
-def test_what_a_pack_binds_no_other_pack_withholds(house: House) -> None:
+@pytest.mark.parametrize("binding", ["binding: ['policy://open']\n", ""], ids=["binding", "other"])
+def test_what_a_pack_binds_no_other_pack_withholds(house: House, binding: str) -> None:
     policy = "rules:\n  - {id: open, match: {uri: '*payroll-inside', kind: directive}, action: deny}\n"
-    about = "id: other\nversion: '1'\nbinding: ['policy://open']\n"
+    about = f"id: other\nversion: '1'\n{binding}"
     only = dict.fromkeys(FILES) | {"pack.yaml": about, "policy.yaml": policy}
     house.run("packs", "add", str(write_pack(house.folder / "other", **only)))
     house.run("packs", "add", "../house-rules")

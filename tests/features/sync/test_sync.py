@@ -367,6 +367,19 @@ def test_a_token_that_may_not_send_stops_the_push_and_a_new_one_is_advised(
     assert cli("sync", "push", env=WITH_TOKEN).code == 0
 
 
+@pytest.mark.usefixtures("ready")
+def test_a_command_that_is_advised_can_be_typed_whatever_the_endpoint_holds(cli: Cli, receiver: Receiver) -> None:
+    url = f"{receiver.url};team=shop"
+    enabled = cli("sync", "enable", "--endpoint", url, "--yes", env=WITH_TOKEN)
+    assert enabled.code == 0, enabled.err
+    cli("do", "fix the login test")
+    receiver.answer = lambda _: Answer(401)
+    advised = cli("sync", "push", env=WITH_TOKEN).err.partition("spec-kitty sync enable")[2]
+    typed = subprocess.run(["sh", "-c", f"printf '%s\\n' {advised.splitlines()[0]}"], capture_output=True, text=True)
+
+    assert typed.stdout.splitlines()[:2] == ["--endpoint", url]
+
+
 @pytest.mark.usefixtures("enabled")
 def test_an_order_that_a_token_may_not_give_is_retried_with_another_one(cli: Cli, receiver: Receiver) -> None:
     done = cli("do", "fix the login test", "--json").json()["invocation_id"]

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from itertools import islice
+from shlex import quote
 from typing import Literal, NamedTuple
 
 from doctrine.text import count
@@ -189,7 +190,8 @@ def waiting(
 
 def advise_token(now: SyncStatus) -> str:
     """Return the command that gives this clone another token for what it agreed to."""
-    return f"spec-kitty sync enable --endpoint {now.endpoint} --level {now.level} --token-file FILE"
+    endpoint = quote(str(now.endpoint))
+    return f"spec-kitty sync enable --endpoint {endpoint} --level {now.level} --token-file FILE"
 
 
 def advise_failing(now: SyncStatus, why: str | None) -> str:
