@@ -443,7 +443,7 @@ def test_gitattributes_that_are_no_file_are_named_and_stop_nobody(process: Cli, 
 def test_folders_that_are_none_are_named_with_the_command_that_moves_them(cli: Cli, chartered: Path) -> None:
     """Their files were called altered, or a check failed and was to be reported as a defect."""
     cli("do", "implement WP03")
-    for name in (".kittify/events/objects", ".kittify/local", ".kittify/trail", ".git/kittify"):
+    for name in (".kittify/events/objects", ".kittify/local", ".kittify/trail", ".git/kittify", ".git/kittify/log"):
         path = chartered / name
         path.mkdir(exist_ok=True)
         path.rename(chartered / "kept")

@@ -62,6 +62,7 @@ _FOLDERS = (
     *(layout.OBJECTS, layout.ANNEXES, layout.IMPORTED, layout.COLD),
     *(layout.LOCAL, layout.LOCAL_OBJECTS, layout.TRAIL),
 )
+_LOGS = "kittify/log"  # below the git directory
 # What verify mentions and nobody has to fix.
 _NOT_REPORTED = {"UNSEALED_RECORD", "RECOVERED"}
 
@@ -155,7 +156,8 @@ def examine(
         (layout.CONFIG, partial(_check_sources, cache=cache)),
         (layout.EVENTS, _check_shields),
         (layout.OBJECTS, _check_ignored_objects),
-        *((path, partial(_check_folder, path=path)) for path in _FOLDERS),
+        *((path, partial(_check_folder, top=project.root, path=path)) for path in _FOLDERS),
+        (_LOGS, partial(_check_folder, top=project.git_dir or project.root, path=_LOGS)),
         (layout.RECORDS, _check_index),
         (layout.RECORDS, _check_worktrees),
         (layout.RECORDS, partial(_check_records, now=now, rooms=rooms)),
@@ -271,9 +273,9 @@ def _check_ignored_objects(project: Project) -> Iterator[Finding]:
         )
 
 
-def _check_folder(project: Project, path: str) -> Iterator[Finding]:
+def _check_folder(_: Project, top: str, path: str) -> Iterator[Finding]:
     """Yield nothing. Raises where something else than a folder stands there."""
-    with suppress(FileNotFoundError), durable.folder(project.root, path):
+    with suppress(FileNotFoundError), durable.folder(top, path):
         yield from ()
 
 
