@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from doctrine.agent_profiles.profile import AgentProfile
+from doctrine.agent_profiles.repository import AgentProfileRepository
 from profiles import profile
 from specify_cli.routing.registry import shipped_table
 from specify_cli.routing.router import (
@@ -456,3 +457,20 @@ def test_a_document_that_is_read_asks_for_nobody_who_writes_documents() -> None:
 
     assert [chosen(request, team) for request in read] == ["general"] * len(read)
     assert [chosen(request, team) for request in changed] == ["scribe"] * len(changed)
+
+
+def test_a_program_that_shows_markdown_is_no_work_for_who_writes_documents() -> None:
+    """Of 128 commits of published projects that speak of Markdown 95 changed no document at all."""
+    shipped = list(AgentProfileRepository().all())
+    code = [
+        "fix the Markdown editor's toolbar",
+        "render markdown in comments",
+        "Update dependency @types/markdown-it to v13.0.5",
+        "Add markdown rendering for assistant messages in autopilot",
+    ]
+    documents = ["fix broken markdown links in README.md", "format docs/a.md as Markdown", "fix a typo in the changelog"]
+
+    assert {chosen(request, shipped) for request in code} == {"builder-bea"}
+    assert {chosen(request, shipped) for request in documents} == {"scribe-sana"}
+    assert chosen("fix the login test", shipped, ("python", "go")) == "pythonist-petra"
+    assert chosen("fix the login test", shipped, ("go",)) == "builder-bea"
