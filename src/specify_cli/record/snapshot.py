@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 MANIFEST_VERSION = 1
 # Bump a part when its new code would decide differently from what older records state.
-CODE_VERSIONS: Mapping[str, int] = {"router": 18, "retrieval": 10, "context": 9, "redaction": 2}
+CODE_VERSIONS: Mapping[str, int] = {"router": 19, "retrieval": 10, "context": 9, "redaction": 2}
 
 
 class Snapshot(NamedTuple):

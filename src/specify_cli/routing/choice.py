@@ -225,8 +225,11 @@ def judge_standing(
         points = -1
         why.append(f"the request speaks of {', '.join(sorted(evidence.languages))}")
     elif languages and facts.languages and not evidence.languages:
-        shared = languages & {fold(name) for name in facts.languages}
-        lean = 1 if shared else -1
+        spoken = {fold(name) for name in facts.languages}
+        shared = languages & spoken
+        # One for all: a manifest beside those of other languages makes no project a frontend.
+        whole = shared == spoken or profile.origin != "shipped"
+        lean = int(whole) if shared else -1
         if not points:
             why.append(
                 f"project language {', '.join(sorted(shared))}"

@@ -100,6 +100,17 @@ def test_a_project_of_two_languages_without_a_hint_in_the_request_goes_to_the_ge
     assert chosen("fix the login test", TEAM, ("javascript", "python")) == "general"
 
 
+def test_a_project_also_of_a_language_that_no_specialist_knows_goes_to_the_generalist() -> None:
+    """A `package.json` beside a Cargo.toml or a Gemfile does not make each request one of the frontend."""
+    assert chosen("fix the login test", TEAM, ("javascript", "rust", "typescript")) == "general"
+    assert chosen("fix the login test", TEAM, ("javascript", "ruby")) == "general"
+    assert chosen("fix the login test", TEAM, ("javascript", "typescript")) == "web"
+    assert chosen("fix the React button", TEAM, ("javascript", "ruby")) == "web"
+
+    own = profile("own", "IMPLEMENTER", languages=("python",), origin="project")
+    assert chosen("fix the login test", [GENERAL, own], ("python", "rust")) == "own"
+
+
 def test_a_specialist_of_a_language_the_project_does_not_use_is_behind_the_generalist() -> None:
     star = profile("star", "IMPLEMENTER", languages=("perl",), routing_priority=90, origin="project")
 
@@ -472,5 +483,5 @@ def test_a_program_that_shows_markdown_is_no_work_for_who_writes_documents() -> 
 
     assert {chosen(request, shipped) for request in code} == {"builder-bea"}
     assert {chosen(request, shipped) for request in documents} == {"scribe-sana"}
-    assert chosen("fix the login test", shipped, ("python", "go")) == "pythonist-petra"
+    assert chosen("fix the login test", shipped, ("python",)) == "pythonist-petra"
     assert chosen("fix the login test", shipped, ("go",)) == "builder-bea"
