@@ -479,7 +479,11 @@ def test_a_program_that_shows_markdown_is_no_work_for_who_writes_documents() -> 
         "Update dependency @types/markdown-it to v13.0.5",
         "Add markdown rendering for assistant messages in autopilot",
     ]
-    documents = ["fix broken markdown links in README.md", "format docs/a.md as Markdown", "fix a typo in the changelog"]
+    documents = [
+        "fix broken markdown links in README.md",
+        "format docs/a.md as Markdown",
+        "fix a typo in the changelog",
+    ]
 
     assert {chosen(request, shipped) for request in code} == {"builder-bea"}
     assert {chosen(request, shipped) for request in documents} == {"scribe-sana"}
